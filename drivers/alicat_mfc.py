@@ -20,7 +20,7 @@ from drivers.commands import Guarantee, LevelStatus
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import DeviceFault, NoReply, Refused, WrongDevice
 from drivers.gas_flow import GasFlow
-from drivers.settings import bad_setting, choice_of, known_only, number_of
+from drivers.settings import ChoiceSetting, NumberSetting, bad_setting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.replies import Form, bad_reply, decimals, take_line
@@ -59,6 +59,11 @@ _VERSION = re.compile(rb"[A-Z] +((\d{1,2})v(\d{2})\b[ -~]*)")
 _LABELS = {"sccm": "SCCM", "slpm": "SLPM"}
 """The controller's name of each unit of the rig file."""
 
+FULL_SCALE = NumberSetting(
+    key="full_scale_ml_min", meaning="the full scale on the controller's label", low=0.1, high=5e6, unit="mL/min"
+)
+UNITS = ChoiceSetting(key="units", meaning="unit of the controller's flows", among=tuple(_LABELS), default="sccm")
+
 
 @dataclass(frozen=True, slots=True)
 class DataFrame:
@@ -88,14 +93,11 @@ class AlicatMfc(Device):
     )
     line = LineSettings(baud=19200, bits=8, parity="N", stop=1)
     queries = re.compile(rb"[A-Z](?:R122|VE|LV|FPF 5)?\r")
+    settings = (FULL_SCALE, UNITS)
     page = Page(
         wiring="RS-232 on the 8-pin mini-DIN or USB (a serial port of its own), RS-485 on request; 19200 8N1, newer"
         " controllers 38400: write `?baud=38400` in the link. Up to 26 on one line, each with its letter.",
-        settings=(
-            ("address", "the controller's letter, A to Z (default A)"),
-            ("full_scale_ml_min", "full scale on its label, mL/min; must be given"),
-            ("units", "what it counts in: sccm or slpm (default sccm)"),
-        ),
+        address="the controller's letter, A to Z (default A)",
         commands=(
             ("XR122", "loop variable, which must be mass flow (37); fences late replies", "MC p. 43, BC p. 10"),
             ("XLV", "loop variable, from firmware 10v05 on", "serial primer"),
@@ -123,18 +125,9 @@ class AlicatMfc(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"full_scale_ml_min", "units"}))
-        if "full_scale_ml_min" not in config.settings:
-            raise bad_setting(
-                config.name,
-                "full_scale_ml_min",
-                "is missing",
-                "write the full scale on the controller's label",
-            )
-        self.full_scale_ml_min = number_of(
-            config.settings, "full_scale_ml_min", config.name, default=0.0, low=0.1, high=5e6
-        )
-        units = choice_of(config.settings, "units", config.name, default="sccm", among=("sccm", "slpm"))
+        known_only(config.settings, config.name, self.settings)
+        self.full_scale_ml_min = FULL_SCALE.of(config.settings, config.name)
+        units = UNITS.of(config.settings, config.name)
         self.ml_min_per_unit = 1000.0 if units == "slpm" else 1.0
         self._label = _LABELS[units]
         self._decimals = max(0, DIGITS - len(str(int(self.full_scale_ml_min / self.ml_min_per_unit))))

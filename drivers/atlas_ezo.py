@@ -14,7 +14,7 @@ from drivers.atlas_uart import AtlasEzo
 from drivers.commands import Calibrate, CalibrationStatus, Guarantee
 from drivers.device import Calibrator, DeviceConfig, DeviceModel, Page, Sensor
 from drivers.errors import BadReply, DeviceFault, Refused
-from drivers.settings import known_only, number_of
+from drivers.settings import NumberSetting, Setting, known_only
 from drivers.transport.link import Link
 from drivers.transport.replies import Form, bad_reply, decimals, number
 
@@ -25,6 +25,31 @@ STATE_ASKS = 4
 EARLIEST_READING_S = 0.3
 """No EZO circuit measures faster (600 to 900 ms): an earlier line is a repeated or a late one (C2)."""
 
+EARLIEST_READING = NumberSetting(
+    key="earliest_reading_s",
+    meaning="a reading that arrives sooner is an older one",
+    low=0.0,
+    high=1.0,
+    default=EARLIEST_READING_S,
+    unit="s",
+)
+PROBE_K = NumberSetting(
+    key="probe_k",
+    meaning="cell constant of the probe",
+    low=0.1,
+    high=10.0,
+    unit="per cm",
+    without="default: what the circuit has stored",
+)
+TEMPERATURE = NumberSetting(
+    key="temperature_c",
+    meaning="temperature that the circuit compensates for",
+    low=0.0,
+    high=100.0,
+    unit="°C",
+    without="default: 25 after every restart",
+)
+
 
 class AtlasEzoSensor(AtlasEzo):
     """One measuring circuit with one point."""
@@ -33,17 +58,14 @@ class AtlasEzoSensor(AtlasEzo):
     unit: ClassVar[str]
     low: ClassVar[float]
     high: ClassVar[float]
-    own_settings: ClassVar[frozenset[str]] = frozenset()
-    """Settings of this model in addition to those of all circuits."""
+    settings: ClassVar[tuple[Setting, ...]] = (EARLIEST_READING,)
     fixed_decimals: ClassVar[bool] = True
     """Whether a reading always has the same number of decimals."""
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, self.own_settings | {"earliest_reading_s"})
-        self._earliest_s = number_of(
-            config.settings, "earliest_reading_s", config.name, default=EARLIEST_READING_S, low=0.0, high=1.0
-        )
+        known_only(config.settings, config.name, self.settings)
+        self._earliest_s = EARLIEST_READING.of(config.settings, config.name)
         self._form = Form()
         self.sensors[self.point] = _Reading(self)
 
@@ -124,7 +146,6 @@ _WIRING = (
     "UART, 3.3 or 5 V (TX to RX, common ground) through a USB-serial adapter; 9600 8N1. Use an isolated carrier: probes in"
     " one medium disturb each other through a common ground."
 )
-_SETTINGS = (("earliest_reading_s", "a reading that comes sooner is an older one, 0 to 1 s (default 0.3)"),)
 _COMMANDS = (
     ("C,0", "end the readings that every restart turns on", "UART mode"),
     ("i", "who answers, firmware; fences late replies", "UART mode"),
@@ -144,7 +165,7 @@ class AtlasEzoPh(AtlasEzoSensor):
     model = _model("atlas-ezo-ph", "EZO-pH", "EZO-pH data sheet, UART mode")
     page = Page(
         _WIRING,
-        _SETTINGS,
+        "",
         (
             *_COMMANDS,
             (
@@ -214,7 +235,7 @@ class AtlasEzoDo(AtlasEzoSensor):
     model = _model("atlas-ezo-do", "EZO-DO", "EZO-DO data sheet p32, p55, UART mode")
     page = Page(
         _WIRING,
-        _SETTINGS,
+        "",
         (*_COMMANDS, ("O,? and O,%,1 O,mg,0", "put out % alone; written only when it differs", "p. 55")),
         (
             *_TRAPS,
@@ -232,7 +253,7 @@ class AtlasEzoRtd(AtlasEzoSensor):
     """EZO-RTD: temperature in °C."""
 
     model = _model("atlas-ezo-rtd", "EZO-RTD", "EZO-RTD data sheet, UART mode")
-    page = Page(_WIRING, _SETTINGS, (*_COMMANDS, ("S,c", "degrees Celsius", "UART mode")), _TRAPS)
+    page = Page(_WIRING, "", (*_COMMANDS, ("S,c", "degrees Celsius", "UART mode")), _TRAPS)
     circuit = "RTD"
     point, unit, low, high = "temperature", "degC", -126.0, 850.0
 
@@ -258,15 +279,10 @@ class AtlasEzoEc(AtlasEzoSensor):
     circuit = "EC"
     fixed_decimals = False  # it prints a fixed number of significant digits
     point, unit, low, high = "conductivity", "uS/cm", 0.0, 500_000.0
-    own_settings = frozenset({"probe_k", "temperature_c"})
+    settings = (EARLIEST_READING, PROBE_K, TEMPERATURE)
 
     page = Page(
         wiring=_WIRING,
-        settings=(
-            *_SETTINGS,
-            ("probe_k", "cell constant of the probe (0.1 to 10 per cm); default: what the circuit has stored"),
-            ("temperature_c", "temperature that it compensates for (0 to 100 °C); default: 25 after every restart"),
-        ),
         commands=(
             *_COMMANDS,
             ("O,?", "what it puts out", "UART mode"),
@@ -288,15 +304,9 @@ class AtlasEzoEc(AtlasEzoSensor):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        told = config.settings
-        self._own = {
-            "K": number_of(told, "probe_k", config.name, default=1.0, low=0.1, high=10.0),
-            "T": number_of(told, "temperature_c", config.name, default=25.0, low=0.0, high=100.0),
-        }
-        if "probe_k" not in told:
-            del self._own["K"]
-        if "temperature_c" not in told:
-            del self._own["T"]
+        given = {"K": PROBE_K, "T": TEMPERATURE}
+        values = {letter: each.optional(config.settings, config.name) for letter, each in given.items()}
+        self._own = {letter: value for letter, value in values.items() if value is not None}
 
     async def _settle_in(self) -> None:
         await self.put_out_only("EC")
@@ -330,7 +340,6 @@ class AtlasEzoOrp(AtlasEzoSensor):
 
     page = Page(
         wiring=_WIRING,
-        settings=_SETTINGS,
         commands=_COMMANDS,
         traps=(
             *_TRAPS,

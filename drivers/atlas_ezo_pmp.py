@@ -87,7 +87,7 @@ class AtlasEzoPmp(AtlasEzo):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset())
+        known_only(config.settings, config.name, self.settings)
         self.pump = DosingPump(self)
         self.actuators["pump"] = self.pump
 

@@ -16,7 +16,7 @@ from drivers.commands import Guarantee, LevelStatus
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import Refused, WrongDevice
 from drivers.gas_flow import GasFlow
-from drivers.settings import bad_setting, choice_of, known_only, number_of
+from drivers.settings import ChoiceSetting, NumberSetting, bad_setting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import bad_reply, take_line
@@ -47,6 +47,23 @@ _STATUS = {
     6: "it does not take this value",
 }
 
+FULL_SCALE_SETTING = NumberSetting(
+    key="full_scale_ml_min",
+    meaning="the full scale on the instrument's label, at its reference conditions",
+    low=0.1,
+    high=5e6,
+    unit="mL/min",
+)
+MODE = ChoiceSetting(key="mode", meaning="form of the messages", among=("binary", "ascii"), default="binary")
+CAPACITY_SETTING = NumberSetting(
+    key="capacity",
+    meaning="the capacity that the instrument reports, in its own unit",
+    low=0.0,
+    high=1e9,
+    default=0.0,
+    without="verified if given",
+)
+
 
 class BronkhorstPropar(Device):
     """One controller; its point `flow` is measured (sensor) and set (actuator), in mL/min."""
@@ -63,14 +80,11 @@ class BronkhorstPropar(Device):
     )
     line = LineSettings(baud=38400, bits=8, parity="N", stop=1)
     queries = re.compile(rb"\x10\x02(?:\x10\x10|[^\x10]){3}\x04.*\x10\x03", re.DOTALL)
+    settings = (FULL_SCALE_SETTING, MODE, CAPACITY_SETTING)
     page = Page(
         wiring="RS232 on the 9-pin sub-D of the instrument (Bronkhorst's own cable), 38400 8N1; USB and some RS485 models "
         "run at 115200: write it in the link (?baud=115200).",
-        settings=(
-            ("full_scale_ml_min", "flow at 100 % (mL/min at the instrument's reference conditions); required"),
-            ("mode", "binary (default) or ascii: how the messages are packed"),
-            ("capacity", "the capacity as the instrument tells it, in its own unit; verified if given"),
-        ),
+        address="the node, 1 to 127, or 128 for the only one on an RS232 line (default 128)",
         commands=(
             ("read process 1 parameter 0", "measured flow, 32000 = 100 %", "p. 22-26"),
             ("read process 1 parameter 1", "set-point", "p. 22-26"),
@@ -89,16 +103,10 @@ class BronkhorstPropar(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"full_scale_ml_min", "mode", "capacity"}))
-        if "full_scale_ml_min" not in config.settings:
-            raise bad_setting(
-                config.name, "full_scale_ml_min", "is missing", "write the full scale on the instrument's label"
-            )
-        self.full_scale_ml_min = number_of(
-            config.settings, "full_scale_ml_min", config.name, default=0.0, low=0.1, high=5e6
-        )
-        self._capacity = number_of(config.settings, "capacity", config.name, default=0.0, low=0.0, high=1e9)
-        self._mode = choice_of(config.settings, "mode", config.name, default="binary", among=("binary", "ascii"))
+        known_only(config.settings, config.name, self.settings)
+        self.full_scale_ml_min = FULL_SCALE_SETTING.of(config.settings, config.name)
+        self._capacity = CAPACITY_SETTING.of(config.settings, config.name)
+        self._mode = MODE.of(config.settings, config.name)
         self._node = _node(config)
         self._sequence = 0
         self._flow_raw = 0

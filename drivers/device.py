@@ -28,6 +28,7 @@ from drivers.commands import (
 from drivers.errors import DeviceError, Refused
 
 if TYPE_CHECKING:
+    from drivers.settings import Setting
     from drivers.transport.conversation import Conversation
     from drivers.transport.link import Link
     from drivers.transport.url import LineSettings
@@ -74,8 +75,8 @@ class Page:
     """
 
     wiring: str
-    settings: tuple[tuple[str, str], ...] = ()
-    """Key in the rig file; meaning with unit and default."""
+    address: str = ""
+    """Meaning of `address` in the rig file with its default; empty where the model has none."""
     commands: tuple[tuple[str, str, str], ...] = ()
     traps: tuple[str, ...] = ()
 
@@ -201,6 +202,10 @@ class Device(ABC):
     line: ClassVar[LineSettings]
     """Factory line settings; the link's text may override them."""
     page: ClassVar[Page | None] = None
+    settings: ClassVar[tuple[Setting, ...]] = ()
+    """Its settings in the rig file."""
+    channel_settings: ClassVar[tuple[Setting, ...]] = ()
+    """Settings of each of its channels."""
     queries: ClassVar[re.Pattern[bytes] | None] = None
     """Pattern of every request that changes nothing in the device; None where a driver does not declare it.
 

@@ -16,8 +16,8 @@ from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
 from drivers.commands import Guarantee
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import DeviceFault, Refused, WrongDevice
-from drivers.settings import bad_setting, known_only, number_of
-from drivers.thermostat import Thermostat, limits_of
+from drivers.settings import NumberSetting, bad_setting, known_only
+from drivers.thermostat import Thermostat, limit_settings, limits_of
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.modbus import MODBUS_READS, ModbusUnit, read_registers_frame, unit_number
@@ -38,6 +38,14 @@ INPUT_RANGE = 11
 REMOTE_SETPOINT = 26
 VERSION = 107
 
+DECIMALS = NumberSetting(
+    key="decimals", meaning="decimal places of the controller's display", low=0.0, high=2.0, default=1.0
+)
+LIMITS = limit_settings(1000.0)
+REST = NumberSetting(
+    key="rest_c", meaning="set-point at rest, below low_c", low=-50.0, high=1000.0, default=20.0, unit="°C"
+)
+
 
 class Eurotherm3200(Device):
     """One controller: `temperature` (°C) and `power` (% of output) are measured, `setpoint` (°C) is set."""
@@ -54,15 +62,12 @@ class Eurotherm3200(Device):
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = MODBUS_READS
+    settings = (DECIMALS, *LIMITS, REST)
     page = Page(
         wiring="RS-485 or RS-232 by the option fitted, Modbus RTU, 9600 8N1 unless set otherwise. At the front panel: "
         "remote set-point selected, the decimal places as in `decimals`, SP1 a temperature that is safe without "
         "supervision.",
-        settings=(
-            ("decimals", "decimal places of the controller's display, 0 to 2 (default 1)"),
-            ("low_c, high_c", "set-points allowed (degC; default 25 and 42)"),
-            ("rest_c", "set-point at rest (degC; default 20; must lie below low_c)"),
-        ),
+        address="Modbus address, 1 to 247 (default 1)",
         commands=(
             ("read 1 to 5", "process value, outputs and working set-point", "15.5"),
             ("read 11, 12", "input range: a reading outside is a broken sensor", "15.5"),
@@ -85,14 +90,14 @@ class Eurotherm3200(Device):
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
         settings, where = config.settings, config.name
-        known_only(settings, where, frozenset({"decimals", "low_c", "high_c", "rest_c"}))
-        decimals = number_of(settings, "decimals", where, default=1.0, low=0.0, high=2.0)
+        known_only(settings, where, self.settings)
+        decimals = DECIMALS.of(settings, where)
         if not decimals.is_integer():
             raise bad_setting(where, "decimals", f"is “{decimals:g}”", "write 0, 1 or 2")
         self._scale: float = 10.0**-decimals
         max_c = 32767 * self._scale
-        limits_c = limits_of(settings, where, max_c=min(max_c, 1000.0))
-        rest_c = number_of(settings, "rest_c", where, default=20.0, low=-50.0, high=max_c)
+        limits_c = limits_of(settings, where, LIMITS, max_c=min(max_c, 1000.0))
+        rest_c = REST.of(settings, where, high=max_c)
         if rest_c >= limits_c[0]:
             raise bad_setting(
                 where, "rest_c", f"is {rest_c:g}, not below low_c ({limits_c[0]:g})", "write a cooler temperature"

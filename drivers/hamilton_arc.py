@@ -17,7 +17,7 @@ from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
 from drivers.commands import Guarantee, Quality
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import DeviceFault, Refused, WrongDevice
-from drivers.settings import bad_setting, choice_of, known_only
+from drivers.settings import ChoiceSetting, Setting, bad_setting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.modbus import MODBUS_READS, ModbusUnit, read_registers_frame, unit_number
@@ -74,6 +74,19 @@ class ArcMeasurement:
         return Quality.SUSPECT if self.status else Quality.GOOD
 
 
+LEVEL = ChoiceSetting(
+    key="operator_level",
+    meaning="level of the sensor at verification",
+    among=("", *LEVELS),
+    default="",
+    without="default: empty, left as it is",
+)
+PASSWORD = Setting(
+    key="operator_password",
+    meaning="password of that level, a whole number; the manual has the factory's",
+)
+
+
 class HamiltonArc(Device):
     """One sensor: its primary value and its temperature (°C)."""
 
@@ -83,19 +96,13 @@ class HamiltonArc(Device):
     unit: ClassVar[str]
     unit_code: ClassVar[int]
 
+    settings = (LEVEL, PASSWORD)
     page = Page(
         wiring=(
             "RS-485, two wires, 19200 baud 8N2 from the factory, address 1; several sensors share a line once each has "
             "an address of its own."
         ),
-        settings=(
-            ("address", "Modbus address, 1 to 247 (default 1)"),
-            ("operator_level", "U, A or S: the level the sensor is brought to at verification; default: left as it is"),
-            (
-                "operator_password",
-                "the password of that level, a whole number; the factory's are printed in the manual",
-            ),
-        ),
+        address="Modbus address, 1 to 247 (default 1)",
         commands=(
             ("read 2090, 10 registers", "primary value: unit, value, status, range", "register 2090 (PMC1)"),
             ("read 2410, 10 registers", "temperature, same layout", "register 2410 (PMC6)"),
@@ -123,10 +130,8 @@ class HamiltonArc(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"operator_level", "operator_password"}))
-        self._level = LEVELS.get(
-            choice_of(config.settings, "operator_level", config.name, default="", among=("", *LEVELS))
-        )
+        known_only(config.settings, config.name, self.settings)
+        self._level = LEVELS.get(LEVEL.of(config.settings, config.name))
         self._password = _password(config, needed=self._level not in (None, LEVELS["U"]))
         unit = unit_number(config)
         self._conversation = Conversation(
@@ -283,7 +288,7 @@ def _f32(data: bytes) -> float:
 
 
 def _password(config: DeviceConfig, *, needed: bool) -> int:
-    value = config.settings.get("operator_password")
+    value = config.settings.get(PASSWORD.key)
     if value is None:
         if needed:
             raise bad_setting(

@@ -12,8 +12,8 @@ import re
 from drivers.commands import Guarantee
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import DeviceFault, Refused, WrongDevice
-from drivers.settings import bad_setting, choice_of, known_only, number_of
-from drivers.thermostat import Thermostat, limits_of
+from drivers.settings import ChoiceSetting, NumberSetting, bad_setting, known_only
+from drivers.thermostat import Thermostat, limit_settings, limits_of
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import MAX_LINE_BYTES, bad_reply
@@ -27,6 +27,14 @@ NO_VALUE = -15100
 """-151.00 °C: no sensor connected."""
 
 _ANSWER = re.compile(rb"\{S([0-9A-F]{2})([0-9A-F]{4})", re.IGNORECASE)
+
+LIMITS = limit_settings(300.0)
+REST = NumberSetting(
+    key="rest_c", meaning="set-point at rest, below low_c", low=-100.0, high=300.0, default=20.0, unit="°C"
+)
+REGULATES = ChoiceSetting(
+    key="regulates", meaning="temperature of the point", among=("internal", "process"), default="internal"
+)
 
 
 class HuberPb(Device):
@@ -45,17 +53,10 @@ class HuberPb(Device):
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = re.compile(rb"\{M[0-9A-F]{2}\*{4}\r\n")
+    settings = (*LIMITS, REST, REGULATES)
     page = Page(
         wiring="RS232 at the controller or Com.G@te, 9600 8N1, or its network port through a tcp link. Start temperature "
         "control and circulation at the controller.",
-        settings=(
-            (
-                "low_c, high_c",
-                "set-points allowed (degC; default 25 and 42); the thermostat's own limits are kept, too",
-            ),
-            ("rest_c", "set-point at rest (degC; default 20; must lie below low_c)"),
-            ("regulates", "internal (default) or process: which temperature the point tells"),
-        ),
         commands=(
             ("{M00", "set-point, read and written", "variable 00"),
             ("{M01, {M07", "internal and process temperature", "variables 01, 07"),
@@ -77,17 +78,17 @@ class HuberPb(Device):
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
         settings, where = config.settings, config.name
-        known_only(settings, where, frozenset({"low_c", "high_c", "rest_c", "regulates"}))
+        known_only(settings, where, self.settings)
         if config.address:
             raise bad_setting(where, "address", f"is “{config.address}”", "leave it out: the protocol has none")
-        limits_c = limits_of(settings, where, max_c=300.0)
-        rest_c = number_of(settings, "rest_c", where, default=20.0, low=-100.0, high=300.0)
+        limits_c = limits_of(settings, where, LIMITS)
+        rest_c = REST.of(settings, where)
         if rest_c >= limits_c[0]:
             raise bad_setting(
                 where, "rest_c", f"is {rest_c:g}, not below low_c ({limits_c[0]:g})", "write a cooler temperature"
             )
         self.rest_raw = round(rest_c * 100)
-        regulates = choice_of(settings, "regulates", where, default="internal", among=("internal", "process"))
+        regulates = REGULATES.of(settings, where)
         self.regulated = PROCESS if regulates == "process" else INTERNAL
         self.min_raw, self.max_raw = -15100, 32767
         self._conversation = Conversation(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from drivers.settings import NumberSetting
 from drivers.transport.replies import bad_reply
 
 TUBING_MM = (
@@ -12,6 +13,14 @@ TUBING_MM = (
     *(1.14, 1.22, 1.30, 1.42, 1.52, 1.65, 1.75, 1.85, 2.06, 2.29, 2.54, 2.79, 3.17),
 )
 """Inner tubing diameters that the pump supports (mm)."""
+TUBING = NumberSetting(
+    key="tubing_mm",
+    meaning="inner diameter of the tubing, one of the manufacturer's sizes",
+    low=0.13,
+    high=3.17,
+    unit="mm",
+    without="default: as set at the pump",
+)
 
 TIME_UNIT_S = 0.1
 """§14.6 says tenths of a second; some of the manual's examples read as seconds, hence a setting."""

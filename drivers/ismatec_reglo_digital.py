@@ -15,9 +15,9 @@ from drivers.commands import Guarantee, PumpStatus
 from drivers.device import Device, DeviceConfig, DeviceModel, Dosing, Identity, Page
 from drivers.errors import DeviceFault, Refused, WrongDevice
 from drivers.flow_steps import FlowSteps
-from drivers.ismatec_formats import TUBING_MM, parse_flow_ul_min, parse_volume_1, tubing_2, volume_2
-from drivers.rotary_pump import RotaryPump
-from drivers.settings import bad_setting, choice_of, known_only, number_of
+from drivers.ismatec_formats import TUBING, TUBING_MM, parse_flow_ul_min, parse_volume_1, tubing_2, volume_2
+from drivers.rotary_pump import DIRECTION, RotaryPump
+from drivers.settings import ChoiceSetting, bad_setting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.replies import bad_reply, take_line
@@ -41,6 +41,19 @@ _PERCENT = re.compile(rb" ?(\d{1,3}(?:\.\d{1,2})?)")
 _DECIMALS = re.compile(rb"[0-4]")
 _UNIT_UL = {b"ul": 1.0, b"ml": 1000.0, b"l": 1_000_000.0}
 
+VARIANT = ChoiceSetting(
+    key="variant",
+    meaning="how the speed is set, as a flow or in percent",
+    among=("reglo-digital", "ipc"),
+    default="reglo-digital",
+)
+MANTISSA = ChoiceSetting(
+    key="mantissa",
+    meaning="how a Reglo Digital reads the flow 1200-2, as 0.012 or as 12 mL/min",
+    among=("decimal", "whole"),
+    default="decimal",
+)
+
 
 class IsmatecRegloDigital(Device):
     """One Reglo Digital or IPC; its only point is `pump`."""
@@ -58,18 +71,11 @@ class IsmatecRegloDigital(Device):
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = re.compile(rb"[0-9][#+!\[fE:(VTU]\r")
+    settings = (VARIANT, TUBING, DIRECTION, MANTISSA)
     page = Page(
         wiring="RS-232, 9-pin socket RS232 IN; up to eight pumps are chained from OUT to IN, each with an address of its"
         " own set by `@`. 9600 8N1, no flow control; an IPC may also be set to 1200.",
-        settings=(
-            ("variant", "reglo-digital (speed as a flow) or ipc (speed in percent); default reglo-digital"),
-            ("tubing_mm", "inner diameter of the tubing, mm, one of the maker's sizes; default: as set at the pump"),
-            ("direction", "cw or ccw: which way a positive flow turns; default cw"),
-            (
-                "mantissa",
-                "how a Reglo Digital reads a flow: decimal (1200-2 is 0.012 mL/min) or whole (12); default decimal",
-            ),
-        ),
+        address="pump address, 1 to 8 (default 1)",
         commands=(
             ("a#", "identification; barrier", "14-013 pp. 36–41"),
             ("aI, aH, aE", "stop, start, does it run", "14-013 pp. 36–41"),
@@ -105,13 +111,10 @@ class IsmatecRegloDigital(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"variant", "tubing_mm", "direction", "mantissa"}))
+        known_only(config.settings, config.name, self.settings)
         self.address = _address(config)
-        self.percent = (
-            choice_of(config.settings, "variant", config.name, default="reglo-digital", among=("reglo-digital", "ipc"))
-            == "ipc"
-        )
-        mantissa = choice_of(config.settings, "mantissa", config.name, default="decimal", among=("decimal", "whole"))
+        self.percent = VARIANT.of(config.settings, config.name) == "ipc"
+        mantissa = MANTISSA.of(config.settings, config.name)
         self.count_ml_min = 1000.0 if mantissa == "whole" else 1.0
         """Factor between a flow and its text read as the ICC's manual defines it."""
         self._conversation = Conversation(
@@ -215,7 +218,7 @@ class DigitalPump(RotaryPump):
         super().__init__(f"{device.config.name}.pump", device.conversation)
         self._device = device
         settings, where = device.config.settings, device.config.name
-        ways = b"JK" if choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw" else b"KJ"
+        ways = b"JK" if DIRECTION.of(settings, where) == "cw" else b"KJ"
         self._ahead, self._back = ways[:1], ways[1:]
         self._tubing_mm = _tubing_mm(device.config)
         self._decimals = 2
@@ -351,10 +354,8 @@ class DigitalPump(RotaryPump):
 
 
 def _tubing_mm(config: DeviceConfig) -> float | None:
-    if "tubing_mm" not in config.settings:
-        return None
-    wanted = number_of(config.settings, "tubing_mm", config.name, default=0.0, low=0.13, high=3.17)
-    if all(abs(wanted - known) > 0.0051 for known in TUBING_MM):
+    wanted = TUBING.optional(config.settings, config.name)
+    if wanted is not None and all(abs(wanted - known) > 0.0051 for known in TUBING_MM):
         sizes = ", ".join(f"{known:.2f}" for known in TUBING_MM)
         raise bad_setting(
             config.name, "tubing_mm", f"is {wanted:g} mm, which is no tubing of the maker's", f"choose {sizes} mm"

@@ -11,7 +11,7 @@ import asyncio
 import math
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drivers.commands import Command, Dispense, Guarantee, PumpStatus, Run, Stop
 from drivers.device import (
@@ -31,6 +31,7 @@ from drivers.errors import BadReply, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.flow_steps import FlowSteps
 from drivers.ismatec_formats import (
     TIME_UNIT_S,
+    TUBING,
     TUBING_MM,
     parse_count,
     parse_flow_ul_min,
@@ -41,7 +42,14 @@ from drivers.ismatec_formats import (
     volume_2,
     why_not_started,
 )
-from drivers.settings import bad_setting, choice_of, flag_of, known_only, number_of
+from drivers.rotary_pump import DIRECTION
+from drivers.settings import (
+    ChoiceSetting,
+    FlagSetting,
+    NumberSetting,
+    bad_setting,
+    known_only,
+)
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.replies import bad_reply, take_line
@@ -79,6 +87,25 @@ class PumpWear:
     run_s: float
 
 
+TIME_UNIT = NumberSetting(
+    key="time_unit_s", meaning="unit of the pump's times", low=0.1, high=1.0, default=TIME_UNIT_S, unit="s"
+)
+ADDRESSING = ChoiceSetting(
+    key="addressing",
+    meaning="address channels, or the whole pump as one (several pumps in a chain)",
+    among=("channels", "legacy"),
+    default="channels",
+)
+DOSE_MODE = ChoiceSetting(
+    key="dose_mode",
+    meaning="dose as a volume at a flow (`O`), or as a volume over a time (`G`)",
+    among=("rate", "time"),
+    default="rate",
+)
+CHANNEL_TUBING = replace(TUBING, file_key="tubing")
+EVENTS = FlagSetting(key="events", meaning="the pump reports overheating and overcurrent unsolicited", default=False)
+
+
 class IsmatecRegloIcc(Device):
     """One Reglo ICC; `config.channels` names its channels "1" to "4"."""
 
@@ -96,18 +123,12 @@ class IsmatecRegloIcc(Device):
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = re.compile(rb"[0-9](?:[#+!E(VTUur]|x[!GE]|xv\d{4}[+-]\d\|\d{4}[+-]\d|xw\d{4}[+-]\d\|\d{6})\r")
+    settings = (TIME_UNIT, ADDRESSING, DOSE_MODE, EVENTS)
+    channel_settings = (CHANNEL_TUBING, DIRECTION)
     page = Page(
         wiring="USB (a serial port of its own) or RS-232, DB9; 9600 8N1, no flow control. Several pumps may share a line,"
         " each with its own pump address.",
-        settings=(
-            ("address", "pump address, 1 to 8 (default 1)"),
-            ("time_unit_s", "unit of the pump's times, 0.1 to 1 s (default 0.1)"),
-            ("addressing", "channels, or legacy: the whole pump as one, several pumps in a chain (default channels)"),
-            ("dose_mode", "rate: volume at a flow (`O`); time: volume over a time (`G`); default rate"),
-            ("events", "true: the pump tells overheating and overcurrent by itself (default false)"),
-            ("channels.N.tubing", "inner diameter of the tubing in channel N, one of the pump's own list"),
-            ("channels.N.direction", "cw or ccw: which way counts as forward (default cw)"),
-        ),
+        address="pump address, 1 to 8 (default 1)",
         commands=(
             ("a~1, a~0", "address channels one by one, or the pump as a whole", "§14–18"),
             ("0#", "model text: identification; barrier against late replies", "§14–18"),
@@ -151,16 +172,10 @@ class IsmatecRegloIcc(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known = frozenset({"time_unit_s", "addressing", "dose_mode", "events"})
-        known_only(config.settings, config.name, known)
-        self.time_unit_s = number_of(
-            config.settings, "time_unit_s", config.name, default=TIME_UNIT_S, low=0.1, high=1.0
-        )
-        modes = ("rate", "time")
-        self.doses_over_time = (
-            choice_of(config.settings, "dose_mode", config.name, default="rate", among=modes) == "time"
-        )
-        self.events = flag_of(config.settings, "events", config.name, default=False)
+        known_only(config.settings, config.name, self.settings)
+        self.time_unit_s = TIME_UNIT.of(config.settings, config.name)
+        self.doses_over_time = DOSE_MODE.of(config.settings, config.name) == "time"
+        self.events = EVENTS.of(config.settings, config.name)
         self.legacy = _legacy(config)
         if self.legacy and self.events:
             raise bad_setting(
@@ -305,13 +320,13 @@ class IsmatecChannel(Actuator):
         self.where = f"{pump.config.name}.{config.point}"
         if number not in ("1", "2", "3", "4"):
             raise bad_setting(self.where, "channels", f"names channel “{number}”", 'use "1" to "4"')
-        known_only(config.settings, self.where, frozenset({"tubing_mm", "direction"}))
+        known_only(config.settings, self.where, pump.channel_settings)
         self._pump = pump
         self._number = address
         """Address of its commands: its own number, or in legacy addressing the pump's."""
         self._channel = number.encode()
         self._fault = ""
-        self._forward = b"J" if _direction(config, self.where) == "cw" else b"K"
+        self._forward = b"J" if DIRECTION.of(config.settings, self.where) == "cw" else b"K"
         self._tubing_mm = _tubing_mm(config, self.where)
         self._doses = DoseBook(self.where)
         self._max_flow_ul_min = 0.0
@@ -609,25 +624,21 @@ def _opposite(direction: bytes) -> bytes:
     return b"K" if direction == b"J" else b"J"
 
 
-def _direction(config: ChannelConfig, where: str) -> str:
-    return choice_of(config.settings, "direction", where, default="cw", among=("cw", "ccw"))
-
-
 def _tubing_mm(config: ChannelConfig, where: str) -> float | None:
-    if "tubing_mm" not in config.settings:
-        return None
-    wanted = number_of(config.settings, "tubing_mm", where, default=0.0, low=0.13, high=3.17)
-    if all(abs(wanted - known) > 0.0051 for known in TUBING_MM):
+    wanted = CHANNEL_TUBING.optional(config.settings, where)
+    if wanted is not None and all(abs(wanted - known) > 0.0051 for known in TUBING_MM):
         known_text = ", ".join(f"{known:.2f}" for known in TUBING_MM)
         raise bad_setting(
-            where, "tubing", f"is {wanted:g} mm, which the pump does not support", f"choose {known_text} mm"
+            where,
+            CHANNEL_TUBING.file_key,
+            f"is {wanted:g} mm, which the pump does not support",
+            f"choose {known_text} mm",
         )
     return wanted
 
 
 def _legacy(config: DeviceConfig) -> bool:
-    ways = ("channels", "legacy")
-    legacy = choice_of(config.settings, "addressing", config.name, default="channels", among=ways) == "legacy"
+    legacy = ADDRESSING.of(config.settings, config.name) == "legacy"
     if legacy and len(config.channels) > 1:
         raise bad_setting(
             config.name,

@@ -13,8 +13,8 @@ import re
 from drivers.commands import Guarantee
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import Refused
-from drivers.settings import bad_setting, flag_of, known_only
-from drivers.thermostat import Thermostat, limits_of
+from drivers.settings import FlagSetting, bad_setting, known_only
+from drivers.thermostat import Thermostat, limit_settings, limits_of
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import bad_reply, take_line
@@ -33,6 +33,11 @@ _NUMBER = re.compile(rb" *([+-]?\d{1,4}(?:\.\d{1,2})?) *")
 _TEXT = re.compile(rb" *[A-Za-z][ -~]{2,79}")
 _STATUS = re.compile(rb" *(-?\d{2}) +([ -~]{1,79})")
 
+LIMITS = limit_settings(400.0)
+EXTERNAL_SETTING = FlagSetting(
+    key="external", meaning="the Pt100 outside the bath is read too, and compared with the set-point", default=False
+)
+
 
 class Julabo(Device):
     """One thermostat: `temperature` (bath, °C) and `power` (%) are measured, `setpoint` (°C) is set."""
@@ -49,13 +54,11 @@ class Julabo(Device):
     )
     line = LineSettings(baud=4800, bits=7, parity="E", stop=1, gap_s=PAUSE_S)
     queries = re.compile(rb"(?:A[0-9]{2}_)?(?:version|status|in_[a-z]+_[0-9]{2})\r")
+    settings = (*LIMITS, EXTERNAL_SETTING)
     page = Page(
         wiring="RS232 on the 9-pin sub-D, factory setting 4800 7E1 with RTS/CTS; set handshake off in the menu, or join "
         "RTS and CTS in the plug. Choose remote mode (“r OFF” in the display) before use.",
-        settings=(
-            ("low_c, high_c", "set-points allowed (degC; default 25 and 42)"),
-            ("external", "true: the Pt100 outside the bath is read too, and is what the set-point is compared with"),
-        ),
+        address="RS485 address, 1 to 127 (default: none, for RS232)",
         commands=(
             ("version", "identification; barrier", "interface commands"),
             ("status", "why a command was not obeyed", "interface commands"),
@@ -76,9 +79,9 @@ class Julabo(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"low_c", "high_c", "external"}))
-        limits_c = limits_of(config.settings, config.name, max_c=400.0)
-        external = flag_of(config.settings, "external", config.name, default=False)
+        known_only(config.settings, config.name, self.settings)
+        limits_c = limits_of(config.settings, config.name, LIMITS)
+        external = EXTERNAL_SETTING.of(config.settings, config.name)
         self._prefix = _prefix(config)
         self._ready_at_s = 0.0
         self._conversation = Conversation(

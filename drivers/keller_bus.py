@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pymodbus.framer import FramerRTU
 
 from drivers.errors import DeviceError
+from drivers.settings import NumberSetting
 from drivers.transport.link import Parser
 
 INITIALISE, SERIAL, READ_FLOAT = 48, 69, 73
@@ -22,6 +23,10 @@ X_LINE = (5, 20)
 """Class and group of the X-Line."""
 
 _REPLY_BYTES = 10
+
+ZERO = NumberSetting(
+    key="zero_kpa", meaning="subtracted from every pressure", low=-200.0, high=200.0, default=0.0, unit="kPa"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Se
 from drivers.errors import DeviceFault, Refused, WrongDevice
 from drivers.keller_bus import (
     NOT_INITIALISED,
+    ZERO,
     KellerValue,
     float_frame,
     float_parser,
@@ -22,7 +23,7 @@ from drivers.keller_bus import (
     serial_frame,
     serial_parser,
 )
-from drivers.settings import bad_setting, choice_of, known_only, number_of
+from drivers.settings import ChoiceSetting, bad_setting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.url import LineSettings
@@ -34,6 +35,13 @@ PRESSURE_1 = 1
 TEMPERATURES = {"T": 3, "TOB1": 4}
 KPA_PER_BAR = 100.0
 MOST_BAR = 2000.0
+
+CHANNEL = ChoiceSetting(
+    key="temperature_channel",
+    meaning="measured temperature; TOB1 is the pressure sensor's own",
+    among=tuple(TEMPERATURES),
+    default="TOB1",
+)
 
 
 class KellerBus(Device):
@@ -51,13 +59,10 @@ class KellerBus(Device):
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = re.compile(rb".(?:\x30|\x45|[\x42\x49\x4a\x64].).{2}", re.DOTALL)
+    settings = (ZERO, CHANNEL)
     page = Page(
         wiring="RS-485, two wires, terminated at both ends; 9600 8N1. A bus: other Keller transmitters may share it.",
-        settings=(
-            ("address", "1 to 249 (default 1); 250 reaches any transmitter and is only for one alone on its line"),
-            ("zero_kpa", "taken off every pressure, -200 to 200 kPa (default 0)"),
-            ("temperature_channel", "TOB1, the pressure sensor's own temperature (default), or T"),
-        ),
+        address="1 to 249 (default 1); 250 reaches any transmitter and is only for one alone on its line",
         commands=(
             ("48", "first function after power-up; class, group and firmware", "pp. 13–16"),
             ("69", "serial number; barrier against late replies", "pp. 13–16"),
@@ -77,11 +82,9 @@ class KellerBus(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"zero_kpa", "temperature_channel"}))
-        self.zero_kpa = number_of(config.settings, "zero_kpa", config.name, default=0.0, low=-200.0, high=200.0)
-        channel = choice_of(
-            config.settings, "temperature_channel", config.name, default="TOB1", among=tuple(TEMPERATURES)
-        )
+        known_only(config.settings, config.name, self.settings)
+        self.zero_kpa = ZERO.of(config.settings, config.name)
+        channel = CHANNEL.of(config.settings, config.name)
         self._unit = _address(config)
         self._conversation = Conversation(
             link,

@@ -15,8 +15,8 @@ from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
 from drivers.commands import Guarantee
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import BadReply, DeviceFault, NoReply, Refused, WrongDevice
-from drivers.keller_bus import X_LINE, identity_parser, initialise_frame
-from drivers.settings import known_only, number_of
+from drivers.keller_bus import X_LINE, ZERO, identity_parser, initialise_frame
+from drivers.settings import known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.modbus import MODBUS_READS, ModbusUnit, read_registers_frame, unit_number
@@ -46,12 +46,10 @@ class KellerXLine(Device):
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = re.compile(rb".\x30.{2}|" + MODBUS_READS.pattern, re.DOTALL)
+    settings = (ZERO,)
     page = Page(
         wiring="RS-485, two wires, terminated at both ends; 9600 8N1. A bus: other Modbus devices may share it.",
-        settings=(
-            ("address", "Modbus address, 1 to 247 (default 1)"),
-            ("zero_kpa", "taken off every reading, -200 to 200 kPa (default 0)"),
-        ),
+        address="Modbus address, 1 to 247 (default 1)",
         commands=(
             ("Keller bus 48", "first function after power-up; class, group and firmware", "pp. 13–16"),
             (
@@ -71,8 +69,8 @@ class KellerXLine(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"zero_kpa"}))
-        self._zero_kpa = number_of(config.settings, "zero_kpa", config.name, default=0.0, low=-200.0, high=200.0)
+        known_only(config.settings, config.name, self.settings)
+        self._zero_kpa = ZERO.of(config.settings, config.name)
         unit = unit_number(config)
         self._conversation = Conversation(
             link,

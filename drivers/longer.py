@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from functools import reduce
 from operator import xor
 
 from drivers.commands import Guarantee, PumpStatus
 from drivers.device import Device, DeviceConfig, DeviceModel, Dosing, Identity, Page
 from drivers.errors import DeviceFault
-from drivers.rotary_pump import HostCount, RotaryPump
-from drivers.settings import bad_setting, choice_of, known_only
+from drivers.rotary_pump import DIRECTION, MAX_RPM_SETTING, UL_PER_REV, HostCount, RotaryPump
+from drivers.settings import ChoiceSetting, bad_setting, known_only
 from drivers.transport.conversation import Conversation
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import bad_reply
@@ -30,6 +31,18 @@ RUN, FULL_SPEED = 1, 2
 CLOCKWISE = 1
 DRIVES = {"bt100": 0.1, "l100": 0.1, "t100-wx10": 0.1, "wt600-2j": 1.0}
 """Drive → speed step (rpm)."""
+DRIVE = ChoiceSetting(
+    key="drive",
+    meaning="model of the drive; its speed step is 0.1 rpm, 1 rpm for wt600-2j",
+    among=tuple(DRIVES),
+    default="bt100",
+)
+REPLY_ORDER = ChoiceSetting(
+    key="reply_order",
+    meaning="the last two bytes of a status",
+    among=("state-direction", "direction-state"),
+    default="state-direction",
+)
 MAX_RPM = 6553.5
 
 
@@ -58,16 +71,11 @@ class Longer(Device):
     )
     line = LineSettings(baud=9600, bits=8, parity="E", stop=1)
     queries = re.compile(rb"\xe9.{2,4}RJ.{1,2}", re.DOTALL)
+    settings = (UL_PER_REV, replace(MAX_RPM_SETTING, high=MAX_RPM), DRIVE, REPLY_ORDER, DIRECTION)
     page = Page(
         wiring="RS-485, two wires, up to 30 pumps. Even parity. The baud rate depends on the drive: 9600 on WX10, T100"
         " and L100, 1200 on WT600-2J and the older BT series (`?baud=1200` in the link).",
-        settings=(
-            ("ul_per_rev", "volume of one revolution of this tubing, µL, measured; no default"),
-            ("max_rpm", "the drive's greatest speed, rpm, from its rating plate; no default"),
-            ("drive", "bt100, l100, t100-wx10 (0.1 rpm a step) or wt600-2j (1 rpm a step); default bt100"),
-            ("reply_order", "state-direction or direction-state: the last two bytes of a status; default the first"),
-            ("direction", "cw or ccw: which way a positive flow turns; default cw"),
-        ),
+        address="address set at the pump, 1 to 30 (default 1)",
         commands=(
             ("WJ speed state direction", "run at a speed, or stand", "WT600-2J"),
             ("RJ", "speed, state and direction", "WT600-2J"),
@@ -90,20 +98,10 @@ class Longer(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known = frozenset({"ul_per_rev", "max_rpm", "drive", "reply_order", "direction"})
-        known_only(config.settings, config.name, known)
+        known_only(config.settings, config.name, self.settings)
         self.address = _address(config)
-        self.drive = choice_of(config.settings, "drive", config.name, default="bt100", among=tuple(DRIVES))
-        self.state_first = (
-            choice_of(
-                config.settings,
-                "reply_order",
-                config.name,
-                default="state-direction",
-                among=("state-direction", "direction-state"),
-            )
-            == "state-direction"
-        )
+        self.drive = DRIVE.of(config.settings, config.name)
+        self.state_first = REPLY_ORDER.of(config.settings, config.name) == "state-direction"
         self._conversation = Conversation(link, config.name, timeout_s=TIMEOUT_S)
         self._conversation.addressed = True
         self.pump = LongerPump(self)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drivers.commands import Guarantee, PumpStatus
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page
 from drivers.errors import DeviceFault, NoReply, Refused, WrongDevice
-from drivers.rotary_pump import RotaryPump
+from drivers.rotary_pump import DIRECTION, MAX_RPM_SETTING, UL_PER_REV, RotaryPump
 from drivers.settings import bad_setting, known_only
 from drivers.transport.conversation import Conversation
 from drivers.transport.link import Link, Parser
@@ -65,14 +65,11 @@ class MasterflexLs(Device):
     )
     line = LineSettings(baud=4800, bits=7, parity="O", stop=1)
     queries = re.compile(rb"\x05|\x02P[0-9]{2}[ISC]\r")
+    settings = (UL_PER_REV, replace(MAX_RPM_SETTING, high=MAX_RPM), DIRECTION)
     page = Page(
         wiring="RS-232, 9-pin; 4800 baud, SEVEN bits, ODD parity, one stop bit. One drive per line: numbering a chain of"
         " new drives is not supported here.",
-        settings=(
-            ("ul_per_rev", "volume of one revolution of this tubing, µL, measured; no default"),
-            ("max_rpm", "the drive's greatest speed, rpm, from its rating plate; no default"),
-            ("direction", "cw or ccw: which way a positive flow turns; default cw"),
-        ),
+        address="satellite number, 1 to 25 (default 1)",
         commands=(
             ("ENQ, PnnCR", "identification; give a new drive its number", "start-up"),
             ("I", "status: local or remote, what the motor does, last error", "status"),
@@ -96,7 +93,7 @@ class MasterflexLs(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"ul_per_rev", "max_rpm", "direction"}))
+        known_only(config.settings, config.name, self.settings)
         self.number = _number(config)
         self._conversation = Conversation(link, config.name, timeout_s=TIMEOUT_S)
         self._conversation.anonymous = True

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 from drivers.commands import Guarantee, PumpStatus
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page
 from drivers.errors import Refused, WrongDevice
-from drivers.rotary_pump import RotaryPump
+from drivers.rotary_pump import DIRECTION, MAX_RPM_SETTING, UL_PER_REV, RotaryPump
 from drivers.settings import bad_setting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
@@ -49,14 +50,11 @@ class MasterflexUsb(Device):
     )
     line = LineSettings(baud=115200, bits=8, parity="N", stop=1)
     queries = re.compile(rb"[1-8](?:[#(]|R[BC])\r")
+    settings = (UL_PER_REV, replace(MAX_RPM_SETTING, high=MAX_RPM), DIRECTION)
     page = Page(
         wiring="USB socket on the back with the manufacturer's cable, seen as a serial port; on I/P drives also the DB9 port."
         " 115200 8N1.",
-        settings=(
-            ("ul_per_rev", "volume of one revolution of this tubing, µL, measured; no default"),
-            ("max_rpm", "the drive's greatest speed, rpm, from its rating plate; no default"),
-            ("direction", "cw or ccw: which way a positive flow turns; default cw"),
-        ),
+        address="the drive's address, 1 to 8 (default 1)",
         commands=(
             ("aRE1", "serial mode on, at verification and when a stop finds it off", "message.py ENABLE"),
             ("a#, a(", "model and protocol, firmware", "message.py MODEL_AND_VERSION, GET_SOFTWARE_VERSION"),
@@ -80,7 +78,7 @@ class MasterflexUsb(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"ul_per_rev", "max_rpm", "direction"}))
+        known_only(config.settings, config.name, self.settings)
         self.address = _address(config)
         self._conversation = Conversation(
             link,

@@ -11,7 +11,7 @@ import re
 from drivers.commands import Guarantee
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import DeviceFault, Refused
-from drivers.settings import known_only, number_of
+from drivers.settings import NumberSetting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.replies import Form, bad_reply, decimals, take_line
@@ -37,6 +37,10 @@ _NO_WEIGHT = {
     b"EL": ("it cannot carry out the command", "it is in a menu or in calibration", "leave the menu"),
 }
 
+TARE = NumberSetting(
+    key="tare_g", meaning="weight subtracted from every reading", low=-1e5, high=1e5, default=0.0, unit="g"
+)
+
 
 class MettlerSics(Device):
     """One balance; its only point is `mass` (g, less the setting `tare_g`)."""
@@ -53,13 +57,9 @@ class MettlerSics(Device):
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = re.compile(rb"(?:I[0-9]{1,2}|SI?)\r\n")
+    settings = (TARE,)
     page = Page(
         wiring="RS-232 (null modem, DB9) or USB (a serial port of its own); 9600 8N1, no handshake in the balance's menu.",
-        settings=(("tare_g", "weight of the empty vessel, taken off every reading, -100000 to 100000 g (default 0)"),),
-        commands=(
-            ("I4", "serial number: who answers; fences late replies", "level 0"),
-            ("SI", "the weight of this moment, stable or dynamic", "level 0"),
-        ),
         traps=(
             "`S` waits for a stable weight and may not answer for a long time while a pump runs: `SI` is used instead. A "
             "dynamic weight (`S D`) is a good reading that is not stable.",
@@ -71,8 +71,8 @@ class MettlerSics(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"tare_g"}))
-        self.tare_g = number_of(config.settings, "tare_g", config.name, default=0.0, low=-1e5, high=1e5)
+        known_only(config.settings, config.name, self.settings)
+        self.tare_g = TARE.of(config.settings, config.name)
         self._conversation = Conversation(
             link, config.name, timeout_s=TIMEOUT_S, barrier=SyncQuery(b"I4\r\n", lambda: self._serial)
         )

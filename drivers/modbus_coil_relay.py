@@ -15,7 +15,7 @@ from drivers.commands import Command, Guarantee, Switch, SwitchStatus
 from drivers.device import ChannelConfig, Device, DeviceConfig, DeviceModel, Identity, Page, refuse
 from drivers.errors import DeviceFault, Refused
 from drivers.output import Output
-from drivers.settings import bad_setting, flag_of, known_only
+from drivers.settings import FlagSetting, bad_setting, known_only
 from drivers.transport.conversation import Conversation
 from drivers.transport.link import Link
 from drivers.transport.modbus import MODBUS_READS, ModbusUnit, unit_number
@@ -27,6 +27,8 @@ FLASH_UNIT_S = 0.1
 MAX_FLASH_UNITS = 0x7FFF
 SHARED_S = 0.2
 """Maximum age of a coil reading that serves every relay's status (s)."""
+
+FLASH = FlagSetting(key="flash", meaning="the board supports timed closing", default=True)
 
 
 class ModbusCoilRelay(Device):
@@ -44,12 +46,10 @@ class ModbusCoilRelay(Device):
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = MODBUS_READS
+    settings = (FLASH,)
     page = Page(
         wiring="RS-485, two wires, or the board's own TCP module; 9600 8N1. A bus: other Modbus devices may share it.",
-        settings=(
-            ("address", "Modbus address, 1 to 247 (default 1)"),
-            ("flash", "whether the board knows timed closing, true or false (default true)"),
-        ),
+        address="Modbus address, 1 to 247 (default 1)",
         commands=(
             ("FC01 0x0000", "all coils: verification and status", "development protocol V2"),
             ("FC05 0x0000+n FF00/0000", "close and open relay n; echoed byte for byte", "development protocol V2"),
@@ -69,8 +69,8 @@ class ModbusCoilRelay(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"flash"}))
-        self.flash = flag_of(config.settings, "flash", config.name, default=True)
+        known_only(config.settings, config.name, self.settings)
+        self.flash = FLASH.of(config.settings, config.name)
         self._conversation = Conversation(link, config.name, timeout_s=TIMEOUT_S)
         self.unit = ModbusUnit(self._conversation, unit_number(config))
         self._coils: list[bool] = []
@@ -119,7 +119,7 @@ class RelayChannel(Output):
     def __init__(self, board: ModbusCoilRelay, number: str, config: ChannelConfig) -> None:
         super().__init__(f"{board.config.name}.{config.point}", board.conversation)
         self.point = config.point
-        known_only(config.settings, self.where, frozenset())
+        known_only(config.settings, self.where, board.channel_settings)
         if not (number.isascii() and number.isdigit() and int(number) < 32):
             raise bad_setting(self.where, "channels", f"names relay “{number}”", 'use "0" to "31"')
         self.number = int(number)

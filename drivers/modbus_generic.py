@@ -31,7 +31,7 @@ from drivers.modbus_generic_description import (
 )
 from drivers.modbus_generic_reader import describe
 from drivers.output import Output
-from drivers.settings import bad_setting, known_only
+from drivers.settings import Setting, bad_setting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.modbus import (
@@ -52,6 +52,12 @@ LONGEST_S = 604_800.0
 EEPROM_S = 60.0
 """Minimum interval between writes to a register in EEPROM (s), except to bring it to rest."""
 
+FILE = Setting(
+    key="file",
+    meaning="path of the description, relative to the rig file, such as ../devices/thermostat.yaml; or",
+)
+DESCRIPTION = Setting(key="description", meaning="the description itself, as a YAML block text (description: |)")
+
 
 class ModbusGeneric(Device):
     """One described device; its points are those of the description."""
@@ -69,14 +75,12 @@ class ModbusGeneric(Device):
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = MODBUS_READS
+    settings = (FILE, DESCRIPTION)
     page = Page(
         wiring="RS-485 two-wire (A/B and common) or a serial server's TCP port with Modbus RTU inside; line settings as "
         "on the device, written in the link (?baud=19200&parity=E). Modbus TCP (port 502) is another framing: put a "
         "gateway in RTU-over-TCP mode between.",
-        settings=(
-            ("file", "path of the description as seen from the rig file, such as ../devices/thermostat.yaml; or"),
-            ("description", "the description itself, as a YAML block text (description: |)"),
-        ),
+        address="Modbus address, 1 to 247 (default 1)",
         commands=(
             ("function 01, 02", "coils and input bits", "V1.1b3 §6.1, §6.2"),
             ("function 03, 04", "holding and input registers, neighbours in one request", "V1.1b3 §6.3, §6.4"),
@@ -97,7 +101,7 @@ class ModbusGeneric(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"file", "description"}))
+        known_only(config.settings, config.name, self.settings)
         if config.channels:
             raise bad_setting(
                 config.name, "channels", "does not go with this model", "its points are the description's"

@@ -46,17 +46,27 @@ def page_of(driver: type[Device]) -> str:
     if page.wiring:
         lines += ["## Wiring", "", page.wiring, ""]
     lines += ["## Settings", ""]
-    lines += _table(("key", "meaning"), [(f"`{key}`", meaning) for key, meaning in page.settings]) or [
+    rows = [(f"`{key}`", meaning) for key, meaning in _settings(driver, page)]
+    lines += _table(("key", "meaning"), rows) or [
         "None beyond its link.",
         "",
     ]
     if page.commands:
         lines += ["## Commands", ""]
-        rows = [(f"`{command}`", purpose, section) for command, purpose, section in page.commands]
-        lines += _table(("command", "purpose", "in the manual"), rows)
+        commands = [(f"`{command}`", purpose, section) for command, purpose, section in page.commands]
+        lines += _table(("command", "purpose", "in the manual"), commands)
     if page.traps:
         lines += ["## Traps", "", *(f"- {trap}" for trap in page.traps), ""]
     return "\n".join(lines)
+
+
+def _settings(driver: type[Device], page: Page) -> list[tuple[str, str]]:
+    """Return key and meaning of everything that the rig file may say of a device."""
+    rows = [("address", page.address)] if page.address else []
+    rows += [(setting.file_key or setting.key, setting.text) for setting in driver.settings]
+    for setting in driver.channel_settings:
+        rows.append((f"channels.N.{setting.file_key or setting.key}", setting.text))
+    return rows
 
 
 def _index(drivers: Sequence[type[Device]]) -> str:

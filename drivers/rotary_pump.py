@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
 
 from drivers.commands import Command, Dispense, Guarantee, Run, Stop
 from drivers.device import Actuator, DeviceConfig, on_or_off, refuse, run_to_end
 from drivers.doses import DoseBook
 from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused
 from drivers.flow_steps import FlowSteps
-from drivers.settings import bad_setting, choice_of, number_of
+from drivers.settings import ChoiceSetting, NumberSetting
 from drivers.transport.conversation import Conversation
 from drivers.transport.link import LinkState
 
@@ -25,6 +24,16 @@ DOSE_TOLERANCE = 0.02
 """Relative change of a dose by the pump's own steps above which the dose is refused."""
 RETRY_S = 0.5
 """Interval at which the driver retries to end a dose while the pump does not answer (s)."""
+
+UL_PER_REV = NumberSetting(
+    key="ul_per_rev", meaning="the measured volume of one revolution of the tubing", low=0.01, high=1e7, unit="µL"
+)
+MAX_RPM_SETTING = NumberSetting(
+    key="max_rpm", meaning="the drive's maximum speed, from its rating plate", low=0.1, high=10_000.0, unit="rpm"
+)
+DIRECTION = ChoiceSetting(
+    key="direction", meaning="turning direction of a positive flow", among=("cw", "ccw"), default="cw"
+)
 
 
 class RotaryPump(Actuator):
@@ -87,13 +96,9 @@ class RotaryPump(Actuator):
         `step_rpm` is the resolution of the drive's speed.
         """
         settings, where = config.settings, config.name
-        self._ul_per_rev = needed_number(
-            settings, "ul_per_rev", where, low=0.01, high=1e7, what="the volume of one revolution of the tubing, µL"
-        )
-        self._max_rpm = needed_number(
-            settings, "max_rpm", where, low=0.1, high=max_rpm, what="the drive's maximum speed, rpm"
-        )
-        self._forward = choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw"
+        self._ul_per_rev = UL_PER_REV.of(settings, where)
+        self._max_rpm = MAX_RPM_SETTING.of(settings, where, high=max_rpm)
+        self._forward = DIRECTION.of(settings, where) == "cw"
         self._min_flow_ul_min = step_rpm * self._ul_per_rev
         self._max_flow_ul_min = self._max_rpm * self._ul_per_rev
         self._steps = FlowSteps(step_rpm * self._ul_per_rev, self._max_flow_ul_min)
@@ -273,12 +278,3 @@ class HostCount:
         self._at_s = now_s
         self._flow_ul_min = after
         self._fastest_ul_min = max(self._fastest_ul_min, after)
-
-
-def needed_number(
-    settings: Mapping[str, float | str | bool], name: str, where: str, *, low: float, high: float, what: str
-) -> float:
-    """Return the number `name` of `settings`, which has no default; `what` describes it in the error message."""
-    if name not in settings:
-        raise bad_setting(where, name, "is missing", f"write {what}, {low:g} to {high:g}")
-    return number_of(settings, name, where, default=low, low=low, high=high)

@@ -11,7 +11,7 @@ import re
 from drivers.commands import Guarantee
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import DeviceFault, WrongDevice
-from drivers.settings import flag_of, known_only, number_of
+from drivers.settings import FlagSetting, NumberSetting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.replies import bad_reply, take_line
@@ -33,6 +33,15 @@ _MEANING = {
     "E": ("it reports an error", "a fault of its own", "look the number up in its manual; restart it"),
 }
 
+TARE = NumberSetting(
+    key="tare_g", meaning="weight subtracted from every reading", low=-1e5, high=1e5, default=0.0, unit="g"
+)
+UNIT_IS_GRAM = FlagSetting(
+    key="unit_is_gram",
+    meaning="the display is fixed to gram: a weight in motion is accepted even before the first stable one",
+    default=False,
+)
+
 
 class SartoriusSbi(Device):
     """One balance; its only point is `mass` (g, less the setting `tare_g`)."""
@@ -50,16 +59,9 @@ class SartoriusSbi(Device):
     line = LineSettings(baud=1200, bits=7, parity="O", stop=1)
     queries = re.compile(rb"\x1b(?:P|x1_)\r\n")
 
+    settings = (TARE, UNIT_IS_GRAM)
     page = Page(
         wiring="RS-232, or the balance's USB port set to SBI; the line settings are those of its menu.",
-        settings=(
-            ("tare_g", "weight that is taken off every reading (g), default 0"),
-            (
-                "unit_is_gram",
-                "true if the display is fixed to gram: then a weight in motion is taken even before the first stable one; "
-                "default false",
-            ),
-        ),
         commands=(
             ("ESC P", "print the display", "data input format"),
             ("ESC x1_", "model; barrier", "data input format"),
@@ -78,9 +80,9 @@ class SartoriusSbi(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"tare_g", "unit_is_gram"}))
-        self.tare_g = number_of(config.settings, "tare_g", config.name, default=0.0, low=-1e5, high=1e5)
-        self._unit_is_gram = flag_of(config.settings, "unit_is_gram", config.name, default=False)
+        known_only(config.settings, config.name, self.settings)
+        self.tare_g = TARE.of(config.settings, config.name)
+        self._unit_is_gram = UNIT_IS_GRAM.of(config.settings, config.name)
         self._gram_seen = self._unit_is_gram
         self._conversation = Conversation(
             link, config.name, timeout_s=TIMEOUT_S, barrier=SyncQuery(MODEL, lambda: self._model_text)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from drivers.commands import Guarantee, Quality
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import DeviceFault, NoReply, Refused, WrongDevice
-from drivers.settings import bad_setting, choice_of, known_only, number_of
+from drivers.settings import ChoiceSetting, NumberSetting, bad_setting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import bad_reply
@@ -54,6 +54,18 @@ _ERRORS = {
     6: "its firmware is being updated",
 }
 
+LIQUID = ChoiceSetting(
+    key="liquid", meaning="calibration of the sensor that is used", among=tuple(LIQUIDS), default="water"
+)
+INTERVAL = NumberSetting(
+    key="interval_ms",
+    meaning="time between two measurements inside the sensor",
+    low=20.0,
+    high=1000.0,
+    default=100.0,
+    unit="ms",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class FlowMeasurement:
@@ -83,13 +95,10 @@ class SensirionSlf3x(Device):
     line = LineSettings(baud=115200, bits=8, parity="N", stop=1)
     queries = re.compile(rb"\x7e.(?:[\xd1\x24\x50]\x00|[\xd0\x53\x35].).*\x7e", re.DOTALL)
 
+    settings = (LIQUID, INTERVAL)
     page = Page(
         wiring="SCC1-USB or SCC1-RS485 cable, 115200 baud 8N1; the cable's own address is 0 unless it was changed.",
-        settings=(
-            ("address", "the cable's SHDLC address, 0 to 254 (default 0)"),
-            ("liquid", "water or ipa: which of the sensor's calibrations is used; default water"),
-            ("interval_ms", "time between two measurements inside the sensor (20 to 1000 ms), default 100"),
-        ),
+        address="the cable's SHDLC address, 0 to 254 (default 0)",
         commands=(
             ("D1", "version of the cable; barrier", "SHDLC"),
             ("24", "sensor type, must be 3", "SCC1"),
@@ -114,10 +123,10 @@ class SensirionSlf3x(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"liquid", "interval_ms"}))
-        liquid = choice_of(config.settings, "liquid", config.name, default="water", among=tuple(LIQUIDS))
+        known_only(config.settings, config.name, self.settings)
+        liquid = LIQUID.of(config.settings, config.name)
         self._liquid = LIQUIDS[liquid]
-        interval_ms = number_of(config.settings, "interval_ms", config.name, default=100.0, low=20.0, high=1000.0)
+        interval_ms = INTERVAL.of(config.settings, config.name)
         self._interval_ms = round(interval_ms)
         self._address = _address(config)
         self._ul_min_per_count = 0.0

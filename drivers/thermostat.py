@@ -7,23 +7,32 @@ offered.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from dataclasses import replace
 
 from drivers.commands import Command, Level, LevelStatus
 from drivers.device import refuse
 from drivers.errors import Refused
 from drivers.output import Output
-from drivers.settings import bad_setting, number_of
+from drivers.settings import Given, NumberSetting, bad_setting
 from drivers.transport.conversation import Conversation
 
 LOW_C, HIGH_C = 25.0, 42.0
 """Default limits of set-points (°C): warm enough to be useful, cool enough not to harm a culture at once."""
 
 
-def limits_of(settings: Mapping[str, float | str | bool], where: str, *, max_c: float) -> tuple[float, float]:
-    """Return the settings `low_c` and `high_c` (°C), the limits of every set-point."""
-    low_c = number_of(settings, "low_c", where, default=LOW_C, low=1.0, high=max_c)
-    high_c = number_of(settings, "high_c", where, default=max(HIGH_C, low_c), low=1.0, high=max_c)
+def limit_settings(max_c: float) -> tuple[NumberSetting, NumberSetting]:
+    """Return the settings of the lowest and the highest set-point, up to `max_c` (°C)."""
+    low = NumberSetting(key="low_c", meaning="lowest set-point", low=1.0, high=max_c, default=LOW_C, unit="°C")
+    return low, replace(low, key="high_c", meaning="highest set-point", default=HIGH_C)
+
+
+def limits_of(
+    settings: Given, where: str, limits: tuple[NumberSetting, NumberSetting], *, max_c: float | None = None
+) -> tuple[float, float]:
+    """Return the limits of every set-point (°C); `max_c` replaces the upper limit of both settings."""
+    low, high = limits
+    low_c = low.of(settings, where, high=max_c)
+    high_c = replace(high, default=max(HIGH_C, low_c)).of(settings, where, high=max_c)
     if low_c > high_c:
         raise bad_setting(where, "low_c", f"is above high_c ({low_c:g} > {high_c:g})", "write the lower one in low_c")
     return low_c, high_c

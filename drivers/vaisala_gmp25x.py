@@ -16,7 +16,7 @@ from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
 from drivers.commands import Guarantee, Quality
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import BadReply, DeviceFault, NoReply, Refused, WrongDevice
-from drivers.settings import known_only, number_of
+from drivers.settings import NumberSetting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.modbus import MODBUS_READS, ModbusUnit, read_registers_frame, unit_number
@@ -37,18 +37,27 @@ IDENTIFY, MEI_IDENTIFICATION, BASIC = 0x2B, 0x0E, 0x01
 
 @dataclass(frozen=True, slots=True)
 class Compensation:
-    """A volatile compensation value: its register, and the range that the guide allows."""
+    """A volatile compensation value: its register, and its setting with the range that the guide allows."""
 
     register: int
-    low: float
-    high: float
+    setting: NumberSetting
+
+
+def _compensation(register: int, key: str, what: str, low: float, high: float, unit: str) -> Compensation:
+    meaning, without = f"{what} that the probe compensates for", "default: what it has stored"
+    return Compensation(
+        register, NumberSetting(key=key, meaning=meaning, low=low, high=high, unit=unit, without=without)
+    )
 
 
 COMPENSATIONS = {
-    "pressure_hpa": Compensation(521, 700.0, 1500.0),
-    "temperature_c": Compensation(523, -40.0, 80.0),
-    "humidity_percent": Compensation(525, 0.0, 100.0),
-    "oxygen_percent": Compensation(527, 0.0, 100.0),
+    each.setting.key: each
+    for each in (
+        _compensation(521, "pressure_hpa", "pressure", 700.0, 1500.0, "hPa"),
+        _compensation(523, "temperature_c", "temperature", -40.0, 80.0, "°C"),
+        _compensation(525, "humidity_percent", "relative humidity", 0.0, 100.0, "%"),
+        _compensation(527, "oxygen_percent", "oxygen", 0.0, 100.0, "%"),
+    )
 }
 
 
@@ -68,15 +77,10 @@ class VaisalaGmp25x(Device):
     line = LineSettings(baud=19200, bits=8, parity="N", stop=2)
     queries = MODBUS_READS
 
+    settings = tuple(each.setting for each in COMPENSATIONS.values())
     page = Page(
         wiring="RS-485, two wires, 19200 baud 8N2, address 240 from the factory; the probe must be in Modbus mode.",
-        settings=(
-            ("address", "Modbus address, 1 to 247 (default 240)"),
-            ("pressure_hpa", "700 to 1500: pressure that the probe compensates for; default: what it has stored"),
-            ("temperature_c", "-40 to 80: temperature that it compensates for; default: what it has stored"),
-            ("humidity_percent", "0 to 100: relative humidity that it compensates for; default: what it has stored"),
-            ("oxygen_percent", "0 to 100: oxygen that it compensates for; default: what it has stored"),
-        ),
+        address="Modbus address, 1 to 247 (default 240)",
         commands=(
             ("read 1, 2 registers", "carbon dioxide, ppm", "A.2, measurement data"),
             ("read 2049, 2 registers", "device status and CO2 status", "A.2.3"),
@@ -100,11 +104,11 @@ class VaisalaGmp25x(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset(COMPENSATIONS))
+        known_only(config.settings, config.name, self.settings)
         self._compensations = {
-            each: number_of(config.settings, name, config.name, default=0.0, low=each.low, high=each.high)
-            for name, each in COMPENSATIONS.items()
-            if name in config.settings
+            each: value
+            for each in COMPENSATIONS.values()
+            if (value := each.setting.optional(config.settings, config.name)) is not None
         }
         unit = unit_number(replace(config, address=config.address or DEFAULT_ADDRESS))
         self._conversation = Conversation(
@@ -148,7 +152,7 @@ class VaisalaGmp25x(Device):
             raise self._another(f"it has no register {VOLATILE}") from error
         for name, each in COMPENSATIONS.items():
             value = _float(data[2 * (each.register - VOLATILE) :])
-            if not each.low <= value <= each.high:
+            if not each.setting.low <= value <= each.setting.high:
                 raise self._another(f"register {each.register} ({name}) tells {value:g}")
 
     def _another(self, what: str) -> WrongDevice:

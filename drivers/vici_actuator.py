@@ -13,7 +13,7 @@ from drivers.commands import Command, Guarantee, Level, LevelStatus
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor, refuse
 from drivers.errors import DeviceFault, Refused, WrongDevice
 from drivers.output import Output
-from drivers.settings import bad_setting, known_only, number_of
+from drivers.settings import Given, NumberSetting, bad_setting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import MAX_LINE_BYTES, bad_reply
@@ -26,6 +26,14 @@ ARRIVALS = 3
 MAX_POSITIONS = 40
 
 _LINE_END = re.compile(rb"[\r\n]")
+
+POSITIONS = NumberSetting(
+    key="positions", meaning="the valve's positions, compared with the actuator's own", low=2, high=MAX_POSITIONS
+)
+REST_POSITION = NumberSetting(
+    key="rest_position", meaning="position that is safe without supervision", low=1, high=MAX_POSITIONS, default=1
+)
+MOVE = NumberSetting(key="move_s", meaning="longest time of a move", low=0.1, high=30.0, default=2.0, unit="s")
 
 
 class ViciActuator(Device):
@@ -43,14 +51,11 @@ class ViciActuator(Device):
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = re.compile(rb"[0-9A-Z]?(?:AM|NP|CP)\r")
+    settings = (POSITIONS, REST_POSITION, MOVE)
     page = Page(
         wiring="RS-232 three-wire (or RS-485 with an ID set, by model), 9600 8N1. Mode 3 (multi-position), IFM0, as from "
         "the factory.",
-        settings=(
-            ("positions", "positions of the valve, 2 to 40; required, and compared with the actuator's own"),
-            ("rest_position", "the position that is safe with nobody there (default 1)"),
-            ("move_s", "longest time of a move (s, default 2)"),
-        ),
+        address="the ID set in the actuator, 0 to 9 or A to Z (default: none)",
         commands=(
             ("CP", "current position", "p. 14-16"),
             ("NP", "number of positions", "p. 14-16"),
@@ -71,12 +76,10 @@ class ViciActuator(Device):
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
         settings, where = config.settings, config.name
-        known_only(settings, where, frozenset({"positions", "rest_position", "move_s"}))
-        if "positions" not in settings:
-            raise bad_setting(where, "positions", "is missing", f"write the valve's positions, 2 to {MAX_POSITIONS}")
-        self.positions = _whole(settings["positions"], "positions", where, 2, MAX_POSITIONS)
-        self.rest_position = _whole(settings.get("rest_position", 1), "rest_position", where, 1, self.positions)
-        self.move_s = number_of(settings, "move_s", where, default=2.0, low=0.1, high=30.0)
+        known_only(settings, where, self.settings)
+        self.positions = _whole(POSITIONS, settings, where, MAX_POSITIONS)
+        self.rest_position = _whole(REST_POSITION, settings, where, self.positions)
+        self.move_s = MOVE.of(settings, where)
         self._still_at_s = 0.0
         """Loop time by which the last move has certainly ended."""
         self._id = _id(config)
@@ -238,10 +241,12 @@ class ValvePosition(Output):
             await self._actuator.go(self._actuator.rest_position)
 
 
-def _whole(value: float | str | bool, key: str, where: str, low: int, high: int) -> int:
-    number = number_of({key: value}, key, where, default=0.0, low=low, high=high)
+def _whole(setting: NumberSetting, settings: Given, where: str, high: int) -> int:
+    number = setting.of(settings, where, high=high)
     if not number.is_integer():
-        raise bad_setting(where, key, f"is “{number:g}”", f"write a whole number from {low} to {high}")
+        raise bad_setting(
+            where, setting.key, f"is “{number:g}”", f"write a whole number from {setting.low:g} to {high}"
+        )
     return int(number)
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drivers.commands import Guarantee, PumpStatus
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page
 from drivers.errors import BadReply, DeviceFault, NoReply, WrongDevice
 from drivers.flow_steps import FlowSteps
-from drivers.rotary_pump import HostCount, RotaryPump, needed_number
-from drivers.settings import bad_setting, choice_of, known_only, number_of
+from drivers.rotary_pump import DIRECTION, HostCount, RotaryPump
+from drivers.settings import ChoiceSetting, NumberSetting, bad_setting, known_only
 from drivers.transport.conversation import Conversation
 from drivers.transport.link import Link
 from drivers.transport.replies import MAX_LINE_BYTES, bad_reply
@@ -40,6 +40,26 @@ _WORD = r"[!-~]{1,16}"
 _SHORT = re.compile(rf"({_WORD}) ({_NUMBER}) (CW|CCW) ([01])".encode())
 _LONG = re.compile(
     rf"({_WORD}) ({_NUMBER}) ({_WORD}) ({_WORD}) ({_NUMBER}) (CW|CCW) P/N (\d{{1,2}}) (\d{{1,10}}) ([01])".encode()
+)
+
+SERIES_SETTING = ChoiceSetting(key="series", meaning="series of the pump", among=SERIES)
+MAX_RPM = NumberSetting(
+    key="max_rpm", meaning="the drive's maximum speed, from its rating plate", low=1.0, high=999.9, unit="rpm"
+)
+UL_PER_REV = NumberSetting(
+    key="ul_per_rev",
+    meaning="the measured volume of one revolution of the tubing",
+    low=0.01,
+    high=1e6,
+    unit="µL",
+    without="default: as the pump reports it; the 323 does not",
+)
+PULSES_PER_REV = NumberSetting(
+    key="pulses_per_rev",
+    meaning="the tacho pulses of one revolution (505Di: 800 at 350 rpm, 1280 at 220 rpm)",
+    low=1.0,
+    high=1e6,
+    without="default 10982; 505Di: required",
 )
 
 
@@ -70,16 +90,11 @@ class WatsonMarlow(Device):
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=2)
     queries = re.compile(rb"[0-9]{1,2}RS\r")
+    settings = (SERIES_SETTING, MAX_RPM, UL_PER_REV, PULSES_PER_REV, DIRECTION)
     page = Page(
         wiring="RS-232, or RS-485 on the N versions with up to 16 pumps (32 on 720DuN). 9600, 8 bits, no parity, TWO stop"
         " bits, no handshake. The pump must stand in its RS-232 or remote mode.",
-        settings=(
-            ("series", "323, 505, 520, 530, 620 or 720; no default"),
-            ("max_rpm", "the drive's greatest speed, rpm, from its rating plate; no default"),
-            ("ul_per_rev", "volume of one revolution, µL, measured; default: as the pump tells it (the 323 does not)"),
-            ("pulses_per_rev", "tacho pulses a revolution; default 10982; 505: 800 (350 rpm) or 1280 (220 rpm)"),
-            ("direction", "cw or ccw: which way a positive flow turns; default cw"),
-        ),
+        address="the pump's number, 1 to 16 (720DuN: 32; default 1)",
         commands=(
             ("nRS", "status; follows every command, since none is acknowledged", "505Di p. 6"),
             ("nSPxxx.x", "speed, rpm (323: whole rpm)", "505Di p. 6"),
@@ -105,8 +120,7 @@ class WatsonMarlow(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known = frozenset({"series", "max_rpm", "ul_per_rev", "pulses_per_rev", "direction"})
-        known_only(config.settings, config.name, known)
+        known_only(config.settings, config.name, self.settings)
         self.series = _series(config)
         self.number = _number(config)
         self._conversation = Conversation(link, config.name, timeout_s=TIMEOUT_S)
@@ -192,10 +206,8 @@ class _Pump(RotaryPump):
         super().__init__(f"{device.config.name}.pump", device.conversation, guarantee=guarantee)
         self._device = device
         settings, where = device.config.settings, device.config.name
-        self._max_rpm = needed_number(
-            settings, "max_rpm", where, low=1.0, high=999.9, what="the drive's greatest speed, rpm"
-        )
-        self._forward = choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw"
+        self._max_rpm = MAX_RPM.of(settings, where)
+        self._forward = DIRECTION.of(settings, where) == "cw"
         self._continuous = False
         """Whether this process started the running flow, continuous."""
         self._target = (0.0, True)
@@ -205,9 +217,8 @@ class _Pump(RotaryPump):
     def prepare(self, report: PumpReport) -> None:
         """Derive the volume per revolution and the flow range; part of verification."""
         settings, where = self._device.config.settings, self._device.config.name
-        what = "the volume of one revolution of the tubing, µL"
-        if "ul_per_rev" in settings or not report.ml_per_rev:
-            self._ul_per_rev = needed_number(settings, "ul_per_rev", where, low=0.01, high=1e6, what=what)
+        if UL_PER_REV.key in settings or not report.ml_per_rev:
+            self._ul_per_rev = UL_PER_REV.of(settings, where)
         else:
             self._ul_per_rev = 1000.0 * report.ml_per_rev
         self._min_flow_ul_min = self.step_rpm * self._ul_per_rev
@@ -283,13 +294,7 @@ class TachoPump(_Pump):
     def __init__(self, device: WatsonMarlow) -> None:
         super().__init__(device, Guarantee.DEVICE)
         settings, where = device.config.settings, device.config.name
-        what = "the tacho pulses of one revolution (505Di: 800 or 1280)"
-        if device.series in PULSES:
-            self._pulses_per_rev = number_of(
-                settings, "pulses_per_rev", where, default=PULSES[device.series], low=1.0, high=1e6
-            )
-        else:
-            self._pulses_per_rev = needed_number(settings, "pulses_per_rev", where, low=1.0, high=1e6, what=what)
+        self._pulses_per_rev = replace(PULSES_PER_REV, default=PULSES.get(device.series)).of(settings, where)
         self._pulses = 0
         self._pulses_before = 0
 
@@ -366,12 +371,11 @@ class TimedPump(_Pump):
 
 
 def _series(config: DeviceConfig) -> str:
-    series = config.settings.get("series")
+    given = dict(config.settings)
+    series = given.get(SERIES_SETTING.key)
     if isinstance(series, (int, float)) and not isinstance(series, bool):
-        series = f"{series:g}"  # a rig file's 520 is a number
-    if series is None:
-        raise bad_setting(config.name, "series", "is missing", f"choose {' or '.join(SERIES)}")
-    return choice_of({"series": series}, "series", config.name, default="", among=SERIES)
+        given[SERIES_SETTING.key] = f"{series:g}"  # a rig file's 520 is a number
+    return SERIES_SETTING.of(given, config.name)
 
 
 def _number(config: DeviceConfig) -> int:

@@ -410,4 +410,4 @@ async def test_every_model_has_a_page(case: Case) -> None:
     assert page.wiring
     assert page.commands
     assert page.traps
-    assert {name for name, _ in page.settings} >= set(case.settings)
+    assert {setting.key for setting in case.driver.settings} >= set(case.settings)

@@ -124,7 +124,7 @@ class BlockDriver(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset())
+        known_only(config.settings, config.name, self.settings)
         self.unit = int(config.address)
         # Four words: no late answer to anything else has this length.
         fence = SyncQuery(self.request(READ_INPUT, 0, 4), lambda: self.parser(READ_INPUT, 8))

@@ -142,7 +142,7 @@ class TextDriver(Device):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset())
+        known_only(config.settings, config.name, self.settings)
         fence = SyncQuery(self.frame(b"ID"), lambda: self.parser(re.compile(rb"ID=(\w{1,9})")))
         self._conversation = Conversation(
             link, config.name, timeout_s=0.3, barrier=fence if self.fenced else None, late_s=self.late_s
