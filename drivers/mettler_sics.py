@@ -60,6 +60,10 @@ class MettlerSics(Device):
     settings = (TARE,)
     page = Page(
         wiring="RS-232 (null modem, DB9) or USB (a serial port of its own); 9600 8N1, no handshake in the balance's menu.",
+        commands=(
+            ("I4", "serial number: identification; barrier", "level 0"),
+            ("SI", "the current weight, stable or dynamic", "level 0"),
+        ),
         traps=(
             "`S` waits for a stable weight and may not answer for a long time while a pump runs: `SI` is used instead. A "
             "dynamic weight (`S D`) is a good reading that is not stable.",

@@ -72,10 +72,8 @@ def verdict(samples: Sequence[ProcessSample]) -> SoakVerdict:
     first, last = settled[:third], settled[-third:]
     memory = (_median([each.rss_mb for each in first]), _median([each.rss_mb for each in last]))
     open_files = (min(each.descriptors for each in first), min(each.descriptors for each in last))
-    counted = [(each.tasks, later.tasks) for each, later in zip(first, last, strict=True)]
-    tasks = None
-    if all(before is not None and after is not None for before, after in counted):
-        tasks = (min(before or 0 for before, _ in counted), min(after or 0 for _, after in counted))
+    before, after = _min_tasks(first), _min_tasks(last)
+    tasks = None if before is None or after is None else (before, after)
     growing = []
     if memory[1] > memory[0] * (1.0 + MAX_GROWTH):
         growing.append("memory")
@@ -84,6 +82,12 @@ def verdict(samples: Sequence[ProcessSample]) -> SoakVerdict:
     if tasks is not None and tasks[1] > tasks[0]:
         growing.append("tasks")
     return SoakVerdict(len(samples), memory, open_files, tasks, tuple(growing))
+
+
+def _min_tasks(samples: Sequence[ProcessSample]) -> int | None:
+    """Return the minimum number of tasks; None if a sample has none."""
+    counts = [each.tasks for each in samples if each.tasks is not None]
+    return min(counts) if len(counts) == len(samples) else None
 
 
 def soak_virtual(rig: Path, *, hours: float, seed: int, progress: bool = True) -> dict[str, Any]:

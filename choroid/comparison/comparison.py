@@ -162,31 +162,44 @@ def summary(results: Sequence[Mapping[str, Any]], arms: Sequence[str]) -> dict[s
     reference = arms[-1]
     answer: dict[str, Any] = {"reference": reference, "arms": {}, "pairs": {}}
     for arm, runs in by_arm.items():
-        answer["arms"][arm] = {
-            name: mean([float(each[name]) for each in runs])
-            for name in ("fresh_medium_ml", "stocks_ml", "dialysate_ml", "discarded_ml", "consumables_eur")
-        } | {
-            "viability_true_end": mean([each["viability_true"] for each in runs]),
-            "viability_true_mean": mean([_mean_truth(each) for each in runs]),
-            "worst_lactate_mm": max(s["lactate_mm"] for each in runs for s in each["samples"]),
-            "worst_ammonia_mm": max(s["ammonia_mm"] for each in runs for s in each["samples"]),
-            "least_insulin": min(s["insulin"] for each in runs for s in each["samples"]),
-            "violations": sum(len(each["violations"]) for each in runs),
-            "holds": [{"seed": each["seed"], **hold} for each in runs for hold in each["holds"]],
-            "tended": len([what for each in runs for what in each["tended"]]) / len(runs),
-            "priced": any(each["actions"] for each in runs),
-            "score": agreement([sample for each in runs for sample in each["samples"]]),
-        }
-        if arm == reference:
-            continue
-        pairs = list(zip(runs, by_arm[reference], strict=True))
-        answer["pairs"][arm] = {
-            "fresh_ratio": _ratio([(a["fresh_medium_ml"], b["fresh_medium_ml"]) for a, b in pairs]),
-            "viability_true_end": paired([a["viability_true"] - b["viability_true"] for a, b in pairs]),
-            "viability_true_mean": paired([_mean_truth(a) - _mean_truth(b) for a, b in pairs]),
-        }
-    answer["score"] = agreement([sample for each in results for sample in each["samples"]])
+        answer["arms"][arm] = _arm(runs)
+        if arm != reference:
+            answer["pairs"][arm] = _pair(runs, by_arm[reference])
+    answer["score"] = agreement(_samples(results))
     return answer
+
+
+def _samples(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
+    """Return the samples of all runs."""
+    return [sample for each in runs for sample in each["samples"]]
+
+
+def _arm(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the means and extremes of one arm's runs."""
+    samples = _samples(runs)
+    means = ("fresh_medium_ml", "stocks_ml", "dialysate_ml", "discarded_ml", "consumables_eur")
+    return {name: mean([float(each[name]) for each in runs]) for name in means} | {
+        "viability_true_end": mean([each["viability_true"] for each in runs]),
+        "viability_true_mean": mean([_mean_truth(each) for each in runs]),
+        "worst_lactate_mm": max(sample["lactate_mm"] for sample in samples),
+        "worst_ammonia_mm": max(sample["ammonia_mm"] for sample in samples),
+        "least_insulin": min(sample["insulin"] for sample in samples),
+        "violations": sum(len(each["violations"]) for each in runs),
+        "holds": [{"seed": each["seed"], **hold} for each in runs for hold in each["holds"]],
+        "tended": sum(len(each["tended"]) for each in runs) / len(runs),
+        "priced": any(each["actions"] for each in runs),
+        "score": agreement(samples),
+    }
+
+
+def _pair(runs: Sequence[Mapping[str, Any]], references: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the differences of one arm's runs from the reference's, paired by seed."""
+    pairs = list(zip(runs, references, strict=True))
+    return {
+        "fresh_ratio": _ratio([(a["fresh_medium_ml"], b["fresh_medium_ml"]) for a, b in pairs]),
+        "viability_true_end": paired([a["viability_true"] - b["viability_true"] for a, b in pairs]),
+        "viability_true_mean": paired([_mean_truth(a) - _mean_truth(b) for a, b in pairs]),
+    }
 
 
 def mean(values: Sequence[float]) -> float:

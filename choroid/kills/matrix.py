@@ -62,9 +62,9 @@ def kills(
     speed: float = SPEED,
     resume: Path | None = None,
 ) -> dict[str, Any]:
-    """The matrix of `recipes` (none: all that the rig has organs for): `{"speed", "recipes": [...], "trials", "failed"}`.
+    """Return the matrix of `recipes` (default: all that fit the rig): `{"speed", "recipes", "trials", "failed"}`.
 
-    With `resume`, trials are kept in that folder and those that have ended are not run again.
+    With `resume`, finished trials are stored in that folder and not repeated.
     """
     known = shipped()
     for name in recipes:
@@ -73,7 +73,7 @@ def kills(
     with contextlib.ExitStack() as stack:
         folder = resume or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-kills-")))
         pool = stack.enter_context(ThreadPoolExecutor(max_workers=max(jobs, 1)))
-        # Whoever interrupts it waits for the trials under way, which end their processes, and not for all that are planned.
+        # An interruption waits for the running trials, which end their processes, and not for all planned ones.
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         matrix = _Matrix(rig, folder, speed, pool)
         names = list(recipes or runnable(known, rig))
@@ -85,27 +85,26 @@ def kills(
             for boundary in boundaries(references[name].rows, every=every, sample=sample)
         ]
         outcomes = matrix.trials(planned, references=references)
-    rows: list[dict[str, Any]] = []
-    failures = 0
-    for name in names:
-        reference = references[name]
-        own = [outcome for outcome in outcomes if outcome.recipe == name and (outcome.reached or outcome.problems)]
-        failed = [outcome for outcome in own if outcome.problems]
-        failures += len(failed) + bool(reference.problems)
-        rows.append(
-            {
-                "recipe": name,
-                "params": dict(SHORT.get(name, {})),
-                "rows": reference.rows,
-                "boundaries": len(boundaries(reference.rows)),
-                "tried": len(own),
-                "passed": len(own) - len(failed),
-                "holds": sum(len(outcome.holds) for outcome in own),
-                "reference": reference.problems,
-                "failed": [asdict(outcome) for outcome in failed],
-            }
-        )
+    rows = [_row(name, references[name], outcomes) for name in names]
+    failures = sum(len(row["failed"]) + bool(row["reference"]) for row in rows)
     return {"speed": speed, "recipes": rows, "trials": sum(row["tried"] for row in rows), "failed": failures}
+
+
+def _row(name: str, reference: KillOutcome, outcomes: Sequence[KillOutcome]) -> dict[str, Any]:
+    """Return the result of one recipe."""
+    own = [outcome for outcome in outcomes if outcome.recipe == name and (outcome.reached or outcome.problems)]
+    failed = [outcome for outcome in own if outcome.problems]
+    return {
+        "recipe": name,
+        "params": dict(SHORT.get(name, {})),
+        "rows": reference.rows,
+        "boundaries": len(boundaries(reference.rows)),
+        "tried": len(own),
+        "passed": len(own) - len(failed),
+        "holds": sum(len(outcome.holds) for outcome in own),
+        "reference": reference.problems,
+        "failed": [asdict(outcome) for outcome in failed],
+    }
 
 
 def runnable(known: Mapping[str, Recipe], rig: Path) -> list[str]:

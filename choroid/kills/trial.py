@@ -45,7 +45,7 @@ START_S = 60.0
 ANSWER_S = 20.0
 POLL_S = 0.15
 STARTS = 6
-MOST_HOLDS = 5
+MAX_HOLDS = 5
 SIGMAS = 4.0
 DRIP_UL = 20.0
 """What a vessel may be off beyond the ledger's own doubt: a drip, and what is in the lines."""
@@ -238,7 +238,7 @@ class _Bench:
     def attend(
         self, recipe: str, params: Mapping[str, str], boundary: Boundary | None, outcome: KillOutcome
     ) -> list[str]:
-        """See the run to its end, doing at once what it asks a person for; returns what it asked."""
+        """Follow the run to its end, doing at once what it asks a person for; return its questions."""
         endpoint = self._control(boundary)
         self._until(lambda: _awake(endpoint), "every device is heard", START_S)
         asked: list[str] = []
@@ -247,44 +247,70 @@ class _Bench:
         try:
             run = str(call(endpoint, "POST", "/api/runs", body)["id"])
         except (OSError, UserError) as error:
-            if boundary is None:  # else it may have died while it answered
+            if boundary is None:  # otherwise it may have died while it answered
                 raise TrialFailed(f"the run was not begun: {error}") from None
         deadline_s = _now_s() + 60.0 + 6 * 3600.0 / self._speed
         while _now_s() < deadline_s:
-            host = self._host
-            if host is not None and host.returncode is not None:
-                if host.returncode != -signal.SIGKILL or boundary is None or outcome.killed:
-                    raise TrialFailed(f"the controller ended by itself ({host.returncode}); see {self._folder.name}")
+            if self._has_died(boundary, outcome):
                 outcome.killed = True
                 endpoint = self._control(None)
             try:
-                runs = call(endpoint, "GET", "/api/runs")["runs"]
-                if not runs and outcome.killed:
-                    # Killed right after its last row, it is over: a controller tells of the runs that it has taken up.
-                    if self._last_state() != RunState.COMPLETE:
-                        raise TrialFailed("the run is not on record any more")
+                if self._attended(endpoint, run, boundary, outcome, asked):
                     self._settle()
                     return asked
-                view = next((each for each in runs if each["id"] == run or not run), None)
-                if view is not None and view["ended"]:
-                    if view["state"] != "complete":
-                        raise TrialFailed(f"the run is {view['state']}")
-                    outcome.reached = boundary is None or outcome.killed
-                    self._settle()
-                    return asked
-                if view is not None and view["state"] == "held":
-                    messages = view["messages"] or ["nothing was said"]
-                    questions = [each for each in messages if each.startswith("step ") and each not in asked]
-                    asked += questions
-                    if not questions:
-                        outcome.holds.append(messages[-1])
-                    if len(outcome.holds) > MOST_HOLDS:
-                        raise TrialFailed(f"the run is held again and again: {messages[-1]}")
-                    call(endpoint, "POST", f"/api/runs/{view['id']}/resume", {"reason": "done as asked"})
             except (OSError, UserError):
-                pass  # it died while it was asked: the next round sees that
+                pass  # it died during the request: the next round detects it
             time.sleep(POLL_S)  # noqa: TID251  (real processes)
         raise TrialFailed(f"the run did not come to its end; see {self._folder.name}")
+
+    def _has_died(self, boundary: Boundary | None, outcome: KillOutcome) -> bool:
+        """Return whether the controller has just been killed at `boundary`; any other end fails the trial."""
+        host = self._host
+        if host is None or host.returncode is None:
+            return False
+        if host.returncode != -signal.SIGKILL or boundary is None or outcome.killed:
+            raise TrialFailed(f"the controller ended by itself ({host.returncode}); see {self._folder.name}")
+        return True
+
+    def _attended(
+        self,
+        endpoint: dict[str, str],
+        run: str,
+        boundary: Boundary | None,
+        outcome: KillOutcome,
+        asked: list[str],
+    ) -> bool:
+        """Look at the run once and let a held one go on; add its questions to `asked`. Return whether it has ended."""
+        runs = call(endpoint, "GET", "/api/runs")["runs"]
+        if not runs and outcome.killed:
+            # Killed just after its last row, the run is over: a controller lists the runs that it has taken up.
+            if self._last_state() != RunState.COMPLETE:
+                raise TrialFailed("the run is not on record any more")
+            return True
+        view = next((each for each in runs if each["id"] == run or not run), None)
+        if view is None:
+            return False
+        if view["ended"]:
+            if view["state"] != "complete":
+                raise TrialFailed(f"the run is {view['state']}")
+            outcome.reached = boundary is None or outcome.killed
+            return True
+        if view["state"] == "held":
+            self._resume(endpoint, view, outcome, asked)
+        return False
+
+    def _resume(
+        self, endpoint: dict[str, str], view: Mapping[str, Any], outcome: KillOutcome, asked: list[str]
+    ) -> None:
+        """Resume a held run; add its new questions to `asked`, or its message to the outcome's holds."""
+        messages = view["messages"] or ["nothing was said"]
+        questions = [each for each in messages if each.startswith("step ") and each not in asked]
+        asked += questions
+        if not questions:
+            outcome.holds.append(messages[-1])
+        if len(outcome.holds) > MAX_HOLDS:
+            raise TrialFailed(f"the run is held again and again: {messages[-1]}")
+        call(endpoint, "POST", f"/api/runs/{view['id']}/resume", {"reason": "done as asked"})
 
     def _last_state(self) -> str | None:
         """Return where the journal leaves the run."""

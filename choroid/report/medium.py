@@ -24,7 +24,29 @@ def medium(period: Period, zone: tzinfo) -> str:
     if period.ledger_begin is None or period.ledger_end is None:
         why = "<p>No data: the journal holds no ledger before the period's end.</p>"
         return section("medium", "Medium", why)
-    begin, end, lines = period.ledger_begin, period.ledger_end, period.rig.lines
+    begin, end = period.ledger_begin, period.ledger_end
+    body = _by_vessel(period, begin, end) + _by_line(period) + _totals(begin, end) + _batches(begin, end)
+    if period.handled:
+        hands: Rows = [
+            (
+                moment(each.at, zone),
+                escape(each.vessel),
+                each.what,
+                ml(each.ul / ML),
+                escape(each.lot),
+                escape(each.who),
+                escape(each.why),
+            )
+            for each in period.handled
+        ]
+        heads = ("@when", "vessel", "what", "#mL", "lot", "who", "why")
+        body += "<h3>Filled, set and read by people</h3>" + table(heads, hands, kind="long")
+    return section("medium", "Medium", body)
+
+
+def _by_vessel(period: Period, begin: Booked, end: Booked) -> str:
+    """Return the volumes of each vessel."""
+    lines = period.rig.lines
     rows = []
     for name in period.rig.vessels:
         into = sum(each.ul for each in period.transfers if lines[each.line].to == name) / ML
@@ -50,7 +72,12 @@ def medium(period: Period, zone: tzinfo) -> str:
         "#at the end",
         "#95 %",
     )
-    body = "<h3>By vessel</h3>" + table(heads, rows)
+    return "<h3>By vessel</h3>" + table(heads, rows)
+
+
+def _by_line(period: Period) -> str:
+    """Return the transfers along each line; empty without any."""
+    lines = period.rig.lines
     moved = []
     for name in lines:
         some = [each for each in period.transfers if each.line == name]
@@ -62,9 +89,12 @@ def medium(period: Period, zone: tzinfo) -> str:
             total = sum(each.ul for each in some) / ML
             cells = (escape(name), ends, str(len(some)), ml(total), f"± {1.96 * sd:.2f}", str(weighed), str(unclear))
             moved.append(cells)
-    if moved:
-        heads = ("line", "from, to", "#transfers", "#mL", "#95 %", "#seen by the balance", "#not ended as asked")
-        body += "<h3>By line</h3>" + table(heads, moved)
+    heads = ("line", "from, to", "#transfers", "#mL", "#95 %", "#seen by the balance", "#not ended as asked")
+    return "<h3>By line</h3>" + table(heads, moved) if moved else ""
+
+
+def _totals(begin: Booked, end: Booked) -> str:
+    """Return the changes of the ledger's totals."""
     totals = (
         ("drawn from the loop", end.totals.drawn_ul - begin.totals.drawn_ul),
         ("given back", end.totals.given_back_ul - begin.totals.given_back_ul),
@@ -75,24 +105,7 @@ def medium(period: Period, zone: tzinfo) -> str:
         ("evaporated (declared rate)", end.totals.evaporated_ul - begin.totals.evaporated_ul),
         ("corrected by balance and people (gain > 0)", end.totals.unaccounted_ul - begin.totals.unaccounted_ul),
     )
-    body += "<h3>Totals of the ledger</h3>" + table(("", "#mL"), [(name, ml(ul / ML)) for name, ul in totals])
-    body += _batches(begin, end)
-    if period.handled:
-        hands: Rows = [
-            (
-                moment(each.at, zone),
-                escape(each.vessel),
-                each.what,
-                ml(each.ul / ML),
-                escape(each.lot),
-                escape(each.who),
-                escape(each.why),
-            )
-            for each in period.handled
-        ]
-        heads = ("@when", "vessel", "what", "#mL", "lot", "who", "why")
-        body += "<h3>Filled, set and read by people</h3>" + table(heads, hands, kind="long")
-    return section("medium", "Medium", body)
+    return "<h3>Totals of the ledger</h3>" + table(("", "#mL"), [(name, ml(ul / ML)) for name, ul in totals])
 
 
 def _batches(begin: Booked, end: Booked) -> str:

@@ -54,17 +54,22 @@ def summary(lives: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         ranks = [found for one in by_seed if (found := agreement(one)["spearman"]) is not None]
         answer["told"][name] = pooled | {"spearman_by_seed": [min(ranks), max(ranks)] if ranks else None}
     for fault in lives[0]["faults"]:
-        found = [life["faults"][fault] for life in lives]
-        fell = [each for each in found if each["fell"]]
-        ranks = [each["ranks"] for each in fell]
-        answer["faults"][fault] = {
-            "seeds": len(found),
-            "fell": len(fell),
-            "agreed": sum(bool(each["agrees"]) for each in fell),
-            "ranks": [min(ranks), statistics.median(ranks), max(ranks)] if ranks else None,
-            "covered": [min(each["covered"] for each in found), statistics.fmean(each["covered"] for each in found)],
-        }
+        answer["faults"][fault] = _of_fault([life["faults"][fault] for life in lives])
     return answer
+
+
+def _of_fault(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the summary of one fault over all seeds."""
+    fell = [each for each in found if each["fell"]]
+    ranks = [each["ranks"] for each in fell]
+    covered = [each["covered"] for each in found]
+    return {
+        "seeds": len(found),
+        "fell": len(fell),
+        "agreed": sum(bool(each["agrees"]) for each in fell),
+        "ranks": [min(ranks), statistics.median(ranks), max(ranks)] if ranks else None,
+        "covered": [min(covered), statistics.fmean(covered)],
+    }
 
 
 def _samples(life: Mapping[str, Any], name: str) -> list[dict[str, float]]:

@@ -24,70 +24,114 @@ def story(controller: Controller, rig: Rig, *, after: int = 0) -> dict[str, Any]
     `timeline` (at_s, kind, text); `steps` (verb, begin_s, end_s, and for transfers ml, line, from, to); `grades`; and
     `volumes` (mL: start_ml, end_ml, in_ml, out_ml) by vessel, where the start is the end less what went in and out.
     """
-    rules = rules_of(rig)
-    timeline: list[dict[str, Any]] = []
-    steps: dict[int, dict[str, Any]] = {}
-    grades: list[dict[str, Any]] = []
-    into, out = dict.fromkeys(rig.vessels, 0.0), dict.fromkeys(rig.vessels, 0.0)
+    found = _Story(rig)
     begun_s: float | None = None
     for row in controller.journal.entries(after=after):
         begun_s = row.at_s if begun_s is None else begun_s
-        at_s = round(row.at_s - begun_s, 1)
-        text: str | None = None
-        kind = "step"
-        body = row.body
-        if row.kind == "moved":
-            line = rig.lines[body["line"]]
-            step = steps.get(body.get("n", 0))
-            text = f"{body['line']}: {body['ul'] / ML:.2f} ± {3 * body['sd_ul'] / ML:.2f} mL, {line.from_} → {line.to}"
-            text = within(step["branch"] if step else "", text)
-            into[line.to] += body["ul"]
-            out[line.from_] += body["ul"]
-            if step is not None:
-                step |= {"line": body["line"], "from": line.from_, "to": line.to}
-                step["ml"] = round(step.get("ml", 0.0) + body["ul"] / ML, 3)
-        elif row.kind == "step":
-            branch = spoken(body.get("at", ""))
-            words = _words(body)
-            text = None if words is None else within(branch, words)
-            steps[body["n"]] = {
-                "n": body["n"],
-                "branch": branch,
-                "verb": body["verb"],
-                "begin_s": at_s,
-                "end_s": at_s,
-                "text": words or "",
-            }
-        elif row.kind == "step.done" and body["n"] in steps:
-            steps[body["n"]]["end_s"] = at_s
-        elif row.kind == "note.grade":
-            kind, text = "grade", f"grade {body['grade']}, limited by {body['limiting']}"
-            best = at_best(body, rules)
-            grades.append({"at_s": at_s, "grade": body["grade"], "at_best": best, "limiting": body["limiting"]})
-            grades[-1]["confidence"] = body["confidence"]
-        elif row.kind == "act.refused" and str(body.get("by", "")).startswith("protocol"):
-            kind, text = "refused", f"refused: {body['actuator']}: {'; '.join(body['reasons'])}"
-        elif row.kind == "run.message":
-            asked = body["text"].startswith("step ")
-            kind, text = ("ask" if asked else "refused"), body["text"]
-        elif row.kind == "safety.trip":
-            kind, text = "trip", f"interlock {body['interlock']}: {body['detail']}"
-        if text is not None:
-            timeline.append({"at_s": at_s, "kind": kind, "text": text})
-    ended_s = timeline[-1]["at_s"] if timeline else 0.0
-    for step in steps.values():
-        if step["end_s"] == step["begin_s"] and VERBS[step["verb"]].policy is Policy.DEADLINE:
-            step["end_s"] = max(ended_s, step["begin_s"])  # it still waits
-    volumes = {}
-    for name in rig.vessels:
-        end_ul = controller.ledger.volumes()[name].ul
-        volumes[name] = {
-            "start_ml": round((end_ul - into[name] + out[name]) / ML, 3),
-            "end_ml": round(end_ul / ML, 3),
-            "in_ml": round(into[name] / ML, 3),
-            "out_ml": round(out[name] / ML, 3),
+        found.add(row.kind, row.body, round(row.at_s - begun_s, 1))
+    found.end_waiting_steps()
+    ends_ul = {name: volume.ul for name, volume in controller.ledger.volumes().items()}
+    return {
+        "timeline": found.timeline,
+        "steps": list(found.steps.values()),
+        "grades": found.grades,
+        "volumes": found.volumes(ends_ul),
+    }
+
+
+class _Story:
+    """What a journal's rows tell, added row by row in their order."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.timeline: list[dict[str, Any]] = []
+        self.steps: dict[int, dict[str, Any]] = {}
+        self.grades: list[dict[str, Any]] = []
+        self._rig = rig
+        self._rules = rules_of(rig)
+        self._in_ul, self._out_ul = dict.fromkeys(rig.vessels, 0.0), dict.fromkeys(rig.vessels, 0.0)
+        self._kinds = {
+            "moved": self._moved,
+            "step": self._step,
+            "step.done": self._step_done,
+            "note.grade": self._grade,
+            "act.refused": self._refused,
+            "run.message": self._message,
+            "safety.trip": self._trip,
         }
-    return {"timeline": timeline, "steps": list(steps.values()), "grades": grades, "volumes": volumes}
+
+    def add(self, kind: str, body: Mapping[str, Any], at_s: float) -> None:
+        """Add a row at `at_s` (s since the first row); other kinds of rows are ignored."""
+        if (tell := self._kinds.get(kind)) is not None and (entry := tell(body, at_s)) is not None:
+            self.timeline.append({"at_s": at_s, "kind": entry[0], "text": entry[1]})
+
+    def end_waiting_steps(self) -> None:
+        """Let steps that still wait for their deadline last until the last row."""
+        ended_s = self.timeline[-1]["at_s"] if self.timeline else 0.0
+        for step in self.steps.values():
+            if step["end_s"] == step["begin_s"] and VERBS[step["verb"]].policy is Policy.DEADLINE:
+                step["end_s"] = max(ended_s, step["begin_s"])
+
+    def volumes(self, ends_ul: Mapping[str, float]) -> dict[str, dict[str, float]]:
+        """Return the volumes by vessel (mL) from those at the end (µL)."""
+        return {
+            name: {
+                "start_ml": round((ends_ul[name] - self._in_ul[name] + self._out_ul[name]) / ML, 3),
+                "end_ml": round(ends_ul[name] / ML, 3),
+                "in_ml": round(self._in_ul[name] / ML, 3),
+                "out_ml": round(self._out_ul[name] / ML, 3),
+            }
+            for name in self._rig.vessels
+        }
+
+    def _moved(self, body: Mapping[str, Any], at_s: float) -> tuple[str, str]:
+        line = self._rig.lines[body["line"]]
+        step = self.steps.get(body.get("n", 0))
+        text = f"{body['line']}: {body['ul'] / ML:.2f} ± {3 * body['sd_ul'] / ML:.2f} mL, {line.from_} → {line.to}"
+        self._in_ul[line.to] += body["ul"]
+        self._out_ul[line.from_] += body["ul"]
+        if step is not None:
+            step |= {"line": body["line"], "from": line.from_, "to": line.to}
+            step["ml"] = round(step.get("ml", 0.0) + body["ul"] / ML, 3)
+        return "step", within(step["branch"] if step else "", text)
+
+    def _step(self, body: Mapping[str, Any], at_s: float) -> tuple[str, str] | None:
+        branch, words = spoken(body.get("at", "")), _words(body)
+        self.steps[body["n"]] = {
+            "n": body["n"],
+            "branch": branch,
+            "verb": body["verb"],
+            "begin_s": at_s,
+            "end_s": at_s,
+            "text": words or "",
+        }
+        return None if words is None else ("step", within(branch, words))
+
+    def _step_done(self, body: Mapping[str, Any], at_s: float) -> None:
+        if body["n"] in self.steps:
+            self.steps[body["n"]]["end_s"] = at_s
+
+    def _grade(self, body: Mapping[str, Any], at_s: float) -> tuple[str, str]:
+        self.grades.append(
+            {
+                "at_s": at_s,
+                "grade": body["grade"],
+                "at_best": at_best(body, self._rules),
+                "limiting": body["limiting"],
+                "confidence": body["confidence"],
+            }
+        )
+        return "grade", f"grade {body['grade']}, limited by {body['limiting']}"
+
+    def _refused(self, body: Mapping[str, Any], at_s: float) -> tuple[str, str] | None:
+        if not str(body.get("by", "")).startswith("protocol"):
+            return None
+        return "refused", f"refused: {body['actuator']}: {'; '.join(body['reasons'])}"
+
+    def _message(self, body: Mapping[str, Any], at_s: float) -> tuple[str, str]:
+        return ("ask" if body["text"].startswith("step ") else "refused"), body["text"]
+
+    def _trip(self, body: Mapping[str, Any], at_s: float) -> tuple[str, str]:
+        return "trip", f"interlock {body['interlock']}: {body['detail']}"
 
 
 def within(branch: str, text: str) -> str:

@@ -75,16 +75,15 @@ class LinkUrl:
             raise LinkUrlError(f"link “{text}” is invalid ({error}); write for example {_EXAMPLES}") from None
         if unknown := sorted(set(options) - _OPTIONS):
             raise LinkUrlError(f"link “{text}”: unknown option {unknown[0]}; known are {', '.join(sorted(_OPTIONS))}")
-        if parts.scheme == "serial" and not parts.netloc and _USB.fullmatch(parts.path):
-            return cls("serial", parts.path, MappingProxyType(options))
-        if parts.scheme == "serial" and parts.path and not parts.netloc and not parts.path.startswith("usb-serial"):
-            return cls("serial", parts.path, MappingProxyType(options))
-        if parts.scheme == "tcp" and parts.hostname and port:
-            host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-            return cls("tcp", f"{host}:{port}", MappingProxyType(options))
-        if parts.scheme == "sim" and parts.path and not parts.netloc:
-            return cls("sim", parts.path, MappingProxyType(options))
-        raise LinkUrlError(f"link “{text}” is of no known kind; write for example {_EXAMPLES}")
+        scheme = _scheme(parts.scheme)
+        target = None
+        if scheme == "tcp" and parts.hostname and port:
+            target = f"[{parts.hostname}]:{port}" if ":" in parts.hostname else f"{parts.hostname}:{port}"
+        elif scheme in ("serial", "sim") and not parts.netloc and _is_path(scheme, parts.path):
+            target = parts.path
+        if scheme is None or target is None:
+            raise LinkUrlError(f"link “{text}” is of no known kind; write for example {_EXAMPLES}")
+        return cls(scheme, target, MappingProxyType(options))
 
     @property
     def usb(self) -> tuple[str, int] | None:
@@ -121,6 +120,20 @@ class LinkUrl:
         query = "&".join(f"{key}={value}" for key, value in self.options.items())
         separator = ":" if self.scheme == "sim" or self.usb else "://"
         return f"{self.scheme}{separator}{self.target}{'?' if query else ''}{query}"
+
+
+def _scheme(text: str) -> Scheme | None:
+    match text:
+        case "serial" | "tcp" | "sim":
+            return text
+    return None
+
+
+def _is_path(scheme: Scheme, path: str) -> bool:
+    """Return whether `path` names a serial port or adapter, or a simulated device."""
+    if scheme == "serial" and path.startswith("usb-serial"):
+        return _USB.fullmatch(path) is not None
+    return bool(path)
 
 
 def _among(options: Mapping[str, str], key: str, default: int, allowed: range | tuple[int, ...]) -> int:
