@@ -404,22 +404,31 @@ class IsmatecChannel(Actuator):
         running = await self._running()
         recheck = self._polls % RECHECK_EVERY == 0
         if running or not self._total_sure or recheck:
-            before_ul = self._total_ul
-            self._total_ul = 1000.0 * parse_count(await self._get(b"xG"), self.where)
-            # Any digit of it may have been garbled: at rest it is read until two readings in a row agree.
-            self._total_sure = not running and self._total_ul == before_ul
-            if self._total_ul == 0.0 < before_ul:
-                # Only a loss of power sets it back: then the stored tubing applies again, not the one that was set.
-                self._pump.conversation.restarted()
-        told = self._flows_set
+            await self._read_total(running)
+        flows_set = self._flows_set
         if running and (recheck or not self._was_running):
-            flow_ul_min = 1000.0 * parse_volume_1(await self._get(b"f"), self.where)
-            flow_ul_min = flow_ul_min if await self._get(b"xD") == self._forward else -flow_ul_min
-            if told == self._flows_set:
-                self._flow_ul_min = flow_ul_min
+            await self._read_flow()
         self._was_running = running
-        self._polls = self._polls + 1 if told == self._flows_set else 0
+        self._polls = self._polls + 1 if flows_set == self._flows_set else 0
         return PumpStatus(running, self._flow_ul_min if running else 0.0, self._total_ul, TOTAL_STEP_UL)
+
+    async def _read_total(self, running: bool) -> None:
+        """Read the pump's total."""
+        before_ul = self._total_ul
+        self._total_ul = 1000.0 * parse_count(await self._get(b"xG"), self.where)
+        # Any digit of it may have been garbled: at rest it is read until two readings in a row agree.
+        self._total_sure = not running and self._total_ul == before_ul
+        if self._total_ul == 0.0 < before_ul:
+            # Only a loss of power sets it back: then the stored tubing applies again, not the one that was set.
+            self._pump.conversation.restarted()
+
+    async def _read_flow(self) -> None:
+        """Read flow and direction of the running channel, unless another flow is set meanwhile."""
+        flows_set = self._flows_set
+        flow_ul_min = 1000.0 * parse_volume_1(await self._get(b"f"), self.where)
+        flow_ul_min = flow_ul_min if await self._get(b"xD") == self._forward else -flow_ul_min
+        if flows_set == self._flows_set:
+            self._flow_ul_min = flow_ul_min
 
     async def wear(self) -> PumpWear:
         """Return revolutions and running time of this channel since its counters were reset (`xC`, `xJ`)."""

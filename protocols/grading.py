@@ -172,31 +172,27 @@ def _finding_json(finding: VariableGrade) -> dict[str, Any]:
     return {"grade": letter, "input": inputs, "limits": finding.limits, "reason": finding.reason}
 
 
+def _of_rule(rule: Rule, interval: Interval | None) -> tuple[VariableGrade, bool]:
+    """Return the grade of one variable, and whether both ends of its interval agree."""
+    if interval is None:
+        letter = Letter.C if rule.required else None
+        reason = "missing: no better than C" if rule.required else "missing: lowers confidence"
+        return VariableGrade(rule.name, letter, None, rule.limits(), reason), False
+    worst, best = rule.judged(interval)
+    reason = f"{interval.value:.3g} ({interval.low:.3g} to {interval.high:.3g}) {rule.unit}: {worst}"
+    if worst is not best:
+        reason += f" by its pessimistic end, {best} by its best value"
+    return VariableGrade(rule.name, worst, interval, rule.limits(), reason), worst is best
+
+
 def grade(sample: Sample, rules: RuleSet) -> Grade:
     """Return the grade of a batch by these rules."""
-    findings: list[VariableGrade] = []
-    missing: list[str] = []
-    sure = 0
-    for rule in rules.rules:
-        interval: Interval | None = getattr(sample, rule.name)
-        if interval is None:
-            missing.append(rule.name)
-            letter = Letter.C if rule.required else None
-            reason = "missing: no better than C" if rule.required else "missing: lowers confidence"
-            findings.append(VariableGrade(rule.name, letter, None, rule.limits(), reason))
-            continue
-        worst, best = rule.judged(interval)
-        sure += worst is best
-        reason = f"{interval.value:.3g} ({interval.low:.3g} to {interval.high:.3g}) {rule.unit}: {worst}"
-        if worst is not best:
-            reason += f" by its pessimistic end, {best} by its best value"
-        findings.append(VariableGrade(rule.name, worst, interval, rule.limits(), reason))
-    for finding in (_turbidity(sample.turbidity), _sterility(sample.sterile)):
-        findings.append(finding)
-        if finding.inputs is None:
-            missing.append(finding.variable)
-        else:
-            sure += 1
+    known = [_of_rule(rule, getattr(sample, rule.name)) for rule in rules.rules]
+    known += [
+        (finding, finding.inputs is not None) for finding in (_turbidity(sample.turbidity), _sterility(sample.sterile))
+    ]
+    findings = [finding for finding, _ in known]
+    sure = sum(certain for _, certain in known)
     judged = [finding for finding in findings if finding.letter is not None]
     letter = max((finding.letter for finding in judged if finding.letter), key=_ORDER.index)
     deciding = [finding for finding in judged if finding.letter is letter]
@@ -205,7 +201,7 @@ def grade(sample: Sample, rules: RuleSet) -> Grade:
         limiting=deciding[0].variable if letter is not Letter.A else "none",
         reasons=tuple(f"{finding.variable} {finding.reason}" for finding in deciding) if letter is not Letter.A else (),
         findings=tuple(findings),
-        missing=tuple(missing),
+        missing=tuple(finding.variable for finding in findings if finding.inputs is None),
         confidence=round(sure / len(findings), 3),
         version=rules.version,
         rules_sha256=rules.sha256,

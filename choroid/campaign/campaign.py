@@ -113,6 +113,29 @@ def replay(text_or_file: str) -> dict[str, Any]:
 
 def summary(results: Sequence[dict[str, Any]], failures: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the summary of many trials."""
+    by_kind = _by_kind(results)
+
+    def total(name: str) -> Any:
+        return sum(each[name] for each in results)
+
+    return {
+        "runs": len(results),
+        "failed_runs": sum(bool(each["violations"]) for each in results),
+        "simulated_s": round(total("simulated_s"), 3),
+        "faults_injected": sum(row["injected"] for row in by_kind.values()),
+        "by_kind": dict(sorted(by_kind.items())),
+        "restarts": total("lives") - len(results),
+        "checks": total("looks") + total("rows"),
+        "cycles": total("cycles"),
+        "runs_refused": sum(bool(each["refused"]) for each in results),
+        "alarms": total("alarms"),
+        "least_viability": min((each["viability"] for each in results), default=0.0),
+        "violations": failures,
+    }
+
+
+def _by_kind(results: Sequence[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Return the counts by kind of fault."""
     by_kind: dict[str, dict[str, int]] = {}
     for result in results:
         for kind, count in result["faults"].items():
@@ -120,20 +143,7 @@ def summary(results: Sequence[dict[str, Any]], failures: list[dict[str, Any]]) -
             row["injected"] += count
             row["trials"] += 1
             row["trials_with_violations"] += bool(result["violations"])
-    return {
-        "runs": len(results),
-        "failed_runs": sum(1 for each in results if each["violations"]),
-        "simulated_s": round(sum(each["simulated_s"] for each in results), 3),
-        "faults_injected": sum(row["injected"] for row in by_kind.values()),
-        "by_kind": dict(sorted(by_kind.items())),
-        "restarts": sum(each["lives"] - 1 for each in results),
-        "checks": sum(each["looks"] + each["rows"] for each in results),
-        "cycles": sum(each["cycles"] for each in results),
-        "runs_refused": sum(1 for each in results if each["refused"]),
-        "alarms": sum(each["alarms"] for each in results),
-        "least_viability": min((each["viability"] for each in results), default=0.0),
-        "violations": failures,
-    }
+    return by_kind
 
 
 def command(text: str) -> str:

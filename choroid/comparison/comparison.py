@@ -48,12 +48,7 @@ def compare(
     Raises:
         UserError: Invalid arguments.
     """
-    if seeds < 1 or jobs < 1 or not days > 0:
-        raise UserError("a comparison needs --seeds of 1 or more, --jobs of 1 or more, --days above 0")
-    if len(protocols) < 2 or len(set(protocols)) != len(protocols):
-        raise UserError(
-            "a comparison needs two arms or more, each once. Next: --protocols recycle,exchange (the last is the reference)"
-        )
+    _require_sensible(protocols, days, seeds, jobs)
     _stats()  # hours of simulation are not begun for a table that cannot be made
     if svg is not None:
         from choroid.comparison.figure import plotting
@@ -72,9 +67,7 @@ def compare(
             done[key(waiting[future])] = result
             _keep(resume, result)
             if progress:
-                bar = "█" * round(30 * count / len(cases))
-                what = f"{result['arm']}, seed {result['seed']}"
-                print(f"{bar:·<30} {count}/{len(cases)} {what}", file=sys.stderr, flush=True)
+                _show_progress(result, count, len(cases))
     results = [done[key(each)] for each in cases]
     answer = summary(results, protocols) | {"rig": str(rig), "days": days, "seeds": seeds, "resumed": found}
     if svg is not None:
@@ -83,6 +76,21 @@ def compare(
         draw(svg, results, protocols)
         answer["svg"] = str(svg)
     return answer
+
+
+def _require_sensible(protocols: Sequence[str], days: float, seeds: int, jobs: int) -> None:
+    if seeds < 1 or jobs < 1 or not days > 0:
+        raise UserError("a comparison needs --seeds of 1 or more, --jobs of 1 or more, --days above 0")
+    if len(protocols) < 2 or len(set(protocols)) != len(protocols):
+        raise UserError(
+            "a comparison needs two arms or more, each once. Next: --protocols recycle,exchange (the last is the reference)"
+        )
+
+
+def _show_progress(result: Mapping[str, Any], count: int, total: int) -> None:
+    bar = "█" * round(30 * count / total)
+    what = f"{result['arm']}, seed {result['seed']}"
+    print(f"{bar:·<30} {count}/{total} {what}", file=sys.stderr, flush=True)
 
 
 def case(rig: Path, arm: str, seed: int, days: float) -> dict[str, Any]:
@@ -212,7 +220,7 @@ def _stats() -> Any:
 
 
 def paired(differences: Sequence[float]) -> dict[str, float | None]:
-    """Mean of paired differences with its 95 % interval by Student's t; no interval of a single pair."""
+    """Return the mean of paired differences with its 95 % interval (Student's t); no interval for a single pair."""
     count = len(differences)
     centre = sum(differences) / count
     if count < 2:
@@ -229,19 +237,26 @@ def _ratio(pairs: Sequence[tuple[float, float]]) -> dict[str, float | None]:
     return paired([used / reference for used, reference in pairs])
 
 
+def _bins(samples: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:
+    """Return the mean score and truth by bins of the score; empty bins are left out."""
+    bins = []
+    for number in range(BINS):
+        low, high = number / BINS, (number + 1) / BINS
+        last = number == BINS - 1
+        inside = [s for s in samples if low <= s["score"] < high or (last and s["score"] >= high)]
+        if inside:
+            values = {name: mean([s[name] for s in inside]) for name in ("score", "truth")}
+            bins.append({"from": low, "to": high, "samples": len(inside), **values})
+    return bins
+
+
 def agreement(samples: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Score against truth: Spearman's rank correlation (None where one of them never moves), and calibration by bins."""
+    """Return the agreement of score and truth: Spearman's rank correlation (None for a constant), calibration by bins."""
     scores, truths = [s["score"] for s in samples], [s["truth"] for s in samples]
     rank: float | None = None
     if len(set(scores)) > 1 and len(set(truths)) > 1:
         rank = round(float(_stats().spearmanr(scores, truths).statistic), 4)
-    bins = []
-    for number in range(BINS):
-        low, high = number / BINS, (number + 1) / BINS
-        inside = [s for s in samples if low <= s["score"] < high or (number == BINS - 1 and s["score"] >= high)]
-        if inside:
-            values = {name: mean([s[name] for s in inside]) for name in ("score", "truth")}
-            bins.append({"from": low, "to": high, "samples": len(inside), **values})
+    bins = _bins(samples)
     covered = [s["low"] <= s["truth"] <= s["high"] for s in samples]
     share = round(sum(covered) / len(covered), 4) if covered else None
     return {"samples": len(samples), "spearman": rank, "truth_in_interval": share, "bins": bins}

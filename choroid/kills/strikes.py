@@ -115,30 +115,31 @@ def table(outcomes: Sequence[Struck]) -> list[dict[str, Any]]:
     for victim, methods in METHODS.items():
         for method in methods:
             own = [each for each in outcomes if (each.victim, each.method) == (victim, method)]
-            if not own:
-                continue
-            errors = [
-                each.delivered_ul - each.requested_ul
-                for each in own
-                if each.requested_ul is not None and each.delivered_ul is not None and not each.held
-            ]
-            basal = [each.basal_s for each in own if each.basal_s is not None]
-            back = [each.restart_s for each in own if each.restart_s is not None]
-            rows.append(
-                {
-                    "victim": victim,
-                    "method": method,
-                    "strikes": len(own),
-                    "basal_s": max(basal, default=None),
-                    "restart_s": max(back, default=None),
-                    "doses": sum(each.requested_ul is not None for each in own),
-                    "held": sum(bool(each.held) for each in own),
-                    "min_error_ul": min(errors, default=None),
-                    "max_error_ul": max(errors, default=None),
-                    "failed": sum(bool(each.problems) for each in own),
-                }
-            )
+            if own:
+                rows.append({"victim": victim, "method": method, **_row(own)})
     return rows
+
+
+def _row(own: Sequence[Struck]) -> dict[str, Any]:
+    """Return the figures of strikes of one kind."""
+    errors = [error for each in own if (error := _dose_error_ul(each)) is not None]
+    return {
+        "strikes": len(own),
+        "basal_s": max((each.basal_s for each in own if each.basal_s is not None), default=None),
+        "restart_s": max((each.restart_s for each in own if each.restart_s is not None), default=None),
+        "doses": sum(each.requested_ul is not None for each in own),
+        "held": sum(bool(each.held) for each in own),
+        "min_error_ul": min(errors, default=None),
+        "max_error_ul": max(errors, default=None),
+        "failed": sum(bool(each.problems) for each in own),
+    }
+
+
+def _dose_error_ul(struck: Struck) -> float | None:
+    """Return delivered less requested volume of a dose (µL); None without a dose, or if the run was held."""
+    if struck.requested_ul is None or struck.delivered_ul is None or struck.held:
+        return None
+    return struck.delivered_ul - struck.requested_ul
 
 
 def as_text(answer: Mapping[str, Any]) -> str:

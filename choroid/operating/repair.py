@@ -69,18 +69,7 @@ def as_text(answer: dict[str, Any]) -> str:
     """Return the answer as text."""
     if "journal" not in answer:
         return f"{answer['done']}; the old files are in {answer['aside']}"
-    lines = [f"journal                  {answer['journal']}"]
-    lines.append(f"valid rows{answer['sound_rows']}, from {answer['source']}")
-    lines.append(f"last valid row{answer['sound_until_utc'] or '-'}")
-    lines.append(f"damage                   {answer['damage'] or 'none'}")
-    if answer["missing_rows"]:
-        lines.append(
-            f"rows lost                {answer['missing_rows']} of {answer['committed_rows']} that were committed"
-        )
-    if answer["readable_after"]:
-        lines.append(
-            f"rows after the damage  {answer['readable_after']} are readable; their chain is broken, so they are not kept"
-        )
+    lines = _rows(answer)
     for run, told in answer["open_runs"].items():
         lines.append(f"open run                 {run} ({told['protocol']}), {told['state']}: it will be held")
     for dose in answer["open_doses"]:
@@ -93,16 +82,36 @@ def as_text(answer: dict[str, Any]) -> str:
     for time in answer["degraded"]:
         damage = f"; damaged {time['damage']}" if time["damage"] else ""
         lines.append(f"degraded time            {time['file']}: {time['rows']} rows{damage}")
-    if "done" in answer:
+    return "\n".join([*lines, "", _next(answer)])
+
+
+def _rows(answer: dict[str, Any]) -> list[str]:
+    """Return the state of the journal's rows."""
+    lines = [
+        f"journal                  {answer['journal']}",
+        f"valid rows               {answer['sound_rows']}, from {answer['source']}",
+        f"last valid row           {answer['sound_until_utc'] or '-'}",
+        f"damage                   {answer['damage'] or 'none'}",
+    ]
+    if answer["missing_rows"]:
         lines.append(
-            f"\n{answer['done']}; the old files are kept in {answer['aside']}. Next: start the controller, read the"
+            f"rows lost                {answer['missing_rows']} of {answer['committed_rows']} that were committed"
         )
-        lines.append("levels of all vessels and enter them, then resume or abort what is held")
-    elif answer["needed"]:
-        lines.append("\nnothing was changed. Next: stop the controller, then `choroid repair DATA --apply`")
-    else:
-        lines.append("\nnothing to repair")
-    return "\n".join(lines)
+    if readable := answer["readable_after"]:
+        lines.append(f"rows after the damage    {readable} are readable; their chain is broken, so they are not kept")
+    return lines
+
+
+def _next(answer: dict[str, Any]) -> str:
+    """Return what was done, and the next action."""
+    if "done" in answer:
+        return (
+            f"{answer['done']}; the old files are kept in {answer['aside']}. Next: start the controller, read the\n"
+            "levels of all vessels and enter them, then resume or abort what is held"
+        )
+    if answer["needed"]:
+        return "nothing was changed. Next: stop the controller, then `choroid repair DATA --apply`"
+    return "nothing to repair"
 
 
 def _volume(volume: Any) -> str:

@@ -41,15 +41,22 @@ def summary(period: Period, found: Sequence[ReportFinding]) -> str:
     body = '<div class="grid">' + "".join(
         f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for value, name in tiles
     )
-    body += "</div>"
-    if found:
-        items = "".join(
-            f'<li>{mark(finding.verdict)}<a href="#{finding.section}">{escape(finding.text)}</a></li>'
-            for finding in found
-        )
-        body += f'<ul class="findings">{items}</ul>'
-    else:
-        body += "<p>Nothing stands out: every figure that has a limit is within it.</p>"
+    body += "</div>" + _findings(found) + _organs(period)
+    return section("summary", "Summary", body + f'<p class="basis">{escape(NOTE)}</p>')
+
+
+def _findings(found: Sequence[ReportFinding]) -> str:
+    """Return the list of findings."""
+    if not found:
+        return "<p>Nothing stands out: every figure that has a limit is within it.</p>"
+    items = "".join(
+        f'<li>{mark(finding.verdict)}<a href="#{finding.section}">{escape(finding.text)}</a></li>' for finding in found
+    )
+    return f'<ul class="findings">{items}</ul>'
+
+
+def _organs(period: Period) -> str:
+    """Return the table of organs, the worst first."""
     organs = [
         (
             f'<a href="#organ-{organ.name}">{organ.name}</a>',
@@ -60,8 +67,7 @@ def summary(period: Period, found: Sequence[ReportFinding]) -> str:
         )
         for organ in sorted(period.organs, key=lambda organ: -organ.verdict)
     ]
-    body += table(("organ", "", "worst figure", "#figures", "#without data"), organs)
-    return section("summary", "Summary", body + f'<p class="basis">{escape(NOTE)}</p>')
+    return table(("organ", "", "worst figure", "#figures", "#without data"), organs)
 
 
 def alarms(period: Period) -> str:

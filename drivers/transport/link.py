@@ -321,10 +321,7 @@ class Link:
         buffer += chunk
         pending = self._pending
         if pending is None or not pending.sent or pending.reply.done():
-            if self.unsolicited is not None:
-                self.unsolicited(buffer)
-            if self.unsolicited is None or len(buffer) > MAX_STRAY_BYTES:
-                self._throw_away()
+            self._take_unsolicited()
             return
         if self._echo and not self._own_echo_gone(buffer):
             return
@@ -345,16 +342,25 @@ class Link:
             if reply is not None:
                 pending.reply.set_result(reply)
             elif len(buffer) > MAX_REPLY_BYTES:
-                start, length = printable(bytes(buffer[:40])), len(buffer)
-                buffer.clear()
-                pending.reply.set_exception(
-                    BadReply(
-                        f"“{start}” and so on, {length} bytes, is no end of a reply",
-                        where=pending.where,
-                        cause="a device or a gateway that babbles, or a wrong baud rate",
-                        action=f"check the line settings ({self.line.text}) and what else is on the line",
-                    )
-                )
+                pending.reply.set_exception(self._endless(pending, buffer))
+
+    def _take_unsolicited(self) -> None:
+        """Give the driver bytes that no request is waiting for; discard what it cannot use."""
+        if self.unsolicited is not None:
+            self.unsolicited(self._buffer)
+        if self.unsolicited is None or len(self._buffer) > MAX_STRAY_BYTES:
+            self._throw_away()
+
+    def _endless(self, pending: _Pending, buffer: bytearray) -> BadReply:
+        """Drop a reply that does not end, and return the error."""
+        start, length = printable(bytes(buffer[:40])), len(buffer)
+        buffer.clear()
+        return BadReply(
+            f"“{start}” and so on, {length} bytes, is no end of a reply",
+            where=pending.where,
+            cause="a device or a gateway that babbles, or a wrong baud rate",
+            action=f"check the line settings ({self.line.text}) and what else is on the line",
+        )
 
     def _own_echo_gone(self, buffer: bytearray) -> bool:
         if len(buffer) < len(self._echo):
