@@ -33,7 +33,7 @@ FULL_SPEED = 0.97
 
 _DISPENSED = re.compile(rb"\?D,(\*|-\*|-?\d{1,7}\.\d{1,3}),([01])", re.IGNORECASE)
 _TOTAL = re.compile(rb"\?ATV,(\d{1,9}\.\d{1,3})", re.IGNORECASE)
-_GREATEST = re.compile(rb"\?MAXRATE,(\d{1,5}(?:\.\d{1,3})?)", re.IGNORECASE)
+_MAX_RATE = re.compile(rb"\?MAXRATE,(\d{1,5}(?:\.\d{1,3})?)", re.IGNORECASE)
 
 
 class AtlasEzoPmp(AtlasEzo):
@@ -141,7 +141,7 @@ class DosingPump(Actuator):
 
     async def prepare(self) -> None:
         """Read the maximum flow, which calibration changes; part of verification."""
-        self._max_ul_min = 1000.0 * float((await self._ask(b"DC,?", _GREATEST))[1])
+        self._max_ul_min = 1000.0 * float((await self._ask(b"DC,?", _MAX_RATE))[1])
         self._steps = FlowSteps(FLOW_STEP_UL_MIN, self._max_ul_min)
         self._resting = False
 

@@ -192,7 +192,7 @@ class IsmatecRegloIcc(Device):
             config.name,
             timeout_s=TIMEOUT_S,
             barrier=SyncQuery(self._whole + b"#\r", lambda: self._model_text),
-            unsolicited=self._hear if self.events else None,
+            unsolicited=self._take_unsolicited if self.events else None,
         )
         self._conversation.anonymous = True
         self.channels = {
@@ -296,7 +296,7 @@ class IsmatecRegloIcc(Device):
             self._event(line)
         return bool(buffer)
 
-    def _hear(self, buffer: bytearray) -> None:
+    def _take_unsolicited(self, buffer: bytearray) -> None:
         """Process events that arrive without a request."""
         at = buffer.find(b"^")
         del buffer[: at if at >= 0 else len(buffer)]

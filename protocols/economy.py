@@ -243,8 +243,8 @@ def _refused(
         return "grade B is conditioned first"
     if letter is Letter.C:
         causes = [finding.variable for finding in verdict.findings if finding.letter is Letter.C]
-        mended = exchanged if all(cause in DIALYSABLE for cause in causes) else 0.0
-        if max(share, mended) < HALF - 1e-9:
+        improved = exchanged if all(cause in DIALYSABLE for cause in causes) else 0.0
+        if max(share, improved) < HALF - 1e-9:
             return "of grade C at least half is replaced"
     if letter is not Letter.A and (bad := _bad(bench, held)):
         return f"would still be bad by {bad}"
@@ -269,11 +269,11 @@ def _decided(candidates: Sequence[Candidate]) -> Decision:
     once, the largest possible batch is treated, and the next cycle continues from there.
     """
     permitted = [candidate for candidate in candidates if not candidate.refused]
-    mending = [candidate for candidate in permitted if not candidate.still]
-    if not mending:
+    improving = [candidate for candidate in permitted if not candidate.still]
+    if not improving:
         most_ul = max(candidate.draw_ul for candidate in permitted)
-        mending = [candidate for candidate in permitted if candidate.draw_ul == most_ul]
-    chosen = min(mending, key=lambda candidate: candidate.total)
+        improving = [candidate for candidate in permitted if candidate.draw_ul == most_ul]
+    chosen = min(improving, key=lambda candidate: candidate.total)
     others = []
     for action in ACTIONS:
         same = [each for each in candidates if each.action == action and action != chosen.action]

@@ -182,17 +182,17 @@ async def _answer_spikes(stub: pb_grpc.NervesAsyncStub, token: tuple[tuple[str, 
     latencies: list[float] = []
     last = unanswered = 0
     stream = stub.StreamSpikes(pb.StreamSpikesRequest(), metadata=token)
-    async for heard in stream:
-        if heard.frames[0] - last < APART_FRAMES:
+    async for batch in stream:
+        if batch.frames[0] - last < APART_FRAMES:
             continue
-        last = heard.frames[0]
-        wish = pb.StimulateRequest(
+        last = batch.frames[0]
+        stimulation = pb.StimulateRequest(
             lease=lease,
             electrodes=[len(latencies) % 4],
             phases=[pb.Phase(duration_us=phase.duration_us, current_ua=phase.current_ua) for phase in PULSE],
             purpose="benchmark",
         )
-        reply = await stub.Stimulate(wish, metadata=token)
+        reply = await stub.Stimulate(stimulation, metadata=token)
         if reply.accepted and reply.pulses[0].HasField("delivered_frame"):
             latencies.append((reply.pulses[0].delivered_frame - last) / 25.0)
         else:

@@ -99,10 +99,10 @@ def bench_slow_disk(fsync_s: float = FSYNC_S, for_s: float = FOR_S) -> dict[str,
         return figures | {"machine_lag_p99_ms": _percentile(machine_ms, 99)}
 
 
-def _machine_lags_ms(beside: subprocess.Popen[bytes]) -> list[float]:
+def _machine_lags_ms(other: subprocess.Popen[bytes]) -> list[float]:
     """Return the wake-up delays of an idle process while another one runs: the cost of the machine's load alone."""
     lags_ms = []
-    while beside.poll() is None:
+    while other.poll() is None:
         due_s = time.perf_counter() + LOOK_S  # noqa: TID251  (a benchmark)
         time.sleep(LOOK_S)  # noqa: TID251
         lags_ms.append(1e3 * (time.perf_counter() - due_s))  # noqa: TID251

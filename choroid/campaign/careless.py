@@ -27,11 +27,11 @@ PULSE_S = 60.0
 
 async def ask(controller: Controller, lab: SimulatedLab, output: str, number: int) -> None:
     """Make one request for each thing that `output` must not do; `number` counts the requests and names the doses."""
-    for command in _wishes(controller, lab, output, number):
+    for command in _requests(controller, lab, output, number):
         await controller.gate.submit(Intent(output, command, WHO, "by hand"))
 
 
-def _wishes(controller: Controller, lab: SimulatedLab, output: str, number: int) -> Iterator[Command]:
+def _requests(controller: Controller, lab: SimulatedLab, output: str, number: int) -> Iterator[Command]:
     rig = controller.rig
     organs = rig.organs
     line = next((name for name, line in rig.lines.items() if line.pump == output), None)

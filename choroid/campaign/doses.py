@@ -232,7 +232,7 @@ class Doses:
         latest_s = self._telling.time_to_tell(max(stray.at_s, stray.until_s), STRAY_TOLD_S)
         earliest_s = stray.at_s - STRAY_SEEN_S
         seen = any(line == stray.line and earliest_s <= at_s <= latest_s for at_s, line in self._strays_booked)
-        if not seen and not self._telling.nobody_at(stray.at_s):
+        if not seen and not self._telling.absent_at(stray.at_s):
             self._tell(
                 "nothing moves unannounced",
                 stray.line,

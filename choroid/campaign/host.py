@@ -122,7 +122,7 @@ class CampaignHost:
         self._rows_to_live: tuple[int, bool] | None = None
         self._asked = 0
         self._plan = GuardPlan.from_json(guard_plan(rig).to_json())
-        self._beside: set[asyncio.Task[Any]] = set()
+        self._side_tasks: set[asyncio.Task[Any]] = set()
         electrodes = rig.nerves.electrodes if rig.nerves else 0
         self._nerves = RateNerves(lab.plant, electrodes=electrodes, seed=seed) if electrodes else None
 
@@ -238,9 +238,9 @@ class CampaignHost:
 
     async def bury(self) -> None:
         """Let the remains of killed controllers end; the lab must be closed by then."""
-        for task in self._beside:
+        for task in self._side_tasks:
             task.cancel()
-        await asyncio.gather(*self._beside, return_exceptions=True)
+        await asyncio.gather(*self._side_tasks, return_exceptions=True)
         for number in range(1, self.lives + 1):
             await self._loop.bury(number)
 
@@ -251,8 +251,8 @@ class CampaignHost:
 
     def _spawn(self, work: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = self._loop.create_task(work, context=self._context.copy())
-        self._beside.add(task)
-        task.add_done_callback(self._beside.discard)
+        self._side_tasks.add(task)
+        task.add_done_callback(self._side_tasks.discard)
         return task
 
     # --- faults -----------------------------------------------------------------------------------------

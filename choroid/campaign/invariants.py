@@ -98,13 +98,13 @@ class InvariantWatch:
         now_s = asyncio.get_running_loop().time()
         truth = self._lab.plant.truth()
         self._events_of_plant()
-        self._telling.hear(host, now_s)
+        self._telling.sample(host, now_s)
         life = host.life
         # One that died and came back between two checks was not at work all the time.
         at_work = life is not None and life.ready and not life.dead and life.number == self._life
         self._life = life.number if life is not None and life.ready else None
         if not at_work:
-            self._telling.nobody_there(self._last_s, now_s)
+            self._telling.note_absence(self._last_s, now_s)
         self._surroundings.look(truth, self._telling.kinds, at_work=at_work, last_s=self._last_s, now_s=now_s)
         if at_work and life is not None and life.controller is not None:
             excused = self._troubles.devices_under(OWN_NUMBERS) | self._troubles.impersonated()

@@ -81,7 +81,7 @@ class Tap:
         """Attach this to `store`."""
         judge, read, failed = Readings(self.rig, self.lab), store.read, store.failed
 
-        def heard(
+        def received(
             point: str,
             value: float,
             unit: str,
@@ -107,7 +107,7 @@ class Tap:
             if (tally := self._tally(point)) is not None:
                 tally.failed += 1
 
-        store.read, store.failed = heard, missed  # type: ignore[method-assign]
+        store.read, store.failed = received, missed  # type: ignore[method-assign]
 
     def _tally(self, point: str) -> ReadingTally | None:
         device = self.rig.devices.get(point.partition(".")[0])

@@ -29,7 +29,7 @@ class Telling:
         self._look_s = look_s
         self._raised: dict[str, deque[float]] = {}
         self._all_raised: deque[float] = deque()
-        self._heard: list[tuple[float, float, str]] = []
+        self._ended: list[tuple[float, float, str]] = []
         self._active: dict[tuple[str, str], float] = {}
         self._down: list[tuple[float, float]] = []
 
@@ -55,7 +55,7 @@ class Telling:
         if len(self._all_raised) > FLOOD_ROWS:
             self._findings.tell("no alarm storm", "all", f"{len(self._all_raised)} alarms within ten minutes (L3)")
 
-    def hear(self, host: CampaignHost, now_s: float) -> None:
+    def sample(self, host: CampaignHost, now_s: float) -> None:
         """Sample the active alarms; without a controller there are none."""
         life = host.life
         active: set[tuple[str, str]] = set()
@@ -66,11 +66,11 @@ class Telling:
                 if alarm.state is not AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED
             }
         for key in [key for key in self._active if key not in active]:
-            self._heard.append((self._active.pop(key), now_s, key[0]))
+            self._ended.append((self._active.pop(key), now_s, key[0]))
         for key in active:
             self._active.setdefault(key, now_s - self._look_s)
 
-    def nobody_there(self, since_s: float, until_s: float) -> None:
+    def note_absence(self, since_s: float, until_s: float) -> None:
         """Record that no controller was at work from `since_s` until `until_s`."""
         self._down.append((since_s, until_s))
 
@@ -78,14 +78,14 @@ class Telling:
         """Return when a controller has been at work for `within_s` (s) since `begin_s`."""
         return time_to_tell(begin_s, within_s, self._down)
 
-    def nobody_at(self, at_s: float) -> bool:
+    def absent_at(self, at_s: float) -> bool:
         """Return whether no controller was at work at a time, or within one sample before it."""
         return self._down_within(at_s - 2 * self._look_s, at_s) > 0.0
 
     def judge(self, injector: Injector) -> None:
         """Check that every fault was announced in time."""
         now_s = asyncio.get_running_loop().time()
-        heard = [*self._heard, *((since_s, now_s, kind) for (kind, _), since_s in self._active.items())]
+        alarms = [*self._ended, *((since_s, now_s, kind) for (kind, _), since_s in self._active.items())]
         for applied in injector.applied:
             fault = applied.fault
             kind = KINDS[fault.kind]
@@ -101,7 +101,9 @@ class Telling:
             ):
                 continue
             end_s = self.time_to_tell(begin_s, within_s + self._look_s)
-            if any(word in kind.alarms and since_s <= end_s and until_s >= begin_s for since_s, until_s, word in heard):
+            if any(
+                word in kind.alarms and since_s <= end_s and until_s >= begin_s for since_s, until_s, word in alarms
+            ):
                 continue
             self._findings.tell(
                 "every alarm that should be",

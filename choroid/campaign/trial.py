@@ -92,7 +92,7 @@ async def _run(trial: Trial, data: Path, log: _Log) -> Result:
     )
     injector = Injector(lab, Schedule(trial.faults), host, seed=trial.seed)
     serving = asyncio.create_task(host.serve())
-    beside = [
+    side_tasks = [
         asyncio.create_task(watch.run(host)),
         asyncio.create_task(injector.run()),
         asyncio.create_task(_attend(host, trial.attend_min * 60.0)),
@@ -110,9 +110,9 @@ async def _run(trial: Trial, data: Path, log: _Log) -> Result:
         if life is not None and life.controller is not None and life.journal is not None and not life.dead:
             notes = life.controller.journal.entries(kinds=("note.recycle", "note.exchange"))
             result.cycles = sum(1 for _ in notes)
-        for task in beside:
+        for task in side_tasks:
             task.cancel()
-        await asyncio.gather(*beside, return_exceptions=True)
+        await asyncio.gather(*side_tasks, return_exceptions=True)
         await host.end()
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
@@ -121,9 +121,9 @@ async def _run(trial: Trial, data: Path, log: _Log) -> Result:
         if life is not None and life.journal is not None:
             result.journal = life.journal.sha256()
     finally:
-        for task in (*beside, serving):
+        for task in (*side_tasks, serving):
             task.cancel()
-        await asyncio.gather(*beside, serving, return_exceptions=True)
+        await asyncio.gather(*side_tasks, serving, return_exceptions=True)
         simulated_s = loop.time()
         await lab.close()
         log.over = True

@@ -240,7 +240,7 @@ class _Bench:
     ) -> list[str]:
         """Follow the run to its end, doing at once what it asks a person for; return its questions."""
         endpoint = self._control(boundary)
-        self._until(lambda: _awake(endpoint), "every device is heard", START_S)
+        self._until(lambda: _awake(endpoint), "every device is answered", START_S)
         asked: list[str] = []
         body = {"protocol": recipe, "params": dict(params), "reason": "the kill matrix"}
         run = ""
@@ -379,13 +379,13 @@ class _Bench:
 
 
 def _awake(endpoint: dict[str, str]) -> bool:
-    """Return whether the controller has heard every device: until then a run would ask a person what nobody has
+    """Return whether the controller has answered every device: until then a run would ask a person what nobody has
     measured yet.
     """
     with contextlib.suppress(OSError, UserError):
         state = call(endpoint, "GET", "/api/state")
-        heard = all(output["status"] is not None for output in state["actuators"].values())
-        return heard and all(reading["quality"] == "good" for reading in state["readings"].values())
+        answered = all(output["status"] is not None for output in state["actuators"].values())
+        return answered and all(reading["quality"] == "good" for reading in state["readings"].values())
     return False
 
 

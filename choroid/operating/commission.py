@@ -104,7 +104,7 @@ async def _ask(question: str) -> bool:
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[str] = loop.create_future()
     try:
-        loop.add_reader(sys.stdin, _hear, answered)
+        loop.add_reader(sys.stdin, _read_answer, answered)
     except (OSError, ValueError):  # a plain file is always ready
         return sys.stdin.readline().strip().lower() in YES
     try:
@@ -113,6 +113,6 @@ async def _ask(question: str) -> bool:
         loop.remove_reader(sys.stdin)
 
 
-def _hear(answered: asyncio.Future[str]) -> None:
+def _read_answer(answered: asyncio.Future[str]) -> None:
     if not answered.done():
         answered.set_result(sys.stdin.readline())

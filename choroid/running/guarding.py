@@ -46,9 +46,9 @@ def write_plan(rig: Rig, data: Path) -> str:
     """Write the guard's plan into `data` and return its text."""
     plan, text = data / PLAN, guard_plan(rig).to_json()
     if not plan.exists() or plan.read_bytes() != text.encode():  # a full disk must not destroy the existing plan
-        beside = plan.with_suffix(".new")
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(plan)
+        temporary = plan.with_suffix(".new")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(plan)
     return text
 
 

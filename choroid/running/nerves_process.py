@@ -184,7 +184,7 @@ class EngineHandle:
     _waiting: dict[int, asyncio.Future[bool]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._hearing = asyncio.create_task(self._hear(), name="electrode engine's confirmations")
+        self._receiving = asyncio.create_task(self._receive(), name="electrode engine's confirmations")
 
     def set_health(self, health: float) -> None:
         """Set the liveliness of the simulated tissue (0 to 1). Never waits; a dead engine is ignored."""
@@ -225,7 +225,7 @@ class EngineHandle:
         if stdin is not None and not stdin.is_closing() and self._process.returncode is None:
             stdin.write(json.dumps(message).encode() + b"\n")
 
-    async def _hear(self) -> None:
+    async def _receive(self) -> None:
         """Receive the engine's confirmations until it ends; later ones can no longer come."""
         assert self._process.stdout is not None  # noqa: S101  (a pipe was asked for)
         try:
@@ -254,8 +254,8 @@ class EngineHandle:
         except TimeoutError:
             process.kill()
             await process.wait()
-        self._hearing.cancel()
-        await asyncio.gather(self._hearing, return_exceptions=True)
+        self._receiving.cancel()
+        await asyncio.gather(self._receiving, return_exceptions=True)
 
 
 def tissue_said(organoid: Organoid) -> dict[str, Any]:

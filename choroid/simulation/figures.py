@@ -126,9 +126,9 @@ def under_way(controller: Controller) -> dict[str, float]:
         trust = controller.upkeep.trust(route.pump)
         lasted_s = (controller.clock.utc() - datetime.fromisoformat(row.utc)).total_seconds()
         pumped_ul = min(row.body["ul"], row.body["flow_ul_min"] * max(lasted_s, 0.0) / 60.0)
-        greatest_ul = pumped_ul * trust.gain * (1.0 + SIGMAS * trust.rel_sd) + SIGMAS * trust.dose_sd_ul
+        max_ul = pumped_ul * trust.gain * (1.0 + SIGMAS * trust.rel_sd) + SIGMAS * trust.dose_sd_ul
         for vessel in (route.source, route.target):
-            most[vessel] = most.get(vessel, 0.0) + greatest_ul
+            most[vessel] = most.get(vessel, 0.0) + max_ul
     return most
 
 

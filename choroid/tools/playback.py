@@ -44,7 +44,7 @@ class ReplayedDevice:
         plain = writer.write
 
         def write(data: bytes | bytearray | memoryview) -> None:
-            self._heard(bytes(data))
+            self._note_sent(bytes(data))
             plain(data)
 
         writer.write = write  # type: ignore[method-assign]
@@ -68,7 +68,7 @@ class ReplayedDevice:
         else:
             self._waiting.setdefault(request, []).append((delay_s, do))
 
-    def _heard(self, data: bytes) -> None:
+    def _note_sent(self, data: bytes) -> None:
         loop = asyncio.get_running_loop()
         self.sent.append((loop.time(), data))
         for delay_s, do in self._waiting.pop(len(self.sent), ()):

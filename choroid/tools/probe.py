@@ -195,11 +195,11 @@ async def _ask_all(
         for _ in range(2):  # what an earlier question left unfinished in the device may spoil the first attempt
             if end and number > 1:
                 await _ask(streams, end, QUIET_S)
-            heard = await _ask(streams, request, wait_s)
+            received = await _ask(streams, request, wait_s)
             for question in asked:
-                if question.request == request and (told := _told(question, heard)) is not None:
+                if question.request == request and (told := _found(question, received)) is not None:
                     found.setdefault(question.model, Found(question.model, line.text, _shown(request), told))
-            if (not heard and not end) or any(each.asked == _shown(request) for each in found.values()):
+            if (not received and not end) or any(each.asked == _shown(request) for each in found.values()):
                 break
     return list(found.values())
 
@@ -212,23 +212,23 @@ async def _ask(streams: Streams, request: bytes, wait_s: float) -> bytes:
             while await reader.read(4096):
                 pass
     writer.write(request)
-    heard = b""
+    received = b""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + wait_s
     while (left_s := end_s - loop.time()) > 0:
         try:
-            async with asyncio.timeout(min(left_s, QUIET_S) if heard else left_s):
+            async with asyncio.timeout(min(left_s, QUIET_S) if received else left_s):
                 chunk = await reader.read(4096)
         except TimeoutError:
             break
         if not chunk:
             break
-        heard += chunk
-    return heard
+        received += chunk
+    return received
 
 
-def _told(question: Question, heard: bytes) -> str | None:
-    match = question.answer.search(heard)
+def _found(question: Question, received: bytes) -> str | None:
+    match = question.answer.search(received)
     return None if match is None else _shown(match[1])
 
 

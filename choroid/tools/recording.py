@@ -38,7 +38,7 @@ class Recording:
 
     def __init__(self, path: Path, rig: Rig) -> None:
         self._links = list(dict.fromkeys(spec.link for spec in rig.devices.values()))
-        self._wishes = 0
+        self._requests = 0
         self._openings = 0
         try:
             self._file: TextIO | None = path.open("x", encoding="ascii")
@@ -90,11 +90,11 @@ class Recording:
                     raise
 
             writer.write = write  # type: ignore[method-assign]
-            return _Reader(reader, lambda data: self._heard(link, data)), writer
+            return _Reader(reader, lambda data: self._note_received(link, data)), writer
 
         return opening
 
-    def _heard(self, link: str, data: bytes) -> None:
+    def _note_received(self, link: str, data: bytes) -> None:
         if data:
             self.note(link, **{"<": data.hex(), "text": printable(data)})
         else:
@@ -127,22 +127,22 @@ class Recording:
         """Record every request to `part`."""
         if isinstance(part, Sensor):
             read = part.read
-            part.read = lambda: self._wish(link, read(), device, point, "read")  # type: ignore[method-assign]
+            part.read = lambda: self._request(link, read(), device, point, "read")  # type: ignore[method-assign]
             return
         apply, status = part.apply, part.status
 
         async def applied(command: Command) -> None:
             words = {"command": type(command).__name__, **asdict(command)}
-            await self._wish(link, apply(command), device, point, "apply", words)
+            await self._request(link, apply(command), device, point, "apply", words)
 
         part.apply = applied  # type: ignore[method-assign]
-        part.status = lambda: self._wish(link, status(), device, point, "status")  # type: ignore[method-assign]
+        part.status = lambda: self._request(link, status(), device, point, "status")  # type: ignore[method-assign]
 
-    async def _wish(
+    async def _request(
         self, link: str, work: Awaitable[Any], device: str, point: str, do: str, command: dict[str, Any] | None = None
     ) -> Any:
-        self._wishes += 1
-        number = self._wishes
+        self._requests += 1
+        number = self._requests
         row = {"wish": number, "device": device, "point": point, "do": do}
         self.note(link, **row, **({} if command is None else {"command": command}))
         try:
@@ -160,18 +160,18 @@ class Recording:
 class _Reader(asyncio.StreamReader):
     """Precedes a line's reader and records what passes, by either path of a link."""
 
-    def __init__(self, inner: asyncio.StreamReader, heard: Callable[[bytes], None]) -> None:
+    def __init__(self, inner: asyncio.StreamReader, received: Callable[[bytes], None]) -> None:
         super().__init__()
         self._inner = inner
-        self._heard = heard
+        self._note_received = received
 
     async def read(self, n: int = -1) -> bytes:
         try:
             chunk = await self._inner.read(n)
         except Exception:  # a line that breaks with an error is lost like one that ends
-            self._heard(b"")
+            self._note_received(b"")
             raise
-        self._heard(chunk)
+        self._note_received(chunk)
         return chunk
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -180,7 +180,7 @@ class _Reader(asyncio.StreamReader):
             return
 
         def feed(data: bytes) -> None:
-            self._heard(bytes(data))
+            self._note_received(bytes(data))
             value(data)
 
         self._inner.feed_data = feed  # type: ignore[method-assign, assignment]

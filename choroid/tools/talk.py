@@ -31,7 +31,7 @@ from drivers.registry import MODELS, build, line_settings, load_third_party
 from drivers.transport import claims
 from drivers.transport.capture import Capture, Direction, printable
 from drivers.transport.link import Link
-from drivers.transport.opener import Opener, open_beside, open_real
+from drivers.transport.opener import Opener, open_real, open_unclaimed
 from drivers.transport.url import LinkUrl
 from sim.lab import SimulatedLab
 
@@ -219,7 +219,7 @@ async def _talk(name: str, rig: Rig, raw: bool, read_only: bool, beside: bool) -
     spec = rig.devices[name]
     lab = SimulatedLab(rig, seed=1) if spec.link.startswith("sim:") else None
     claims.introduce("choroid talk")
-    opener = lab.opener if lab else open_beside if beside else open_real
+    opener = lab.opener if lab else open_unclaimed if beside else open_real
     conversation = Talk(name, spec, opener, _print, raw=raw, read_only=read_only)
     if raw:
         _print("! raw lines bypass all limits and interlocks: stay at the device. `help` lists the commands")

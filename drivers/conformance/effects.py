@@ -45,7 +45,7 @@ async def does_what_it_is_told(bench: Bench) -> None:
     taken = 0
     async with on_stage(bench) as stage:
         for point, actuator in stage.device.actuators.items():
-            greatest = 0.0
+            largest = 0.0
             for command in _many(bench, point, actuator):
                 before = dict(stage.far.outputs())
                 try:
@@ -59,8 +59,8 @@ async def does_what_it_is_told(bench: Bench) -> None:
                 await asyncio.sleep(bench.settles_s)
                 taken += 1
                 value = abs(wanted(command) or 0.0)
-                greatest = max(greatest, value)
-                _expect_effect(stage, point, command, greatest)
+                largest = max(largest, value)
+                _expect_effect(stage, point, command, largest)
                 status = await actuator.status()
                 expect(_tells(status, stage, point), f"{command} has its effect, and the status is {status}")
             await actuator.apply(Stop())
@@ -197,7 +197,7 @@ def _same(stage: Stage, before: dict[str, float]) -> bool:
     return dict(stage.far.outputs()) == before
 
 
-def _expect_effect(stage: Stage, point: str, command: Command, greatest: float) -> None:
+def _expect_effect(stage: Stage, point: str, command: Command, largest: float) -> None:
     outputs = dict(stage.far.outputs())
     value = wanted(command)
     if value is None:
@@ -205,7 +205,7 @@ def _expect_effect(stage: Stage, point: str, command: Command, greatest: float) 
     does = outputs.get(point, 0.0)
     allowed = FLOW_TOLERANCE * abs(value)
     if isinstance(command, Level):
-        allowed = _allowed(stage, point, value) + GRAIN * greatest
+        allowed = _allowed(stage, point, value) + GRAIN * largest
     expect(
         abs(does - value) <= allowed and (does != 0.0 or value == 0.0),
         f"{command} has returned without an error, and in truth {point} does {does:g}",

@@ -84,7 +84,7 @@ async def gives_up_in_time(bench: Bench) -> None:
                 lasted_s <= MAX_SILENT_S,
                 f"{name}: the device is silent, and the bus is kept for {lasted_s:.1f} s; {MAX_SILENT_S:g} s are the most",
             )
-            stage.honest()
+            stage.let_all_pass()
 
 
 async def leaves_nothing_behind(bench: Bench) -> None:
@@ -167,7 +167,7 @@ def _watched() -> Iterator[list[str]]:
                 caller = caller.f_back
         else:
             return
-        if caller is not None and not _ours(caller.f_code.co_filename):
+        if caller is not None and not _of_kit(caller.f_code.co_filename):
             seen.append(f"{module or 'datetime'}.{name} in {Path(caller.f_code.co_filename).name}:{caller.f_lineno}")
 
     before = sys.getprofile()
@@ -186,7 +186,7 @@ def _owner_matters(name: str, function: Any) -> bool:
     )
 
 
-def _ours(file: str) -> bool:
+def _of_kit(file: str) -> bool:
     """Return whether code belongs to the kit, the standard library or the loop, not to a driver."""
     path = Path(file)
     return (

@@ -70,7 +70,7 @@ async def same_command_twice_is_once(bench: Bench) -> None:
                 if times == 2:
                     await actuator.apply(command)
                     expect(
-                        dict(stage.far.outputs()) == outputs and _alike(await actuator.status(), status),
+                        dict(stage.far.outputs()) == outputs and _equivalent(await actuator.status(), status),
                         f"{command} twice gives {await actuator.status()} and {dict(stage.far.outputs())},"
                         f" once {status} and {outputs}",
                     )
@@ -92,9 +92,9 @@ async def cancelled_anywhere_ends_at_rest(bench: Bench) -> None:
         async with on_stage(bench) as stage:
             await stage.device.actuators[point].status()
             await asyncio.sleep(SETTLE_S)
-            honest = SteppedCoroutine(stage.device.actuators[point].apply(command))
-            await honest.whole()
-        for at, lasted_s in enumerate(honest.lasted_s):
+            undisturbed = SteppedCoroutine(stage.device.actuators[point].apply(command))
+            await undisturbed.whole()
+        for at, lasted_s in enumerate(undisturbed.lasted_s):
             for part in CANCEL_AT:
                 await _cancelled_at(bench, point, command, at, part * lasted_s)
 
@@ -108,11 +108,11 @@ async def _cancelled_at(bench: Bench, point: str, command: Command, at: int, aft
         try:
             await asyncio.ensure_future(SteppedCoroutine(actuator.apply(command), at, after_s).whole())
         except asyncio.CancelledError as error:
-            owed = any("could not be commanded off" in note for note in getattr(error, "__notes__", ()))
+            reported = any("could not be commanded off" in note for note in getattr(error, "__notes__", ()))
             await asyncio.sleep(SETTLE_S)
             where = f"{command} cancelled {after_s:g} s into await {at}"
-            expect(owed or not stage.moved, f"{where} leaves {dict(stage.far.outputs())}")
-            expect(owed or not is_on(await actuator.status(), resting), f"{where} leaves {await actuator.status()}")
+            expect(reported or not stage.moved, f"{where} leaves {dict(stage.far.outputs())}")
+            expect(reported or not is_on(await actuator.status(), resting), f"{where} leaves {await actuator.status()}")
 
 
 async def lost_confirmation_ends_at_rest(bench: Bench) -> None:
@@ -194,11 +194,11 @@ async def reads_back(bench: Bench) -> None:
     """Check that a device which confirms a command and does nothing is detected, by an error or the status (A7)."""
     tried = 0
     for point, command in await turning_on(bench):
-        honest = await _turning_on(bench, point, command)
-        if honest is None:
+        undisturbed = await _turning_on(bench, point, command)
+        if undisturbed is None:
             continue
         tried += 1
-        number, answers = honest
+        number, answers = undisturbed
         async with on_stage(bench) as stage:
             actuator = stage.device.actuators[point]
             resting = await actuator.status()
@@ -298,7 +298,7 @@ async def _end_of(stage: Stage) -> float:
     raise AssertionError(f"a dose of {DOSE_S:g} s has not ended after {5 * DOSE_S:g} s: {dict(stage.far.outputs())}")
 
 
-def _alike(one: Status, other: Status) -> bool:
+def _equivalent(one: Status, other: Status) -> bool:
     """Return whether statuses are equal except for running totals and measured values."""
     match one, other:
         case PumpStatus(), PumpStatus():

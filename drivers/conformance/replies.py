@@ -46,7 +46,7 @@ async def takes_no_echo_for_a_reply(bench: Bench) -> None:
                 else:
                     if value is None and instead and not stage.moved:
                         raise AssertionError(f"{name}: only its own echo came back, and that is taken for done")
-                stage.honest()
+                stage.let_all_pass()
                 await _judge(
                     stage, name, value, resting, f"with its own echo {'instead of' if instead else 'before'} a reply"
                 )
@@ -61,12 +61,12 @@ async def takes_no_leftover_for_a_reply(bench: Bench) -> None:
         for after_s in (0.05, 0.5):
             for point, sensor in stage.device.sensors.items():
                 await asyncio.sleep(SETTLE_S)
-                heard: list[bytes] = []
-                stage.replies = _heard(heard)
+                kept_replies: list[bytes] = []
+                stage.replies = _recording(kept_replies)
                 await sensor.read()
-                stage.honest()
+                stage.let_all_pass()
                 await asyncio.sleep(after_s)
-                stage.peer.say(b"".join(heard))
+                stage.peer.say(b"".join(kept_replies))
                 for other, sense in bench.senses.items():
                     if sense.values:
                         near = [each for each in sense.values if not sense.near(each, stage.far.measured()[other])]
@@ -87,18 +87,18 @@ async def checks_what_is_sealed(bench: Bench) -> None:
     async with on_stage(bench) as stage:
         resting = await _resting(stage)
         for name, work in works_of(stage.device, []):
-            heard: list[bytes] = []
-            stage.replies = _heard(heard)
+            kept_replies: list[bytes] = []
+            stage.replies = _recording(kept_replies)
             await asyncio.sleep(SETTLE_S)
             await work()
-            longest = max((len(each) for each in heard), default=0)
+            longest = max((len(each) for each in kept_replies), default=0)
             for at in range(longest):
                 stage.replies = _flipping(at)
                 await asyncio.sleep(SETTLE_S)
                 value: object = None
                 with suppress(DeviceError):
                     value = await work()
-                stage.honest()
+                stage.let_all_pass()
                 await _judge(stage, name, value, resting, f"with one wrong bit in byte {at} of its replies")
                 if not stage.device.conversation.verified:
                     expect(await stage.recovered(), f"{name} with a wrong bit: it is not verified again")
@@ -127,7 +127,7 @@ async def keeps_no_endless_reply(bench: Bench) -> None:
                 finally:
                     tracemalloc.stop()
                 expect(kept <= MAX_KEPT_BYTES, f"{name} ({told}), endless {filler!r}: {kept} bytes are kept")
-                stage.honest()
+                stage.let_all_pass()
                 expect(await stage.recovered(), f"{name} ({told}), an endless reply of {filler!r}: not verified again")
                 expect(
                     stage.said_longest_s < 0.05,
@@ -155,7 +155,7 @@ def _echoing(stage: Stage, instead: bool) -> Callable[[bytes], bytes | None]:
     return echo
 
 
-def _heard(replies: list[bytes]) -> Spoil:
+def _recording(replies: list[bytes]) -> Spoil:
     def keep(reply: bytes) -> Sequence[tuple[float, bytes]]:
         replies.append(reply)
         return ((0.0, reply),)

@@ -81,7 +81,7 @@ class Stage:
         self.far = far
         far.connect(self._said)
 
-    def honest(self) -> None:
+    def let_all_pass(self) -> None:
         """Let all bytes pass unchanged again."""
         self.requests = lambda data: data
         self.replies = lambda data: ((0.0, data),)

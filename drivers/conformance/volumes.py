@@ -197,7 +197,7 @@ async def _lost(stage: Stage, point: str, dose: Dispense, number: int) -> bool:
     await asyncio.sleep(SETTLE_S)
     expect(outcome == "done" or not stage.moved, f"{dose} failed ({outcome}) when reply {number} was lost, and goes on")
     await asyncio.sleep(1.5 * DOSE_S)
-    stage.honest()
+    stage.let_all_pass()
     given_ul = moved_ul(stage, point) - before_ul
     expect(
         given_ul <= dose.volume_ul * (1 + DOSE_TOLERANCE),

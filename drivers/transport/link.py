@@ -285,7 +285,7 @@ class Link:
             return
         self._last_device = pending.where
         if self._buffer:
-            self._throw_away()
+            self._discard()
         self.transactions += 1
         self.sent_at_s = now_s
         self.capture.add(now_s, ">", pending.request)
@@ -349,7 +349,7 @@ class Link:
         if self.unsolicited is not None:
             self.unsolicited(self._buffer)
         if self.unsolicited is None or len(self._buffer) > MAX_STRAY_BYTES:
-            self._throw_away()
+            self._discard()
 
     def _endless(self, pending: _Pending, buffer: bytearray) -> BadReply:
         """Drop a reply that does not end, and return the error."""
@@ -370,7 +370,7 @@ class Link:
         self._echo = b""
         return bool(buffer)
 
-    def _throw_away(self) -> None:
+    def _discard(self) -> None:
         """Discard bytes that no request is waiting for, after the driver has seen unsolicited lines among them."""
         if self.unsolicited is not None:
             self.unsolicited(self._buffer)

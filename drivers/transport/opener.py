@@ -32,12 +32,12 @@ async def open_real(url: LinkUrl, line: LineSettings) -> Streams:
     """
     url = await by_path(url)
     taken = await claims.take_all(await claims.link_keys(url))
-    streams = await open_beside(url, line)
+    streams = await open_unclaimed(url, line)
     claims.keep_with(streams[1], taken)
     return streams
 
 
-async def open_beside(url: LinkUrl, line: LineSettings) -> Streams:
+async def open_unclaimed(url: LinkUrl, line: LineSettings) -> Streams:
     """Open a link as :func:`open_real` does, but without a claim: in parallel to a controller, on explicit request
     only.
     """

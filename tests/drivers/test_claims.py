@@ -16,7 +16,7 @@ import pytest
 
 from drivers.transport import claims
 from drivers.transport.claims import ClaimHeld
-from drivers.transport.opener import open_beside, open_real
+from drivers.transport.opener import open_real, open_unclaimed
 from drivers.transport.url import LineSettings, LinkUrl
 
 HOLD = """
@@ -123,7 +123,7 @@ async def test_A12_an_opened_line_is_claimed_as_long_as_its_writer(place: Path, 
     try:
         with pytest.raises(ClaimHeld):
             await open_real(url, LineSettings())
-        _, beside = await open_beside(url, LineSettings())
+        _, beside = await open_unclaimed(url, LineSettings())
         beside.close()
         waiting = asyncio.create_task(claims.take_all([(key, "it")], wait_s=20.0))
         await asyncio.sleep(0.2)

@@ -144,8 +144,8 @@ async def test_A9_a_stop_does_not_wait_for_an_engine_that_cannot_die() -> None:
     assert (await nerves.stop_stimulation("smoke")).endswith("it is not dead yet")
     assert asyncio.get_running_loop().time() - begun_s < 2.0
     assert process.kills == 1
-    handle._hearing.cancel()
-    await asyncio.gather(handle._hearing, return_exceptions=True)
+    handle._receiving.cancel()
+    await asyncio.gather(handle._receiving, return_exceptions=True)
 
 
 class Handle:
