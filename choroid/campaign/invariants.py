@@ -9,7 +9,7 @@ that it represents. There are four judges: of doses (:mod:`~choroid.campaign.dos
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from choroid.campaign.doses import Doses
@@ -49,6 +49,12 @@ class InvariantWatch:
         self._troubles = Troubles(rig, faults)
         self._telling = Telling(self._findings, LOOK_S)
         self._doses = Doses(rig, lab, self._findings, self._troubles, self._telling)
+        self._of_steps: dict[str, Callable[[Mapping[str, Any], str], None]] = {
+            "step": self._doses.requested,
+            "step.accepted": self._doses.accepted,
+            "step.done": self._doses.done,
+            "step.act": self._doses.announced,
+        }
         self._surroundings = Surroundings(rig, lab, self._findings, self._troubles)
         self._readings = Readings(rig, lab)
         self._events = 0
@@ -70,14 +76,8 @@ class InvariantWatch:
     def on_row(self, seq: int, kind: str, body: Mapping[str, Any], run: str | None) -> None:
         """Process a journal row."""
         self.rows += 1
-        if kind == "step":
-            self._doses.requested(body, run or "")
-        elif kind == "step.accepted":
-            self._doses.accepted(body, run or "")
-        elif kind == "step.done":
-            self._doses.done(body, run or "")
-        elif kind == "step.act":
-            self._doses.announced(body, run or "")
+        if (judge := self._of_steps.get(kind)) is not None:
+            judge(body, run or "")
         elif kind in ("step.refused", "moved") and run is not None:
             self._doses.settled(kind, body, run)
         elif kind == "moved" and body.get("end") == STRAY:

@@ -16,7 +16,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -58,23 +58,13 @@ def random_kills(count: int, *, seed: int, rig: Path, jobs: int = 1, resume: Pat
                 outcomes[strike.number] = kept
             else:
                 waiting.put(strike)
-        works = [
-            threading.Thread(target=_work, args=(number, waiting, outcomes, folder, rig), daemon=True)
-            for number in range(max(jobs, 1))
-        ]
-        for work in works:
-            work.start()
-        try:
-            for work in works:
-                while work.is_alive():
-                    work.join(1.0)
-        except KeyboardInterrupt:
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    waiting.get_nowait()  # an interruption only waits for running strikes
-            for work in works:
-                work.join()
-            raise
+        _strike_all(
+            [
+                threading.Thread(target=_work, args=(number, waiting, outcomes, folder, rig), daemon=True)
+                for number in range(max(jobs, 1))
+            ],
+            waiting,
+        )
     found = [outcomes[number] for number in sorted(outcomes)]
     return {
         "strikes": len(found),
@@ -96,6 +86,23 @@ def _kept(folder: Path, strike: Strike) -> Struck | None:
         )
         return kept if same and not kept.problems else None
     return None
+
+
+def _strike_all(works: Sequence[threading.Thread], waiting: queue.Queue[Strike]) -> None:
+    """Run the threads until no strike waits; an interruption only waits for running strikes."""
+    for work in works:
+        work.start()
+    try:
+        for work in works:
+            while work.is_alive():
+                work.join(1.0)
+    except KeyboardInterrupt:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                waiting.get_nowait()
+        for work in works:
+            work.join()
+        raise
 
 
 def _work(number: int, waiting: queue.Queue[Strike], outcomes: dict[int, Struck], folder: Path, rig: Path) -> None:

@@ -36,14 +36,7 @@ async def keeps_units_and_ranges(bench: Bench) -> None:
     """
     model = bench.driver.model
     expect(bool(model.id and model.vendor and model.name and model.manual), f"its catalogue entry has gaps: {model}")
-    link = Link(LinkUrl.parse("sim:conformance"), line=bench.driver.line)
-    wrong = replace(bench.config, settings={**bench.config.settings, "no_such_setting": 1.0})
-    try:
-        bench.driver(link, wrong)
-    except BadSetting:
-        pass
-    else:
-        raise AssertionError("a setting that it does not know is passed over in silence")
+    _refuses_unknown_settings(bench)
     async with on_stage(bench) as stage:
         expect(bool(stage.device.sensors or stage.device.actuators), "it has no point at all")
         for point, sensor in stage.device.sensors.items():
@@ -53,15 +46,30 @@ async def keeps_units_and_ranges(bench: Bench) -> None:
         for point, actuator in stage.device.actuators.items():
             expect(actuator.kind == "switch" or bool(actuator.unit), f"actuator {point} has no unit")
             for command in _impossible(actuator):
-                try:
-                    await actuator.apply(command)
-                except DeviceError:
-                    pass
-                except Exception as error:
-                    raise AssertionError(f"{command} raises {error!r} instead of being refused") from error
-                else:
-                    raise AssertionError(f"{command} is taken by {point}, which must refuse it")
+                await _refused(actuator, point, command)
                 expect(not stage.moved, f"{command} was refused, and yet {dict(stage.far.outputs())}")
+
+
+def _refuses_unknown_settings(bench: Bench) -> None:
+    """Raise AssertionError if the driver accepts a setting that it does not have."""
+    link = Link(LinkUrl.parse("sim:conformance"), line=bench.driver.line)
+    wrong = replace(bench.config, settings={**bench.config.settings, "no_such_setting": 1.0})
+    try:
+        bench.driver(link, wrong)
+    except BadSetting:
+        return
+    raise AssertionError("a setting that it does not know is passed over in silence")
+
+
+async def _refused(actuator: Actuator, point: str, command: Command) -> None:
+    """Raise AssertionError unless `command` is refused by a DeviceError."""
+    try:
+        await actuator.apply(command)
+    except DeviceError:
+        return
+    except Exception as error:
+        raise AssertionError(f"{command} raises {error!r} instead of being refused") from error
+    raise AssertionError(f"{command} is taken by {point}, which must refuse it")
 
 
 async def spares_the_memory(bench: Bench) -> None:
