@@ -89,15 +89,12 @@ class Repeat(Step):
     steps: Sequence[Step]
 
     async def run(self, now: Now) -> None:
-        times = float(BURST) if self.times is None and self.every_s is None and self.at is None else math.inf
-        if self.times is not None:
-            said = await now.number(self.times, self.place)
-            times = math.inf if said == 0 and not self.times.names else math.floor(said + 0.5)
+        max_turns = await self._max_turns(now)
         every_s = None if self.every_s is None else max(await now.number(self.every_s, self.place), 1.0)
         begun_s = await first_turn(now.lab) if every_s is not None else 0.0
         turn = slot = 0
         due: str | None = None
-        while turn < times:
+        while turn < max_turns:
             if every_s is not None and turn:
                 slot = await next_turn(now.lab, begun_s, slot + 1, every_s)
             if self.at is not None:
@@ -108,6 +105,13 @@ class Repeat(Step):
             if self.count:
                 now.values[self.count] = float(turn)
             await run_all(self.steps, now)
+
+    async def _max_turns(self, now: Now) -> float:
+        """Return the number of turns; infinite if the repeat has no number, or the constant 0."""
+        if self.times is None:
+            return float(BURST) if self.every_s is None and self.at is None else math.inf
+        times = await now.number(self.times, self.place)
+        return math.inf if times == 0 and not self.times.names else math.floor(times + 0.5)
 
     def inner(self) -> Iterator[Step]:
         yield from self.steps

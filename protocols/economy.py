@@ -241,14 +241,21 @@ def _refused(
         return "grade D is discarded"
     if letter is Letter.B and action == "return":
         return "grade B is conditioned first"
-    if letter is Letter.C:
-        causes = [finding.variable for finding in verdict.findings if finding.letter is Letter.C]
-        improved = exchanged if all(cause in DIALYSABLE for cause in causes) else 0.0
-        if max(share, improved) < HALF - 1e-9:
-            return "of grade C at least half is replaced"
+    if letter is Letter.C and not _half_replaced(verdict, share, exchanged):
+        return "of grade C at least half is replaced"
     if letter is not Letter.A and (bad := _bad(bench, held)):
         return f"would still be bad by {bad}"
     return ""
+
+
+def _half_replaced(verdict: Grade, share: float, exchanged: float) -> bool:
+    """Return whether at least half of a batch of grade C is replaced.
+
+    `exchanged`, the share that dialysis exchanges (0..1), counts only if dialysis removes every cause of the grade.
+    """
+    causes = [finding.variable for finding in verdict.findings if finding.letter is Letter.C]
+    improved = exchanged if all(cause in DIALYSABLE for cause in causes) else 0.0
+    return max(share, improved) >= HALF - 1e-9
 
 
 def _bad(bench: TreatmentContext, body: MediumState) -> str:
@@ -268,18 +275,26 @@ def _decided(candidates: Sequence[Candidate]) -> Decision:
     would suffice for its own grade and leave the tissue in bad medium permanently. Where nothing improves it at
     once, the largest possible batch is treated, and the next cycle continues from there.
     """
-    permitted = [candidate for candidate in candidates if not candidate.refused]
+    eligible = _eligible([candidate for candidate in candidates if not candidate.refused])
+    chosen = min(eligible, key=lambda candidate: candidate.total)
+    return Decision(chosen, tuple(_alternatives(candidates, chosen)), len(candidates))
+
+
+def _eligible(permitted: Sequence[Candidate]) -> Sequence[Candidate]:
+    """Return the candidates that improve the loop; where none does, those that treat the largest batch."""
     improving = [candidate for candidate in permitted if not candidate.still]
-    if not improving:
-        most_ul = max(candidate.draw_ul for candidate in permitted)
-        improving = [candidate for candidate in permitted if candidate.draw_ul == most_ul]
-    chosen = min(improving, key=lambda candidate: candidate.total)
-    others = []
+    if improving:
+        return improving
+    max_ul = max(candidate.draw_ul for candidate in permitted)
+    return [candidate for candidate in permitted if candidate.draw_ul == max_ul]
+
+
+def _alternatives(candidates: Sequence[Candidate], chosen: Candidate) -> Iterator[Candidate]:
+    """Return the best candidate of each action other than the chosen one, in the order of the actions."""
     for action in ACTIONS:
         same = [each for each in candidates if each.action == action and action != chosen.action]
         if same:
-            others.append(min(same, key=lambda each: (bool(each.refused), bool(each.still), each.total)))
-    return Decision(chosen, tuple(others), len(candidates))
+            yield min(same, key=lambda each: (bool(each.refused), bool(each.still), each.total))
 
 
 def _risk(bench: TreatmentContext, loop: MediumState) -> tuple[float, str, float]:

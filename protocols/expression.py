@@ -240,24 +240,31 @@ class _Parser:
         kind, word = self._tokens[self._at]
         self._at += 1
         if kind == "quantity":
-            try:
-                value, unit = self._quantity(word)
-            except ValueError as error:
-                raise self._wrong(str(error)) from None
-            return constant(value, unit)
+            return self._constant(word)
         if kind == "grade":
             letter = Letter(word)
             return Expression(word, GRADE, frozenset(), lambda values: letter)
         if word == "(":
             inner = self._or()
-            if not self._take(")"):
-                raise self._wrong("a “)” is missing")
+            self._close()
             return inner
         if kind == "name" and self._peek("(") and word in ("min", "max", "abs", "known"):
             return self._function(word)
         if kind == "name" and word not in ("and", "or", "not"):
             return self._named(word)
         raise self._wrong(f"“{word}” does not belong there")
+
+    def _constant(self, word: str) -> Expression:
+        try:
+            value, unit = self._quantity(word)
+        except ValueError as error:
+            raise self._wrong(str(error)) from None
+        return constant(value, unit)
+
+    def _close(self) -> None:
+        """Take the closing parenthesis."""
+        if not self._take(")"):
+            raise self._wrong("a “)” is missing")
 
     def _named(self, name: str) -> Expression:
         if name not in self._units:
@@ -279,22 +286,8 @@ class _Parser:
     def _function(self, word: str) -> Expression:
         self._take("(")
         if word == "known":
-            kind, name = self._tokens[self._at] if self._at < len(self._tokens) else ("", "")
-            if kind != "name":
-                raise self._wrong("known() wants a name")
-            self._at += 1
-            inner = self._named(name)
-            if not self._take(")"):
-                raise self._wrong("a “)” is missing")
-            return Expression("", BOOL, inner.names, lambda values: values(name) is not None)
-        nodes = [self._sum()]
-        while self._take(","):
-            nodes.append(self._sum())
-        if not self._take(")"):
-            raise self._wrong("a “)” is missing")
-        for node in nodes:
-            self._number(node)
-            self._same(nodes[0], node)
+            return self._known()
+        nodes = self._arguments()
         names = frozenset().union(*(node.names for node in nodes))
         if word == "abs":
             if len(nodes) != 1:
@@ -302,6 +295,27 @@ class _Parser:
             return Expression("", nodes[0].unit, names, lambda values: abs(nodes[0].evaluate(values)))
         choose = min if word == "min" else max
         return Expression("", nodes[0].unit, names, lambda values: choose(node.evaluate(values) for node in nodes))
+
+    def _known(self) -> Expression:
+        """Parse the rest of `known(NAME)`: whether the name has a value."""
+        kind, name = self._tokens[self._at] if self._at < len(self._tokens) else ("", "")
+        if kind != "name":
+            raise self._wrong("known() wants a name")
+        self._at += 1
+        inner = self._named(name)
+        self._close()
+        return Expression("", BOOL, inner.names, lambda values: values(name) is not None)
+
+    def _arguments(self) -> list[Expression]:
+        """Parse the arguments of a function up to its closing parenthesis: one or more numbers of the same unit."""
+        nodes = [self._sum()]
+        while self._take(","):
+            nodes.append(self._sum())
+        self._close()
+        for node in nodes:
+            self._number(node)
+            self._same(nodes[0], node)
+        return nodes
 
     def _want(self, node: Expression, unit: str) -> None:
         if node.unit != unit:

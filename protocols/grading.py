@@ -8,6 +8,7 @@ variable, and the version and hash of the rules.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
@@ -187,25 +188,35 @@ def _of_rule(rule: Rule, interval: Interval | None) -> tuple[VariableGrade, bool
 
 def grade(sample: Sample, rules: RuleSet) -> Grade:
     """Return the grade of a batch by these rules."""
-    known = [_of_rule(rule, getattr(sample, rule.name)) for rule in rules.rules]
-    known += [
-        (finding, finding.inputs is not None) for finding in (_turbidity(sample.turbidity), _sterility(sample.sterile))
-    ]
-    findings = [finding for finding, _ in known]
+    known = _graded_variables(sample, rules)
+    findings = tuple(finding for finding, _ in known)
     sure = sum(certain for _, certain in known)
-    judged = [finding for finding in findings if finding.letter is not None]
-    letter = max((finding.letter for finding in judged if finding.letter), key=_ORDER.index)
-    deciding = [finding for finding in judged if finding.letter is letter]
+    letter = max((finding.letter for finding in findings if finding.letter), key=_ORDER.index)
+    deciding = _deciding(findings, letter)
     return Grade(
         letter=letter,
-        limiting=deciding[0].variable if letter is not Letter.A else "none",
-        reasons=tuple(f"{finding.variable} {finding.reason}" for finding in deciding) if letter is not Letter.A else (),
-        findings=tuple(findings),
+        limiting=deciding[0].variable if deciding else "none",
+        reasons=tuple(f"{finding.variable} {finding.reason}" for finding in deciding),
+        findings=findings,
         missing=tuple(finding.variable for finding in findings if finding.inputs is None),
         confidence=round(sure / len(findings), 3),
         version=rules.version,
         rules_sha256=rules.sha256,
     )
+
+
+def _graded_variables(sample: Sample, rules: RuleSet) -> list[tuple[VariableGrade, bool]]:
+    """Return the grade of each variable, and whether it is certain."""
+    known = [_of_rule(rule, getattr(sample, rule.name)) for rule in rules.rules]
+    known += [
+        (finding, finding.inputs is not None) for finding in (_turbidity(sample.turbidity), _sterility(sample.sterile))
+    ]
+    return known
+
+
+def _deciding(findings: Sequence[VariableGrade], letter: Letter) -> list[VariableGrade]:
+    """Return the findings that keep a batch of grade `letter` from a better grade; none for grade A."""
+    return [] if letter is Letter.A else [finding for finding in findings if finding.letter is letter]
 
 
 def _turbidity(turbidity: Turbidity | None) -> VariableGrade:

@@ -283,15 +283,29 @@ def moved(state: MediaState, source: Where | Composition | None, target: Where |
     """Return the state after a transfer of `ul` from a vessel or a stock into a vessel, or away (`target=None`)."""
     if source is None or ul <= 0:
         return state
+    state = _withdrawn(state, source, ul)
+    return state if target is None else _added(state, source, target, ul)
+
+
+def _withdrawn(state: MediaState, source: Where | Composition, ul: float) -> MediaState:
+    """Return the state after `ul` left a vessel; unchanged for a stock."""
     if source == "loop":
-        state = replace(state, loop_ul=max(state.loop_ul - ul, 0.0))
-    elif source == "spent":
-        state = replace(state, spent_ul=max(state.spent_ul - ul, 0.0))
-    if target is None:
-        return state
+        return replace(state, loop_ul=max(state.loop_ul - ul, 0.0))
+    if source == "spent":
+        return replace(state, spent_ul=max(state.spent_ul - ul, 0.0))
+    return state
+
+
+def _species_of(vessel: Where) -> slice:
+    """Return the entries of the mean that hold the composition of a vessel."""
+    return slice(LOOP, SPENT) if vessel == "loop" else slice(SPENT, MAKES_LACTATE)
+
+
+def _added(state: MediaState, source: Where | Composition, target: Where, ul: float) -> MediaState:
+    """Return the state after `ul` of a vessel or a stock was mixed into the vessel `target`."""
     before_ul = state.loop_ul if target == "loop" else state.spent_ul
     share = ul / (before_ul + ul)
-    into = slice(LOOP, SPENT) if target == "loop" else slice(SPENT, MAKES_LACTATE)
+    into = _species_of(target)
     known = state.mean[into].copy()
     matrix = np.eye(STATES)
     np.fill_diagonal(matrix[into, into], 1.0 - share)
@@ -303,7 +317,7 @@ def moved(state: MediaState, source: Where | Composition | None, target: Where |
         more = (1.0 - share) * here
         doubt = (more + share * label) ** 2 - more**2
     else:
-        giver = slice(LOOP, SPENT) if source == "loop" else slice(SPENT, MAKES_LACTATE)
+        giver = _species_of(source)
         poured = state.mean[giver].copy()
         matrix[into, giver] += share * np.eye(len(SPECIES))
         doubt = np.zeros(len(SPECIES))
