@@ -201,24 +201,25 @@ class BronkhorstPropar(Device):
 
     def _take(self, buffer: bytearray, sequence: int) -> bytes | None:
         """Return the next message of this node that answers `sequence` (in ASCII: any), unpacked."""
-        while True:
-            if self._mode == "binary":
-                body = _take_binary(buffer)
-                if body is None:
-                    return None
-                if len(body) < 4 or body[2] != len(body) - 3 or body[0] != sequence:
-                    continue
-                node, message = body[1], body[3:]
-            else:
-                line = take_line(buffer, b"\r\n", self.config.name)
-                if line is None:
-                    return None
-                body = _unhexed(line)
-                if len(body) < 3 or body[0] != len(body) - 1:
-                    continue
-                node, message = body[1], body[2:]
-            if node == self._node:
+        while (body := self._take_body(buffer)) is not None:
+            if (message := self._message(body, sequence)) is not None:
                 return message
+        return None
+
+    def _take_body(self, buffer: bytearray) -> bytes | None:
+        """Take the next frame from the buffer and return it without its framing; None while it is incomplete."""
+        if self._mode == "binary":
+            return _take_binary(buffer)
+        line = take_line(buffer, b"\r\n", self.config.name)
+        return None if line is None else _unhexed(line)
+
+    def _message(self, body: bytes, sequence: int) -> bytes | None:
+        """Return the message in a frame; None if it is damaged, of another node, or answers another request."""
+        if self._mode == "binary":
+            whole = len(body) >= 4 and body[2] == len(body) - 3 and body[0] == sequence
+            return body[3:] if whole and body[1] == self._node else None
+        whole = len(body) >= 3 and body[0] == len(body) - 1
+        return body[2:] if whole and body[1] == self._node else None
 
     def _answer(self, index: int, kind: int, size: int) -> Parser[bytes]:
         """Return a parser of the value under `index`; a status message instead of it raises an error."""

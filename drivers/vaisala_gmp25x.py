@@ -208,23 +208,31 @@ class VaisalaGmp25x(Device):
         ppm = await self._co2()
         device, co2 = struct.unpack(">HH", await self._unit.read_holding_registers(STATUS - 1, 2))
         if device & (CRITICAL | ERROR):
-            raise DeviceFault(
-                f"it reports {'a critical error' if device & CRITICAL else 'an error'} (status {device})",
-                where=self.config.name,
-                cause="weak supply, a concentration beyond its range, or a broken probe",
-                action="check the supply; read its errors with the maker's software",
-            )
+            raise self._reported_error(device)
         otherwise = await self._compensate()  # a reset of the probe clears volatile values
         if co2 & NOT_READY or not math.isfinite(ppm):
-            raise DeviceFault(
-                "it has no measurement yet" if co2 & NOT_READY else "it puts out no number",
-                where=self.config.name,
-                cause="the probe starts up" if co2 & NOT_READY else "a broken probe",
-                action="wait a minute; if it stays, take its power away and give it back",
-            )
+            raise self._no_measurement(co2)
         if co2 & NOT_RELIABLE:
             return ppm, Quality.MISSING
         return ppm, Quality.SUSPECT if device or co2 or otherwise else Quality.GOOD
+
+    def _reported_error(self, status: int) -> DeviceFault:
+        """Return the error for a device status that holds an error bit."""
+        return DeviceFault(
+            f"it reports {'a critical error' if status & CRITICAL else 'an error'} (status {status})",
+            where=self.config.name,
+            cause="weak supply, a concentration beyond its range, or a broken probe",
+            action="check the supply; read its errors with the maker's software",
+        )
+
+    def _no_measurement(self, status: int) -> DeviceFault:
+        """Return the error for a missing measurement; `status` is that of the CO2 measurement."""
+        return DeviceFault(
+            "it has no measurement yet" if status & NOT_READY else "it puts out no number",
+            where=self.config.name,
+            cause="the probe starts up" if status & NOT_READY else "a broken probe",
+            action="wait a minute; if it stays, take its power away and give it back",
+        )
 
     def _identification(self) -> Parser[dict[int, str]]:
         """Return a parser of the answer to 43/14: texts by object id (0 vendor, 1 product, 2 version)."""

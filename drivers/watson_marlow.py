@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from drivers.commands import Guarantee, PumpStatus
@@ -178,23 +179,35 @@ class WatsonMarlow(Device):
         while (at := buffer.find(b"!")) >= 0:
             *echoes, text = (part.strip() for part in bytes(buffer[:at]).split(b"\r"))
             del buffer[: at + 1]
-            if self.series == "323":
-                if echoes and echoes[-1] and echoes[-1] != b"%dRS" % self.number:
-                    continue  # the echo of a request to another pump: this is that pump's answer
-                if match := _SHORT.fullmatch(text):
-                    return PumpReport(match[1].decode("ascii"), float(match[2]), match[3] == b"CW", match[4] == b"1")
-            elif (match := _LONG.fullmatch(text)) and int(match[7]) == self.number:
-                return PumpReport(
-                    match[1].decode("ascii"),
-                    float(match[5]),
-                    match[6] == b"CW",
-                    match[9] == b"1",
-                    float(match[2]),
-                    int(match[8]),
-                )
+            report = self._short_report(echoes, text) if self.series == "323" else self._long_report(text)
+            if report is not None:
+                return report
         if len(buffer) > MAX_LINE_BYTES:
             raise bad_reply(bytes(buffer), self.config.name, "a status that ends with !")
         return None
+
+    def _short_report(self, echoes: Sequence[bytes], text: bytes) -> PumpReport | None:
+        """Return the report of series 323, whose text carries no pump number; None if it is not of this pump."""
+        if echoes and echoes[-1] and echoes[-1] != b"%dRS" % self.number:
+            return None  # the echo of a request to another pump: this is that pump's answer
+        match = _SHORT.fullmatch(text)
+        if match is None:
+            return None
+        return PumpReport(match[1].decode("ascii"), float(match[2]), match[3] == b"CW", match[4] == b"1")
+
+    def _long_report(self, text: bytes) -> PumpReport | None:
+        """Return the report of the other series; None if it is not of this pump."""
+        match = _LONG.fullmatch(text)
+        if match is None or int(match[7]) != self.number:
+            return None
+        return PumpReport(
+            match[1].decode("ascii"),
+            float(match[5]),
+            match[6] == b"CW",
+            match[9] == b"1",
+            float(match[2]),
+            int(match[8]),
+        )
 
 
 class _Pump(RotaryPump):

@@ -144,28 +144,38 @@ async def names_what_it_can_do(bench: Bench) -> None:
                     continue
                 tried_any += 1
                 for most in (math.inf, abs(value), 0.5 * abs(value)):
-                    nearest = actuator.nearest(command, most)
-                    got = wanted(nearest)
-                    expect(type(nearest) is type(command), f"the nearest to {command} is {nearest}")
-                    expect(got is not None and math.isfinite(got), f"the nearest to {command} is {nearest}")
-                    if got is None or nearest == command:
-                        continue
-                    expect(abs(got) <= most * (1 + 1e-9), f"the nearest to {command} of at most {most:g} is {nearest}")
-                    expect(got * value >= 0.0, f"the nearest to {command} goes the other way: {nearest}")
-                    again = actuator.nearest(nearest, most)
-                    expect(
-                        math.isclose(wanted(again) or 0.0, got, rel_tol=1e-9),
-                        f"the nearest to {command} is {nearest}, and the nearest to that is {again}",
-                    )
-                    if not isinstance(command, Level) or got > 0.0:
-                        try:
-                            await actuator.apply(nearest)
-                        except Refused as error:
-                            told = f"it names {nearest} as nearest to {command}, and refuses that: {error}"
-                            raise AssertionError(told) from error
-                        await actuator.apply(Stop())
+                    await _expect_nearest(actuator, command, value, most)
     if not tried_any:
         raise NotApplicable("it has no output whose level can be chosen")
+
+
+async def _expect_nearest(actuator: Actuator, command: Command, value: float, most: float) -> None:
+    """Check the command that an output names as nearest to `command` of the signed amount `value`, within `most`."""
+    nearest = actuator.nearest(command, most)
+    got = wanted(nearest)
+    expect(type(nearest) is type(command), f"the nearest to {command} is {nearest}")
+    expect(got is not None and math.isfinite(got), f"the nearest to {command} is {nearest}")
+    if got is None or nearest == command:
+        return
+    expect(abs(got) <= most * (1 + 1e-9), f"the nearest to {command} of at most {most:g} is {nearest}")
+    expect(got * value >= 0.0, f"the nearest to {command} goes the other way: {nearest}")
+    again = actuator.nearest(nearest, most)
+    expect(
+        math.isclose(wanted(again) or 0.0, got, rel_tol=1e-9),
+        f"the nearest to {command} is {nearest}, and the nearest to that is {again}",
+    )
+    if not isinstance(command, Level) or got > 0.0:
+        await _expect_accepted(actuator, command, nearest)
+
+
+async def _expect_accepted(actuator: Actuator, command: Command, nearest: Command) -> None:
+    """Check that an output executes the command that it names as nearest to `command`; stop it afterwards."""
+    try:
+        await actuator.apply(nearest)
+    except Refused as error:
+        message = f"it names {nearest} as nearest to {command}, and refuses that: {error}"
+        raise AssertionError(message) from error
+    await actuator.apply(Stop())
 
 
 def wanted(command: Command) -> float | None:

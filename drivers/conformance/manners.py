@@ -12,16 +12,17 @@ import sys
 import sysconfig
 import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from drivers.commands import Dispense, Stop
+from drivers.commands import Command, Dispense, Stop
 from drivers.conformance.bench import Bench
 from drivers.conformance.stage import SETTLE_S, accepted_commands, on_stage
 from drivers.conformance.trying import expect, now_s, works_of
+from drivers.device import Device
 from drivers.errors import DeviceError
 
 MAX_SILENT_S = 6.0
@@ -95,17 +96,7 @@ async def leaves_nothing_behind(bench: Bench) -> None:
     tasks, threads, descriptors = asyncio.all_tasks(), set(threading.enumerate()), _descriptors()
     async with on_stage(bench) as stage:
         device = stage.device
-        for number in range(2):
-            for point, command in commands:
-                again = (
-                    Dispense(command.volume_ul, command.flow_ul_min, f"{number}")
-                    if isinstance(command, Dispense)
-                    else command
-                )
-                await device.actuators[point].apply(again)
-                await device.actuators[point].status()
-                await device.actuators[point].apply(Stop())
-            await device.verify()
+        await _use_twice(device, commands)
         works = works_of(device, [])
         grown = 0
         with _traced():
@@ -129,6 +120,21 @@ async def leaves_nothing_behind(bench: Bench) -> None:
     expect(not open_now, f"closed, it leaves {len(open_now)} open file descriptors behind")
     most = GROWTH_BYTES + 16 * len(works) * (POLLS - WARM_POLLS)
     expect(grown <= most, f"{POLLS - WARM_POLLS} polls made its memory grow by {grown} bytes")
+
+
+async def _use_twice(device: Device, commands: Sequence[tuple[str, Command]]) -> None:
+    """Execute every command, read back and stop its output, and verify the device; twice."""
+    for number in range(2):
+        for point, command in commands:
+            again = (
+                Dispense(command.volume_ul, command.flow_ul_min, f"{number}")
+                if isinstance(command, Dispense)
+                else command
+            )
+            await device.actuators[point].apply(again)
+            await device.actuators[point].status()
+            await device.actuators[point].apply(Stop())
+        await device.verify()
 
 
 async def lives_by_the_loop(bench: Bench) -> None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from drivers.commands import Command, Dispense, LevelStatus, PumpStatus, Stop, SwitchStatus
+from drivers.commands import Command, Dispense, LevelStatus, PumpStatus, Status, Stop, SwitchStatus
 from drivers.conformance.bench import Bench
 from drivers.conformance.stage import SETTLE_S, Spoil, Stage, accepted_commands, is_on, on_stage
 from drivers.conformance.trying import NotApplicable, expect, near_truth, now_s, patiently, tried, works_of
@@ -199,11 +199,8 @@ async def ignores_other_addresses(bench: Bench) -> None:
                 value = await ask_mine()
             except DeviceError:
                 value = None
-            if isinstance(value, float):
-                near_truth(own, name.removeprefix("reading "), value, f"with {foreign!r} of another device")
-            elif isinstance(value, PumpStatus | SwitchStatus | LevelStatus):
-                at_rest = resting[name.removeprefix("status of ")]
-                expect(not is_on(value, at_rest), f"{name} takes {foreign!r} of another device for {value}")
+            mistaken = f"{name} takes {foreign!r} of another device for {value}"
+            _expect_truth(own, resting, name, value, told=f"{foreign!r} of another device", mistaken=mistaken)
             own.let_all_pass()
             expect(await own.recovered(), "it does not recover after another device's reply")
         if not tellable:
@@ -348,11 +345,9 @@ async def _spoilt(bench: Bench, spoil: Spoil, told: str, *, compare: bool = True
             except Exception as error:
                 raise AssertionError(f"{name} with {told} raises {error!r}, which is no DeviceError") from error
             stage.let_all_pass()
-            if compare and isinstance(value, float):
-                near_truth(stage, name.removeprefix("reading "), value, f"with {told}")
-            if compare and isinstance(value, PumpStatus | SwitchStatus | LevelStatus):
-                at_rest = resting[name.removeprefix("status of ")]
-                expect(not is_on(value, at_rest), f"{name} with {told} is {value}, but it is at rest")
+            if compare:
+                mistaken = f"{name} with {told} is {value}, but it is at rest"
+                _expect_truth(stage, resting, name, value, told=told, mistaken=mistaken)
             expect(await stage.recovered(), f"{name} with {told}: it is not verified again within a while")
             for actuator in stage.device.actuators.values():
                 await patiently(partial(actuator.apply, Stop()))
@@ -360,6 +355,24 @@ async def _spoilt(bench: Bench, spoil: Spoil, told: str, *, compare: bool = True
             expect(not stage.moved, f"{name} with {told}, then Stop: still {dict(stage.far.outputs())}")
         for point, sensor in stage.device.sensors.items():
             near_truth(stage, point, await patiently(sensor.read), f"after {told}")
+
+
+def _expect_truth(
+    stage: Stage, resting: Mapping[str, Status], name: str, value: object, *, told: str, mistaken: str
+) -> None:
+    """Check what a query of a device at rest returned: the true reading, or a status at rest.
+
+    Args:
+        resting: Status of each actuator at rest.
+        name: Name of the query, as :func:`works_of` gives it.
+        value: What the query returned; anything but a reading or a status is not checked.
+        told: What was sent to the driver, for the message about a wrong reading.
+        mistaken: Message about a wrong status.
+    """
+    if isinstance(value, float):
+        near_truth(stage, name.removeprefix("reading "), value, f"with {told}")
+    elif isinstance(value, PumpStatus | SwitchStatus | LevelStatus):
+        expect(not is_on(value, resting[name.removeprefix("status of ")]), mistaken)
 
 
 def _keeping(replies: list[bytes]) -> Spoil:

@@ -325,6 +325,10 @@ class Link:
             return
         if self._echo and not self._own_echo_gone(buffer):
             return
+        self._parse_reply(pending, buffer)
+
+    def _parse_reply(self, pending: _Pending, buffer: bytearray) -> None:
+        """Complete the pending request if the buffer holds its reply, or bytes that are an error."""
         try:
             reply = pending.parse(buffer)
         except DeviceError as error:

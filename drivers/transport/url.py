@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 Parity = Literal["N", "E", "O"]
 Scheme = Literal["serial", "tcp", "sim"]
@@ -76,11 +76,7 @@ class LinkUrl:
         if unknown := sorted(set(options) - _OPTIONS):
             raise LinkUrlError(f"link “{text}”: unknown option {unknown[0]}; known are {', '.join(sorted(_OPTIONS))}")
         scheme = _scheme(parts.scheme)
-        target = None
-        if scheme == "tcp" and parts.hostname and port:
-            target = f"[{parts.hostname}]:{port}" if ":" in parts.hostname else f"{parts.hostname}:{port}"
-        elif scheme in ("serial", "sim") and not parts.netloc and _is_path(scheme, parts.path):
-            target = parts.path
+        target = _tcp_target(parts.hostname, port) if scheme == "tcp" else _path_target(scheme, parts)
         if scheme is None or target is None:
             raise LinkUrlError(f"link “{text}” is of no known kind; write for example {_EXAMPLES}")
         return cls(scheme, target, MappingProxyType(options))
@@ -127,6 +123,18 @@ def _scheme(text: str) -> Scheme | None:
         case "serial" | "tcp" | "sim":
             return text
     return None
+
+
+def _tcp_target(host: str | None, port: int | None) -> str | None:
+    """Return "host:port", an IPv6 address in brackets; None if either is missing."""
+    if not host or not port:
+        return None
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _path_target(scheme: Scheme | None, parts: SplitResult) -> str | None:
+    """Return the path of a serial port, USB adapter or simulated device; None if the link names none."""
+    return parts.path if scheme and not parts.netloc and _is_path(scheme, parts.path) else None
 
 
 def _is_path(scheme: Scheme, path: str) -> bool:

@@ -74,22 +74,31 @@ class BlockEnd:
             return sealed(bytes((self.address, function | 0x80, 2)))
 
     def _serve(self, function: int, first: int, value: int, body: bytes) -> bytes:
-        if function == READ_COIL and (first, value) == (0, 1):
-            return bytes((1, int(self.closed)))
-        if function in (READ_INPUT, READ_HOLDING) and 1 <= value <= 4:
-            words = self._words(function)
-            data = b"".join(struct.pack(">H", words[first + at] & 0xFFFF) for at in range(value))
+        if function in (READ_COIL, READ_INPUT, READ_HOLDING):
+            data = self._read(function, first, value)
             return bytes((len(data),)) + data
+        self._write(function, first, value)
+        return body
+
+    def _read(self, function: int, first: int, count: int) -> bytes:
+        """Return the coil, or `count` registers. Raises KeyError for an address that does not exist."""
+        if function == READ_COIL and (first, count) == (0, 1):
+            return bytes((int(self.closed),))
+        if function != READ_COIL and 1 <= count <= 4:
+            words = self._words(function)
+            return b"".join(struct.pack(">H", words[first + at] & 0xFFFF) for at in range(count))
+        raise KeyError(first)
+
+    def _write(self, function: int, first: int, value: int) -> None:
+        """Write the coil or a register. Raises KeyError for another address, value or function."""
         if function == WRITE_COIL and first == 0 and value in (0, 0xFF00):
             self.closed = value != 0
-            return body
-        if function == WRITE_REGISTER and first == 10 and value <= 10 * HIGH_C:
+        elif function == WRITE_REGISTER and first == 10 and value <= 10 * HIGH_C:
             self.raw = value
-            return body
-        if function == WRITE_REGISTER and first == 12:
+        elif function == WRITE_REGISTER and first == 12:
             self.stores += 1
-            return body
-        raise KeyError(first)
+        else:
+            raise KeyError(first)
 
     def _words(self, function: int) -> dict[int, int]:
         if function == READ_HOLDING:

@@ -88,6 +88,10 @@ class TextEnd:
         if line == "ST":
             moved_ul = self.move(self.flow) - self.powered_ul
             return f"ST={self.flow != 0.0:d},{self.flow:+07.1f},{moved_ul:06.1f}"
+        return f"OK {line}" if self._obey(line) else "ERR"
+
+    def _obey(self, line: str) -> bool:
+        """Execute a command; return whether there is such a command."""
         if line in ("U=C", "U=F"):
             self.unit = line[-1]
         elif line == "STOP":
@@ -97,17 +101,20 @@ class TextEnd:
         elif (match := re.fullmatch(r"GO ([+-]\d{4}\.\d)", line)) and abs(float(match[1])) <= MAX_UL_MIN:
             self.move(float(match[1]))
         elif (match := re.fullmatch(r"DOSE (\d{5}) (\d{4})", line)) and 0.0 < float(match[2]) <= MAX_UL_MIN:
-            # Doses add up: a dose that is commanded during another follows it.
-            now_s = asyncio.get_running_loop().time()
-            begin_s = now_s if self._timer is None else max(now_s, self._timer.when())
-            if self._timer is not None:
-                self._timer.cancel()
-            self.move(float(match[2]))
-            end_s = begin_s + 60.0 * float(match[1]) / float(match[2])
-            self._timer = asyncio.get_running_loop().call_at(end_s, self.move, 0.0)
+            self._dose(float(match[1]), float(match[2]))
         else:
-            return "ERR"
-        return f"OK {line}"
+            return False
+        return True
+
+    def _dose(self, volume_ul: float, flow_ul_min: float) -> None:
+        """Pump a volume. Doses add up: a dose that is commanded during another follows it."""
+        now_s = asyncio.get_running_loop().time()
+        begin_s = now_s if self._timer is None else max(now_s, self._timer.when())
+        if self._timer is not None:
+            self._timer.cancel()
+        self.move(flow_ul_min)
+        end_s = begin_s + 60.0 * volume_ul / flow_ul_min
+        self._timer = asyncio.get_running_loop().call_at(end_s, self.move, 0.0)
 
     def _measure(self, point: str, value: float) -> None:
         self.celsius = value
