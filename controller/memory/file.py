@@ -7,7 +7,7 @@ import logging
 import sqlite3
 from pathlib import Path
 
-from controller.memory.formats import BUSY_S, Format, create, migrate
+from controller.memory.formats import BUSY_S, Format, Migration, create, migrate
 from controller.memory.quarantine import quarantine_path
 
 logger = logging.getLogger(__name__)
@@ -78,27 +78,53 @@ def _open(path: Path, form: Format, at_once: bool) -> sqlite3.Connection:
         (found,) = db.execute("PRAGMA user_version").fetchone()
         (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         size = path.stat().st_size
-        if tables and found > form.version:
-            raise sqlite3.DatabaseError(
-                f"it has format {found}, this Choroid knows formats up to {form.version}: a newer release wrote it"
-            )
-        way = form.path_from(found) if tables else ()
-        if way is None:
-            raise sqlite3.DatabaseError(f"it has format {found}, which this Choroid cannot convert to {form.version}")
-        if size <= CHECKED_BYTES and (bad := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-            raise sqlite3.DatabaseError(bad)
+        migrations = _migrations_from(form, found) if tables else ()
+        large = size > CHECKED_BYTES
+        if not large:
+            _check_undamaged(db)
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
         if not tables:
             create(db, form)
-        elif way:
-            quick = size <= CHECKED_BYTES or not any(step.rewrites for step in way)
-            if not (quick or at_once):
+        elif migrations:
+            rewritten = _rewritten(migrations)
+            if large and rewritten and not at_once:
                 raise ConversionDue(
                     f"{path.name} ({size / 1e6:.0f} MB) is being converted from format {found} to {form.version}"
                 )
-            migrate(db, path, form, copied=size <= CHECKED_BYTES or not quick)
+            migrate(db, path, form, copied=rewritten or not large)
     except BaseException:
         db.close()
         raise
     return db
+
+
+def _rewritten(migrations: tuple[Migration, ...]) -> bool:
+    """Return whether a migration rewrites the file, which takes long if the file is large."""
+    return any(migration.rewrites for migration in migrations)
+
+
+def _check_undamaged(db: sqlite3.Connection) -> None:
+    """Check the whole file.
+
+    Raises:
+        sqlite3.DatabaseError: The file is damaged.
+    """
+    if (bad := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+        raise sqlite3.DatabaseError(bad)
+
+
+def _migrations_from(form: Format, found: int) -> tuple[Migration, ...]:
+    """Return the migrations of a file of format `found`; none if it is up to date.
+
+    Raises:
+        sqlite3.DatabaseError: The format is newer than this release, or no migration leads from it.
+    """
+    if found > form.version:
+        raise sqlite3.DatabaseError(
+            f"it has format {found}, this Choroid knows formats up to {form.version}: a newer release wrote it"
+        )
+    migrations = form.path_from(found)
+    if migrations is None:
+        raise sqlite3.DatabaseError(f"it has format {found}, which this Choroid cannot convert to {form.version}")
+    return migrations

@@ -145,6 +145,10 @@ class History:
                 self._waiting.append((series, reading.at_s + offset, reading.value))
             else:
                 self._doubted.append((series, reading.at_s + offset, reading.value, quality.value))
+        self._flush_if_due(at_s)
+
+    def _flush_if_due(self, at_s: float) -> None:
+        """Write what waits if its time has come, or if there is much of it and the disk takes it."""
         if at_s >= self._next_flush_s or (len(self._waiting) >= FLUSH_POINTS and self.problem is None):
             self._next_flush_s = at_s + (self._flush_s if self.flush() else RETRY_S)
 

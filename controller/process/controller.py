@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from controller.alarms.definitions import alarm_kind
 from controller.alarms.states import ROWS as ALARM_ROWS
 from controller.alarms.states import Alarms
 from controller.core.clock import Clock
@@ -36,6 +35,14 @@ from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
 from controller.nerves.summary import NervesSource, NervesSummary
 from controller.process.assembly import Assembly, NotConnected
+from controller.process.causes import (
+    actuator_causes,
+    interlock_causes,
+    loop_causes,
+    nerves_causes,
+    record_causes,
+    sink_causes,
+)
 from controller.process.health import ControllerHealth
 from controller.process.load import ProcessLoad
 from controller.process.notices import notices
@@ -394,35 +401,18 @@ class Controller:
         self.alarms.levels(causes | self._causes(state, late_s), state.at_s, unseen)
 
     def _causes(self, state: State, late_s: float) -> dict[tuple[str, str], str]:
-        """What is wrong at this moment beside what readings alone tell, as (alarm kind, source) -> detail."""
-        causes = {(kind, trip.point): trip.detail for trip in state.trips if (kind := alarm_kind(trip.interlock))}
-        for bypass in self.gate.bypasses.active():
-            causes[("interlock_bypassed", bypass.interlock)] = (
-                f"by {bypass.user} until {bypass.until_utc}: {bypass.reason}"
-            )
-        for name, view in state.actuators.items():
-            if view.fault:
-                causes[("device_lost", name.partition(".")[0])] = view.fault
-        causes.update(self.upkeep.causes)
-        causes.update(self._notices)
-        if self._connected.scoring.concern:
-            causes[("activity_fall", "nerves")] = self._connected.scoring.concern
-        if self._stimulator is not None and self._stimulator.ledger_problem:
-            causes[("stimulation_ledger_lost", "stimulation ledger")] = self._stimulator.ledger_problem
-        if late_s > TICK_S:
-            causes[("slow_loop", "controller")] = f"a tick came {late_s:.1f} s late"
-        elif (lag := self.load.problem) is not None:
-            causes[("slow_loop", "controller")] = lag
-        if (problem := self.journal.problem) is not None:
-            causes[("journal_unwritten" if self.journal.lost is None else "journal_lost", "journal")] = problem
-        if self.history.problem is not None:
-            causes[("history_lost", "history")] = self.history.problem
-        if self.people is not None:
-            causes.update(self.people.causes())
-        for sink in self._sinks:
-            if sink.problem is not None:
-                causes[("telemetry_lost", sink.name)] = sink.problem
-        return causes
+        """Return the present causes of alarms other than those in readings: detail by (alarm kind, source)."""
+        return (
+            interlock_causes(state.trips, self.gate.bypasses.active())
+            | actuator_causes(state.actuators)
+            | dict(self.upkeep.causes)
+            | self._notices
+            | nerves_causes(self._connected.scoring.concern, self._stimulator)
+            | loop_causes(late_s, TICK_S, self.load)
+            | record_causes(self.journal, self.history)
+            | ({} if self.people is None else self.people.causes())
+            | sink_causes(self._sinks)
+        )
 
     def _listen(self, state: State) -> None:
         """Ask the nerves for a summary now and then, never waiting for it."""

@@ -29,9 +29,7 @@ def find(name: str, around: tuple[Path, ...] = (), *, own: Path | None = None) -
         path = None if folder is None else (folder / f"{name}.yaml").resolve()
         if path is None or "/" in name or not path.is_file():
             continue
-        if path in around:
-            chain = " → ".join(part.stem for part in (*around[around.index(path) :], path))
-            raise UnknownProtocol(f"the recipe calls itself ({chain}). Next: take the call out, use repeat")
+        _check_not_nested(path, around)
         recipe = read_recipe(path, find=looking, around=around)
         if recipe.name != name:
             raise UnknownProtocol(f"{path} is called “{recipe.name}” inside. Next: give file and recipe the same name")
@@ -39,6 +37,13 @@ def find(name: str, around: tuple[Path, ...] = (), *, own: Path | None = None) -
             return replace(recipe, earlier=partial(earlier.of_shipped, name, recipe.source_sha256))
         return recipe
     raise UnknownProtocol(f"no protocol is called “{name}”. Next: choose among {', '.join(sorted(names()))}")
+
+
+def _check_not_nested(path: Path, around: tuple[Path, ...]) -> None:
+    """Raise :class:`UnknownProtocol` if the file `path` is among those that call it."""
+    if path in around:
+        chain = " → ".join(part.stem for part in (*around[around.index(path) :], path))
+        raise UnknownProtocol(f"the recipe calls itself ({chain}). Next: take the call out, use repeat")
 
 
 def names() -> set[str]:

@@ -139,35 +139,40 @@ class _Reader(Steps):
                     f"“{name}” cannot be a parameter's name",
                     "Use small letters, digits and _; not a word of the language",
                 )
-                continue
-            wanted = {"default", "least", "most", "help"}
-            if not isinstance(body, dict) or set(body) != wanted:
+            elif not isinstance(body, dict) or set(body) != {"default", "least", "most", "help"}:
                 self.wrong(place, "a parameter has default, least, most and help", "Write all four, nothing else")
-                continue
-            numbers: list[float] = []
-            unit: str | None = None
-            for key in ("default", "least", "most"):
-                try:
-                    text = str(body[key])
-                    value, own = (parse_quantity(text, unit), unit) if unit else quantity(text)
-                except QuantityError as error:
-                    self.quantity_wrong((*place, key), error)
-                    break
-                if unit is not None and own != unit:
-                    self.wrong(
-                        (*place, key), f"“{text}” is not of the kind of the default", "Write it with the same unit"
-                    )
-                    break
-                unit = own
-                numbers.append(value)
-            if len(numbers) < 3 or unit is None:
-                self.units[name] = unit or PLAIN
-                continue
-            default, low, high = numbers
-            if not low <= default <= high:
-                self.wrong(place, "the default is not between least and most", "Put them in order")
-            self.params.append(Param(name, unit, default, low, high, str(body["help"])))
-            self.units[name] = unit
+            else:
+                self._parameter(name, body, place)
+
+    def _parameter(self, name: str, body: Mapping[str, Any], place: Place) -> None:
+        """Add a parameter. If one of its quantities is wrong, only its unit is known to the steps."""
+        numbers, unit = self._parameter_range(body, place)
+        if len(numbers) < 3 or unit is None:
+            self.units[name] = unit or PLAIN
+            return
+        default, low, high = numbers
+        if not low <= default <= high:
+            self.wrong(place, "the default is not between least and most", "Put them in order")
+        self.params.append(Param(name, unit, default, low, high, str(body["help"])))
+        self.units[name] = unit
+
+    def _parameter_range(self, body: Mapping[str, Any], place: Place) -> tuple[list[float], str | None]:
+        """Return default, lowest and highest value of a parameter up to the first that is wrong, and their unit."""
+        numbers: list[float] = []
+        unit: str | None = None
+        for key in ("default", "least", "most"):
+            text = str(body[key])
+            try:
+                value, own = (parse_quantity(text, unit), unit) if unit else quantity(text)
+            except QuantityError as error:
+                self.quantity_wrong((*place, key), error)
+                break
+            if unit is not None and own != unit:
+                self.wrong((*place, key), f"“{text}” is not of the kind of the default", "Write it with the same unit")
+                break
+            unit = own
+            numbers.append(value)
+        return numbers, unit
 
     def _policies(self, data: Any) -> Policies:
         chosen = {}

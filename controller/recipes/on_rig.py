@@ -11,7 +11,7 @@ from controller.rig.problems import Problem, nearest
 from controller.rig.quantities import quantity_text
 from controller.transfers.routes import Route, routes_of
 from protocols.blocks import Call
-from protocols.program import Step
+from protocols.program import Program, Step
 from protocols.registry import Recipe
 from protocols.steps import Move, Read, WaitUntil
 
@@ -27,7 +27,7 @@ def check_on(recipe: Recipe, rig: Rig, params: Mapping[str, float]) -> None:
     routes = routes_of(rig)
     problems: list[Problem] = []
     own = {param.name: params[param.key] for param in made.params}
-    called = {id(step) for call in made.all_steps() if isinstance(call, Call) for step in _under(call)}
+    called = _called(made)
     for step in made.all_steps():
         found = _on_rig(step, rig, routes, {} if id(step) in called else own)
         if found is not None:
@@ -35,6 +35,11 @@ def check_on(recipe: Recipe, rig: Rig, params: Mapping[str, float]) -> None:
             problems.append(Problem(Path(file), int(line), *found))
     if problems:
         raise RecipeError(recipe.watched[0][0], problems)
+
+
+def _called(program: Program) -> set[int]:
+    """Return the ids of all steps of the recipes that a recipe calls; they have parameters of their own."""
+    return {id(step) for call in program.all_steps() if isinstance(call, Call) for step in _under(call)}
 
 
 def _under(step: Step) -> Iterator[Step]:

@@ -283,12 +283,11 @@ class Steps(Values, ABC):
             self.wrong(place, "repeat lacks an end", "Add times, every, daily_at or while")
         if at is not None and "every" in made:
             self.wrong(place, "repeat has both “every” and “daily_at”", "Choose one")
-        times = made.get("times")
-        endless = times is not None and not times.names and times.number(lambda name: 0.0) == 0
+        endless = _constant_value(made.get("times")) == 0
         if endless and "every" not in made and at is None:
             self.wrong(place, "repeat goes round without end and without pause", "Add every or daily_at, or say times")
-        every = made.get("every")
-        if every is not None and not every.names and every.number(lambda name: 0.0) < 1.0:
+        every_s = _constant_value(made.get("every"))
+        if every_s is not None and every_s < 1.0:
             self.wrong((*place, "every"), "“every” is below one second", "Write at least 1 s")
 
     def _clock(self, fields: dict[str, Any], place: Place) -> tuple[str, str] | None:
@@ -409,3 +408,8 @@ _OWN: Mapping[str, Callable[[Steps, Written], Step | None]] = {
     blocks.END.step: Steps._end,
 }
 """Steps that are read by code of their own; every other one is read by its form alone."""
+
+
+def _constant_value(expression: Expression | None) -> float | None:
+    """Return the value of an expression without names; None for any other, or for no expression."""
+    return None if expression is None or expression.names else expression.number(lambda name: 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from controller.recipes.form import POINT_UNITS, WORD
 from controller.rig.document import Document
@@ -138,19 +138,22 @@ class Values:
             return
         if not made.names <= {param.name for param in self.params}:
             return
-        for ends in ("default", "low", "high"):
-            values = {param.name: float(getattr(param, ends)) for param in self.params}
+        for end in ("default", "low", "high"):
             try:
-                value = made.number(lambda name, values=values: values[name])  # type: ignore[misc]
+                value = self._value_at(made, end)
             except ZeroDivisionError:
                 self.wrong(place, f"“{made.text}” divides by zero", "Narrow the parameter's range")
                 return
             if outside := entry.out_of_range(value):
-                negative = {"s": "a negative time", "uL": "a negative volume"}.get(entry.unit or PLAIN, "negative")
-                what = negative if entry.min_value == 0.0 and value < 0 else f"out of range (it must be {outside})"
+                what = _range_fault(entry, value, outside)
                 when = "" if not made.names else " at one end of its parameters' range"
                 self.wrong(place, f"“{made.text}” is {what}{when}", f"Write a value {outside}")
                 return
+
+    def _value_at(self, made: Expression, end: Literal["default", "low", "high"]) -> float:
+        """Return the value of an expression with every parameter at its default, or at one end of its range."""
+        values = {param.name: float(getattr(param, end)) for param in self.params}
+        return made.number(lambda name: values[name])
 
     def quantity_wrong(self, place: Place, error: QuantityError) -> None:
         """Note that a quantity is none."""
@@ -160,3 +163,10 @@ class Values:
     def wrong(self, place: Place, what: str, fix: str) -> None:
         """Note what is wrong at a place, and how to mend it."""
         self.problems.append(self.document.problem(Finding(place, what, fix)))
+
+
+def _range_fault(entry: Argument, value: float, allowed: str) -> str:
+    """Return what is wrong with a value out of its argument's range; `allowed` is the range in words."""
+    if entry.min_value == 0.0 and value < 0:
+        return {"s": "a negative time", "uL": "a negative volume"}.get(entry.unit or PLAIN, "negative")
+    return f"out of range (it must be {allowed})"

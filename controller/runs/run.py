@@ -271,12 +271,10 @@ class ProtocolRun:
         :data:`REST_WITHIN_S`. What the run has not used is told to rest as well, and not waited for.
         """
         who, transfers = f"run:{self.id}", self._bench.transfers
-        used = {step.verb for step in self._steps.values()} & set(transfers.routes)
-        used_lines = {transfers.routes[verb].line for verb in used}
-        unused = sorted(verb for verb, route in transfers.routes.items() if route.line not in used_lines)
+        used, unused = self._transfers_by_use()
         state, why = self.state, f"the run is {self.state}"
         latest_s = self._loop.time() + REST_WITHIN_S
-        restless = await transfers.rest(who, why, sorted(used))
+        restless = await transfers.rest(who, why, used)
         for name in await transfers.rest(who, why, unused):
             if name not in restless:
                 self._bench.alarm(
@@ -293,8 +291,15 @@ class ProtocolRun:
                 self._tell(f"{', '.join(restless)} not seen at rest at the end: make sure of it by hand", hold=False)
                 return restless
             await self.wait(REST_AGAIN_S)
-            restless = await transfers.rest(who, why, sorted(used))
+            restless = await transfers.rest(who, why, used)
         return []
+
+    def _transfers_by_use(self) -> tuple[list[str], list[str]]:
+        """Return the transfers that the run has used, and those whose line it has not used; both sorted."""
+        routes = self._bench.transfers.routes
+        used = {step.verb for step in self._steps.values()} & set(routes)
+        used_lines = {routes[verb].line for verb in used}
+        return sorted(used), sorted(verb for verb, route in routes.items() if route.line not in used_lines)
 
     async def wait(self, seconds: float) -> None:
         """Wait `seconds` of loop time, or until a command comes."""
