@@ -94,17 +94,11 @@ class Mishaps:
                 for number, applied in _lasting(injector):
                     _say(f"{number:3}  {describe(applied)}")
             case ["end", number] if number.isdecimal():
-                found = dict(_lasting(injector)).get(int(number))
-                if found is None:
-                    _say(f"no present fault has number {number}; see: list")
-                else:
-                    injector.end(found)
+                _end(injector, number)
             case ["clear"]:
                 injector.clear()
             case ["truth"] if self._lab is not None:
-                truth = self._lab.plant.truth()
-                outputs = self._lab.drives.outputs
-                _say(json.dumps({"volumes_ul": truth.volumes_ul, "moved_ul": truth.moved_ul, "outputs": outputs}))
+                _say_truth(self._lab)
             case ["kinds"]:
                 _say(kinds(self._rig))
             case ["help"]:
@@ -140,6 +134,20 @@ def kinds(rig: Rig) -> str:
 
 def _lasting(injector: Injector) -> list[tuple[int, Applied]]:
     return [(number, each) for number, each in enumerate(injector.applied, start=1) if each.ended_s is None]
+
+
+def _end(injector: Injector, number: str) -> None:
+    """End the present fault with this number of the list."""
+    found = dict(_lasting(injector)).get(int(number))
+    if found is None:
+        _say(f"no present fault has number {number}; see: list")
+    else:
+        injector.end(found)
+
+
+def _say_truth(lab: SimulatedLab) -> None:
+    truth = lab.plant.truth()
+    _say(json.dumps({"volumes_ul": truth.volumes_ul, "moved_ul": truth.moved_ul, "outputs": lab.drives.outputs}))
 
 
 def _clock(at_s: float | None) -> str:

@@ -77,9 +77,7 @@ def plan(
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-plan-")))
         if data is not None:
-            copied(data, folder)
-            if (data / FILE).is_file():
-                shutil.copy(data / FILE, folder)
+            _copy_records(data, folder)
         looking = data is not None or rig.factory_calibrated
         present, paper = run_virtual(_on_paper(rig, recipe, values, folder, hours, looking))
         answer: dict[str, Any] = {
@@ -101,11 +99,22 @@ def plan(
     answer["sterile"] = _sterile(rig, answer["steps"])
     answer["feasible"] = not answer["refusals"] and not answer["violations"]
     if svg is not None:
-        title = f"{recipe.name} on {rig.name}, {answer['looked_h']:.3g} h"
-        filtered = [name for name, line in rig.lines.items() if line.filter is not None]
-        drawn = gantt(title, answer["steps"], span_s=answer["looked_h"] * 3600.0, sterile=filtered)
-        svg.write_text(drawn, encoding="utf-8")
+        _draw(svg, rig, answer)
     return answer
+
+
+def _draw(svg: Path, rig: Rig, answer: Mapping[str, Any]) -> None:
+    title = f"{answer['protocol']} on {rig.name}, {answer['looked_h']:.3g} h"
+    filtered = [name for name, line in rig.lines.items() if line.filter is not None]
+    drawn = gantt(title, answer["steps"], span_s=answer["looked_h"] * 3600.0, sterile=filtered)
+    svg.write_text(drawn, encoding="utf-8")
+
+
+def _copy_records(data: Path, folder: Path) -> None:
+    """Copy the journal of a data directory, and its calibrations if it has any."""
+    copied(data, folder)
+    if (data / FILE).is_file():
+        shutil.copy(data / FILE, folder)
 
 
 def copied(data: Path, folder: Path) -> None:
@@ -315,7 +324,7 @@ def _sterile(rig: Rig, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """The plan for people: the timeline, where the volumes go, when bottles run out, what is expected."""
+    """Return the plan as text: the timeline, the volumes, when bottles run out, what is expected, and the verdict."""
     lines = [f"{answer['protocol']} on {answer['rig']}, the next {answer['hours']:g} h, from {answer['from']}"]
     if not answer["calibrations"]:
         lines.append(
@@ -323,7 +332,18 @@ def as_text(answer: dict[str, Any]) -> str:
         )
     for entry in answer["timeline"]:
         lines.append(f"  {_clock(entry['at_s'])}  {entry['text']}")
-    lines.append("vessel (mL)      start       in      out      end")
+    lines += _volume_lines(answer)
+    lines += _expected_lines(answer)
+    lines += [f"REFUSED at {_clock(entry['at_s']).strip()}: {entry['text']}" for entry in answer["refusals"]]
+    lines += [f"VIOLATION {text}" for text in answer["violations"]]
+    verdict = "nothing would be refused" if answer["feasible"] else "the run would be refused or harmed; see above"
+    lines.append(verdict)
+    return "\n".join(lines)
+
+
+def _volume_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Return the volumes of each vessel, and when a vessel runs empty or full."""
+    lines = ["vessel (mL)      start       in      out      end"]
     for name, vessel in answer["volumes"].items():
         lines.append(
             f"  {name:<12}{vessel['start_ml']:>8.2f} {vessel['in_ml']:>8.2f} {vessel['out_ml']:>8.2f}"
@@ -332,6 +352,12 @@ def as_text(answer: dict[str, Any]) -> str:
     for entry in answer["run_out"]:
         days = entry["hours"] / 24
         lines.append(f"{entry['vessel']} {entry['what']} in {days:.1f} d at this rate ({entry['ml_d']:g} mL a day)")
+    return lines
+
+
+def _expected_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Return the expected grades, when the sterile barrier is passed, and the use of fresh medium."""
+    lines = []
     for entry in answer["grades"]:
         between = entry["grade"] if entry["at_best"] == entry["grade"] else f"{entry['at_best']} to {entry['grade']}"
         lines.append(
@@ -344,11 +370,7 @@ def as_text(answer: dict[str, Any]) -> str:
     lines.append(
         f"fresh medium {answer['fresh_medium_ml']:.1f} mL, recycled fraction {answer['recycled_fraction']:.2f}"
     )
-    lines += [f"REFUSED at {_clock(entry['at_s']).strip()}: {entry['text']}" for entry in answer["refusals"]]
-    lines += [f"VIOLATION {text}" for text in answer["violations"]]
-    verdict = "nothing would be refused" if answer["feasible"] else "the run would be refused or harmed; see above"
-    lines.append(verdict)
-    return "\n".join(lines)
+    return lines
 
 
 def _clock(seconds: float) -> str:

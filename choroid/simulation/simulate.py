@@ -104,11 +104,7 @@ def simulate(
         raise UserError(
             "an assay needs somebody who takes the sample, and time in between. Next: --tended --assay-every 7"
         )
-    rig = load_checked_rig(Path(path), models=MODELS) if start is None else start.rig
-    if not rig.simulated:
-        raise UserError(
-            f"{path} has real links, and a simulation never opens these. Next: simulate a rig whose links are all sim:"
-        )
+    rig = _simulated_rig(path, start)
     kept = None if data is None else Path(data)
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
@@ -168,6 +164,16 @@ def _rarely_collected() -> Iterator[None]:
         gc.unfreeze()
 
 
+def _simulated_rig(path: Path | str, start: StartPoint | None) -> Rig:
+    """Return the rig of `start`, or of the file; raise :class:`UserError` for a rig with real links."""
+    rig = load_checked_rig(Path(path), models=MODELS) if start is None else start.rig
+    if not rig.simulated:
+        raise UserError(
+            f"{path} has real links, and a simulation never opens these. Next: simulate a rig whose links are all sim:"
+        )
+    return rig
+
+
 async def _run(
     rig: Rig,
     protocol: str,
@@ -194,24 +200,12 @@ async def _run(
     technician = Technician(lab, controller, seed=seed, assay_every_d=assay_every_d) if tended else None
     row = controller.journal.next_seq - 1
     begin_s = loop.time()
-    end_s = begin_s + days * DAY_S
     stop = asyncio.Event()
     try:
         await controller.start()
         ticking = asyncio.create_task(controller.run(stop))
         run_id = await controller.runs.start(chosen(protocol), params, user="simulate", reason="choroid simulate")
-        while loop.time() < end_s and not ticking.done():
-            await asyncio.sleep(min(end_s - loop.time(), DAY_S / 24))
-            gc.collect()
-            if technician is not None:
-                await technician.look(loop.time() - begin_s)
-            if watch is not None:
-                watch(loop.time() - begin_s, lab, controller)
-            if progress:
-                done = (loop.time() - begin_s) / (end_s - begin_s)
-                print(f"\r{done:6.1%} of {days:g} d", end="", file=sys.stderr, flush=True)
-        if progress:
-            print(file=sys.stderr)
+        await _pass_time(lab, controller, ticking, technician, watch, begin_s=begin_s, days=days, progress=progress)
         answer = figures(lab, controller, run_id)
         answer["tended"] = technician.done if technician is not None else None
         if timeline:
@@ -235,11 +229,44 @@ def _rated(answer: dict[str, Any], name: str) -> str:
     )
 
 
+async def _pass_time(
+    lab: SimulatedLab,
+    controller: Controller,
+    ticking: asyncio.Task[None],
+    technician: Technician | None,
+    watch: Watch | None,
+    *,
+    begin_s: float,
+    days: float,
+    progress: bool,
+) -> None:
+    """Let `days` pass, counted from `begin_s`, in steps of an hour, or until the controller ends."""
+    loop = asyncio.get_running_loop()
+    end_s = begin_s + days * DAY_S
+    while loop.time() < end_s and not ticking.done():
+        await asyncio.sleep(min(end_s - loop.time(), DAY_S / 24))
+        gc.collect()
+        if technician is not None:
+            await technician.look(loop.time() - begin_s)
+        if watch is not None:
+            watch(loop.time() - begin_s, lab, controller)
+        if progress:
+            done = (loop.time() - begin_s) / (end_s - begin_s)
+            print(f"\r{done:6.1%} of {days:g} d", end="", file=sys.stderr, flush=True)
+    if progress:
+        print(file=sys.stderr)
+
+
 def as_text(answer: dict[str, Any]) -> str:
     """Return the figures as text."""
+    return "\n".join([*_result_lines(answer), *_decision_lines(answer), *_event_lines(answer)])
+
+
+def _result_lines(answer: dict[str, Any]) -> list[str]:
+    """Return the scores, the grades, the balance of medium, the alarms and the journal."""
     grades = ", ".join(f"{letter} {count}" for letter, count in answer["grade_counts"].items() if count) or "none"
     loop = answer["true_loop"]
-    lines = [
+    return [
         f"{answer['protocol']} on {answer['rig']}, seed {answer['seed']}: {answer['simulated_s'] / DAY_S:g} d"
         f" in {answer['wall_s']:.1f} s ({answer['speed']:,.0f} × life, {answer['transactions']:,} requests on the wire)",
         f"  viability     {_rated(answer, 'viability')}; true {answer['viability_true']:.3f}",
@@ -256,19 +283,27 @@ def as_text(answer: dict[str, Any]) -> str:
         f"  alarms        {answer['alarms']} raised, active: {', '.join(answer['alarms_active']) or 'none'}",
         f"  journal       {answer['journal_rows']:,} rows, sha256 {answer['journal_sha256']}",
     ]
-    if answer["actions"]:
-        done = ", ".join(f"{action} {count}" for action, count in sorted(answer["actions"].items()))
-        lines += [
-            f"  decisions     {done}; stocks {answer['stocks_ml']:.1f} mL, dialysate {answer['dialysate_ml']:.1f} mL,"
-            f" consumables {answer['consumables_eur']:.2f} EUR",
-            f"  last of them  {answer['last_reason']}",
-        ]
-    lines += [f"  tended        day {each['day']:g}: {each['what']}" for each in answer["tended"] or ()]
+
+
+def _decision_lines(answer: dict[str, Any]) -> list[str]:
+    """Return the decisions about batches of medium and what they consumed; nothing without a decision."""
+    if not answer["actions"]:
+        return []
+    done = ", ".join(f"{action} {count}" for action, count in sorted(answer["actions"].items()))
+    return [
+        f"  decisions     {done}; stocks {answer['stocks_ml']:.1f} mL, dialysate {answer['dialysate_ml']:.1f} mL,"
+        f" consumables {answer['consumables_eur']:.2f} EUR",
+        f"  last of them  {answer['last_reason']}",
+    ]
+
+
+def _event_lines(answer: dict[str, Any]) -> list[str]:
+    """Return the technician's actions, the holds of the run, violations and other messages of the run."""
+    lines = [f"  tended        day {each['day']:g}: {each['what']}" for each in answer["tended"] or ()]
     lines += [
         f"  held          {each['from_utc'][:16]} to {(each['until_utc'] or 'the end')[:16]}: {each['why']}"
         for each in answer["holds"]
     ]
     lines += [f"  VIOLATION     {text}" for text in answer["violations"]]
     held = {each["why"] for each in answer["holds"]}
-    lines += [f"  message       {text}" for text in answer["run_messages"] if text not in held]
-    return "\n".join(lines)
+    return lines + [f"  message       {text}" for text in answer["run_messages"] if text not in held]

@@ -77,18 +77,29 @@ class Technician:
         if elapsed_s >= self._next_assay_s - 1.0:
             self._next_assay_s += self._assay_every_s
             self._assay(day)
+        self._answer_alarms(day)
+        if waiting:
+            await self._resume(day)
+
+    def _answer_alarms(self, day: float) -> None:
+        """Do what each active alarm asks for, and acknowledge it."""
         for alarm in self._controller.alarms.active():
             hand = self._hands.get(alarm.kind)
             if hand is not None:
                 self._tell(day, hand(alarm.source), f"{alarm.id}: {alarm.detail}")
             self._controller.alarms.acknowledge(alarm.id, NAME)
-        if waiting and runs.active is not None:
-            for what in self._half_used():
-                self._tell(day, what, "while the run waited")
-            held = runs.active
-            self._resumed += 1
-            self._tell(day, f"resumed {held.protocol}", held.messages[-1] if held.messages else "")
-            await runs.resume(held.id, NAME, "looked after what the alarms asked for")
+
+    async def _resume(self, day: float) -> None:
+        """Replace what is half used, and resume the held run."""
+        runs = self._controller.runs
+        if runs.active is None:
+            return
+        for what in self._half_used():
+            self._tell(day, what, "while the run waited")
+        held = runs.active
+        self._resumed += 1
+        self._tell(day, f"resumed {held.protocol}", held.messages[-1] if held.messages else "")
+        await runs.resume(held.id, NAME, "looked after what the alarms asked for")
 
     # --- internal ---------------------------------------------------------------------------------------
 

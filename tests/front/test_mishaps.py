@@ -72,7 +72,7 @@ async def test_faults_are_typed_listed_and_ended(capsys: pytest.CaptureFixture[s
     told = capsys.readouterr().err
     assert "  1  unplug sim:gas for good\n  2  offset ph_loop.ph for 10 s amount 0.1" in told
     assert "Did you mean “unplug”?" in told
-    assert "nothing that lasts has number 7" in told
+    assert "no present fault has number 7" in told
     assert all(f"{name} " in told for name, kind in KINDS.items() if kind.group not in ("host", "network"))
     assert "disk_full" not in told
     assert "what can be typed" in told
