@@ -60,16 +60,8 @@ async def _life(every_s: float) -> dict[str, float]:
     store = StateStore()
     body = await ConnectedRig.connect(rig, lab.opener, store)
     await body.begin(_no_actuators)
-    loop = asyncio.get_running_loop()
     await asyncio.sleep(10.0)
-    seen: dict[str, list[float]] = {name: [] for name in rig.devices if lab.devices[name].powered}
-    end_s = loop.time() + FOR_S
-    while loop.time() < end_s:
-        await asyncio.sleep(LOOK_S)
-        for name, times in seen.items():
-            reading = store.readings[f"{name}.pressure"]
-            if reading.quality is Quality.GOOD and (not times or times[-1] != reading.at_s):
-                times.append(reading.at_s)
+    seen = await _reading_times([name for name in rig.devices if lab.devices[name].powered], store)
     await body.close()
     await lab.close()
     pauses = [later - earlier for times in seen.values() for earlier, later in pairwise(times)]
@@ -78,6 +70,20 @@ async def _life(every_s: float) -> dict[str, float]:
         "longest_s": round(max(pauses), 3),
         "missed": sum(pause > 1.5 * every_s for pause in pauses),
     }
+
+
+async def _reading_times(devices: list[str], store: StateStore) -> dict[str, list[float]]:
+    """Return the times (s) of the good readings of each device during the next :data:`FOR_S`."""
+    loop = asyncio.get_running_loop()
+    seen: dict[str, list[float]] = {name: [] for name in devices}
+    end_s = loop.time() + FOR_S
+    while loop.time() < end_s:
+        await asyncio.sleep(LOOK_S)
+        for name, times in seen.items():
+            reading = store.readings[f"{name}.pressure"]
+            if reading.quality is Quality.GOOD and (not times or times[-1] != reading.at_s):
+                times.append(reading.at_s)
+    return seen
 
 
 def _crowded(every_s: float) -> Rig:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from choroid.bench.perfusion import EPOCH, HOUR_S, Perfusion, as_it_is, working_harder
 from choroid.common.examples import bench_rig
@@ -222,17 +223,27 @@ def summary(tallies: list[Tally]) -> dict[str, Any]:
     for where in ("loop", "spent"):
         for name, analyte in ANALYTES.items():
             cultures = [np.array(tally.rows[where, name], dtype=np.float64) for tally in tallies]
-            inside = [float(rows[:, INSIDE].mean()) for rows in cultures]
-            errors = [(np.abs(rows[:, BELIEVED] - rows[:, TRUE]).mean(), np.ptp(rows[:, TRUE])) for rows in cultures]
-            carried = [(np.abs(rows[:, CARRIED] - rows[:, TRUE]).mean(), np.ptp(rows[:, TRUE])) for rows in cultures]
-            key = f"{where} {name}"
-            figures[f"{key} coverage"] = round(float(np.mean(inside)), 4)
-            figures[f"{key} coverage, worst culture"] = round(min(inside), 4)
-            half = float(np.mean([rows[:, HALF_WIDTH].mean() for rows in cultures]))
-            figures[f"{key} mean half width, {analyte.unit}"] = round(half, 4)
-            figures[f"{key} mean abs error, {analyte.unit}"] = round(float(np.mean([e for e, _ in errors])), 4)
-            figures[f"{key} error over range"] = round(float(np.mean([e / span for e, span in errors])), 4)
-            figures[f"{key} last assay's error over range"] = round(
-                float(np.mean([e / span for e, span in carried])), 4
-            )
+            figures |= _compared(f"{where} {name}", analyte.unit, cultures)
     return figures
+
+
+def _compared(key: str, unit: str, cultures: list[NDArray[np.float64]]) -> dict[str, float]:
+    """Return the figures of one analyte in one vessel; each culture is an array of one row per sample."""
+    inside = [float(rows[:, INSIDE].mean()) for rows in cultures]
+    half = float(np.mean([rows[:, HALF_WIDTH].mean() for rows in cultures]))
+    errors, over_range = _errors(cultures, BELIEVED)
+    _, carried_over_range = _errors(cultures, CARRIED)
+    return {
+        f"{key} coverage": round(float(np.mean(inside)), 4),
+        f"{key} coverage, worst culture": round(min(inside), 4),
+        f"{key} mean half width, {unit}": round(half, 4),
+        f"{key} mean abs error, {unit}": round(errors, 4),
+        f"{key} error over range": round(over_range, 4),
+        f"{key} last assay's error over range": round(carried_over_range, 4),
+    }
+
+
+def _errors(cultures: list[NDArray[np.float64]], column: int) -> tuple[float, float]:
+    """Return the mean absolute error of a column, and the same divided by the range of each culture's truth."""
+    errors = [(np.abs(rows[:, column] - rows[:, TRUE]).mean(), np.ptp(rows[:, TRUE])) for rows in cultures]
+    return float(np.mean([e for e, _ in errors])), float(np.mean([e / span for e, span in errors]))

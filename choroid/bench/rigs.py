@@ -69,36 +69,21 @@ def _pointed(rig: Rig, number: int, ends: dict[str, str]) -> Rig:
 
 
 async def _watch(rigs: list[Rig], folder: Path, for_s: float) -> dict[str, Any]:
+    """Run the controllers of `rigs` for `for_s` after a warm-up; return the figures."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     sinks = [_Samples() for _ in rigs]
-    controllers = []
-    for rig, sink in zip(rigs, sinks, strict=True):
-        data = folder / rig.name
-        data.mkdir()
-        controllers.append(
-            Controller(rig=rig, opener=open_real, data_dir=data, clock=Clock(follow_system=True), sinks=(sink,))
-        )
+    controllers = [_controller(rig, sink, folder / rig.name) for rig, sink in zip(rigs, sinks, strict=True)]
     await asyncio.gather(*(controller.start() for controller in controllers))
     ticking = [asyncio.create_task(controller.run(stop)) for controller in controllers]
     await asyncio.sleep(WARM_UP_S)
     begin_s, begin_cpu_s = loop.time(), time.process_time()
-    lags_ms = []
-    while loop.time() - begin_s < for_s:
-        due_s = loop.time() + LOOK_S
-        await asyncio.sleep(LOOK_S)
-        lags_ms.append(1e3 * (loop.time() - due_s))
+    lags_ms = await _lags_ms(begin_s, for_s)
     cpu_s = time.process_time() - begin_cpu_s
     took_s = loop.time() - begin_s
     stop.set()
     await asyncio.gather(*ticking)
-    missed = samples = 0
-    for rig, sink in zip(rigs, sinks, strict=True):
-        for point, times in sink.times.items():
-            every_s = rig.devices[point.partition(".")[0]].every_s
-            mine = [at for at in times if at >= begin_s]
-            samples += len(mine)
-            missed += sum(later - earlier > 1.5 * every_s for earlier, later in pairwise(mine))
+    samples, missed = _sampled(rigs, sinks, begin_s)
     alarms = sum(controller.alarms.raised for controller in controllers)
     requests = sum(controller.body.transactions for controller in controllers)
     await asyncio.gather(*(controller.close() for controller in controllers))
@@ -116,6 +101,34 @@ async def _watch(rigs: list[Rig], folder: Path, for_s: float) -> dict[str, Any]:
         "cpu_pct_of_one_core": round(100 * cpu_s / took_s, 1),
         "memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
+
+
+def _controller(rig: Rig, sink: _Samples, data: Path) -> Controller:
+    data.mkdir()
+    return Controller(rig=rig, opener=open_real, data_dir=data, clock=Clock(follow_system=True), sinks=(sink,))
+
+
+async def _lags_ms(begin_s: float, for_s: float) -> list[float]:
+    """Return by how much the loop was late (ms) at each look until `for_s` after `begin_s`."""
+    loop = asyncio.get_running_loop()
+    lags_ms = []
+    while loop.time() - begin_s < for_s:
+        due_s = loop.time() + LOOK_S
+        await asyncio.sleep(LOOK_S)
+        lags_ms.append(1e3 * (loop.time() - due_s))
+    return lags_ms
+
+
+def _sampled(rigs: list[Rig], sinks: list[_Samples], begin_s: float) -> tuple[int, int]:
+    """Return the counts of samples since `begin_s` and of pauses longer than one and a half intervals."""
+    samples = missed = 0
+    for rig, sink in zip(rigs, sinks, strict=True):
+        for point, times in sink.times.items():
+            every_s = rig.devices[point.partition(".")[0]].every_s
+            mine = [at for at in times if at >= begin_s]
+            samples += len(mine)
+            missed += sum(later - earlier > 1.5 * every_s for earlier, later in pairwise(mine))
+    return samples, missed
 
 
 async def _labs(count: int) -> None:

@@ -74,6 +74,13 @@ def verdict(samples: Sequence[ProcessSample]) -> SoakVerdict:
     open_files = (min(each.descriptors for each in first), min(each.descriptors for each in last))
     before, after = _min_tasks(first), _min_tasks(last)
     tasks = None if before is None or after is None else (before, after)
+    return SoakVerdict(len(samples), memory, open_files, tasks, _growing(memory, open_files, tasks))
+
+
+def _growing(
+    memory: tuple[float, float], open_files: tuple[int, int], tasks: tuple[int, int] | None
+) -> tuple[str, ...]:
+    """Return the names of the resources whose later figure exceeds the earlier one."""
     growing = []
     if memory[1] > memory[0] * (1.0 + MAX_GROWTH):
         growing.append("memory")
@@ -81,7 +88,7 @@ def verdict(samples: Sequence[ProcessSample]) -> SoakVerdict:
         growing.append("descriptors")
     if tasks is not None and tasks[1] > tasks[0]:
         growing.append("tasks")
-    return SoakVerdict(len(samples), memory, open_files, tasks, tuple(growing))
+    return tuple(growing)
 
 
 def _min_tasks(samples: Sequence[ProcessSample]) -> int | None:
