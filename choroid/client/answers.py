@@ -255,6 +255,11 @@ def _built(kind: Any, value: Any) -> Any:
     if is_dataclass(kind) and isinstance(kind, type):
         known = _fields(kind).items()
         return kind(**{name: _built(of, value[key]) for name, (of, key, needed) in known if needed or key in value})
+    return _built_generic(kind, value)
+
+
+def _built_generic(kind: Any, value: Any) -> Any:
+    """Convert `value` to an optional, a list or a dict of dataclasses; return any other value unchanged."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return None if value is None else _built(next(each for each in inner if each is not type(None)), value)

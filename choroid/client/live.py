@@ -75,11 +75,7 @@ class Merger:
         if "error" in message:
             self.refusal = message
             return None
-        if message.get("whole"):
-            self._whole = dict(message)
-        else:
-            for name, value in message.items():
-                self._whole[name] = self._merged(name, value) if name in KEYED else value
+        self._take(message)
         now = self._whole
         try:
             some: dict[str, Any] = {name: now[name] for name in ("emergency", "nerves", "grade", "viability", "speed")}
@@ -101,6 +97,14 @@ class Merger:
             ledger=parsed(LedgerInfo, ledger, self._url),
             **some,
         )
+
+    def _take(self, message: Mapping[str, Any]) -> None:
+        """Replace the state by a whole message, or merge the changes of another one into it."""
+        if message.get("whole"):
+            self._whole = dict(message)
+            return
+        for name, value in message.items():
+            self._whole[name] = self._merged(name, value) if name in KEYED else value
 
     def _merged(self, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return a part of the state with its changes; an entry that is gone comes as null."""

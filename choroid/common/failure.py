@@ -27,6 +27,11 @@ def explain(error: Exception) -> str | None:
     if isinstance(error, ExceptionGroup):
         texts = [explain(inner) for inner in error.exceptions]
         return None if None in texts else "\n".join(text for text in texts if text is not None)
+    return _explain_file(error)
+
+
+def _explain_file(error: Exception) -> str | None:
+    """Return the text for an error of a database or of the operating system, or None for any other error."""
     if isinstance(error, sqlite3.Error) and not isinstance(error, (sqlite3.ProgrammingError, sqlite3.InterfaceError)):
         return (
             f"a file of the data directory cannot be used ({error}). Likely cause: it is damaged, another program holds it,"

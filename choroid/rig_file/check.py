@@ -99,21 +99,23 @@ def _row(hazard: Hazard) -> dict[str, Any]:
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
     """Return the table's lines with aligned columns; the basis of the estimates is below it."""
-    cells = [
-        [
-            row["hazard"], row["place"], row["sensor"], row["interlock"], ", ".join(row["actuators"]), row["limits"],
-            f"{row['detection_s']:g} s" if row["detection_s"] else "-",
-            "hours" if row["harm_s"] is None else f"{row['harm_s']:g} s",
-            row["verdict"].upper() if row["verdict"] != HazardVerdict.COVERED else row["verdict"],
-        ]
-        for row in rows
-    ]  # fmt: skip
-    widths = [max(len(line[column]) for line in [list(COLUMNS), *cells]) for column in range(len(COLUMNS))]
-    lines = [
-        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-        for line in [list(COLUMNS), *cells]
-    ]
+    lines = _aligned([list(COLUMNS), *(_cells(row) for row in rows)])
     notes = [f"{row['hazard']}: {row['note']}" for row in rows if row["verdict"] == HazardVerdict.RESIDUAL]
     counts = {verdict.value: sum(row["verdict"] == verdict for row in rows) for verdict in HazardVerdict}
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     return [*lines, "", f"{len(rows)} hazards: {told}", *(f"residual: {note}" for note in notes), ""]
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    return [
+        row["hazard"], row["place"], row["sensor"], row["interlock"], ", ".join(row["actuators"]), row["limits"],
+        f"{row['detection_s']:g} s" if row["detection_s"] else "-",
+        "hours" if row["harm_s"] is None else f"{row['harm_s']:g} s",
+        row["verdict"].upper() if row["verdict"] != HazardVerdict.COVERED else row["verdict"],
+    ]  # fmt: skip
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    """Return each row as a line, with the cells of a column at the same place."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
