@@ -60,14 +60,7 @@ def compare(
     found = len(cases) - len(todo)
     if progress:
         print(f"{len(cases)} runs of {days:g} d, {found} of them finished before", file=sys.stderr, flush=True)
-    with workers(jobs) as pool:
-        waiting = {pool.submit(run, each): each for each in todo}
-        for count, future in enumerate(as_completed(waiting), found + 1):
-            result = future.result()
-            done[key(waiting[future])] = result
-            _keep(resume, result)
-            if progress:
-                _show_progress(result, count, len(cases))
+    _run_all(todo, done, len(cases), jobs=jobs, resume=resume, progress=progress)
     results = [done[key(each)] for each in cases]
     answer = summary(results, protocols) | {"rig": str(rig), "days": days, "seeds": seeds, "resumed": found}
     if svg is not None:
@@ -85,6 +78,26 @@ def _require_sensible(protocols: Sequence[str], days: float, seeds: int, jobs: i
         raise UserError(
             "a comparison needs two arms or more, each once. Next: --protocols recycle,exchange (the last is the reference)"
         )
+
+
+def _run_all(
+    todo: Sequence[Mapping[str, Any]],
+    done: dict[str, dict[str, Any]],
+    total: int,
+    *,
+    jobs: int,
+    resume: Path | None,
+    progress: bool,
+) -> None:
+    """Run the cases of `todo` (of `total`), add each result to `done`, and keep it in the folder `resume`."""
+    with workers(jobs) as pool:
+        waiting = {pool.submit(run, each): each for each in todo}
+        for count, future in enumerate(as_completed(waiting), total - len(todo) + 1):
+            result = future.result()
+            done[key(waiting[future])] = result
+            _keep(resume, result)
+            if progress:
+                _show_progress(result, count, total)
 
 
 def _show_progress(result: Mapping[str, Any], count: int, total: int) -> None:
@@ -182,6 +195,14 @@ def _samples(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
     return [sample for each in runs for sample in each["samples"]]
 
 
+def _extremes(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {
+        "worst_lactate_mm": max(sample["lactate_mm"] for sample in samples),
+        "worst_ammonia_mm": max(sample["ammonia_mm"] for sample in samples),
+        "least_insulin": min(sample["insulin"] for sample in samples),
+    }
+
+
 def _arm(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the means and extremes of one arm's runs."""
     samples = _samples(runs)
@@ -189,9 +210,7 @@ def _arm(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: mean([float(each[name]) for each in runs]) for name in means} | {
         "viability_true_end": mean([each["viability_true"] for each in runs]),
         "viability_true_mean": mean([_mean_truth(each) for each in runs]),
-        "worst_lactate_mm": max(sample["lactate_mm"] for sample in samples),
-        "worst_ammonia_mm": max(sample["ammonia_mm"] for sample in samples),
-        "least_insulin": min(sample["insulin"] for sample in samples),
+        **_extremes(samples),
         "violations": sum(len(each["violations"]) for each in runs),
         "holds": [{"seed": each["seed"], **hold} for each in runs for hold in each["holds"]],
         "tended": sum(len(each["tended"]) for each in runs) / len(runs),

@@ -112,19 +112,29 @@ def _scale(
     slots: Sequence[Slot], band: Band | None, least: float | None, most: float | None
 ) -> tuple[float, float, list[float]]:
     """Return the ends of the value axis and its ticks, at round numbers."""
-    values = [slot.least for slot in slots] + [slot.most for slot in slots]
-    values += [value for value in (least, most) if value is not None]
-    values += [] if band is None else [value for value in (band.low, band.high) if math.isfinite(value)]
-    low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    if high - low < 1e-9 * max(abs(high), 1.0):
-        margin = 0.05 * abs(high) or 1.0
-        low, high = low - margin, high + margin
+    low, high = _extent(_values(slots, band, least, most))
     rough = (high - low) / 4
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
     first, last = math.floor(low / step + 1e-6), math.ceil(high / step - 1e-6)
     ticks = [step * i for i in range(first, last + 1)]
     return ticks[0], ticks[-1], ticks
+
+
+def _values(slots: Sequence[Slot], band: Band | None, least: float | None, most: float | None) -> list[float]:
+    """Return every value that the axis must contain."""
+    values = [slot.least for slot in slots] + [slot.most for slot in slots]
+    values += [value for value in (least, most) if value is not None]
+    return values if band is None else values + [value for value in (band.low, band.high) if math.isfinite(value)]
+
+
+def _extent(values: Sequence[float]) -> tuple[float, float]:
+    """Return the minimum and the maximum, further apart than rounding errors."""
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    if high - low < 1e-9 * max(abs(high), 1.0):
+        margin = 0.05 * abs(high) or 1.0
+        return low - margin, high + margin
+    return low, high
 
 
 def _times(span: Span, zone: tzinfo) -> list[tuple[float, str]]:

@@ -152,21 +152,26 @@ def grades(period: Period, zone: tzinfo) -> str:
     body = plot + table(
         ("limiting variable", "#batches"), [(escape(name), str(count)) for name, count in limiting.most_common()]
     )
+    return section("grades", "Grades", body + _below_a(period, zone))
+
+
+def _below_a(period: Period, zone: tzinfo) -> str:
+    """Return the table of the newest batches below grade A; an empty text without one."""
     worse = [grade for grade in period.grades if grade.grade != "A"][-MAX_ROWS:]
-    if worse:
-        rows = [
-            (
-                moment(each.at, zone),
-                each.grade,
-                percent(each.confidence),
-                escape(each.limiting),
-                escape("; ".join(each.reasons)),
-            )
-            for each in worse
-        ]
-        heads = ("@when", "grade", "#inputs known", "limited by", "reasons")
-        body += "<h3>Batches below A</h3>" + table(heads, rows, kind="long")
-    return section("grades", "Grades", body)
+    if not worse:
+        return ""
+    rows = [
+        (
+            moment(each.at, zone),
+            each.grade,
+            percent(each.confidence),
+            escape(each.limiting),
+            escape("; ".join(each.reasons)),
+        )
+        for each in worse
+    ]
+    heads = ("@when", "grade", "#inputs known", "limited by", "reasons")
+    return "<h3>Batches below A</h3>" + table(heads, rows, kind="long")
 
 
 def viability(period: Period, zone: tzinfo) -> str:
@@ -182,15 +187,19 @@ def viability(period: Period, zone: tzinfo) -> str:
         )
         for each in period.scores
     ]
-    worst = min(period.scores, key=lambda each: each.score)
     known = [each for each in period.scores if each.low is not None]
     shown = "the band is its interval" if known else "the release that wrote it told no interval"
+    plot = chart(f"viability score; {shown}", "", slots, (period.begin, period.end), zone=zone, least=0.0, most=1.0)
+    return section("viability", "Viability", _score_text(period, zone) + plot)
+
+
+def _score_text(period: Period, zone: tzinfo) -> str:
+    """Return mean, minimum and known inputs of the score as a paragraph."""
+    worst = min(period.scores, key=lambda each: each.score)
     mean = sum(each.score for each in period.scores) / len(period.scores)
     coverage = sum(each.coverage for each in period.scores) / len(period.scores)
     versions = ", ".join(sorted({each.version for each in period.scores}))
-    body = (
+    return (
         f"<p>Mean {mean:.3f}, least {worst.score:.3f} on {moment(worst.at, zone)} (limited by {escape(worst.limiting)});"
         f" {percent(coverage)} of its inputs were known on average. {escape(LABEL.capitalize())}; {escape(versions)}.</p>"
     )
-    plot = chart(f"viability score; {shown}", "", slots, (period.begin, period.end), zone=zone, least=0.0, most=1.0)
-    return section("viability", "Viability", body + plot)

@@ -59,21 +59,7 @@ def asked(
             "nothing is recorded there. Likely cause: the controller has not run yet with this --data."
             " Next: start it, or name another --data"
         )
-    days = zone or ZoneInfo("UTC")
-    words = (begin or "").strip().lower()
-    if words in ("yesterday", "today") and end is None:
-        day = datetime.fromtimestamp(now, days).date() - timedelta(days=words == "yesterday")
-        wanted = Asked(_midnight(day, days), min(_midnight(day + timedelta(days=1), days), now))
-    else:
-        stop = (
-            recorded[1] + 0.001 if end is None and begin is None else _moment(end or "now", "--to", now, recorded, zone)
-        )
-        back = _BACK.fullmatch(words)
-        if back is not None:
-            start = stop - float(back[1]) * _SECONDS[back[2]]
-        else:
-            start = recorded[0] if begin is None else _moment(begin, "--from", now, recorded, zone)
-        wanted = Asked(start, stop)
+    wanted = _wanted(begin, end, now, recorded, zone)
     if wanted.end <= wanted.begin:
         raise UserError(
             f"the period ends ({_text(wanted.end)}) before it begins ({_text(wanted.begin)}). Likely cause: --from and --to"
@@ -88,9 +74,33 @@ def asked(
     return wanted
 
 
+def _wanted(
+    begin: str | None, end: str | None, now: float, recorded: tuple[float, float], zone: ZoneInfo | None
+) -> Asked:
+    """Return the period of the texts, which may be empty or have no records."""
+    words = (begin or "").strip().lower()
+    if words in ("yesterday", "today") and end is None:
+        days = zone or ZoneInfo("UTC")
+        day = _day_of(words, now, days)
+        return Asked(_midnight(day, days), min(_midnight(day + timedelta(days=1), days), now))
+    if begin is None:
+        return Asked(
+            recorded[0], recorded[1] + 0.001 if end is None else _moment(end or "now", "--to", now, recorded, zone)
+        )
+    stop = _moment(end or "now", "--to", now, recorded, zone)
+    back = _BACK.fullmatch(words)
+    if back is not None:
+        return Asked(stop - float(back[1]) * _SECONDS[back[2]], stop)
+    return Asked(_moment(begin, "--from", now, recorded, zone), stop)
+
+
+def _day_of(words: str, now: float, zone: ZoneInfo) -> date:
+    """Return the date of `today` or `yesterday`."""
+    return datetime.fromtimestamp(now, zone).date() - timedelta(days=words == "yesterday")
+
+
 def _moment(text: str, option: str, now: float, recorded: tuple[float, float], zone: ZoneInfo | None) -> float:
     words = text.strip()
-    days = zone or ZoneInfo("UTC")
     match words.lower():
         case "now":
             return now
@@ -99,21 +109,26 @@ def _moment(text: str, option: str, now: float, recorded: tuple[float, float], z
         case "end":
             return recorded[1] + 0.001
         case "today" | "yesterday":
-            day = datetime.fromtimestamp(now, days).date() - timedelta(days=words.lower() == "yesterday")
-            return _midnight(day, days)
+            days = zone or ZoneInfo("UTC")
+            return _midnight(_day_of(words.lower(), now, days), days)
     if (back := _BACK.fullmatch(words.lower())) is not None:
         return now - float(back[1]) * _SECONDS[back[2]]
+    return _iso_moment(words, f"{option} {text}", zone)
+
+
+def _iso_moment(words: str, given: str, zone: ZoneInfo | None) -> float:
+    """Return UTC seconds of an ISO date or time; `given` is the option with its text, for the error."""
     try:
         if _DAY.fullmatch(words):
             moment = datetime.combine(date.fromisoformat(words), time())
         else:
             moment = datetime.fromisoformat(words)
     except ValueError:
-        raise UserError(f"{option} {text} is no time. Next: write {FORMS}") from None
+        raise UserError(f"{given} is no time. Next: write {FORMS}") from None
     if moment.tzinfo is None:
         if zone is None:
             raise UserError(
-                f"{option} {text} has no time zone, and a report must not guess one. Next: write {words}"
+                f"{given} has no time zone, and a report must not guess one. Next: write {words}"
                 f"{'T00:00' if _DAY.fullmatch(words) else ''}Z, or say which with --zone Europe/Zurich"
             )
         moment = moment.replace(tzinfo=zone)

@@ -15,6 +15,7 @@ from choroid.report.period import asked, zone_of
 from choroid.report.wording import interval, moment, number, percent, unit_text
 from controller.core.clock import Clock
 from controller.core.version import software_version
+from controller.figures.course import Course
 from controller.figures.figure import FigureStatus
 from controller.figures.records import Period, Records
 from controller.memory.history_reader import HistoryUnreadable
@@ -102,36 +103,48 @@ def _answer(period: Period, found: list[ReportFinding], now: float, zone: tzinfo
         "interventions": [deed.to_json() for deed in period.deeds],
         "runs": [run.to_json() for run in period.runs],
         "grades": [grade.to_json() for grade in period.grades],
-        "viability": [
-            {"at": each.at, "score": each.score, "low": each.low, "high": each.high, "coverage": each.coverage}
-            for each in period.scores
-        ],
+        "viability": _scores(period),
         "vessels_ml": _vessels(period),
-        "series": {
-            point: {
-                "unit": course.unit,
-                "mean": course.mean,
-                "least": course.least,
-                "most": course.most,
-                "coverage": round(course.coverage, 6),
-                "gaps": [list(gap) for gap in course.gaps],
-            }
-            for point, course in sorted(period.courses.items())
-        },
-        "calibrations": [
-            {"point": each.point, "at_utc": each.at_utc, "expires_utc": each.expires_utc}
-            for each in period.calibrations
-        ],
-        "starts": [
-            {"at": at, "rig": rig, "rig_sha256": digest, "release": release}
-            for at, rig, digest, release in period.faults.starts
-        ],
+        "series": {point: _series(course) for point, course in sorted(period.courses.items())},
+        "calibrations": _calibrations(period),
+        "starts": _starts(period),
         "journal": {
             "verified": period.chain.rows if period.chain.ok else None,
             "head_sha256": period.chain.head,
             "problem": period.chain.problem,
         },
     }
+
+
+def _scores(period: Period) -> list[dict[str, Any]]:
+    return [
+        {"at": each.at, "score": each.score, "low": each.low, "high": each.high, "coverage": each.coverage}
+        for each in period.scores
+    ]
+
+
+def _series(course: Course) -> dict[str, Any]:
+    return {
+        "unit": course.unit,
+        "mean": course.mean,
+        "least": course.least,
+        "most": course.most,
+        "coverage": round(course.coverage, 6),
+        "gaps": [list(gap) for gap in course.gaps],
+    }
+
+
+def _calibrations(period: Period) -> list[dict[str, Any]]:
+    return [
+        {"point": each.point, "at_utc": each.at_utc, "expires_utc": each.expires_utc} for each in period.calibrations
+    ]
+
+
+def _starts(period: Period) -> list[dict[str, Any]]:
+    return [
+        {"at": at, "rig": rig, "rig_sha256": digest, "release": release}
+        for at, rig, digest, release in period.faults.starts
+    ]
 
 
 def _vessels(period: Period) -> dict[str, Any]:

@@ -23,26 +23,35 @@ NOTE = (
 
 def summary(period: Period, found: Sequence[ReportFinding]) -> str:
     """Return the summary of the period: findings, and each organ's worst figure."""
-    counts = Counter(finding.verdict for finding in found)
+    body = '<div class="grid">' + "".join(
+        f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
+        for value, name in _tiles(period, found)
+    )
+    body += "</div>" + _findings(found) + _organs(period)
+    return section("summary", "Summary", body + f'<p class="basis">{escape(NOTE)}</p>')
+
+
+def _grade_counts(period: Period) -> str:
     graded = Counter(grade.grade for grade in period.grades)
+    return ", ".join(f"{graded[letter]} {letter}" for letter in "ABCD" if graded[letter]) or "none"
+
+
+def _tiles(period: Period, found: Sequence[ReportFinding]) -> tuple[tuple[str, str], ...]:
+    """Return the figures at the top of the summary, each with its name."""
+    counts = Counter(finding.verdict for finding in found)
     scores = [score.score for score in period.scores]
     recycled = _figure(period, "kidney", "recycled_share")
     raised = sum(alarm.count for alarm in period.alarms)
-    tiles = (
+    return (
         (f"{counts[FigureStatus.BAD]} bad, {counts[FigureStatus.WATCH]} to watch", "findings"),
         (f"{raised} raised, {sum(alarm.standing for alarm in period.alarms)} standing", "alarms"),
-        (", ".join(f"{graded[letter]} {letter}" for letter in "ABCD" if graded[letter]) or "none", "batches graded"),
+        (_grade_counts(period), "batches graded"),
         (f"{min(scores):.2f} to {max(scores):.2f}" if scores else "no data", "viability score (0 to 1)"),
         ("no data" if recycled.value is None else f"{recycled.value:.0f} %", "of medium entering the loop was reused"),
         (_told(_figure(period, "gut", "fresh")), "fresh medium used"),
         (percent(_coverage(period)), "of the period covered, all series"),
         (f"{period.chain.rows:,} rows".replace(",", "\u202f") if period.chain.ok else "broken", "journal chain"),
     )
-    body = '<div class="grid">' + "".join(
-        f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for value, name in tiles
-    )
-    body += "</div>" + _findings(found) + _organs(period)
-    return section("summary", "Summary", body + f'<p class="basis">{escape(NOTE)}</p>')
 
 
 def _findings(found: Sequence[ReportFinding]) -> str:
@@ -175,6 +184,11 @@ def faults(period: Period, zone: tzinfo) -> str:
         body += f"<p>{faults.untold} more are in the journal.</p>"
     if not body:
         body = "<p>No interlock tripped, no command failed or was refused.</p>"
+    return section("faults", "Faults and gaps in the data", body + _gaps(period, zone))
+
+
+def _gaps(period: Period, zone: tzinfo) -> str:
+    """Return the series that do not cover the whole period, the least covered first."""
     gaps = [
         (
             escape(point),
@@ -185,12 +199,10 @@ def faults(period: Period, zone: tzinfo) -> str:
         for point, course in sorted(period.courses.items(), key=lambda item: item[1].coverage)
         if course.gaps or course.coverage < 0.999
     ]
-    body += "<h3>Gaps in the data</h3>"
+    head = "<h3>Gaps in the data</h3>"
     if gaps:
-        body += table(("series", "#covered", "#gaps", "the longest"), gaps, kind="long")
-    else:
-        body += f"<p>None: all {len(period.courses)} series cover the whole period.</p>"
-    return section("faults", "Faults and gaps in the data", body)
+        return head + table(("series", "#covered", "#gaps", "the longest"), gaps, kind="long")
+    return head + f"<p>None: all {len(period.courses)} series cover the whole period.</p>"
 
 
 def record(period: Period, zone: tzinfo) -> str:

@@ -47,15 +47,17 @@ def summary(lives: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             seed. `faults`: for each, how often the truth fell, how often the score fell with it, the rank
             correlations, and the share of samples with the truth inside the interval.
     """
-    samples = {name: [_samples(life, name) for life in lives] for name in TOLD}
-    answer: dict[str, Any] = {"told": {}, "faults": {}}
-    for name, by_seed in samples.items():
-        pooled = agreement([sample for one in by_seed for sample in one])
-        ranks = [found for one in by_seed if (found := agreement(one)["spearman"]) is not None]
-        answer["told"][name] = pooled | {"spearman_by_seed": [min(ranks), max(ranks)] if ranks else None}
-    for fault in lives[0]["faults"]:
-        answer["faults"][fault] = _of_fault([life["faults"][fault] for life in lives])
-    return answer
+    return {
+        "told": {name: _of_score([_samples(life, name) for life in lives]) for name in TOLD},
+        "faults": {fault: _of_fault([life["faults"][fault] for life in lives]) for fault in lives[0]["faults"]},
+    }
+
+
+def _of_score(by_seed: Sequence[list[dict[str, float]]]) -> dict[str, Any]:
+    """Return the agreement of one score over all samples, and the range of its rank correlations by seed."""
+    pooled = agreement([sample for one in by_seed for sample in one])
+    ranks = [found for one in by_seed if (found := agreement(one)["spearman"]) is not None]
+    return pooled | {"spearman_by_seed": [min(ranks), max(ranks)] if ranks else None}
 
 
 def _of_fault(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

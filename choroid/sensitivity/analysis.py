@@ -88,7 +88,18 @@ def sensitivity(
     draws: int = DRAWS,
     plots: Path | None = None,
 ) -> dict[str, Any]:
-    """The analysis as plain data; see the module's words. Raises :class:`UserError` when there is nothing to analyse."""
+    """Return the analysis as plain data.
+
+    Args:
+        rig: Rig file of the example days.
+        data: Data directory whose journalled inputs are scored; without it the example days are.
+        seed: Seed of the draws.
+        draws: Number of draws of all weights.
+        plots: Folder of the plots; without it none are drawn.
+
+    Raises:
+        UserError: There is nothing to analyse.
+    """
     if plots is not None:
         from choroid.sensitivity.plots import plotting
 
@@ -96,18 +107,7 @@ def sensitivity(
     moments = _journalled(data) if data is not None else _examples(rig)
     nominal = _means(PROPOSED, moments)
     changes = [*_weight_changes(moments), *_corner_changes(moments), *_missing(moments)]
-    rows = []
-    for kind, name, changed in changes:
-        low, high = changed
-        rows.append(
-            {
-                "kind": kind,
-                "name": name,
-                **{score: [round(low[k], 6), round(high[k], 6)] for k, score in enumerate(SCORES)},
-                "swing": round(max(abs(each[2] - nominal[2]) for each in changed), 6),
-                "swing_viability": round(max(abs(each[0] - nominal[0]) for each in changed), 6),
-            }
-        )
+    rows = [_change_row(kind, name, changed, nominal) for kind, name, changed in changes]
     rows.sort(key=lambda row: (-float(str(row["swing"])), str(row["name"])))
     answer = {
         "source": str(data) if data is not None else "example days",
@@ -173,6 +173,18 @@ Change = tuple[str, str, tuple[Means, Means]]
 def _means(choice: Choice, moments: Sequence[Moment]) -> Means:
     found = np.array([choice.scores(moment) for moment in moments]).mean(axis=0)
     return float(found[0]), float(found[1]), float(found[2])
+
+
+def _change_row(kind: str, name: str, changed: tuple[Means, Means], nominal: Means) -> dict[str, Any]:
+    """Return the row of the tornado for one change in both directions."""
+    low, high = changed
+    return {
+        "kind": kind,
+        "name": name,
+        **{score: [round(low[k], 6), round(high[k], 6)] for k, score in enumerate(SCORES)},
+        "swing": round(max(abs(each[2] - nominal[2]) for each in changed), 6),
+        "swing_viability": round(max(abs(each[0] - nominal[0]) for each in changed), 6),
+    }
 
 
 def _weight_changes(moments: Sequence[Moment]) -> Iterator[Change]:
@@ -347,14 +359,7 @@ def as_text(answer: Mapping[str, Any]) -> str:
         "",
         f"  {'change':<8}{'of':<44}{'happiness from':>15}{'to':>8}{'viability from':>16}{'to':>8}",
     ]
-    for kind in ("weight", "corner", "missing"):
-        rows = [row for row in answer["tornado"] if row["kind"] == kind]
-        for row in rows[:LISTED]:
-            low, high = sorted(row["happiness"])
-            least, most = sorted(row["viability"])
-            lines.append(f"  {row['kind']:<8}{row['name']:<44}{low:>15.3f}{high:>8.3f}{least:>16.3f}{most:>8.3f}")
-        if len(rows) > LISTED:
-            lines.append(f"  {kind:<8}… and {len(rows) - LISTED} that move less (--json has all)")
+    lines += _tornado_lines(answer)
     lines.append("")
     for day, found in answer["days"].items():
         lines.append(f"  {day:<40}" + "  ".join(f"{name} {found[name]:.3f}" for name in SCORES))
@@ -370,3 +375,17 @@ def as_text(answer: Mapping[str, Any]) -> str:
         lines.append(f"  order of days: {ranks['why']}")
     lines += [f"  wrote {path}" for path in answer.get("plots", ())]
     return "\n".join(lines)
+
+
+def _tornado_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Return the changes of each kind with the largest effects."""
+    lines = []
+    for kind in ("weight", "corner", "missing"):
+        rows = [row for row in answer["tornado"] if row["kind"] == kind]
+        for row in rows[:LISTED]:
+            low, high = sorted(row["happiness"])
+            least, most = sorted(row["viability"])
+            lines.append(f"  {row['kind']:<8}{row['name']:<44}{low:>15.3f}{high:>8.3f}{least:>16.3f}{most:>8.3f}")
+        if len(rows) > LISTED:
+            lines.append(f"  {kind:<8}… and {len(rows) - LISTED} that move less (--json has all)")
+    return lines
