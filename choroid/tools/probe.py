@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -183,25 +183,51 @@ def _by_line(url: LinkUrl, questions: Sequence[Question]) -> dict[LineSettings, 
     return by_line
 
 
+def _by_request(questions: Sequence[Question]) -> dict[bytes, list[Question]]:
+    by_request: dict[bytes, list[Question]] = {}
+    for question in questions:
+        by_request.setdefault(question.request, []).append(question)
+    return by_request
+
+
+def _end_of(request: bytes) -> bytes:
+    """Return the end of line of a text request; nothing for a binary one."""
+    return next((end for end in ENDS if request.endswith(end)), b"")
+
+
 async def _ask_all(
     streams: Streams, asked: Sequence[Question], line: LineSettings, wait_s: float, progress: Callable[[str], object]
 ) -> list[Found]:
+    """Send each different request once or twice; return what answered, one per model."""
     found: dict[str, Found] = {}
-    requests = dict.fromkeys(question.request for question in asked)
-    for number, request in enumerate(requests, 1):
-        models = dict.fromkeys(question.model for question in asked if question.request == request)
-        progress(f"{line.text}: question {number} of {len(requests)}, for {', '.join(models)}")
-        end = next((end for end in ENDS if request.endswith(end)), b"")
+    by_request = _by_request(asked)
+    for number, (request, questions) in enumerate(by_request.items(), 1):
+        models = dict.fromkeys(question.model for question in questions)
+        progress(f"{line.text}: question {number} of {len(by_request)}, for {', '.join(models)}")
+        end = _end_of(request)
+        clearing = end if number > 1 else b""
         for _ in range(2):  # what an earlier question left unfinished in the device may spoil the first attempt
-            if end and number > 1:
-                await _ask(streams, end, QUIET_S)
-            received = await _ask(streams, request, wait_s)
-            for question in asked:
-                if question.request == request and (told := _found(question, received)) is not None:
-                    found.setdefault(question.model, Found(question.model, line.text, _shown(request), told))
-            if (not received and not end) or any(each.asked == _shown(request) for each in found.values()):
+            received = await _ask_clear(streams, clearing, request, wait_s)
+            for each in _recognised(questions, received, line):
+                found.setdefault(each.model, each)
+            if (not received and not end) or _shown(request) in {each.asked for each in found.values()}:
                 break
     return list(found.values())
+
+
+async def _ask_clear(streams: Streams, clearing: bytes, request: bytes, wait_s: float) -> bytes:
+    """Send `clearing`, if any, to end an unfinished request; then send `request` and return what arrives."""
+    if clearing:
+        await _ask(streams, clearing, QUIET_S)
+    return await _ask(streams, request, wait_s)
+
+
+def _recognised(questions: Sequence[Question], received: bytes, line: LineSettings) -> Iterator[Found]:
+    """Yield the devices of which `received` is an answer; the questions have the same request."""
+    for question in questions:
+        told = _found(question, received)
+        if told is not None:
+            yield Found(question.model, line.text, _shown(question.request), told)
 
 
 async def _ask(streams: Streams, request: bytes, wait_s: float) -> bytes:

@@ -110,15 +110,20 @@ def _replayed(track: _Track) -> dict[str, Any]:
         sent = loop.run_until_complete(_play(track))
     finally:
         loop.close()
+    difference = _difference(wanted, sent, track.cut_s)
+    return told if difference is None else told | {"same": False, "difference": difference}
+
+
+def _difference(wanted: list[str], sent: list[tuple[float, str]], cut_s: float) -> str | None:
+    """Return the first difference of the requests, or None; requests after the capture's end at `cut_s` are ignored."""
     for number in range(max(len(wanted), len(sent))):
         was = wanted[number] if number < len(wanted) else None
         at_s, now = sent[number] if number < len(sent) else (math.inf, None)
-        if was is None and at_s >= track.cut_s:
+        if was is None and at_s >= cut_s:
             break
         if was != now:
-            difference = f"request {number + 1} was {_shown(was)} and is now {_shown(now)}"
-            return told | {"same": False, "difference": difference}
-    return told
+            return f"request {number + 1} was {_shown(was)} and is now {_shown(now)}"
+    return None
 
 
 async def _play(track: _Track) -> list[tuple[float, str]]:

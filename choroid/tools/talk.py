@@ -101,31 +101,41 @@ class Talk:
         if not words:
             return True
         verb, points = words[0].lower(), words[1:]
+        if verb in ("quit", "exit"):
+            return False
         try:
-            match verb:
-                case "quit" | "exit":
-                    return False
-                case "help" | "?":
-                    self._say(HELP)
-                case "id":
-                    self._say(f"= {await self.device.verify()}")
-                case "read":
-                    sensors = {point: sensor.read for point, sensor in self.device.sensors.items()}
-                    units = {point: sensor.unit for point, sensor in self.device.sensors.items()}
-                    await self._each(sensors, points, units)
-                case "status":
-                    await self._each({point: each.status for point, each in self.device.actuators.items()}, points)
-                case "stop" if self._read_only:
-                    self._say("! “stop” is a command, and --read-only allows only queries")
-                case "stop":
-                    await self._each({point: self._stopping(point) for point in self.device.actuators}, points)
-                case _ if self._raw:
-                    await self._send(text)
-                case _:
-                    self._say(f"! “{verb}” is none of id, read, status, stop, quit; other lines need --raw")
+            await self._execute(verb, points, text)
         except DeviceError as error:
             self._say(f"! {error}")
         return True
+
+    async def _execute(self, verb: str, points: list[str], text: str) -> None:
+        match verb:
+            case "help" | "?":
+                self._say(HELP)
+            case "id":
+                self._say(f"= {await self.device.verify()}")
+            case "read":
+                await self._read(points)
+            case "status":
+                await self._each({point: each.status for point, each in self.device.actuators.items()}, points)
+            case "stop":
+                await self._stop(points)
+            case _ if self._raw:
+                await self._send(text)
+            case _:
+                self._say(f"! “{verb}” is none of id, read, status, stop, quit; other lines need --raw")
+
+    async def _read(self, points: list[str]) -> None:
+        sensors = {point: sensor.read for point, sensor in self.device.sensors.items()}
+        units = {point: sensor.unit for point, sensor in self.device.sensors.items()}
+        await self._each(sensors, points, units)
+
+    async def _stop(self, points: list[str]) -> None:
+        if self._read_only:
+            self._say("! “stop” is a command, and --read-only allows only queries")
+            return
+        await self._each({point: self._stopping(point) for point in self.device.actuators}, points)
 
     def _stopping(self, point: str) -> Callable[[], Awaitable[object]]:
         async def stop() -> str:

@@ -43,7 +43,7 @@ async def test_words_ask_through_the_driver_and_every_byte_is_shown() -> None:
         assert any(line.startswith("= Identity(model='MT-SICS balance'") for line in said)
         said.clear()
         assert await talk.line("read")
-        assert any("> 53 49 0d 0a  SI<CR><LF>  — the weight of this moment" in line for line in said)
+        assert any("> 53 49 0d 0a  SI<CR><LF>  — the current weight, stable or dynamic" in line for line in said)
         assert said[-1].startswith("= mass: ")
         assert said[-1].endswith(" g")
         await talk.line("read pressure")

@@ -139,9 +139,7 @@ def all_benches(models: list[str] | None = None) -> list[Bench]:
     """Return a bench for every installed model, or for `models`; raise :class:`UserError` for a model without one."""
     load_third_party()
     brought = {bench.model: bench for bench in _brought()}
-    for model in models or []:
-        if model not in MODELS and model not in brought:
-            raise UserError(f"there is no driver for model “{model}”. Next: choose one of {', '.join(sorted(MODELS))}")
+    _require_drivers(models or [], {*MODELS, *brought})
     wanted = models or sorted({*MODELS, *brought})
     without = [model for model in wanted if model not in brought and model not in DEVICES]
     if without:
@@ -151,6 +149,12 @@ def all_benches(models: list[str] | None = None) -> list[Bench]:
             " (docs/writing-a-driver.md)"
         )
     return [brought.get(model) or lab_bench(model) for model in wanted]
+
+
+def _require_drivers(models: list[str], known: set[str]) -> None:
+    for model in models:
+        if model not in known:
+            raise UserError(f"there is no driver for model “{model}”. Next: choose one of {', '.join(sorted(MODELS))}")
 
 
 def lab_bench(model: str) -> Bench:
@@ -177,14 +181,22 @@ def lab_bench(model: str) -> Bench:
     )
 
 
+def _sense_of(point: str, unit: str, *, regulated: bool) -> Sense | None:
+    """Return what a point measures, or None; the temperature of a regulated device is that of its bath."""
+    if regulated and unit == "degC":
+        return BATH
+    return FOLLOWS.get(point) or SENSES.get(unit)
+
+
 def _senses(model: str, family: Family, config: DeviceConfig) -> dict[str, Sense]:
     if model == "modbus-generic":
         return {"measured": SENSES["ppm"]}
     found = {}
     kinds = dict(family.points)
+    regulated = kinds.get("setpoint") == SETPOINT
     for point, kind in kinds.items():
-        bath = kinds.get("setpoint") == SETPOINT and kind.unit == "degC"
-        if (sense := BATH if bath else FOLLOWS.get(point) or SENSES.get(kind.unit)) is not None and kind.kind != "pump":
+        sense = _sense_of(point, kind.unit, regulated=regulated)
+        if sense is not None and kind.kind != "pump":
             found[point] = replace(sense, doubts=model in DOUBTS and point != "air", moves=model in MOVES)
     if "external" in found and not config.settings.get("external"):
         del found["external"]

@@ -32,10 +32,7 @@ def score(models: Sequence[str] = (), *, every: bool = False) -> dict[str, Any]:
     tried = trials(models, every=every)
     outcomes = [try_broken(one, bench, in_virtual_time) for one, bench in tried]
     benches = {bench.model: bench for _, bench in tried}
-    wrong = {
-        model: {each.property: each.told for each in examine(bench, in_virtual_time) if each.outcome == "fail"}
-        for model, bench in benches.items()
-    }
+    wrong = {model: _failures(bench) for model, bench in benches.items()}
     return {
         "broken": [asdict(each) for each in outcomes],
         "caught": sum(each.outcome == "caught" for each in outcomes),
@@ -43,6 +40,11 @@ def score(models: Sequence[str] = (), *, every: bool = False) -> dict[str, Any]:
         "sound": {model: failures for model, failures in wrong.items() if failures},
         "no_worse": {model: dict(bench.no_worse) for model, bench in benches.items() if bench.no_worse},
     }
+
+
+def _failures(bench: Bench) -> dict[str, str]:
+    """Return what each property that an unbroken driver fails has found."""
+    return {each.property: each.told for each in examine(bench, in_virtual_time) if each.outcome == "fail"}
 
 
 def as_text(answer: dict[str, Any]) -> str:
@@ -56,14 +58,23 @@ def as_text(answer: dict[str, Any]) -> str:
     missed = [each for each in rows if each["outcome"] == "missed"]
     if missed:
         lines += ["", "MISSED"]
-    for each in missed:
-        why = each["told"] or "the property holds"
-        others = f"; caught by {', '.join(each['others'])} instead" if each["others"] else "; no property caught it"
-        told = f"{each['what']}. Expected: {each['property']} catches it. Seen: {why}{others}"
-        lines.append(f"{each['name']:<{name}}  {each['model']:<{model}}  {told}")
+    lines += [f"{each['name']:<{name}}  {each['model']:<{model}}  {_why_missed(each)}" for each in missed]
+    lines += _bench_lines(answer)
+    lines += ["", f"{answer['caught']} of {answer['of']} broken drivers caught"]
+    return "\n".join(lines)
+
+
+def _why_missed(row: dict[str, Any]) -> str:
+    why = row["told"] or "the property holds"
+    others = f"; caught by {', '.join(row['others'])} instead" if row["others"] else "; no property caught it"
+    return f"{row['what']}. Expected: {row['property']} catches it. Seen: {why}{others}"
+
+
+def _bench_lines(answer: dict[str, Any]) -> list[str]:
+    """Return the broken drivers that were not tried, and the failures of unbroken drivers."""
+    lines: list[str] = []
     for model_id, reasons in answer["no_worse"].items():
         lines += [f"not tried: {broken} on {model_id}, because {why}" for broken, why in reasons.items()]
     for model_id, failures in answer["sound"].items():
         lines += [f"✗ the unbroken {model_id} fails {prop}: {told}" for prop, told in failures.items()]
-    lines += ["", f"{answer['caught']} of {answer['of']} broken drivers caught"]
-    return "\n".join(lines)
+    return lines
