@@ -140,6 +140,11 @@ class Doses:
                 f"step {opened.n} of {run} asked for {asked / ML:.2f} mL along {line};"
                 f" {given / ML:.2f} mL were truly moved (E4)",
             )
+        self._judge_booking(opened, body, truly, arrived)
+
+    def _judge_booking(self, opened: _Open, body: Mapping[str, Any], truly: float, arrived: float) -> None:
+        """Compare the booked volume of a dose with what left (`truly`) and what arrived (µL)."""
+        line = opened.line
         low, high = body["low"], body["high"]
         slack = max(LEAST_UL, 0.5 * (high - low), 0.02 * truly)
         # Air in a line changes the volume between its ends, and the balance sees only one end.
@@ -224,6 +229,7 @@ class Doses:
                     f" there are {truth.volumes_ul[name] / ML:.3f} mL (F1)",
                 )
         self._judge_steps(controller)
+        self._judge_settlements(controller)
 
     def _judge_stray(self, stray: _Stray) -> None:
         """Check that a detectable volume was booked and announced; with no controller at work only the balance sees
@@ -244,12 +250,9 @@ class Doses:
         """Check that every started step has an end, except the last of a run that was ended during it."""
         begun: dict[tuple[str, int], str] = {}
         done: set[tuple[str, int]] = set()
-        open_acts: dict[tuple[str, int], str] = {}
         last: dict[str, int] = {}
-        for row in controller.journal.entries(
-            kinds=("step", "step.done", "step.act", "step.refused", "moved", "run.state")
-        ):
-            if row.run is None or row.kind == "run.state":
+        for row in controller.journal.entries(kinds=("step", "step.done")):
+            if row.run is None:
                 continue
             step = (row.run, row.body["n"])
             if row.kind == "step":
@@ -257,17 +260,25 @@ class Doses:
                     self._tell("no step lost", str(step), f"step {step[1]} of {step[0]} follows {last.get(row.run, 0)}")
                 begun[step] = row.body["verb"]
                 last[row.run] = row.body["n"]
-            elif row.kind == "step.done":
+            else:
                 if step in done:
                     self._tell("no step lost", str(step), f"step {step[1]} of {step[0]} was done twice")
                 done.add(step)
-            elif row.kind == "step.act":
-                open_acts[step] = row.body["line"]
-            else:
-                open_acts.pop(step, None)
         for run, n in begun.keys() - done:
             if n != last[run]:
                 self._tell("no step lost", f"{run}.{n}", f"step {n} ({begun[run, n]}) of {run} never ended (E4)")
+
+    def _judge_settlements(self, controller: Controller) -> None:
+        """Check that every announced dose of a step was booked or refused."""
+        open_acts: dict[tuple[str, int], str] = {}
+        for row in controller.journal.entries(kinds=("step.act", "step.refused", "moved")):
+            if row.run is None:
+                continue
+            step = (row.run, row.body["n"])
+            if row.kind == "step.act":
+                open_acts[step] = row.body["line"]
+            else:
+                open_acts.pop(step, None)
         for (run, n), line in open_acts.items():
             self._tell(
                 "no step lost", f"{run}.{n}", f"the dose of step {n} of {run} along {line} was never settled (F2)"

@@ -205,12 +205,7 @@ class CampaignHost:
             ticking = asyncio.create_task(controller.run(life.stop))
             sending = [asyncio.create_task(forwarder.run()) for forwarder in life.forwarders]
             if self.run_id is None:
-                try:
-                    self.run_id = await controller.runs.start(
-                        self._protocol, self._params, user="campaign", reason="choroid campaign"
-                    )
-                except RunnerError as refusal:
-                    self.refused = str(refusal)  # rehearsed and refused: life support continues without a run
+                await self._start_run(controller)
             await ticking
             for task in sending:
                 task.cancel()
@@ -220,6 +215,14 @@ class CampaignHost:
                 await controller.close()
                 for forwarder in life.forwarders:
                     forwarder.close()
+
+    async def _start_run(self, controller: Controller) -> None:
+        try:
+            self.run_id = await controller.runs.start(
+                self._protocol, self._params, user="campaign", reason="choroid campaign"
+            )
+        except RunnerError as refusal:
+            self.refused = str(refusal)  # rehearsed and refused: life support continues without a run
 
     async def end(self) -> None:
         """End the controller in order and do not restart it."""

@@ -46,12 +46,12 @@ class Shrinker:
         parts = 2
         while len(faults) >= 2 and self.tries < self._most:
             chunks = _chunks(faults, parts)
-            smaller = next((chunk for chunk in chunks if self._holds(trial.with_faults(chunk))), None)
+            smaller = self._first_failing(trial, chunks)
             if smaller is not None:
                 faults, parts = smaller, 2
                 continue
             rests = [_without(chunks, index) for index in range(len(chunks))] if parts > 2 else []
-            smaller = next((rest for rest in rests if self._holds(trial.with_faults(rest))), None)
+            smaller = self._first_failing(trial, rests)
             if smaller is not None:
                 faults, parts = smaller, max(parts - 1, 2)
                 continue
@@ -59,6 +59,10 @@ class Shrinker:
                 break
             parts = min(len(faults), 2 * parts)
         return trial.with_faults(faults)
+
+    def _first_failing(self, trial: Trial, candidates: Sequence[tuple[Fault, ...]]) -> tuple[Fault, ...] | None:
+        """Return the first of several sets of faults with which the violation still occurs, or None."""
+        return next((faults for faults in candidates if self._holds(trial.with_faults(faults))), None)
 
     def _shorter(self, trial: Trial) -> Trial:
         """Shorten each fault, then the whole trial."""

@@ -160,10 +160,8 @@ class Surroundings:
             )
 
     def _see_acidity(self, acidity: float, co2_mm: float, kinds: set[str], at_work: bool, now_s: float) -> None:
-        if acidity >= PH_SOUR or co2_mm <= MUCH_CO2_MM or not at_work:
-            self._gassed_since_s = None  # medium acidified by microbes is not the gas's fault
-        elif self._gassed_since_s is None:
-            self._gassed_since_s = now_s
+        """Check that a pH beyond the limits is announced, and that CO2 is shut off when it causes the low pH."""
+        self._note_gassed(acidity < PH_SOUR and co2_mm > MUCH_CO2_MM and at_work, now_s)
         if PH_LOW <= acidity <= PH_HIGH or not at_work:
             self._sour_since_s = None  # a controller that has just come back has the same time to announce it
             self._sour_told = False
@@ -177,12 +175,20 @@ class Surroundings:
             self._tell(
                 "gas within hard limits", "ph", f"the loop has been beyond pH {acidity:.2f} for minutes, no alarm"
             )
-        elif (
-            self._gassed_since_s is not None
-            and now_s - self._gassed_since_s > PH_FOR_S
-            and not self._gas_troubled(now_s)
-        ):
+        elif self._is_gassed(now_s):
             self._tell("gas within hard limits", "sour", f"the loop is at pH {acidity:.2f}, and CO2 is not shut (I1)")
+
+    def _note_gassed(self, gassed: bool, now_s: float) -> None:
+        """Record since when CO2 makes the medium too acid; medium acidified by microbes is not the gas's fault."""
+        if not gassed:
+            self._gassed_since_s = None
+        elif self._gassed_since_s is None:
+            self._gassed_since_s = now_s
+
+    def _is_gassed(self, now_s: float) -> bool:
+        """Return whether sound gas supply has kept the medium too acid for longer than :data:`PH_FOR_S`."""
+        since_s = self._gassed_since_s
+        return since_s is not None and now_s - since_s > PH_FOR_S and not self._gas_troubled(now_s)
 
     def _gas_troubled(self, now_s: float) -> bool:
         """Return whether CO2 might not have been shut, or only late."""

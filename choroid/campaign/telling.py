@@ -11,6 +11,7 @@ from choroid.campaign.host import CampaignHost
 from controller.alarms.states import AlarmState
 from sim.faults.injector import Injector
 from sim.faults.kinds import KINDS
+from sim.faults.schedule import Fault
 
 STORM_ROWS, STORM_WITHIN_S = 10, 3600.0
 """Repetitions of one alarm within an hour that count as a storm (ISA-18.2 chatter, despite suppression: L3)."""
@@ -82,6 +83,17 @@ class Telling:
         """Return whether no controller was at work at a time, or within one sample before it."""
         return self._down_within(at_s - 2 * self._look_s, at_s) > 0.0
 
+    def _must_be_announced(self, fault: Fault, begin_s: float) -> bool:
+        """Return whether a controller had enough time to announce a fault of a kind that raises an alarm."""
+        kind = KINDS[fault.kind]
+        if not kind.alarms:
+            return False
+        if not fault.for_s:
+            return True
+        # Nothing is announced while no controller is at work; the next one has the usual time, if the fault still lasts.
+        seen_s = fault.for_s - self._down_within(begin_s, begin_s + fault.for_s)
+        return fault.for_s >= kind.told_within_s and seen_s >= kind.told_within_s + self._look_s
+
     def judge(self, injector: Injector) -> None:
         """Check that every fault was announced in time."""
         now_s = asyncio.get_running_loop().time()
@@ -90,15 +102,8 @@ class Telling:
             fault = applied.fault
             kind = KINDS[fault.kind]
             within_s = kind.told_within_s
-            if not kind.alarms or 0.0 < fault.for_s < within_s:
-                continue
             begin_s = applied.begun_s
-            # Nothing is announced while no controller is at work; the next one has the usual time, if the fault
-            # still lasts.
-            if (
-                fault.for_s
-                and fault.for_s - self._down_within(begin_s, begin_s + fault.for_s) < within_s + self._look_s
-            ):
+            if not self._must_be_announced(fault, begin_s):
                 continue
             end_s = self.time_to_tell(begin_s, within_s + self._look_s)
             if any(

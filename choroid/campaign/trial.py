@@ -8,18 +8,18 @@ import gc
 import logging
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from choroid.campaign.findings import Violation
-from choroid.campaign.host import CampaignHost
+from choroid.campaign.host import CampaignHost, Life
 from choroid.campaign.invariants import EXPECTED_LOGS, InvariantWatch
 from choroid.campaign.lives import LifeLoop
 from choroid.campaign.storage import Killed
 from choroid.campaign.world import QUIET_S, Trial, limits_without, rig_of
-from controller.alarms.states import AlarmState
+from controller.alarms.states import Alarm, AlarmState
 from controller.core.run_states import RunState
 from controller.journal.terms import GENESIS, JournalUnwritten
 from controller.process.controller import Controller
@@ -107,9 +107,7 @@ async def _run(trial: Trial, data: Path, log: _Log) -> Result:
         watch.look(host)
         watch.judge(host, injector)
         life = host.life
-        if life is not None and life.controller is not None and life.journal is not None and not life.dead:
-            notes = life.controller.journal.entries(kinds=("note.recycle", "note.exchange"))
-            result.cycles = sum(1 for _ in notes)
+        result.cycles = _cycles(life)
         for task in side_tasks:
             task.cancel()
         await asyncio.gather(*side_tasks, return_exceptions=True)
@@ -139,6 +137,13 @@ async def _run(trial: Trial, data: Path, log: _Log) -> Result:
     return result
 
 
+def _cycles(life: Life | None) -> int:
+    """Return how often medium was recycled or exchanged; 0 where no controller is alive to tell."""
+    if life is None or life.controller is None or life.journal is None or life.dead:
+        return 0
+    return sum(1 for _ in life.controller.journal.entries(kinds=("note.recycle", "note.exchange")))
+
+
 async def _attend(host: CampaignHost, every_s: float) -> None:
     """Visit the rig as a person: acknowledge alarms, reset latched interlocks, resume held runs."""
     while True:
@@ -148,10 +153,7 @@ async def _attend(host: CampaignHost, every_s: float) -> None:
 
 async def _visit(host: CampaignHost, controller: Controller) -> None:
     alarms = controller.alarms.active()
-    for alarm in alarms:
-        if alarm.state is not AlarmState.ACKNOWLEDGED:
-            with contextlib.suppress(KeyError):
-                controller.alarms.acknowledge(alarm.id, "campaign")
+    _acknowledge(controller, alarms)
     if any(trip.latched for trip in controller.gate.trips):
         controller.gate.reset("campaign", "looked at the rig")
     says_so = any(alarm.kind in ("journal_lost", "defect") or RESTART in alarm.detail for alarm in alarms)
@@ -164,15 +166,27 @@ async def _visit(host: CampaignHost, controller: Controller) -> None:
             await controller.runs.resume(active.id, "campaign", "looked at the rig")
 
 
+def _acknowledge(controller: Controller, alarms: Sequence[Alarm]) -> None:
+    for alarm in alarms:
+        if alarm.state is not AlarmState.ACKNOWLEDGED:
+            with contextlib.suppress(KeyError):
+                controller.alarms.acknowledge(alarm.id, "campaign")
+
+
+def _ready_controller(host: CampaignHost) -> Controller | None:
+    life = host.life
+    return life.controller if life is not None and life.ready else None
+
+
 async def _rest(host: CampaignHost) -> None:
     """End the run as a person would, and wait until everything that it moved is settled."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + REST_S
     asked = False
     while loop.time() < end_s:
-        life = host.life
-        if life is not None and life.ready and life.controller is not None:
-            active = life.controller.runs.active
+        controller = _ready_controller(host)
+        if controller is not None:
+            active = controller.runs.active
             if active is None and asked:
                 return
             if active is not None and active.state not in (RunState.ABORTING, RunState.RESTARTING):
