@@ -41,6 +41,12 @@ SHORT: Mapping[str, Mapping[str, str]] = {
 """Parameters that make a recipe short, and move what it may; `feed` gives its pump's minimum, which is lost most easily."""
 
 
+def _require_known(recipes: Sequence[str], known: Mapping[str, Recipe]) -> None:
+    for name in recipes:
+        if name not in known:
+            raise UserError(f"no recipe is called “{name}”. Next: choose among {', '.join(known)}")
+
+
 def boundaries(rows: int, *, every: int = 1, sample: int | None = None) -> list[Boundary]:
     """Where a run of `rows` rows may be killed: right after the first to right before the last; every `every`-th of
     these, or `sample` of them evenly spread.
@@ -67,9 +73,7 @@ def kills(
     With `resume`, finished trials are stored in that folder and not repeated.
     """
     known = shipped()
-    for name in recipes:
-        if name not in known:
-            raise UserError(f"no recipe is called “{name}”. Next: choose among {', '.join(known)}")
+    _require_known(recipes, known)
     with contextlib.ExitStack() as stack:
         folder = resume or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-kills-")))
         pool = stack.enter_context(ThreadPoolExecutor(max_workers=max(jobs, 1)))

@@ -16,7 +16,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -144,6 +144,25 @@ def _work(number: int, waiting: queue.Queue[Strike], outcomes: dict[int, Struck]
             rigged.end()
 
 
+def _into_dose(rigged: Rigged, strike: Strike, struck: Struck, before_ul: float) -> str:
+    """Start a run and wait for the instant of the strike in its dose; return the run.
+
+    Args:
+        before_ul: True volume through the line before the dose (µL).
+    """
+    acts = len(rigged.rows("step.act"))
+    run = str(call(rigged.endpoint(), "POST", "/api/runs", {"protocol": RECIPE, "params": {}, "reason": "kills"})["id"])
+    struck.requested_ul = REQUESTED_UL
+    if strike.instant == "announced":
+        rigged.until(lambda: len(rigged.rows("step.act")) > acts, "the dose is announced", SETTLE_S, 0.01)
+    else:
+        share_ul = strike.share * REQUESTED_UL
+        rigged.until(
+            lambda: rigged.truth["moved_ul"][LINE] - before_ul >= share_ul, "the dose is given", SETTLE_S, 0.01
+        )
+    return run
+
+
 def carry_out(rigged: Rigged, strike: Strike, struck: Struck) -> None:
     """Bring the rig to the instant, strike it, measure, and verify that it works again; raise :class:`RigFailed`
     otherwise.
@@ -156,21 +175,8 @@ def carry_out(rigged: Rigged, strike: Strike, struck: Struck) -> None:
         rigged.until(rigged.heard, "every device is heard", BACK_WITHIN_S)
     if strike.in_dose:
         before_ul = rigged.truth["moved_ul"][LINE]
-        acts = len(rigged.rows("step.act"))
-        run = str(
-            call(rigged.endpoint(), "POST", "/api/runs", {"protocol": RECIPE, "params": {}, "reason": "kills"})["id"]
-        )
-        struck.requested_ul = REQUESTED_UL
-        if strike.instant == "announced":
-            rigged.until(lambda: len(rigged.rows("step.act")) > acts, "the dose is announced", SETTLE_S, 0.01)
-        else:
-            share_ul = strike.share * REQUESTED_UL
-            rigged.until(
-                lambda: rigged.truth["moved_ul"][LINE] - before_ul >= share_ul, "the dose is given", SETTLE_S, 0.01
-            )
-    old = set(
-        rigged.pids("engine" if strike.victim == "engine" else "guard" if strike.victim == "guard" else "controller")
-    )
+        run = _into_dose(rigged, strike, struck, before_ul)
+    old = set(rigged.pids(strike.victim if strike.victim in ("engine", "guard") else "controller"))
     watches = rigged.watches()
     at_s = now_s()
     _strike(rigged, strike)
@@ -248,6 +254,24 @@ def _come_back(rigged: Rigged, strike: Strike, old: set[int]) -> None:
         rigged.stopped.clear()
 
 
+def _record_hold(struck: Struck, message: str) -> None:
+    if not struck.held or struck.held[-1] != message:
+        struck.held.append(message)
+
+
+def _is_complete(rigged: Rigged, view: Mapping[str, Any] | None) -> bool:
+    """Return whether the journal has the end of the run; raise :class:`RigFailed` for a run that ended otherwise.
+
+    The row of a complete run reaches the journal's file a moment after the API reports it.
+    """
+    done = [row["to"] for row in rigged.rows("run.state")]
+    if done and done[-1] == "complete":
+        return True
+    if view is not None and view["state"] != "complete":
+        raise RigFailed(f"the run is {view['state']}")
+    return False
+
+
 def _finish(rigged: Rigged, run: str, struck: Struck) -> None:
     """Follow the run to its end; record its holds and accept them."""
     deadline_s = now_s() + SETTLE_S
@@ -256,16 +280,10 @@ def _finish(rigged: Rigged, run: str, struck: Struck) -> None:
             runs = call(rigged.endpoint(), "GET", "/api/runs")["runs"]
             view = next((each for each in runs if each["id"] == run), None)
             if view is None or view["ended"]:
-                done = [row["to"] for row in rigged.rows("run.state")]
-                if done and done[-1] == "complete":
+                if _is_complete(rigged, view):
                     return
-                if view is not None and view["state"] != "complete":
-                    raise RigFailed(f"the run is {view['state']}")
-                # The row of a complete run reaches the journal's file a moment after the API reports it.
             elif view["state"] == "held":
-                message = (view["messages"] or ["nothing was said"])[-1]
-                if not struck.held or struck.held[-1] != message:
-                    struck.held.append(message)
+                _record_hold(struck, (view["messages"] or ["nothing was said"])[-1])
                 call(rigged.endpoint(), "POST", f"/api/runs/{run}/resume", {"reason": "looked at"})
         pause(0.15)
     raise RigFailed(f"the run did not come to its end within {SETTLE_S:g} s")

@@ -88,6 +88,13 @@ def draw(count: int, seed: int) -> list[Strike]:
 
 def judge(struck: Struck) -> None:
     """Add everything that is not as required to `struck.problems`."""
+    _judge_rest(struck)
+    _judge_return(struck)
+    _judge_dose(struck)
+
+
+def _judge_rest(struck: Struck) -> None:
+    """Judge whether the rig reached its basal state in time, where it must."""
     pair = (struck.victim, struck.method)
     if pair in RESTS:
         if struck.basal_s is None:
@@ -96,10 +103,18 @@ def judge(struck: Struck) -> None:
             struck.problems.append(
                 f"basal state only after {struck.basal_s:.2f} s, {BASAL_S:g} s at the most: {', '.join(struck.last)}"
             )
+
+
+def _judge_return(struck: Struck) -> None:
+    """Judge whether the processes worked again in time."""
     if struck.restart_s is None:
         struck.problems.append("it did not come back")
     elif struck.restart_s > (back_s := BACK_LAB_S if struck.victim == "lab" else BACK_S):
         struck.problems.append(f"back only after {struck.restart_s:.1f} s, {back_s:g} s at the most")
+
+
+def _judge_dose(struck: Struck) -> None:
+    """Judge the delivered volume of the dose in which the strike fell, if there was one."""
     if struck.requested_ul is None or struck.delivered_ul is None:
         return
     error_ul = struck.delivered_ul - struck.requested_ul

@@ -37,6 +37,7 @@ from controller.journal.journal import Journal
 from controller.journal.reader import JournalReader
 from controller.journal.terms import Entry
 from controller.ledger.ledger import Ledger
+from controller.rig.description import Rig
 from controller.transfers.routes import routes_of
 
 SEED = 5
@@ -151,51 +152,80 @@ def weigh_up(outcome: KillOutcome) -> None:
 
 
 def _judge(outcome: KillOutcome, rig_path: Path, data: Path, truth: Mapping[str, Any], asked: Sequence[str]) -> None:
-    """Read the journal that is left, and hold it against the truth."""
+    """Read the journal that is left, and compare it with the truth."""
     rig = load_checked_rig(rig_path)
     lines = {verb: route.line for verb, route in routes_of(rig).items()}
+    entries, ledger = asyncio.run(_read_journal(rig, data))
+    outcome.rows = _rows_of_runs(entries)
+    outcome.questions = len(set(asked))
+    _note_doses(outcome, entries)
+    _note_bookings(outcome, entries)
+    steps = {entry.body["n"]: entry.body for entry in entries if entry.kind == "step"}
+    outcome.verbs += [entry.body["verb"] for entry in entries if entry.kind == "step"]
+    _note_requests(outcome, entries, steps, lines)
+    outcome.moved_ul = {line: round(truth["moved_ul"][line], 1) for line in lines.values()}
+    weigh_up(outcome)
+    done = {entry.body["n"] for entry in entries if entry.kind == "step.done"}
+    if open_steps := set(steps) - done:
+        outcome.problems.append(f"steps without an end: {sorted(open_steps)}")
+    _weigh_vessels(outcome, ledger, truth)
 
-    async def read() -> tuple[list[Entry], dict[str, tuple[float, float]]]:
-        journal = Journal(data / "journal.db", Clock(follow_system=False, epoch=EPOCH), durable=False)
-        try:
-            journal.verify()
-            entries = list(journal.entries())
-            clock = Clock(follow_system=False, epoch=datetime.fromisoformat(entries[-1].utc))
-            volumes = Ledger(rig, journal, clock).volumes()
-            return entries, {name: (volume.ul, volume.sd_ul) for name, volume in volumes.items()}
-        finally:
-            journal.close()
 
-    entries, ledger = asyncio.run(read())
-    of_runs = OfRuns()  # what comes after the run's last word is no boundary of it
-    steps: dict[int, Mapping[str, Any]] = {}
-    done: set[int] = set()
-    given: dict[str, str] = {}
-    low_ul: dict[int, float] = {}
-    accepted: set[int] = set()
+async def _read_journal(rig: Rig, data: Path) -> tuple[list[Entry], dict[str, tuple[float, float]]]:
+    """Return the verified journal, and the volume of each vessel in its ledger with its standard deviation (µL)."""
+    journal = Journal(data / "journal.db", Clock(follow_system=False, epoch=EPOCH), durable=False)
+    try:
+        journal.verify()
+        entries = list(journal.entries())
+        clock = Clock(follow_system=False, epoch=datetime.fromisoformat(entries[-1].utc))
+        volumes = Ledger(rig, journal, clock).volumes()
+        return entries, {name: (volume.ul, volume.sd_ul) for name, volume in volumes.items()}
+    finally:
+        journal.close()
+
+
+def _rows_of_runs(entries: Sequence[Entry]) -> int:
+    """Return the number of rows up to the last state of a run; later ones are no boundaries of the run."""
+    rows, of_runs = 0, OfRuns()
     for entry in entries:
         of_runs.counts(entry.kind, entry.body, entry.run)
         if entry.kind == "run.state":
-            outcome.rows = of_runs.rows
-        elif entry.kind == "step":
-            steps[entry.body["n"]] = entry.body
-            outcome.verbs.append(entry.body["verb"])
-        elif entry.kind == "step.done":
-            done.add(entry.body["n"])
-        elif entry.kind == "moved":
-            line = entry.body["line"]
-            outcome.booked_ul[line] = outcome.booked_ul.get(line, 0.0) + entry.body["ul"]
-            outcome.doubt_ul[line] = math.hypot(outcome.doubt_ul.get(line, 0.0), entry.body["sd_ul"])
-            n = entry.body.get("n", 0)  # a stray flow is of no step
-            low_ul[n] = low_ul.get(n, 0.0) + entry.body["low"]
-        elif entry.kind == "step.accepted":
-            accepted.add(entry.body["n"])
-        elif entry.kind == "step.act":
+            rows = of_runs.rows
+    return rows
+
+
+def _note_doses(outcome: KillOutcome, entries: Sequence[Entry]) -> None:
+    """Count the doses of each line; add a dose that was begun twice to the problems."""
+    given: dict[str, str] = {}
+    for entry in entries:
+        if entry.kind == "step.act":
             key = f"{entry.body['n']}.{entry.body['act']}"
             if key in given:
                 outcome.problems.append(f"the dose {key} was begun twice")
             given[key] = entry.body["line"]
-    outcome.questions = len(set(asked))
+    for line in given.values():
+        outcome.doses[line] = outcome.doses.get(line, 0) + 1
+
+
+def _note_bookings(outcome: KillOutcome, entries: Sequence[Entry]) -> None:
+    """Add up the booked volumes of each line with their standard deviation."""
+    for entry in entries:
+        if entry.kind == "moved":
+            line = entry.body["line"]
+            outcome.booked_ul[line] = outcome.booked_ul.get(line, 0.0) + entry.body["ul"]
+            outcome.doubt_ul[line] = math.hypot(outcome.doubt_ul.get(line, 0.0), entry.body["sd_ul"])
+
+
+def _note_requests(
+    outcome: KillOutcome, entries: Sequence[Entry], steps: Mapping[int, Mapping[str, Any]], lines: Mapping[str, str]
+) -> None:
+    """Add up the requested volumes of each line, and what an operator accepted as missing."""
+    accepted = {entry.body["n"] for entry in entries if entry.kind == "step.accepted"}
+    low_ul: dict[int, float] = {}
+    for entry in entries:
+        if entry.kind == "moved":
+            n = entry.body.get("n", 0)  # a stray flow is of no step
+            low_ul[n] = low_ul.get(n, 0.0) + entry.body["low"]
     for n, step in steps.items():
         if step["verb"] in lines:
             line, asked_ul = lines[step["verb"]], step["args"]["volume_ul"]
@@ -203,17 +233,20 @@ def _judge(outcome: KillOutcome, rig_path: Path, data: Path, truth: Mapping[str,
             if n in accepted:
                 short_ul = max(asked_ul - low_ul.get(n, 0.0), 0.0)
                 outcome.accepted_ul[line] = outcome.accepted_ul.get(line, 0.0) + short_ul
-    for line in given.values():
-        outcome.doses[line] = outcome.doses.get(line, 0) + 1
-    outcome.moved_ul = {line: round(truth["moved_ul"][line], 1) for line in lines.values()}
-    weigh_up(outcome)
-    if open_steps := set(steps) - done:
-        outcome.problems.append(f"steps without an end: {sorted(open_steps)}")
+
+
+def _weigh_vessels(outcome: KillOutcome, ledger: Mapping[str, tuple[float, float]], truth: Mapping[str, Any]) -> None:
+    """Add to `outcome.problems` each vessel whose volume in the ledger is wrong by more than its uncertainty."""
     for vessel, (ul, sd_ul) in ledger.items():
         bound_ul = SIGMAS * sd_ul + DRIP_UL
         error_ul = ul - truth["volumes_ul"][vessel]
         if abs(error_ul) > bound_ul:
             outcome.problems.append(f"the ledger of {vessel} is off by {error_ul:.0f} µL, beyond {bound_ul:.0f} µL")
+
+
+def _require_complete(view: Mapping[str, Any]) -> None:
+    if view["state"] != "complete":
+        raise TrialFailed(f"the run is {view['state']}")
 
 
 class _Bench:
@@ -283,16 +316,13 @@ class _Bench:
         """Look at the run once and let a held one go on; add its questions to `asked`. Return whether it has ended."""
         runs = call(endpoint, "GET", "/api/runs")["runs"]
         if not runs and outcome.killed:
-            # Killed just after its last row, the run is over: a controller lists the runs that it has taken up.
-            if self._last_state() != RunState.COMPLETE:
-                raise TrialFailed("the run is not on record any more")
+            self._require_last_complete()
             return True
         view = next((each for each in runs if each["id"] == run or not run), None)
         if view is None:
             return False
         if view["ended"]:
-            if view["state"] != "complete":
-                raise TrialFailed(f"the run is {view['state']}")
+            _require_complete(view)
             outcome.reached = boundary is None or outcome.killed
             return True
         if view["state"] == "held":
@@ -311,6 +341,13 @@ class _Bench:
         if len(outcome.holds) > MAX_HOLDS:
             raise TrialFailed(f"the run is held again and again: {messages[-1]}")
         call(endpoint, "POST", f"/api/runs/{view['id']}/resume", {"reason": "done as asked"})
+
+    def _require_last_complete(self) -> None:
+        """Require a complete run in the journal. The API lists only the runs that the controller has taken up: a run
+        that was killed just after its last row is missing there.
+        """
+        if self._last_state() != RunState.COMPLETE:
+            raise TrialFailed("the run is not on record any more")
 
     def _last_state(self) -> str | None:
         """Return where the journal leaves the run."""
