@@ -318,7 +318,7 @@ def test_S1_a_locked_page_wants_the_link_or_its_token(browser: Browser) -> None:
             page.get_by_test_id("sign-in").wait_for()
             page.get_by_test_id("token").fill("wrong")
             page.get_by_role("button", name="Sign in").click()
-            expect(page.locator(".trouble")).to_contain_text("nobody")
+            expect(page.locator(".trouble")).to_contain_text("no known user")
             page.get_by_test_id("token").fill(token)
             page.get_by_role("button", name="Sign in").click()
             visit.live()

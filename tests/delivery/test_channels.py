@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import Message as Mail
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -87,38 +86,6 @@ class Receiver:
     status: int = 200
     hang: threading.Event = field(default_factory=threading.Event)
     hangs: bool = False
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    state = Receiver()
-
-    class Handler(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", 0) or 0)).decode()
-            if state.hangs:
-                state.hang.wait(60)
-            state.got.append((self.path, body))
-            self.send_response(state.status)
-            self.end_headers()
-
-        do_GET = do_POST = _answer
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    state.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield state
-    finally:
-        state.hang.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def secret_file(folder: Path, url: str, name: str = "url") -> str:
