@@ -33,7 +33,7 @@ async def _repair(data: Path, *, do: bool, new_journal: bool, reason: str) -> di
     found = survey(journal)
     answer = _told(found)
     if found.needed and do:
-        answer |= {"done": "repaired", "aside": str(apply(found, clock))}
+        answer |= {"done": "repaired", "aside": str(apply(journal, clock))}
     return answer
 
 

@@ -22,11 +22,13 @@ from controller.core.clock import Clock
 from controller.core.run_states import TRANSITIONS, RunEvent, RunState
 from controller.journal.degraded import DegradedTime, degraded_times
 from controller.journal.evidence import set_aside
-from controller.journal.file import SCHEMA, HeadFile, head_path, own, read_head
+from controller.journal.file import RECORDS, SCHEMA, HeadFile, head_path, own, read_head
 from controller.journal.terms import GENESIS, VERSION, JournalError, Row, chain, chained, encode
 
 NEW = ".new"
 """Suffix of a repaired journal that is not in its place yet."""
+READINGS = 10
+"""Maximum number of times that files which change while they are read are read."""
 _INSERT = "INSERT INTO entries (seq, at_s, utc, kind, run, body, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _SELECT = "SELECT seq, at_s, utc, kind, run, body, hash FROM entries"
 _SAFETY = ("safety.estop", "safety.latch", "safety.reset")
@@ -108,7 +110,32 @@ class Survey:
 
 
 def survey(journal: Path) -> Survey:
-    """Examine a journal, its rescued copies and its records of degraded times, without changing anything."""
+    """Examine a journal, its rescued copies and its records of degraded times, without changing anything.
+
+    A controller may write while the files are read. A copy taken in the middle of a commit or a checkpoint looks damaged,
+    so files that seem to need repair and changed meanwhile are read again.
+    """
+    for _ in range(READINGS):
+        before = _file_state(journal)
+        found = _surveyed(journal)
+        if not found.needed or _file_state(journal) == before:
+            break
+    return found
+
+
+def _file_state(journal: Path) -> dict[str, tuple[int, int, int]]:
+    """Return inode, size and time of change (ns) of each file of the journal and each record of a degraded time."""
+    found = {}
+    for path in (*journal.parent.glob(f"{journal.name}*"), *journal.parent.glob(RECORDS)):
+        with contextlib.suppress(FileNotFoundError):
+            status = path.stat()
+            found[path.name] = (status.st_ino, status.st_size, status.st_mtime_ns)
+    return found
+
+
+def _surveyed(journal: Path) -> Survey:
+    """Examine the files as they are now."""
+    head = read_head(journal)  # first: it never leads the journal, so a row committed from now on does not look lost
     rescued = sorted(journal.parent.glob(f"{journal.name}.rescued-*"))
     names = [
         *([journal] if journal.is_file() else []),
@@ -117,7 +144,6 @@ def survey(journal: Path) -> Survey:
     ]
     found = [_sound(path) for path in names if path.exists()] or [Sound(journal.name, damage="there is no such file")]
     best = max(found, key=lambda each: each.rows)  # of equally long ones, the first
-    head = read_head(journal)
     return Survey(
         journal,
         best,
@@ -127,15 +153,17 @@ def survey(journal: Path) -> Survey:
     )
 
 
-def apply(found: Survey, clock: Clock) -> Path:
-    """Replace the journal by a repaired one. Return the folder with the old files.
+def apply(journal: Path, clock: Clock) -> Path:
+    """Replace a journal by a repaired one. Return the folder with the old files.
+
+    The files are examined once the journal is owned: until then a controller may have added rows.
 
     Raises:
         JournalError: a controller owns the journal, or the folder cannot be written.
     """
-    journal = found.journal
     try:
         with own(journal), tempfile.TemporaryDirectory(prefix="choroid-repair-") as folder:
+            found = survey(journal)
             source = _copied(journal.with_name(found.best.source), Path(folder))
             building = journal.with_name(journal.name + ".building")
             building.unlink(missing_ok=True)

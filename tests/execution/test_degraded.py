@@ -20,7 +20,7 @@ from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.journal.degraded import degraded_times
 from controller.journal.evidence import journal_files
-from controller.journal.file import JournalInUse
+from controller.journal.file import JournalFile, JournalInUse
 from controller.journal.journal import Journal
 from controller.journal.repair import apply, begin_anew, survey
 from controller.journal.terms import JournalError, JournalUnwritten
@@ -175,7 +175,7 @@ async def test_A11_heart_skin_and_lung_run_with_a_damaged_journal_and_doses_do_n
     if damage == "a row edited":
         assert found.best.rows == 4
         assert found.best.readable_after == rows - 5
-    aside = apply(found, world.clock)
+    aside = apply(tmp_path / "journal.db", world.clock)
     assert not survey(tmp_path / "journal.db").needed
     assert (aside / "journal.db").exists() == (damage != "removed")
     controller = await world.begin()
@@ -227,7 +227,7 @@ async def test_F7_A11_a_journal_removed_in_a_run_stops_new_doses_and_is_recovere
     found = survey(tmp_path / "journal.db")
     assert found.missing == 0, "the rescued copy has every row that was committed"
     assert run_id in found.best.runs
-    apply(found, world.clock)
+    apply(tmp_path / "journal.db", world.clock)
     controller = await world.begin()
     controller.journal.verify()
     told = controller.journal.last("journal.repaired")
@@ -260,7 +260,7 @@ async def test_F2_a_dose_that_is_open_at_the_last_sound_row_comes_back_as_unknow
     found = survey(tmp_path / "journal.db")
     assert [dose.line for dose in found.best.doses.values()] == ["draw"]
     assert found.missing > 0
-    apply(found, world.clock)
+    apply(tmp_path / "journal.db", world.clock)
     controller = await world.begin()
     await asyncio.sleep(600.0)
     view = controller.runs.get(run_id)
@@ -287,7 +287,7 @@ async def test_A9_an_emergency_stop_of_a_degraded_time_stands_after_the_repair_a
     assert controller.gate.emergency == "anna: smoke"
     await world.end()
     (tmp_path / "emergency-stop.json").unlink(missing_ok=True)
-    apply(survey(tmp_path / "journal.db"), world.clock)
+    apply(tmp_path / "journal.db", world.clock)
     controller = await world.begin()
     assert controller.gate.emergency == "anna: smoke"
     await world.end()
@@ -321,10 +321,55 @@ async def test_A11_who_owns_the_journal_is_not_disturbed_by_a_second_controller_
     with pytest.raises(JournalInUse):
         open_journal(tmp_path / "journal.db", clock)
     with pytest.raises(JournalInUse):
-        apply(survey(tmp_path / "journal.db"), clock)
+        apply(tmp_path / "journal.db", clock)
     with pytest.raises(JournalInUse):
         begin_anew(tmp_path / "journal.db", "a test", clock)
     journal.close()
+
+
+@pytest.mark.parametrize("meanwhile", ["a commit", "a checkpoint between database and WAL"])
+async def test_D3_a_journal_in_use_does_not_look_damaged(
+    meanwhile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller commits while `choroid repair` reads the files."""
+    journal = Journal(tmp_path / "journal.db", Clock(follow_system=False, epoch=EPOCH), durable=True)
+    assert isinstance(journal.file, JournalFile)
+    for n in range(30):
+        journal.append("act", {"n": n})
+    copy, writes = shutil.copyfile, 0
+
+    def copied(source: str, target: str) -> None:
+        nonlocal writes
+        assert isinstance(journal.file, JournalFile)
+        copy(source, target)
+        if source.endswith("-wal") == (meanwhile == "a commit") and writes < 3:
+            writes += 1
+            journal.append("act", {"n": writes})
+            if meanwhile != "a commit":
+                journal.file._compare()
+                journal.file._note()
+                journal.append("act", {"n": writes})
+
+    monkeypatch.setattr("controller.journal.repair.shutil.copyfile", copied)
+    found = survey(tmp_path / "journal.db")
+    assert not found.needed, (found.best.damage, found.missing)
+    assert found.best.rows >= 30
+    journal.close()
+
+
+async def test_D3_rows_that_a_controller_adds_before_it_is_stopped_are_kept_by_the_repair(tmp_path: Path) -> None:
+    clock = Clock(follow_system=False, epoch=EPOCH)
+    journal = Journal(tmp_path / "journal.db", clock, durable=True)
+    journal.append("act", {"n": 1})
+    (tmp_path / "degraded-1.jsonl").write_text("garbage\n")
+    found = survey(tmp_path / "journal.db")
+    assert found.needed
+    journal.append("act", {"n": 2})
+    journal.close()
+    apply(found.journal, clock)
+    again = Journal(tmp_path / "journal.db", clock, durable=True)
+    assert [row.body["n"] for row in again.entries(kinds=("act",))] == [1, 2]
+    again.close()
 
 
 async def test_D3_repair_keeps_evidence_and_a_second_one_finds_nothing_to_do(tmp_path: Path) -> None:
@@ -336,9 +381,9 @@ async def test_D3_repair_keeps_evidence_and_a_second_one_finds_nothing_to_do(tmp
     assert not survey(tmp_path / "journal.db").needed
     edited(tmp_path / "journal.db")
     before = {path.name: path.read_bytes() for path in journal_files(tmp_path / "journal.db")}
-    found = survey(tmp_path / "journal.db")
+    survey(tmp_path / "journal.db")
     assert {path.name: path.read_bytes() for path in journal_files(tmp_path / "journal.db")} == before, "it only looks"
-    aside = apply(found, clock)
+    aside = apply(tmp_path / "journal.db", clock)
     assert {path.name: path.read_bytes() for path in sorted(aside.iterdir())} == before
     again = Journal(tmp_path / "journal.db", clock, durable=True)
     assert again.verify() == 5
@@ -364,10 +409,10 @@ async def test_D3_a_repair_that_is_killed_before_its_end_can_be_done_again(
         with monkeypatch.context() as patched:
             patched.setattr(f"controller.journal.repair.{place}", killed)
             with pytest.raises(KeyboardInterrupt):
-                apply(survey(tmp_path / "journal.db"), clock)
+                apply(tmp_path / "journal.db", clock)
     found = survey(tmp_path / "journal.db")
     assert found.best.rows >= 5
-    apply(found, clock)
+    apply(tmp_path / "journal.db", clock)
     again = Journal(tmp_path / "journal.db", clock, durable=True)
     assert [row.kind for row in again.entries()][:5] == ["act"] * 4 + ["journal.repaired"]
     again.verify()

@@ -17,7 +17,7 @@ from controller.core.clock import Clock
 from controller.journal.degraded import degraded_times
 from controller.journal.file import JournalFile, JournalInUse, read_head
 from controller.journal.journal import Journal
-from controller.journal.repair import apply, survey
+from controller.journal.repair import apply
 from controller.journal.terms import JournalLost
 from controller.memory.history import History
 
@@ -173,7 +173,7 @@ async def test_F7_a_journal_that_is_removed_in_the_middle_of_a_commit_has_taken_
         await journal.durable(journal.append("act", {"n": ROWS}, run="run-1"))
     journal.append("act", {"n": ROWS + 1}, run="run-1")
     journal.close()
-    apply(survey(tmp_path / "journal.db"), Clock(follow_system=False, epoch=EPOCH))
+    apply(tmp_path / "journal.db", Clock(follow_system=False, epoch=EPOCH))
     again = opened(tmp_path)
     assert [row.body.get("n") for row in again.entries(kinds=("act",))] == list(range(ROWS + 2)), "each row once"
     again.verify()
