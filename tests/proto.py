@@ -19,7 +19,7 @@ SOURCE = ROOT / "controller" / "nerves" / "nerves.proto"
 WIRES = (ROOT / "controller" / "nerves" / "wire", ROOT / "choroid" / "client" / "wire")
 NAMES = ("nerves_pb2.py", "nerves_pb2.pyi", "nerves_pb2_grpc.py", "nerves_pb2_grpc.pyi")
 INSIDE = Path("choroid") / "nerves" / "v1"
-"""Path of the file in the descriptor: that of its package, whoever has a copy of the code."""
+"""Path of the file in the descriptor: that of its package, in each copy of the code."""
 IMPORT = re.compile(r"^from choroid\.nerves\.v1 import nerves_pb2 as (\w+)", re.MULTILINE)
 
 

@@ -16,7 +16,7 @@ from sim.faults.schedule import Fault
 STORM_ROWS, STORM_WITHIN_S = 10, 3600.0
 """Repetitions of one alarm within an hour that count as a storm (ISA-18.2 chatter, despite suppression: L3)."""
 FLOOD_ROWS, FLOOD_WITHIN_S = 30, 600.0
-"""Number of alarms within ten minutes that nobody can read; ISA-18.2 calls ten a flood, for healthy plants."""
+"""Number of alarms within ten minutes that is too many to read; ISA-18.2 calls ten a flood, for healthy plants."""
 
 
 class Telling:

@@ -146,7 +146,7 @@ def _address(transport: Transport) -> str:
 
 
 def _options(transport: Transport, timeout_s: float) -> dict[str, Any]:
-    # No proxy of the environment, as for every other request. The feed is its own heartbeat; the server pings nobody.
+    # No proxy of the environment, as for every other request. The feed is its own heartbeat; the server sends no pings.
     return {
         "additional_headers": transport.headers,
         "open_timeout": timeout_s,

@@ -128,7 +128,7 @@ def asked(
     for first_s, last_s, max_points in _windows(begin_s, end_s, every_s):
         answer = yield calls.history(point, last_s - first_s, last_s, max_points)
         unit = answer["unit"]
-        # A row stands for readings around its time; the one at a border is told by both neighbours.
+        # A row stands for readings around its time; the one at a border comes with both neighbours.
         rows += [row for row in answer["rows"] if not rows or row[0] > rows[-1][0]]
     import numpy
 

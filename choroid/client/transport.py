@@ -80,7 +80,7 @@ class Address:
 class Transport:
     """Sends calls to one controller, each over a connection of its own. May be used from several threads.
 
-    No proxy of the environment is used: a command for a rig must not pass through one that nobody named here.
+    No proxy of the environment is used: a command for a rig must not pass through a proxy that the caller did not name.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """`choroid protocol …`: control a running controller through its HTTP API, like any other client.
 
 `choroid run` writes `endpoint.json` (address and a command-line token, readable by its owner only) into its data
-directory: whoever can read that directory can command the rig.
+directory: a user who can read that directory can command the rig.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def spare_of(data: Path) -> Path | None:
             return base / name
     if user != 0:
         return None
-    # Only root makes folders in /run, so whoever owns that of the service was given it.
+    # Only root makes folders in /run, so the owner of the service's folder was given it.
     with suppress(OSError):
         service = SERVICE.lstat().st_uid
         if _private(SERVICE, service) and _private(SERVICE / name, service):

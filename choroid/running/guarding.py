@@ -91,7 +91,7 @@ def stop(data: Path, *, who: str, reason: str) -> str:
 
 
 def _connected(folder: Path) -> socket.socket | None:
-    """Connect to the guard of `folder`; None when nobody listens there, or a hung disk holds whoever looks at it."""
+    """Connect to the guard of `folder`; None when no guard listens there, or a hung disk does not answer."""
     found: list[socket.socket] = []
 
     def look() -> None:

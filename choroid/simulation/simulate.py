@@ -102,7 +102,7 @@ def simulate(
     """
     if assay_every_d is not None and not (tended and assay_every_d > 0.0):
         raise UserError(
-            "an assay needs somebody who takes the sample, and time in between. Next: --tended --assay-every 7"
+            "an assay needs a technician who takes the sample, and time in between. Next: --tended --assay-every 7"
         )
     rig = _simulated_rig(path, start)
     kept = None if data is None else Path(data)

@@ -92,7 +92,7 @@ def _case_text(case: Case, now: datetime, zone: ZoneInfo) -> str:
     age_s = (now - raised).total_seconds()
     by = raised + timedelta(seconds=DEFINITIONS[alarm.kind].respond_within_s)
     returned = alarm.state is AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED
-    gone = " Its cause is gone by now; nobody has acknowledged it yet." if returned else ""
+    gone = " Its cause is gone by now; it is not acknowledged yet." if returned else ""
     again = f" Told again (round {case.round + 1})." if case.round else ""
     step = f" Escalated to step {case.step + 1}: nobody has acknowledged it." if case.step else ""
     return (

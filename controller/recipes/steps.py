@@ -230,7 +230,7 @@ class Steps(Values, ABC):
             for word in sorted(self.saved):
                 if word in savers:
                     what = f"the branches “{savers[word]}” and “{name}” both save “{word}”"
-                    self.wrong((*place, name), what, "Choose two names: which is the later one nobody can tell")
+                    self.wrong((*place, name), what, "Choose two names: the order of the two is not known")
                 savers[word] = name
                 found[word] = self.units[word]
             if checked:

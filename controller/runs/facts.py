@@ -98,9 +98,9 @@ class RigTargets:
 
     @property
     def loop_ul(self) -> float:
-        """The loop's working volume (µL): as the rig file has it, as long as nobody has to fear that it runs over.
+        """The loop's working volume (µL): as the rig file has it, unless the loop may run over.
 
-        Its doubt grows from day to day until somebody reads its level. When what it may hold at the most comes near the
+        Its doubt grows from day to day until a person reads its level. When what it may hold at the most comes near the
         ceiling, less is given back; else the gate would refuse it, and the run would wait with the batch in its hands.
         """
         loop = self._volumes().get("loop")
@@ -113,7 +113,7 @@ class RigTargets:
     def loop_spare_ul(self) -> float:
         """What may be drawn from the loop at once (µL): of its working volume, and of what is surely in it.
 
-        Nothing measures the loop, so what is surely in it falls from day to day until somebody reads its level; a draw
+        Nothing measures the loop, so what is surely in it falls from day to day until a person reads its level; a draw
         that the gate would refuse for doubt alone (I4) becomes a smaller one. As of the branch's last step, so that the
         run repeats itself after a restart.
         """

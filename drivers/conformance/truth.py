@@ -121,7 +121,7 @@ async def tells_motion_from_rest(bench: Bench) -> None:
                 )
                 expect(
                     sensor.quality is Quality.GOOD,
-                    f"{point} is in motion, and the driver calls that {sensor.quality}: motion is told by `stable`",
+                    f"{point} is in motion, and the driver calls that {sensor.quality}: motion belongs in `stable`",
                 )
     if not tried:
         raise NotApplicable("the bench knows no way in which its device says that a value is in motion")

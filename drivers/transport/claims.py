@@ -203,7 +203,7 @@ def _folder(place: Path) -> int:
 
 
 def _file(folder: int, name: str) -> int:
-    """Open the file for locking, whoever created it; raise OSError if it is not a plain file."""
+    """Open the file for locking, whichever user created it; raise OSError if it is not a plain file."""
     safe = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     descriptor = -1
     for flags in (os.O_RDWR, os.O_RDONLY, os.O_RDWR | os.O_CREAT | os.O_EXCL, os.O_RDWR):

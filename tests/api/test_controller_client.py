@@ -305,7 +305,7 @@ def test_what_does_not_answer_is_told() -> None:
 
 
 async def foreign(answer: bytes) -> tuple[asyncio.Server, int]:
-    """A server of somebody else's that gives one answer to everything."""
+    """A foreign server that gives one answer to everything."""
 
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -74,7 +74,7 @@ def garbage(path: Path) -> None:
 
 
 def wrong_json(path: Path) -> None:
-    """Text that a parser takes and nobody expects."""
+    """Text that a parser accepts and a reader does not expect."""
     _remove(path)
     path.write_text('[{"version": 1, "tokens": 7}, null]\n')
 

@@ -201,7 +201,7 @@ def _copy(path: Path, copy: Path) -> None:
 
 @pytest.mark.parametrize("how", ["removed", "rolled back", "another one"])
 def test_F7_a_ledger_without_the_last_session_is_refused(how: str, path: Path) -> None:
-    """A blank ledger would give the tissue its whole charge budget anew, and nobody would know."""
+    """A blank ledger would give the tissue its whole charge budget anew, and no one would notice."""
     begin(path).close()
     older = path.with_name("older.db")
     _copy(path, older)
