@@ -49,7 +49,7 @@ class AtlasEzoPmp(AtlasEzo):
         guarantee=Guarantee.DEVICE,
         manual="EZO-PMP data sheet, UART mode",
         # ±1 % when calibrated, by the data sheet; twice that for tubing that has aged since.
-        dosing=Dosing(rel_sd=0.02, dose_sd_ul=5.0, least_ul=MIN_DOSE_UL),
+        dosing=Dosing(rel_sd=0.02, dose_sd_ul=5.0, min_ul=MIN_DOSE_UL),
     )
     circuit = "PMP"
     page = Page(

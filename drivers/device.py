@@ -44,7 +44,7 @@ class Dosing:
     """Standard deviation of delivered over requested volume from one pump to the next: tubing, bore, head."""
     dose_sd_ul: float = 10.0
     """Standard deviation from dose to dose, independent of the dose: about the content of one roller pocket."""
-    least_ul: float = 100.0
+    min_ul: float = 100.0
     """Smallest useful dose."""
 
 

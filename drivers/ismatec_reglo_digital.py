@@ -67,7 +67,7 @@ class IsmatecRegloDigital(Device):
         capabilities=("run", "dispense", "total", "reverse"),
         guarantee=Guarantee.DEVICE,
         manual="IPC 14-013 Rev. D pp. 36–41; REGLO Digital p. 31; REGLO-CPF p. 36",
-        dosing=Dosing(rel_sd=0.08, dose_sd_ul=10.0, least_ul=50.0),
+        dosing=Dosing(rel_sd=0.08, dose_sd_ul=10.0, min_ul=50.0),
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = re.compile(rb"[0-9][#+!\[fE:(VTU]\r")

@@ -119,7 +119,7 @@ class IsmatecRegloIcc(Device):
         guarantee=Guarantee.DEVICE,
         manual="14-036-E Rev. C §14–18",
         # Tubing of small bore drifts by 5 to 15 %; a dose ends anywhere within one of eight roller pockets.
-        dosing=Dosing(rel_sd=0.08, dose_sd_ul=10.0, least_ul=50.0),
+        dosing=Dosing(rel_sd=0.08, dose_sd_ul=10.0, min_ul=50.0),
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = re.compile(rb"[0-9](?:[#+!E(VTUur]|x[!GE]|xv\d{4}[+-]\d\|\d{4}[+-]\d|xw\d{4}[+-]\d\|\d{6})\r")

@@ -28,7 +28,7 @@ class Way(Protocol):
         """Flow (µL/min)."""
 
     @property
-    def least_ul(self) -> float:
+    def min_ul(self) -> float:
         """Smallest volume (µL)."""
 
     def refusal(self, volume_ul: float) -> str:

@@ -341,7 +341,7 @@ class Liver(Organ):
     @property
     def min_dose_ul(self) -> float:
         """Smallest volume (µL) that each of its dosing pumps gives."""
-        return max(self.route(verb).least_ul for verb in (Liver.add_glucose, Liver.add_base, Gut.feed))
+        return max(self.route(verb).min_ul for verb in (Liver.add_glucose, Liver.add_base, Gut.feed))
 
     async def calibrate(self, place: str, ph: float, valid_s: float) -> Calibrated:
         """Tell the batch's pH probe that it stands in a buffer of this pH; `place` is mid (first), low or high.
@@ -487,7 +487,7 @@ class Lab:
 
     def least_ul(self, verb: str) -> float:
         """Return the smallest volume (µL) of a transfer verb by its name; `lab.kidney.draw.min_ul` is the same."""
-        return self._actions.route(verb).least_ul
+        return self._actions.route(verb).min_ul
 
     def volumes(self) -> Mapping[str, VesselVolume]:
         """Return the vessel volumes as of the end of the branch's last step, by role: `loop`, `spent`, `waste`."""

@@ -152,7 +152,7 @@ class BoundTransfer:
     @property
     def min_ul(self) -> float:
         """Smallest volume (µL) that the pump gives."""
-        return self.organ.route(self.verb).least_ul
+        return self.organ.route(self.verb).min_ul
 
 
 @dataclass(eq=False, kw_only=True)

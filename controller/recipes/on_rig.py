@@ -81,7 +81,7 @@ def _volume_on_rig(step: Move, rig: Rig, route: Route, volume_ul: float) -> tupl
         return step.verb.name, f"{shown} is more than “{route.source}” can give ({limit})", "Move less at a time"
     # A parameter of zero may switch a step off: the step then puts on record that it moves nothing.
     if (volume_ul > 0 or not step.volume.names) and (refusal := route.refusal(volume_ul)):
-        least = quantity_text(route.least_ul, "uL")
-        what = "is less than its pump gives" if volume_ul < route.least_ul else f"cannot be requested: {refusal}"
+        least = quantity_text(route.min_ul, "uL")
+        what = "is less than its pump gives" if volume_ul < route.min_ul else f"cannot be requested: {refusal}"
         return step.verb.name, f"{shown} {what}", f"Write at least {least}, or leave the step out"
     return None

@@ -68,7 +68,7 @@ class RigFacts:
         route = way(verb.name)
         fibres = self._rig.dialysers[self._rig.lines[line].dialyser or ""]
         koa = koa_at(route.flow_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
-        return DialyserModel(koa, route.flow_ul_min, route.least_ul)
+        return DialyserModel(koa, route.flow_ul_min, route.min_ul)
 
 
 class RigTargets:

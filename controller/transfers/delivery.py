@@ -91,7 +91,7 @@ def decide(step: StepRecord, route: Route, trust: Trust, requested_ul: float) ->
         return _rounded(requested_ul, route, trust, limits) or Short()
     missing_ul = requested_ul - step.best_ul
     unused_ul = requested_ul - step.charged_ul
-    min_ul = route.least_ul * trust.gain
+    min_ul = route.min_ul * trust.gain
     worth_it = not step.finished and unused_ul >= max(min_ul, MIN_REMAINDER * requested_ul)
     if step.accepted:
         return Give(unused_ul) if worth_it else Complete()
@@ -114,7 +114,7 @@ def _concluded(step: StepRecord, missing_ul: float, route: Route, trust: Trust, 
 
 def _rounded(volume_ul: float, route: Route, trust: Trust, limits: Tolerance) -> Give | None:
     """Return a dose of `volume_ul`, rounded up to the minimum within the uncertainty, or None if that is not enough."""
-    min_ul = route.least_ul * trust.gain
+    min_ul = route.min_ul * trust.gain
     if volume_ul >= min_ul:
         return Give(volume_ul)
     return Give(min_ul) if min_ul - volume_ul <= max(limits.pump_ul, limits.weighing_ul) else None
@@ -126,7 +126,7 @@ def problem_of(decision: Decision, step: StepRecord, route: Route, requested_ul:
         return in_doubt(step, route, requested_ul)
     trouble = Trouble.EXCESS if isinstance(decision, Excess) else Trouble.SHORTFALL
     return StepProblem(
-        trouble, route.pump, (_delivered(step, requested_ul), f"its minimum is {route.least_ul / 1000:g} mL")
+        trouble, route.pump, (_delivered(step, requested_ul), f"its minimum is {route.min_ul / 1000:g} mL")
     )
 
 

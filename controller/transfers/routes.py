@@ -42,7 +42,7 @@ class Route:
     batch: str | None
     """The vessel whose medium it changes without moving any: that in which its line's dialyser hangs."""
     flow_ul_min: float
-    least_ul: float
+    min_ul: float
     rel_sd: float
     """Of its model, before anybody has calibrated it."""
     dose_sd_ul: float
@@ -58,13 +58,13 @@ class Route:
         """Return why `volume_ul` (µL) cannot be requested along this line; an empty text if it can."""
         if not math.isfinite(volume_ul) or volume_ul >= MAX_REQUEST_UL:
             return "it is no volume that a pump can give"
-        if volume_ul < self.least_ul:
-            return f"the volume must be at least {self.least_ul:g} µL, the least its pump gives"
+        if volume_ul < self.min_ul:
+            return f"the volume must be at least {self.min_ul:g} µL, the minimum of its pump"
         portions = self.portions(volume_ul)
-        if volume_ul / portions < self.least_ul:
+        if volume_ul / portions < self.min_ul:
             return (
-                f"it takes longer than one dose may, and {portions} equal portions are less than {self.least_ul:g} µL each,"
-                " the least its pump gives"
+                f"it takes longer than one dose may, and {portions} equal portions are less than {self.min_ul:g} µL each,"
+                " the minimum of its pump"
             )
         return ""
 
@@ -76,8 +76,8 @@ def routes_of(rig: Rig) -> dict[str, Route]:
         line = attrgetter(verb.line)(rig.organs)
         if line is None:
             continue
-        least_ul = attrgetter(verb.min_dose)(rig.organs) if verb.min_dose else 0.0
-        routes[verb.name] = _route(rig, line, attrgetter(verb.flow)(rig.organs), least_ul=least_ul)
+        min_ul = attrgetter(verb.min_dose)(rig.organs) if verb.min_dose else 0.0
+        routes[verb.name] = _route(rig, line, attrgetter(verb.flow)(rig.organs), min_ul=min_ul)
     return routes
 
 
@@ -104,7 +104,7 @@ def dosing_of(rig: Rig, pump: str) -> Dosing:
     return (driver.model.dosing if driver is not None else None) or Dosing()
 
 
-def _route(rig: Rig, name: str, flow_ul_min: float, *, least_ul: float = 0.0) -> Route:
+def _route(rig: Rig, name: str, flow_ul_min: float, *, min_ul: float = 0.0) -> Route:
     line = rig.lines[name]
     if line.pump is None:
         raise ValueError(
@@ -120,7 +120,7 @@ def _route(rig: Rig, name: str, flow_ul_min: float, *, least_ul: float = 0.0) ->
         valve=line.valve,
         batch=None if line.dialyser is None else rig.dialysers[line.dialyser].vessel,
         flow_ul_min=flow_ul_min,
-        least_ul=max(least_ul, dosing.least_ul),
+        min_ul=max(min_ul, dosing.min_ul),
         rel_sd=dosing.rel_sd,
         dose_sd_ul=dosing.dose_sd_ul,
         weighed=(line.to == weighed) - (line.from_ == weighed),

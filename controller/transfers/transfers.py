@@ -118,7 +118,7 @@ class Transfers:
         """Give the next dose, or return the problem that holds the run, unless a person has accepted it already."""
         if isinstance(decision, Give):
             # A pump that gives 5 % too little is commanded 5 % more.
-            asked_ul = max(decision.volume_ul / self._trust(route).gain, route.least_ul)
+            asked_ul = max(decision.volume_ul / self._trust(route).gain, route.min_ul)
             portions = route.portions(asked_ul)
             return await self._act(run, step, route, asked_ul / portions, last=portions == 1)
         problem = problem_of(decision, step, route, wanted_ul)
@@ -332,7 +332,7 @@ class Transfers:
     @property
     def min_doses_ul(self) -> dict[str, float]:
         """The minimum dose (µL) of each transfer pump that has no valve to be closed behind it."""
-        return {route.pump: route.least_ul for route in self.routes.values() if route.valve is None}
+        return {route.pump: route.min_ul for route in self.routes.values() if route.valve is None}
 
     async def rest(self, who: str, reason: str, verbs: Iterable[str] | None = None) -> list[str]:
         """Bring the transfer pumps and valves of `verbs` (default: all) to rest (E2).
@@ -389,7 +389,7 @@ class Transfers:
         left_s = dose.begun_s + act.ul / act.flow_ul_min * 60.0 - asyncio.get_running_loop().time()
         left_ul = left_s / 60.0 * act.flow_ul_min
         ends_itself = not run.aborted and self._devices.ends_itself(route)
-        return ends_itself and -POLL_S < left_s <= END_SOON_S and left_ul < route.least_ul
+        return ends_itself and -POLL_S < left_s <= END_SOON_S and left_ul < route.min_ul
 
     def _watch_filter(self, route: Route, step: StepRecord, *, since_s: float) -> None:
         """Keep the highest pressure before the filter in this step."""

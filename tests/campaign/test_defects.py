@@ -72,7 +72,7 @@ def test_air_in_a_line_is_no_error_of_the_books() -> None:
 def _lost_rule(step: StepRecord, route: Route, trust: Trust, requested_ul: float) -> Decision:
     """What releases did that lost doses: a rest below the minimum was dropped, and the step reported as done."""
     rest_ul = requested_ul - step.charged_ul
-    dropped = step.finished or (step.parts and rest_ul < max(route.least_ul, 0.01 * requested_ul))
+    dropped = step.finished or (step.parts and rest_ul < max(route.min_ul, 0.01 * requested_ul))
     return Complete() if dropped else Give(rest_ul)
 
 

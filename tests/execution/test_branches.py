@@ -129,8 +129,8 @@ def _checked(controller: Controller) -> None:
         assert sum(asked) == pytest.approx(moved_ul, abs=200.0)  # the return is of what was measured
         route = ROUTES[verb]
         pump = world.pumps[route.pump]
-        least_ul = sum(asked) - route.least_ul - 150.0
-        assert least_ul <= pump.moved_ul <= sum(asked) + 2.0, f"{verb}: {pump.moved_ul} of {asked} µL"
+        min_ul = sum(asked) - route.min_ul - 150.0
+        assert min_ul <= pump.moved_ul <= sum(asked) + 2.0, f"{verb}: {pump.moved_ul} of {asked} µL"
         assert len({dose.dose_id for dose in pump.doses}) == len(pump.doses)
     for vessel, volume in controller.ledger.volumes().items():
         assert abs(volume.ul - world.volumes[vessel]) <= 4 * volume.sd_ul + (320.0 if vessel == "loop" else 20.0)

@@ -49,11 +49,11 @@ async def _killed(path: Path, die_at: int | None, *, before: bool, downtime_s: f
         return
     assert await _to_the_end(second) is RunState.COMPLETE, second.runs.list()
     world.advance()
-    for line, least_ul in LINES.items():
+    for line, min_ul in LINES.items():
         pump = world.pumps[world.rig.lines[line].pump or ""]
         moved_ul, asked_ul = pump.moved_ul, ASKED_UL[line]
         assert moved_ul <= asked_ul + 1.0, f"{line}: {moved_ul} µL moved, {asked_ul} asked: a double dose"
-        assert moved_ul >= asked_ul - least_ul - 150.0, f"{line}: {moved_ul} of {asked_ul} µL: a lost one"
+        assert moved_ul >= asked_ul - min_ul - 150.0, f"{line}: {moved_ul} of {asked_ul} µL: a lost one"
         assert len({dose.dose_id for dose in pump.doses}) == len(pump.doses)
     for name, volume in second.ledger.volumes().items():
         if name != "loop":

@@ -62,7 +62,7 @@ class Case:
 
     @property
     def requested_ul(self) -> float:
-        return max(self.route.least_ul, round(self.minimums * self.route.least_ul, 1))
+        return max(self.route.min_ul, round(self.minimums * self.route.min_ul, 1))
 
 
 @dataclass
@@ -220,7 +220,7 @@ SPOILED = Case("liver.add_glucose", 1.0, 4000.0, 10.0, 0.0, 0.0, "works", (Event
 def _old_rule(step: StepRecord, route: Route, trust: Trust, requested_ul: float) -> Decision:
     """What releases did that lost doses: a rest below the minimum was dropped."""
     rest_ul = requested_ul - step.charged_ul
-    if step.finished or (step.parts and rest_ul < max(route.least_ul, 0.01 * requested_ul)):
+    if step.finished or (step.parts and rest_ul < max(route.min_ul, 0.01 * requested_ul)):
         return Complete()
     return Give(rest_ul)
 

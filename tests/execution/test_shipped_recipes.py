@@ -142,7 +142,7 @@ async def killed(name: str, path: Path, die_at: int, verbs: list[str], *, before
         )
         # Where no balance looks, a portion that was cut short counts as what it may have been at the most.
         unseen_ul = 0.0 if route.weighed else 3 * route.rel_sd * asked_ul / route.portions(asked_ul)
-        assert pump.moved_ul >= asked_ul - route.least_ul - 150.0 - unseen_ul, (
+        assert pump.moved_ul >= asked_ul - route.min_ul - 150.0 - unseen_ul, (
             f"{name}: {pump.moved_ul} of {asked_ul} µL: lost"
         )
         assert len({dose.dose_id for dose in pump.doses}) == len(pump.doses)

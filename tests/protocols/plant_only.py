@@ -128,8 +128,8 @@ class Culture:
         rig, targets, dialyser = self.rig, RigTargets(self.rig), None
         if rig.organs.kidney.dialyse is not None:
             route = routes_of(rig)["kidney.dialyse"]
-            dialyser = DialyserModel(self._koa_ul_min(), route.flow_ul_min, route.least_ul)
-        least_ul = routes_of(rig)["gut.feed"].least_ul
+            dialyser = DialyserModel(self._koa_ul_min(), route.flow_ul_min, route.min_ul)
+        least_ul = routes_of(rig)["gut.feed"].min_ul
         rules, prices = rules_of(rig), prices_of(rig)
         return economy.TreatmentContext(rules, prices, targets, targets.media, dialyser, least_ul, self.rate_umol_d)
 
