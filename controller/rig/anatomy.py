@@ -10,12 +10,12 @@ from controller.rig.quantities import quantity_text
 
 
 def heart_flows(rig: Rig) -> Iterator[Finding]:
-    """The heart's working and basal flow lie between its least and greatest."""
+    """Check that the heart's working flow and basal flow lie between its minimum and its maximum."""
     heart = rig.organs.heart
     low, high = heart.min_ul_min, heart.max_ul_min
     between = f"{quantity_text(low, 'uL/min')} and {quantity_text(high, 'uL/min')}"
     if low > high:
-        what = f"the least flow ({quantity_text(low, 'uL/min')}) is above the greatest"
+        what = f"the minimum flow ({quantity_text(low, 'uL/min')}) is above the maximum"
         yield Finding(("organs", "heart", "min"), what, "Swap min and max")
         return
     for key, flow in (("basal", heart.basal_ul_min), ("flow", heart.flow_ul_min)):
@@ -100,7 +100,7 @@ def organs_have_pumps(rig: Rig) -> Iterator[Finding]:
 
 
 def co2_range(rig: Rig) -> Iterator[Finding]:
-    """The least carbon dioxide is below the greatest."""
+    """Check that the minimum of carbon dioxide is below its maximum."""
     lung = rig.organs.lung
     if lung.co2_min_pct >= lung.co2_max_pct:
         yield Finding(("organs", "lung", "co2_min"), "co2_min is not below co2_max", "Swap them")

@@ -1,6 +1,6 @@
-"""Device descriptions that a rig file names: read when the rig is, from beside it, so that the rig is known whole.
+"""Read the device descriptions that a rig file names, together with the rig.
 
-What is read goes into the rig's own description, and so into its hash: two rigs whose descriptions differ are two rigs.
+Their texts become part of the rig and of its hash: two rigs whose device descriptions differ have different hashes.
 """
 
 from __future__ import annotations
@@ -12,15 +12,22 @@ from typing import Any
 from controller.rig.problems import Finding
 
 MODEL = "modbus-generic"
-MOST_BYTES = 64_000
-"""No description is longer; its driver says so too."""
+MAX_BYTES = 64_000
+"""Maximum length of a description; the driver has the same limit."""
 
 
 def take_descriptions(path: Path, data: dict[str, Any]) -> list[Finding]:
-    """Add to each described device of the rig's `data` the text of the file that it names; what is wrong is returned.
+    """Add to each described device of the rig's data the text of the file that it names.
 
-    A path that is not absolute is looked for beside the rig file `path`. What is not as it should be otherwise is left for
-    the rig's own validation and for the driver.
+    A relative path is relative to the folder of the rig file. Other mistakes are left to the validation of the rig and to
+    the driver.
+
+    Args:
+        path: The rig file.
+        data: Its data, which are changed.
+
+    Returns:
+        A finding for each file that cannot be read, and for each device that has both a file and a description.
     """
     problems: list[Finding] = []
     for name, settings in _named(data):
@@ -31,7 +38,7 @@ def take_descriptions(path: Path, data: dict[str, Any]) -> list[Finding]:
         file = path.parent / settings["file"]
         try:
             with file.open("rb") as opened:
-                settings["description"] = opened.read(MOST_BYTES + 1).decode("utf-8-sig")
+                settings["description"] = opened.read(MAX_BYTES + 1).decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             what = f"the description {file} cannot be read ({getattr(error, 'strerror', None) or error})"
             problems.append(Finding(place, what, "Write its path as seen from the rig file, or from the root (/…)"))
@@ -45,7 +52,7 @@ def seen_from_anywhere(path: Path, data: dict[str, Any]) -> None:
 
 
 def _named(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The devices that name a file, and their settings."""
+    """Yield name and settings of each device that names a file."""
     devices = data.get("devices")
     for name, device in devices.items() if isinstance(devices, dict) else ():
         settings = device.get("settings") if isinstance(device, dict) and device.get("model") == MODEL else None

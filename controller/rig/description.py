@@ -38,11 +38,11 @@ from controller.rig.rules import Grading
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")]
 """A name that people give; it becomes part of points, topics and columns, so it is kept plain (S5)."""
 
-MOST_UL = 1e8
+MAX_UL = 1e8
 """A hundred litres. Bounds here catch slips of a thousand (mL for uL), not what is wise."""
-MOST_UL_MIN = 1e6
-MOST_GAS_ML_MIN = 1e5
-MOST_KPA = 2000.0
+MAX_UL_MIN = 1e6
+MAX_GAS_ML_MIN = 1e5
+MAX_KPA = 2000.0
 
 
 class _Part(BaseModel):
@@ -50,7 +50,7 @@ class _Part(BaseModel):
 
 
 class Review(_Part):
-    """Somebody has weighed the benefit of stimulating this tissue: who, when, and for how long that holds."""
+    """The benefit of stimulating this tissue was weighed: by whom, when, and for how long that is valid."""
 
     on: date
     by: str = Field(min_length=2, max_length=100)
@@ -89,10 +89,10 @@ class Vessel(_Part):
 
     kind: Literal["source", "loop", "chamber", "process", "waste"]
     contains: str | None = None
-    volume_ul: VolumeUl = Field(alias="volume", ge=0, le=MOST_UL)
-    capacity_ul: VolumeUl = Field(alias="capacity", gt=0, le=MOST_UL)
-    floor_ul: VolumeUl = Field(default=0.0, alias="floor", ge=0, le=MOST_UL)
-    ceiling_ul: VolumeUl | None = Field(default=None, alias="ceiling", gt=0, le=MOST_UL)
+    volume_ul: VolumeUl = Field(alias="volume", ge=0, le=MAX_UL)
+    capacity_ul: VolumeUl = Field(alias="capacity", gt=0, le=MAX_UL)
+    floor_ul: VolumeUl = Field(default=0.0, alias="floor", ge=0, le=MAX_UL)
+    ceiling_ul: VolumeUl | None = Field(default=None, alias="ceiling", gt=0, le=MAX_UL)
 
     @property
     def limit_ul(self) -> float:
@@ -105,23 +105,29 @@ class Filter(_Part):
 
     pore_um: LengthUm = Field(alias="pore", gt=0, le=1000)
     area_cm2: AreaCm2 = Field(alias="area", gt=0, le=1e4)
-    max_pressure_kpa: PressureKpa = Field(alias="max_pressure", gt=0, le=MOST_KPA)
-    bubble_point_kpa: PressureKpa = Field(alias="bubble_point", gt=0, le=MOST_KPA)
-    least_pressure_kpa: PressureKpa | None = Field(default=None, alias="least_pressure", ge=0, le=MOST_KPA)
-    """What it needs at the least while medium is given back, as long as it is whole. Left out, it is reckoned from area and
-    flow (docs/recycling.md)."""
+    max_pressure_kpa: PressureKpa = Field(alias="max_pressure", gt=0, le=MAX_KPA)
+    bubble_point_kpa: PressureKpa = Field(alias="bubble_point", gt=0, le=MAX_KPA)
+    min_pressure_kpa: PressureKpa | None = Field(
+        default=None,
+        alias="min_pressure",
+        serialization_alias="least_pressure",  # wording: former name
+        ge=0,
+        le=MAX_KPA,
+    )
+    """Minimum pressure over an intact filter while medium is returned. Left out, it is calculated from area and flow
+    (docs/recycling.md). The rig's hash uses the former name, so that the hash of a rig stays the same."""
 
 
 class Dialyser(_Part):
     """Hollow fibres that hang in a stirred vessel; dialysate passes through them once."""
 
     vessel: str
-    koa_ul_min: FlowUlMin = Field(alias="koa", gt=0, le=MOST_UL_MIN)
+    koa_ul_min: FlowUlMin = Field(alias="koa", gt=0, le=MAX_UL_MIN)
     """Mass transfer of small solutes (lactate, ammonia, glucose), as installed; 20 % below the data sheet (biology.md §2)."""
-    koa_at_ul_min: FlowUlMin | None = Field(default=None, alias="koa_at", gt=0, le=MOST_UL_MIN)
+    koa_at_ul_min: FlowUlMin | None = Field(default=None, alias="koa_at", gt=0, le=MAX_UL_MIN)
     """The dialysate flow at which it was measured: KoA rises with the flow. Left out, it is taken as the same at any."""
     cut_off_kda: MassKda = Field(alias="cut_off", ge=1, le=15)
-    max_pressure_kpa: PressureKpa | None = Field(default=None, alias="max_pressure", gt=0, le=MOST_KPA)
+    max_pressure_kpa: PressureKpa | None = Field(default=None, alias="max_pressure", gt=0, le=MAX_KPA)
     """What the fibres bear. Left out, the usual 500 mmHg."""
 
 
@@ -176,10 +182,10 @@ class HeartConfig(_Part):
 
     line: str
     pressure: str | None = None
-    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MOST_UL_MIN)
-    basal_ul_min: FlowUlMin = Field(alias="basal", gt=0, le=MOST_UL_MIN)
-    min_ul_min: FlowUlMin = Field(alias="min", gt=0, le=MOST_UL_MIN)
-    max_ul_min: FlowUlMin = Field(alias="max", gt=0, le=MOST_UL_MIN)
+    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MAX_UL_MIN)
+    basal_ul_min: FlowUlMin = Field(alias="basal", gt=0, le=MAX_UL_MIN)
+    min_ul_min: FlowUlMin = Field(alias="min", gt=0, le=MAX_UL_MIN)
+    max_ul_min: FlowUlMin = Field(alias="max", gt=0, le=MAX_UL_MIN)
     lease_s: TimeS = Field(alias="lease", gt=0, le=3600)
 
 
@@ -192,17 +198,17 @@ class KidneyConfig(_Part):
     return_: str = Field(alias="return")
     discard: str
     mass: str
-    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MOST_UL_MIN)
+    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MAX_UL_MIN)
     dialyse: str | None = None
     """The line of dialysate, from a bottle of basal medium through a dialyser in `vessel` to waste."""
-    dialysate_ul_min: FlowUlMin = Field(default=500.0, alias="dialysate_flow", gt=0, le=MOST_UL_MIN)
+    dialysate_ul_min: FlowUlMin = Field(default=500.0, alias="dialysate_flow", gt=0, le=MAX_UL_MIN)
 
 
 class GutConfig(_Part):
     """Gives fresh medium."""
 
     feed: str
-    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MOST_UL_MIN)
+    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MAX_UL_MIN)
 
 
 class LiverConfig(_Part):
@@ -211,8 +217,8 @@ class LiverConfig(_Part):
     glucose: str
     base: str
     ph: str
-    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MOST_UL_MIN)
-    min_dose_ul: VolumeUl = Field(alias="min_dose", gt=0, le=MOST_UL)
+    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MAX_UL_MIN)
+    min_dose_ul: VolumeUl = Field(alias="min_dose", gt=0, le=MAX_UL)
 
 
 class ImmuneConfig(_Part):
@@ -232,7 +238,7 @@ class LungConfig(_Part):
     o2: str
     oxygen: str
     ph: str
-    total_ml_min: GasMlMin = Field(alias="total_flow", gt=0, le=MOST_GAS_ML_MIN)
+    total_ml_min: GasMlMin = Field(alias="total_flow", gt=0, le=MAX_GAS_ML_MIN)
     oxygen_setpoint_pct: Percent = Field(alias="oxygen_setpoint", gt=0, le=100)
     ph_setpoint: float = Field(ge=6.5, le=8.0)
     co2_min_pct: Percent = Field(alias="co2_min", ge=0, le=20)
@@ -276,7 +282,7 @@ class PressureLimit(_Part):
     """Over-pressure interlock."""
 
     point: str
-    high_kpa: PressureKpa = Field(alias="high", gt=0, le=MOST_KPA)
+    high_kpa: PressureKpa = Field(alias="high", gt=0, le=MAX_KPA)
     stale_s: TimeS = Field(alias="stale", gt=0, le=3600)
     trips: tuple[str, ...]
 
@@ -384,7 +390,7 @@ class UpkeepSpec(_Part):
     calibration_due_s: TimeS = Field(default=3 * 86_400.0, alias="calibration_due", ge=0, le=366 * 86_400.0)
     tubing_due_pct: Percent = Field(default=90.0, alias="tubing_due", gt=0, le=100)
     stock_low_pct: Percent = Field(default=10.0, alias="stock_low", ge=0, lt=100)
-    """Of what a bottle can give, or of what the waste can take, so little is left that somebody is told."""
+    """Share of what a bottle can give, or the waste can take, below which the alarm `stock_low` or `waste_full` is raised."""
     tubing: dict[str, TubingSpec] = Field(default_factory=dict)
 
 
@@ -418,7 +424,7 @@ class Rig(_Part):
     telemetry: Telemetry = Telemetry()
     alarms: AlarmSpec = AlarmSpec()
     grading: Grading = Field(default_factory=shipped_grading)
-    """In the file: the name of a rule file beside it."""
+    """In the rig file: the path of a rule file, relative to the rig file."""
 
     @property
     def simulated(self) -> bool:

@@ -15,7 +15,7 @@ import yaml
 
 from controller.rig.problems import Finding, Place, Problem, RigError
 
-MOST_BYTES = 256_000
+MAX_BYTES = 256_000
 """A rig file is a page or two; anything larger is a mistake or an attack (S3)."""
 DEEPEST = 10
 """The description itself is five levels deep."""
@@ -66,9 +66,9 @@ def read_document(path: Path, *, example: str = "examples/rigs/bench.yaml", deep
 
 def _text(document: Document) -> str:
     with document.path.open("rb") as file:
-        raw = file.read(MOST_BYTES + 1)  # bounded, whatever the path leads to
-    if len(raw) > MOST_BYTES:
-        what = f"is larger than {MOST_BYTES // 1000} kB"
+        raw = file.read(MAX_BYTES + 1)  # bounded, whatever the path leads to
+    if len(raw) > MAX_BYTES:
+        what = f"is larger than {MAX_BYTES // 1000} kB"
         raise _unreadable(document, 1, what, f"Is this the right file? Start from {document.example}")
     try:
         return raw.decode("utf-8-sig")

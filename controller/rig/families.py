@@ -48,9 +48,9 @@ class Family:
     poll_s: float = 0.05
     """How long its link is busy when the device, or one of its channels, is read once; estimated from the manual (s)."""
     max_rpm: float | None = None
-    """Greatest speed of a pump head, where the flow follows from the tubing."""
+    """Maximum speed of a pump head, where the flow follows from the tubing."""
     max_flow_ul_min: float | None = None
-    """Greatest flow of a pump whose tubing is fixed."""
+    """Maximum flow of a pump whose tubing is fixed."""
 
     def same_address(self, device: DeviceSpec) -> str:
         """The address in the one form in which two of them can be compared ("01" is "1", "a" is "A")."""
@@ -185,7 +185,7 @@ def poll_s(device: DeviceSpec) -> float:
 
 
 def max_flow_ul_min(rig: Rig, pump: str) -> float:
-    """Return the greatest flow of a pump with its tubing (µL/min); infinite where that is not known.
+    """Return the maximum flow of a pump with its tubing (µL/min); infinite where that is not known.
 
     A revolution moves 0.081·d^2.08 mL (table of the OMEGA FPU5, bores of 1 to 4 mm), and as much again is allowed for
     heads with more rollers or thinner walls.

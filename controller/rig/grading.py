@@ -1,7 +1,7 @@
 """The grading rules of a rig: a versioned file of limits and prices, the shipped one or the lab's own.
 
-Read beside the rig file and kept as a part of it, so that the rig's hash covers every limit that it was run by. Each
-number is written with its unit. What is wrong is told by file and line, all of it at once.
+The rules are read together with the rig file and are part of the rig, so that its hash covers every limit. Each number is
+written with its unit. All mistakes are reported at once, with file and line.
 """
 
 from __future__ import annotations
@@ -87,10 +87,16 @@ def read_grading(path: Path) -> Grading:
 
 
 def take_grading(path: Path, data: dict[str, Any]) -> list[Problem]:
-    """Replace the name of a rule file in the rig's `data` by what is in it; what is wrong there is returned.
+    """Replace the name of a rule file in the rig's data by its rules.
 
-    A path that is not absolute is looked for beside the rig file `path`. Anything but text is left for the rig's own
-    validation.
+    A relative path is relative to the folder of the rig file. Anything but text is left to the validation of the rig.
+
+    Args:
+        path: The rig file.
+        data: Its data, which are changed.
+
+    Returns:
+        The problems of the rule file.
     """
     named = data.get("grading")
     if not isinstance(named, str):
@@ -103,7 +109,13 @@ def take_grading(path: Path, data: dict[str, Any]) -> list[Problem]:
     except OSError as error:
         what = f"the rule file “{named}” cannot be read ({error.strerror or error})"
         return [
-            Problem(path, 1, "grading", what, "Put it beside the rig file, or leave “grading” out for the shipped one")
+            Problem(
+                path,
+                1,
+                "grading",
+                what,
+                "Put it into the folder of the rig file, or leave “grading” out to use the shipped one",
+            )
         ]
     return []
 

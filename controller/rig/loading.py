@@ -14,6 +14,7 @@ from controller.rig import anatomy, plumbing, wiring
 from controller.rig.described import take_descriptions
 from controller.rig.description import Rig
 from controller.rig.document import read_document
+from controller.rig.former import rename_former_keys
 from controller.rig.grading import take_grading
 from controller.rig.problems import Finding, RigError
 from controller.rig.sketch import sketch
@@ -31,15 +32,19 @@ def load_rig(path: Path, *, models: Collection[str] | None = None, rules: Sequen
     """
     document = read_document(path)
     misfits: list[Finding] = []
-    beside = [*take_grading(path, document.data), *map(document.problem, take_descriptions(path, document.data))]
+    former = rename_former_keys(document)
+    in_other_files = [
+        *take_grading(path, document.data),
+        *map(document.problem, take_descriptions(path, document.data)),
+    ]
     try:
         rig = Rig.model_validate(document.data)
     except ValidationError as error:
         misfits = findings_of(error.errors(include_url=False), document.data)
         rig = sketch(document.data)
-    told = {finding.place for finding in misfits}
-    broken_rules = (finding for finding in _whole(rig, models, sound=not misfits) if finding.place not in told)
-    problems = [*document.problems, *beside, *map(document.problem, [*misfits, *broken_rules])]
+    reported = {finding.place for finding in misfits}
+    broken_rules = (finding for finding in _whole(rig, models, sound=not misfits) if finding.place not in reported)
+    problems = [*document.problems, *in_other_files, *map(document.problem, [*former, *misfits, *broken_rules])]
     if not problems:
         problems = [document.problem(finding) for rule in rules for finding in rule(rig)]
     if problems:

@@ -1,7 +1,7 @@
-"""Who is told of alarms, over which channels, and when: the part `alarms` of the rig file.
+"""The part `alarms` of the rig file: who receives alarms, over which channels, and when.
 
-No secret stands in the rig file: the address of a channel (an Apprise URL, which carries its password or token) is read from
-a file of its own or from the environment (S4).
+The rig file contains no secret: the address of a channel (an Apprise URL, which contains a password or token) is read from a
+separate file or from the environment (S4).
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class NotifySpec(_Part):
 
     channels: dict[ChannelName, ChannelSpec] = Field(min_length=1, max_length=20)
     escalation: tuple[tuple[ChannelName, ...], ...] = ()
-    """Steps: each is one or more channels that are told together. Left out, all channels are the only step."""
+    """Steps: each has one or more channels, which are notified together. Left out, all channels form the only step."""
     escalate_after: Waits = Waits()
     repeat: Waits = Waits()
     test_at: ClockTime = time(9, 0)
@@ -117,7 +117,7 @@ class NotifySpec(_Part):
             if name not in self.channels:
                 raise ValueError(f"escalation names the channel “{name}”, which is not among channels")
         if self.escalation and (missing := sorted(set(self.channels) - set(named))):
-            raise ValueError(f"escalation leaves out {', '.join(missing)}, which would never be told")
+            raise ValueError(f"escalation leaves out {', '.join(missing)}, which would never be notified")
         if any(not step for step in self.escalation):
             raise ValueError("a step of escalation needs at least one channel")
         return self

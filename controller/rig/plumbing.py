@@ -24,11 +24,11 @@ def vessel_amounts(rig: Rig, name: str, vessel: Vessel) -> Iterator[Finding]:
         what = f"the floor ({quantity_text(vessel.floor_ul, 'uL')}) is not below the ceiling ({ceiling})"
         yield Finding((*place, "floor"), what, "Lower the floor or raise the ceiling")
     elif vessel.volume_ul > vessel.limit_ul:
-        what = f"starts with {quantity_text(vessel.volume_ul, 'uL')}, above its ceiling of {ceiling}"
+        what = f"starts with {quantity_text(vessel.volume_ul, 'uL')}, above its ceiling ({ceiling})"
         yield Finding((*place, "volume"), what, "Lower the volume or raise the ceiling")
     elif vessel.volume_ul < vessel.floor_ul:
         floor = quantity_text(vessel.floor_ul, "uL")
-        what = f"starts with {quantity_text(vessel.volume_ul, 'uL')}, below its floor of {floor}"
+        what = f"starts with {quantity_text(vessel.volume_ul, 'uL')}, below its floor ({floor})"
         yield Finding((*place, "volume"), what, "Raise the volume or lower the floor")
 
 

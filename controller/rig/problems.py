@@ -13,7 +13,7 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong at a place, and what would mend it."""
+    """A mistake at a place of the description, and how to correct it."""
 
     place: Place
     what: str

@@ -1,7 +1,7 @@
 """Units at the edges (decision 12): text such as "2 mL/min" becomes a plain float in a declared unit.
 
-Inside the house a number's unit is in its name (`flow_ul_min`); only files, the API and the screen carry text.
-A text is one number and one unit, nothing to be calculated: `9**9 mL` is refused, not evaluated (S3).
+Inside the code the name of a number ends with its unit (`flow_ul_min`); only files, the API and the page contain text.
+A text is one number and one unit, without arithmetic: `9**9 mL` is refused, not evaluated (S3).
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def device_link(rig: Rig, name: str, device: DeviceSpec) -> Iterator[Finding]:
 
 
 def device_shares_its_link(rig: Rig, name: str, device: DeviceSpec) -> Iterator[Finding]:
-    """Whoever else is on its link speaks the same language and has another address."""
+    """Check that the other devices on its link use the same protocol and other addresses."""
     family = FAMILIES.get(device.model)
     if family is None:
         return
@@ -300,7 +300,7 @@ def _fed_devices(rig: Rig, watchdog: WatchdogRelay, board: str) -> Iterator[Find
 
 
 def tubing_is_in_a_pump(rig: Rig) -> Iterator[Finding]:
-    """Tubing is told of pumps that a line names."""
+    """Check that each entry of tubing belongs to a pump of a line."""
     pumps = [line.pump for line in rig.lines.values() if line.pump is not None]
     for name in rig.upkeep.tubing:
         if name not in pumps:
@@ -338,7 +338,7 @@ def the_databases_token_stays_secret(rig: Rig) -> Iterator[Finding]:
 
 
 def _earlier(rig: Rig, name: str) -> Iterator[tuple[str, DeviceSpec]]:
-    """The devices before `name`: what two have in common is told once, at the later one."""
+    """Yield the devices before `name`, so that a conflict of two devices is reported once, at the later one."""
     for other, spec in rig.devices.items():
         if other == name:
             return

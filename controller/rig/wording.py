@@ -1,4 +1,4 @@
-"""What a reader is told of a value that does not fit the description: what is wrong and what to write."""
+"""Turn validation errors of a rig file into findings: what is wrong, and what to write instead."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _KINDS = {
 
 
 def findings_of(errors: Iterable[ErrorDetails], data: Any) -> list[Finding]:
-    """The errors of the description's validation, one finding for each mistake, in the reader's words.
+    """Return one finding for each mistake that the validation of the description found.
 
-    A misspelt key is both unknown and missing: only the former is told. A value that fits none of several kinds
-    is told once.
+    A misspelt key is both unknown and missing: it is reported as unknown only. A value that fits none of several types is
+    reported once.
     """
     found: dict[Place, Finding] = {}
     meant: set[Place] = set()

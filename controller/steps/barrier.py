@@ -34,8 +34,8 @@ KINDS = ("moved", "note.filter", "note.grade")
 def least_kpa(rig: Rig) -> float:
     """Return the minimum pressure (kPa gauge) of an intact filter at the return flow: from the rig file, or computed."""
     sterile = rig.filters[rig.organs.immune.filter]
-    if sterile.least_pressure_kpa is not None:
-        return sterile.least_pressure_kpa
+    if sterile.min_pressure_kpa is not None:
+        return sterile.min_pressure_kpa
     flow_ml_min = rig.organs.kidney.flow_ul_min / 1000.0
     return MIN_SHARE * KPA_PER_BAR * flow_ml_min / (WATER_ML_MIN_CM2_BAR * sterile.area_cm2)
 

@@ -115,7 +115,7 @@ async def test_what_the_rows_tell(rows: list[tuple[str, dict[str, Any]]], steril
 
 def test_the_least_is_the_rig_files_or_reckoned_from_flow_and_area() -> None:
     assert least_kpa(RIG) == pytest.approx(2.5)
-    sterile = RIG.filters["sterile"].model_copy(update={"least_pressure_kpa": 4.0})
+    sterile = RIG.filters["sterile"].model_copy(update={"min_pressure_kpa": 4.0})
     assert least_kpa(RIG.model_copy(update={"filters": {"sterile": sterile}})) == 4.0
 
 

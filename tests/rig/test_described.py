@@ -1,4 +1,4 @@
-"""A description that a rig names is looked for beside the rig, wherever Choroid was started, and is part of the rig."""
+"""A device description is read relative to the rig file, in any working directory, and is part of the rig."""
 
 from __future__ import annotations
 

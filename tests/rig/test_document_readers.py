@@ -1,4 +1,4 @@
-"""A file is read by libyaml where that gives what PyYAML gives, which reads the rest: nobody can tell which it was."""
+"""libyaml reads a file where it gives the same result as PyYAML; PyYAML reads the others. The result never differs."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_a_lab_names_its_own_and_every_grade_says_so(tmp_path: Path) -> None:
     assert mine.to_json()["rules_sha256"] == rules.sha256 != shipped_grading().sha256
     assert effective_hash(rig) != effective_hash(load_rig(BENCH))
     # The hash is of the meaning: comments and units do not change it.
-    again = own(tmp_path, "# ours\n" + stricter.replace("4000 uM", "4 mM"))
+    again = own(tmp_path, "# our rules\n" + stricter.replace("4000 uM", "4 mM"))
     assert rules_of(load_rig(again)).sha256 == rules.sha256
 
 

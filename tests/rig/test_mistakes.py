@@ -1,4 +1,4 @@
-"""Mistakes that people make in rig files: each is told with file, line and the likely fix, and nothing is opened."""
+"""Mistakes in rig files: each is reported with file, line and the likely fix, and no device is opened."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def line_of(part: str, text: str) -> int:
     return text[: text.index(part)].count("\n") + 1
 
 
-# name, what is written, instead of, and what the reader is told: key, what, fix
+# name, old text, new text, and what is reported: key, what, fix
 MISTAKES = [
     ("misspelt key", "volume: 40 mL", "volum: 40 mL",
      "vessels.loop.volum", "unknown key", "“volume”"),
@@ -74,9 +74,9 @@ MISTAKES = [
     ("unknown medium", "contains: fresh, volume: 500", "contains: frsh, volume: 500",
      "vessels.reservoir.contains", "is not", "“fresh”"),
     ("too full", "volume: 40 mL", "volume: 55 mL",
-     "vessels.loop.volume", "above its ceiling of 50 mL", "Lower"),
+     "vessels.loop.volume", "above its ceiling (50 mL)", "Lower"),
     ("too empty", "volume: 40 mL", "volume: 14 mL",
-     "vessels.loop.volume", "below its floor of 15 mL", "Raise"),
+     "vessels.loop.volume", "below its floor (15 mL)", "Raise"),
     ("negative", "floor: 10 mL", "floor: -10 mL",
      "vessels.reservoir.floor", "out of range", "at least 0 uL"),
     ("unknown model", "model: atlas-ezo-do", "model: atlas-ezo-d0",

@@ -1,4 +1,4 @@
-"""The part `alarms` of the rig file: slips are told with place and fix."""
+"""The part `alarms` of the rig file: mistakes are reported with place and fix."""
 
 from __future__ import annotations
 

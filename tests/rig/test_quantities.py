@@ -26,7 +26,7 @@ from protocols.verbs import UNITS
 ROOT = Path(__file__).parents[2]
 parse_quantity("1 inch", "mm")  # pint begins here, and not in the first example of a property, which has a deadline
 
-SCALES: dict[str, dict[str, float]] = {  # unit in which the house keeps it -> how many of it the written unit is
+SCALES: dict[str, dict[str, float]] = {  # inner unit -> written unit -> its size in the inner unit
     "uL": {"uL": 1, "µL": 1, "mL": 1e3, "ml": 1e3, "L": 1e6, "nL": 1e-3},
     "uL/min": {"uL/min": 1, "mL/min": 1e3, "mL/h": 1e3 / 60, "uL/s": 60, "L/d": 1e6 / 1440},
     "mL/min": {"mL/min": 1, "L/min": 1e3, "uL/min": 1e-3},
