@@ -1,4 +1,4 @@
-"""Brings faults about and takes them back, at their times on the loop's clock and in no other way."""
+"""Inject faults and undo them, at times on the event loop's clock only."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from zlib import crc32
 
 import numpy as np
 
-from sim.faults import befall
 from sim.faults.conditions import Conditional
+from sim.faults.effects import Effects
 from sim.faults.kinds import KINDS
 from sim.faults.schedule import Fault
 from sim.faults.targets import targets
@@ -20,50 +20,50 @@ from sim.lab import SimulatedLab
 FOR_GOOD_S = 1e9
 """Duration of a fault of a host that has no end (three decades)."""
 LOOK_S = 1.0
-"""How often conditions are looked at."""
+"""Period at which conditions are checked."""
 
 
 class Host(Protocol):
-    """The computer on which the controller runs; a fault that has a length ends there by itself.
+    """The computer on which the controller runs; a fault with a duration ends there by itself.
 
     `services` are those that it sends readings to; faults of other services do not concern this host.
     """
 
     @property
     def services(self) -> Collection[str]:
-        """Of "broker" and "store", those that it sends readings to."""
+        """Return those of "broker" and "store" to which the host sends readings."""
 
     def kill(self, at_journal_row: int | None = None) -> None:
         """Kill the controller: at once, or at the `at_journal_row`-th row from now."""
 
     def stall(self, for_s: float) -> None:
-        """Let the controller stand still."""
+        """Stop the controller's process for a time."""
 
     def step_clock(self, by_s: float) -> None:
         """Set the computer's clock forward, or back."""
 
     def disk_full(self, for_s: float) -> None:
-        """Let nothing be written."""
+        """Make every write fail."""
 
     def disk_slow(self, for_s: float, delay_s: float) -> None:
-        """Let every row take `delay_s`."""
+        """Make every row take `delay_s` to write."""
 
     def lock_database(self, for_s: float) -> None:
         """Keep the databases locked."""
 
     def service_down(self, service: str, for_s: float) -> None:
-        """Let a service be silent."""
+        """Make a service unreachable."""
 
     def flood(self, for_s: float) -> None:
-        """Ask and command without pause."""
+        """Send requests and commands without pause."""
 
     def careless(self, output: str, for_s: float) -> None:
-        """Ask again and again for what `output` must not do."""
+        """Request again and again what `output` must not do."""
 
 
 @dataclass(slots=True)
 class Applied:
-    """A fault that was brought about: when it began, and when it ended (s since the start; None while it lasts)."""
+    """A fault that was injected: when it began, and when it ended (s since the start; None while it is active)."""
 
     fault: Fault
     begun_s: float
@@ -71,11 +71,11 @@ class Applied:
 
 
 class Injector:
-    """Faults for one lab, counted from the moment at which the injector is made.
+    """Inject faults into one lab; times count from the creation of the injector.
 
-    `schedule` happens at its times while :meth:`run` runs, `conditions` when theirs are met. What chance decides in a
-    fault (which byte is hit) depends on `seed` and on that fault alone, so that leaving one out changes no other.
-    `told` is called when a fault begins, and again when it ends.
+    The faults of `schedule` begin at their times while :meth:`run` runs, those of `conditions` when these are met. What
+    is random in a fault (which byte is hit) depends on `seed` and on that fault alone, so that removing one fault
+    changes no other. `told` is called when a fault begins, and again when it ends.
     Raises ValueError for a fault of unknown kind or target, or one that needs a host where there is none.
     """
 
@@ -103,7 +103,7 @@ class Injector:
         self._ended = asyncio.Event()
         self._protocols: dict[str, str] = {}
         """The protocol of each run in the journal."""
-        self._effects = befall.Effects(lab)
+        self._effects = Effects(lab)
         for fault in (*self._schedule, *(each.fault for each in self._conditions)):
             self._check(fault)
 
@@ -113,10 +113,10 @@ class Injector:
         return self._loop.time() - self._start_s
 
     async def run(self) -> None:
-        """Bring every fault of the schedule about and take it back; returns when the last has ended.
+        """Inject every fault of the schedule and undo it; return when the last has ended.
 
-        With conditions that may be met again it never returns by itself. When it is cancelled, what lasts goes on; see
-        :meth:`clear`. Raises what went wrong in bringing a fault about.
+        With conditions that may be met again it never returns by itself. Cancelling it leaves active faults active; see
+        :meth:`clear`. Raises the error of a fault that could not be injected.
         """
         # All timers are set here, so that the order of things at one moment does not depend on what else there is.
         due = [self._loop.call_at(self._start_s + fault.at_s, self._due, fault) for fault in self._schedule]
@@ -133,7 +133,7 @@ class Injector:
                 timer.cancel()
 
     async def _watch(self) -> None:
-        """Inject a fault when its condition is met; returns when none is watched any more."""
+        """Inject a fault when its condition is met; return when no condition is left."""
         watched = list(self._conditions)
         for each in watched:
             each.begin()
@@ -156,7 +156,7 @@ class Injector:
             raise self._failure
 
     def inject(self, fault: Fault) -> Applied | None:
-        """Bring `fault` about now, whatever its `at_s` says; None when it does not concern this host."""
+        """Inject `fault` now, ignoring its `at_s`; return None when it does not concern this host."""
         self._check(fault)
         if KINDS[fault.kind].target == "service" and self._host and fault.target not in self._host.services:
             return None
@@ -175,17 +175,17 @@ class Injector:
         return applied
 
     def end(self, applied: Applied) -> None:
-        """Take one fault back now; nothing when it is over."""
+        """Undo one fault now; do nothing when it is over."""
         if id(applied) in self._open:
             self._end(id(applied))
 
     def clear(self) -> None:
-        """Take back every fault that lasts. What a host was given ends there by itself, at its own time."""
+        """Undo every active fault of the lab. A host ends its own faults, at their times."""
         for key in list(self._open):
             self._end(key)
 
     def on_row(self, seq: int, kind: str, body: Mapping[str, Any], run: str | None) -> None:
-        """Tell of a journal row: what conditions upon a run's step wait for."""
+        """Pass a journal row to the conditions that wait for a step of a run."""
         if kind == "run.start" and run is not None:
             self._protocols[run] = str(body["protocol"])
         for condition in self._conditions:
@@ -210,17 +210,18 @@ class Injector:
         allowed = targets(fault.kind, self._lab.rig)
         if fault.target not in allowed:
             raise ValueError(
-                f"{fault.kind} cannot befall “{fault.target}”; on this rig it can befall {', '.join(allowed) or 'nothing'}"
+                f"{fault.kind} cannot occur on “{fault.target}”;"
+                f" on this rig it can occur on {', '.join(allowed) or 'nothing'}"
             )
         if self._host is None and kind.group in ("host", "network"):
             raise ValueError(
-                f"{fault.kind} befalls the controller's computer, which is not part of this lab."
+                f"{fault.kind} is a fault of the controller's computer, which is not part of this lab."
                 " Next: leave it out here, or run a campaign, which has one"
             )
-        if kind.amount is not None and not kind.amount.least <= kind.amount.of(fault) <= kind.amount.most:
+        if kind.amount is not None and not kind.amount.minimum <= kind.amount.of(fault) <= kind.amount.maximum:
             raise ValueError(
                 f"{fault.kind}: {fault.amount:g} is not an amount ({kind.amount.meaning}) from"
-                f" {kind.amount.least:g} to {kind.amount.most:g} {kind.amount.unit}".rstrip()
+                f" {kind.amount.minimum:g} to {kind.amount.maximum:g} {kind.amount.unit}".rstrip()
             )
 
     def _begin(self, fault: Fault) -> Callable[[], None]:

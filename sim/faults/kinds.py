@@ -1,4 +1,4 @@
-"""The kinds of faults: what each means, what it befalls, how much of it there may be, what must come of it."""
+"""The kinds of faults: meaning, target, range of amounts, and the expected result."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Target = Literal["link", "device", "line", "vessel", "filter", "point", "output"
 
 @dataclass(frozen=True, slots=True)
 class Magnitude:
-    """How much of a fault: its unit ("" is a plain number), what is allowed, the usual, and what chance draws from."""
+    """Amount of a fault: its unit ("" is a plain number), allowed range, usual value, and the range for random draws."""
 
     meaning: str
     unit: str
-    least: float
-    most: float
+    minimum: float
+    maximum: float
     usual: float
     drawn: tuple[float, float]
 
     def of(self, fault: Fault) -> float:
-        """The amount of `fault` in this unit; 0 there means the usual."""
+        """Return the amount of `fault` in this unit; 0 means the usual amount."""
         return fault.amount or self.usual
 
 
@@ -34,23 +34,23 @@ class Kind:
     name: str
     group: Group
     meaning: str
-    """For people: what happens, and what becomes of it when it ends."""
+    """Text for people: what happens, and what happens at its end."""
     target: Target
     drawn_s: tuple[float, float]
-    """How long it lasts when chance draws it (s); (0, 0) for a kind that is momentary."""
+    """Range of durations for random draws (s); (0, 0) for a kind that is momentary."""
     amount: Magnitude | None = None
     survivable: bool = True
-    """Whether the organoid must outlive it when it lasts at most `survivable_for_s`."""
+    """Whether the organoid must survive it when it lasts at most `survivable_for_s`."""
     survivable_for_s: float = 0.0
     alarms: frozenset[str] = frozenset()
-    """Kinds of alarms, any of which must be raised when it lasts at least `told_within_s`; or none need be."""
+    """Kinds of alarms, any of which must be raised when it lasts at least `told_within_s`; empty if none is needed."""
     told_within_s: float = 0.0
     weight: float = 1.0
-    """How much more often than others chance draws it: more for a kind that has many targets with a story each."""
+    """Relative frequency of random draws: higher for a kind with many targets that differ."""
 
     @property
     def momentary(self) -> bool:
-        """Whether it happens at once and has no end of its own."""
+        """Return whether it happens at once and has no end of its own."""
         return self.drawn_s == (0.0, 0.0)
 
 
@@ -96,7 +96,7 @@ _ALL = (
         survivable_for_s=600.0,
     ),
     Kind(
-        "echo", "link", "Clients hear their own bytes, as on a two-wire adapter whose receiver is left on.",
+        "echo", "link", "Clients receive their own bytes, as from a two-wire adapter whose receiver stays on.",
         "link", (5.0, 600.0), survivable_for_s=600.0,
     ),
     Kind(
@@ -129,11 +129,11 @@ _ALL = (
         "device", (2.0, 600.0), survivable_for_s=300.0, alarms=_LOST, told_within_s=90.0,
     ),
     Kind(
-        "silent", "device", "It hears nothing and says nothing, and its outputs go on with what they did.",
+        "silent", "device", "It ignores all requests and sends nothing; its outputs continue.",
         "device", (2.0, 600.0), survivable_for_s=600.0, alarms=_LOST, told_within_s=90.0,
     ),
     Kind(
-        "ignores", "device", "It acknowledges what it is told, and does not do it; what it reports is the truth.",
+        "ignores", "device", "It acknowledges commands and does not execute them; its reports are true.",
         "device", (5.0, 600.0), survivable_for_s=600.0,
     ),
     Kind(
@@ -142,12 +142,12 @@ _ALL = (
     ),
     Kind(
         "eeprom", "device",
-        "Its memory is worn: stored settings and calibrations are the factory's, and it reboots. At the end somebody"
-        " stores them again.",
+        "Its memory is worn: stored settings and calibrations return to the factory's, and it reboots. At the end they"
+        " are stored again.",
         "device", (60.0, 3600.0), survivable_for_s=600.0,
     ),
     Kind(
-        "reversed", "device", "The motor turns the other way than it is told, at the same speed.",
+        "reversed", "device", "The motor turns against its commanded direction, at the same speed.",
         "point", (10.0, 300.0), survivable_for_s=120.0,
     ),
     Kind(
@@ -233,7 +233,7 @@ _ALL = (
         "host", (0.5, 120.0), survivable_for_s=120.0,
     ),
     Kind(
-        "clock_step", "host", "Somebody sets the computer's clock, and at the end sets it right.",
+        "clock_step", "host", "The computer's clock is set wrong, and corrected at the end.",
         "host", (60.0, 7200.0), Magnitude("by how much", "s", -1e8, 1e8, 3600.0, (-3600.0, 3600.0)),
         survivable_for_s=7200.0,
     ),
@@ -271,7 +271,7 @@ _ALL = (
     ),
     Kind(
         "careless", "network",
-        "Somebody asks by hand, again and again, for what an output must not do: too much, too long, at the wrong time.",
+        "An operator requests, again and again, what an output must not do: too much, too long, at the wrong time.",
         "output", (30.0, 1200.0), survivable_for_s=1200.0, weight=4.0,
     ),
 )  # fmt: skip
@@ -280,6 +280,6 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
 
 
 def survivable(fault: Fault) -> bool:
-    """Whether tissue must live through this fault: a momentary one, or one that ends soon enough."""
+    """Return whether tissue must survive this fault: a momentary one, or one that ends soon enough."""
     kind = KINDS[fault.kind]
     return kind.survivable and (kind.momentary or 0 < fault.for_s <= kind.survivable_for_s)

@@ -1,4 +1,4 @@
-"""Schedules as people write them: a YAML file of faults at a time, on a condition, or now and then by chance."""
+"""Read a YAML file of faults: each at a time, on a condition, or at random with a mean rate."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _RATE = re.compile(r"(?P<count>[0-9]+(?:\.[0-9]+)?)\s*/\s*(?P<period>[a-z]+)")
 
 
 class FaultsError(Exception):
-    """The faults file is not sound; `problems` holds everything that is wrong, by line."""
+    """The faults file has errors; `problems` lists all of them, by line."""
 
     def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
         self.path = path
         self.problems = sorted(problems, key=lambda problem: (problem.line, problem.key))
         count = f"{len(problems)} problem{'s' * (len(problems) != 1)}"
         listed = "\n".join(f"  {problem}" for problem in self.problems)
-        super().__init__(f"the faults file has {count}; no fault was brought about\n{listed}")
+        super().__init__(f"the faults file has {count}; no fault was injected\n{listed}")
 
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """A fault that happens now and then: `per_day` on average, on any of `on`; None is drawn from the kind's range."""
+    """A random fault: `per_day` on average, on any of `on`; a duration or amount of None is drawn from the kind's range."""
 
     kind: Kind
     on: tuple[str, ...]
@@ -54,7 +54,7 @@ class Chance:
     amount: float | None
 
     def draw(self, rng: np.random.Generator, days: float) -> list[Fault]:
-        """What happens in `days`."""
+        """Draw the faults of `days`."""
         faults = []
         for at_s in np.sort(rng.uniform(0.0, days * DAY_S, int(rng.poisson(self.per_day * days)))):
             target = self.on[int(rng.integers(len(self.on)))]
@@ -66,14 +66,14 @@ class Chance:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What a file asks for."""
+    """The content of a file of faults."""
 
     timed: Schedule
     conditions: tuple[Conditional, ...]
     chances: tuple[Chance, ...]
 
     def schedule(self, rng: np.random.Generator, days: float) -> Schedule:
-        """All that happens at a time known beforehand, what chance draws for `days` included, by time."""
+        """Return the timed faults and the random ones drawn for `days`, sorted by time."""
         drawn = [fault for chance in self.chances for fault in chance.draw(rng, days)]
         return Schedule(sorted((*self.timed, *drawn), key=lambda fault: fault.at_s))
 
@@ -81,8 +81,8 @@ class Script:
 def read_script(path: Path, rig: Rig, *, with_host: bool = False) -> Script:
     """Read a file of faults for `rig`.
 
-    `with_host` says whether the controller's computer and its network are there to have faults. Raises
-    :class:`FaultsError` with every problem found, OSError when the file cannot be read.
+    `with_host` allows faults of the controller's computer and its network. Raises :class:`FaultsError` with every
+    problem found, OSError when the file cannot be read.
     """
     try:
         document = read_document(path)
@@ -96,13 +96,13 @@ def read_script(path: Path, rig: Rig, *, with_host: bool = False) -> Script:
 
 
 def read_line(text: str, rig: Rig) -> Fault:
-    """Read a fault that is typed in, to begin now: `unplug sim:gas for 30 s`, `offset ph_loop.ph amount 0.1 pH`.
+    """Read a typed fault that begins now: `unplug sim:gas for 30 s`, `offset ph_loop.ph amount 0.1 pH`.
 
-    Raises ValueError with what is wrong and how to correct it.
+    Raises ValueError that says what is wrong and how to correct it.
     """
     match = _LINE.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"“{text.strip()}” is no fault. Write “unplug sim:gas for 30 s”")
+        raise ValueError(f"“{text.strip()}” is not a fault. Write “unplug sim:gas for 30 s”")
     entry = {name: value for name, value in match.groupdict().items() if value is not None} | {"at": "0 s"}
     try:
         found = _Reader(Document(Path("typed")), rig, with_host=False).one(entry, ())
@@ -113,7 +113,7 @@ def read_line(text: str, rig: Rig) -> Fault:
 
 
 def _of_faults(problem: Problem) -> Problem:
-    """A problem of the file's form, in words for this kind of file."""
+    """Return a problem of the file's form with the text for a file of faults."""
     fix = _EXAMPLE if "examples/rigs" in problem.fix else problem.fix
     what = "is not a mapping with a list “faults:”" if "mapping of sections" in problem.what else problem.what
     return Problem(problem.file, problem.line, problem.key, what, fix)
@@ -209,12 +209,12 @@ class _Reader:
             raise _Wrong(place, "does not say which fault", "Write “fault: unplug”, or another of docs/faults.md")
         name = str(entry["fault"])
         if name not in KINDS:
-            raise _Wrong((*place, "fault"), f"“{name}” is no fault", nearest(name, KINDS, "faults"))
+            raise _Wrong((*place, "fault"), f"“{name}” is not a fault", nearest(name, KINDS, "faults"))
         kind = KINDS[name]
         if kind.group in ("host", "network") and not self._with_host:
             raise _Wrong(
                 (*place, "fault"),
-                f"“{name}” befalls the controller's computer, which is not part of the lab in software",
+                f"“{name}” is a fault of the controller's computer, which is not part of the simulated lab",
                 "Leave it out here; `choroid campaign` has such a computer",
             )
         return kind
@@ -240,7 +240,7 @@ class _Reader:
             )
         if target not in allowed:
             fix = nearest(target, allowed, f"targets of {kind.name}")
-            raise _Wrong((*place, "on"), f"a {kind.name} cannot befall “{target}”", fix)
+            raise _Wrong((*place, "on"), f"{kind.name} cannot occur on “{target}”", fix)
         return target
 
     def _for(self, entry: Mapping[str, Any], kind: Kind, place: Place) -> float | None:
@@ -279,11 +279,11 @@ class _Reader:
         if kind.name == "wrong_medium":
             return self._medium(str(value), place)
         amount = self._magnitude(value, kind, kind.amount, target, place)
-        if not kind.amount.least <= amount <= kind.amount.most:
-            least, most = (self._shown(each, kind.amount) for each in (kind.amount.least, kind.amount.most))
-            raise _Wrong(place, f"“{value}” is not from {least} to {most}", f"It is the {kind.amount.meaning}")
+        if not kind.amount.minimum <= amount <= kind.amount.maximum:
+            low, high = (self._shown(each, kind.amount) for each in (kind.amount.minimum, kind.amount.maximum))
+            raise _Wrong(place, f"“{value}” is not from {low} to {high}", f"It is the {kind.amount.meaning}")
         if amount == 0:
-            raise _Wrong(place, "an amount of nothing is no fault", "Leave “amount” out for the usual one")
+            raise _Wrong(place, "an amount of 0 is not a fault", "Leave “amount” out for the usual one")
         return amount
 
     def _magnitude(self, value: Any, kind: Kind, amount: Magnitude, target: str, place: Place) -> float:
@@ -333,7 +333,7 @@ class _Reader:
         return PointBeyond(point, **bounds)
 
     def _bound(self, value: Any, unit: str, place: Place) -> float:
-        """A pH is written without a unit as well, as everybody does."""
+        """Return a bound in `unit`; a pH may be written without a unit."""
         if unit == "pH" and isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
         return self._quantity(value, unit, place)
@@ -348,5 +348,5 @@ class _Reader:
 
 
 def _rounded(value: float) -> float:
-    """Nine digits: 0.5 an hour is then 12 a day."""
+    """Round to nine digits, so that 0.5 an hour is exactly 12 a day."""
     return float(f"{value:.9g}")

@@ -19,16 +19,16 @@ NODES = 40
 
 
 def geometry(nodes: int) -> NDArray[np.float64]:
-    """Three rows for a sphere of radius 1: inner face area over distance of the nodes, shell volume, node radius.
+    """Return three rows for a sphere of radius 1: inner area of a shell over distance of nodes, shell volume, node radius.
 
     Shape (3, nodes + 1); the last column is the surface: its area over the last node's distance, 0, 1.
     """
-    faces = np.sqrt(np.arange(nodes + 1) / nodes)
-    centres = ((faces[:-1] ** 3 + faces[1:] ** 3) / 2) ** (1 / 3)
+    bounds = np.sqrt(np.arange(nodes + 1) / nodes)
+    centres = ((bounds[:-1] ** 3 + bounds[1:] ** 3) / 2) ** (1 / 3)
     made = np.zeros((3, nodes + 1))
-    made[0, 1:nodes] = 4 * pi * faces[1:-1] ** 2 / np.diff(centres)
+    made[0, 1:nodes] = 4 * pi * bounds[1:-1] ** 2 / np.diff(centres)
     made[0, nodes] = 4 * pi / (1.0 - centres[-1])
-    made[1, :nodes] = 4 / 3 * pi * np.diff(faces**3)
+    made[1, :nodes] = 4 / 3 * pi * np.diff(bounds**3)
     made[2, :nodes] = centres
     made[2, nodes] = 1.0
     return made

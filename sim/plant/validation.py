@@ -73,7 +73,7 @@ def _ph_with(bicarbonate_mm: float, co2_mm: float) -> float:
 
 
 def v1() -> Validation:
-    """Acid–base solver against human cerebrospinal fluid and venous blood."""
+    """Compare the acid–base solver with human cerebrospinal fluid and venous blood."""
     parts = []
     for name, pco2_mmhg, bicarbonate, ph, spread in (
         ("cerebrospinal fluid, 48.5 mmHg, 24.9 mM", 48.5, 24.9, 7.33, 0.04),
@@ -90,7 +90,7 @@ def v1() -> Validation:
 
 
 def v2() -> Validation:
-    """Titration with lactic acid: the pH at which stem cells stop growing."""
+    """Compare a titration with lactic acid with the pH at which stem cells stop growing."""
     co2 = chemistry.CO2_MM_PER_MMHG * 35.6
     published, tolerance = 6.6, 0.1
 
@@ -146,7 +146,7 @@ def _below(profile: F8, volumes: F8, threshold: float) -> float:
 
 
 def v3() -> Validation:
-    """Three-quarter-power scaling of uptake with size, in the paper's own parameters."""
+    """Compare the scaling of uptake with size with the power of three quarters, in the paper's own parameters."""
     v_max, km, d, bulk = 4.8e-17 * 5.14e14, 7.39e-3, 3e-9, 0.19
     radii = np.geomspace(100e-6, 3e-3, 160)
     found = [_sphere(float(radius), bulk, v_max, km, d) for radius in radii]
@@ -165,7 +165,7 @@ def v3() -> Validation:
         "V3", "oxygen uptake scales as mass^¾ while 5 to 60 % of a sphere is below Km", "exponent 0.75",
         f"{overall:.3f}", "± 0.05, one slope over the window", "pass" if parts[0].ok else "fail", "prediction",
         "S3 srep42113 table 1 (4.8e-17 mol/(cell·s), 5.14e14 /m³, Km 7.39 µM, D 3e-9 m²/s), S71",
-        "Held out. Parameters are the paper's, none of ours; 0.19 mM at the surface. The local slope falls through the"
+        "Held out. All parameters are the paper's; 0.19 mM at the surface. The local slope falls through the"
         " window: at its 5 % edge it is above the tolerance (see parts), and which slope the paper means is not clear.",
         tuple(parts), ("radius, µm", "local exponent"),
         {"local exponent": ((radii * 1e6).tolist(), slope.tolist()), "0.75": ([100.0, 3000.0], [0.75, 0.75])},
@@ -183,7 +183,7 @@ def critical_radius_m(v_max: float = organoid.V_MAX, bulk: float = 0.19) -> floa
 
 
 def v4() -> Validation:
-    """The radius from which organoids have a dead core: where V_MAX was tuned."""
+    """Compute the radius from which organoids have a dead core; V_MAX was fitted to it."""
     critical = critical_radius_m() * 1e6
     parts = [
         Part("radius where the centre falls below 2 µM, µm", "300–400", round(critical, 1), 300 <= critical <= 400)
@@ -207,13 +207,14 @@ def v4() -> Validation:
         "V4", "radius from which a core dies", "300–400 µm; ESC aggregates < 100 / > 300 µm", f"{critical:.0f} µm",
         "inside the published range", _verdict(parts), "fit", "S14 eLife 98340; S15 Wu 2014",
         f"V_MAX = {organoid.V_MAX} mol/(m³·s) was chosen here and nowhere else. The zero-order formula would give"
-        f" {1e6 * (6 * organoid.DIFFUSIVITY * 0.19 / organoid.V_MAX) ** 0.5:.0f} µm. 20 µM for hypoxia is ours.",
+        f" {1e6 * (6 * organoid.DIFFUSIVITY * 0.19 / organoid.V_MAX) ** 0.5:.0f} µm. 20 µM for hypoxia is a choice"
+        " of this test.",
         tuple(parts), ("depth, µm", "oxygen, µM"), curves,
     )  # fmt: skip
 
 
 def v5() -> Validation:
-    """Flow makes the dead core smaller."""
+    """Check that flow makes the dead core smaller."""
     radius = 1.0e-3
     shares, speeds = [], np.geomspace(1e-5, 1e-2, 30)
     for speed in speeds:
@@ -226,8 +227,8 @@ def v5() -> Validation:
         "V5", "millifluidic flow gives a smaller dead core than shaking", "significantly smaller",
         f"core {100 * slow:.0f} % → {100 * fast:.0f} % of the volume", "sign only", _verdict(parts), "prediction",
         "S72 Lab Chip 2018;18:3172",
-        "Held out. The paper's flows and percentages could not be read, so the speeds are ours (2 mm organoid,"
-        " Ranz–Marshall film) and only the sign is tested.",
+        "Held out. The paper's flows and percentages could not be read, so the speeds are chosen here (2 mm"
+        " organoid, Ranz–Marshall film) and only the sign is tested.",
         tuple(parts), ("speed of the medium, m/s", "dead core, share of volume"),
         {"2 mm organoid": (speeds.tolist(), shares)},
     )  # fmt: skip
@@ -237,7 +238,7 @@ def v5() -> Validation:
 
 
 def v6() -> Validation:
-    """Urea clearance of dialysers."""
+    """Compare the urea clearance of dialysers with published values."""
     k = dialysis.clearance
     faster = dialysis.risen(800.0, 500.0, 800.0)
     low = k(faster, 200, 800) / k(800, 200, 500) - 1
@@ -272,7 +273,7 @@ OMEGA_ML_REV = {1.0: 0.08, 2.0: 0.35, 3.0: 0.8, 4.0: 1.43, 5.0: 2.1, 6.0: 2.7, 7
 
 
 def v7() -> Validation:
-    """The volume of a pump's revolution against a maker's table."""
+    """Compare the volume of a pump's revolution with a maker's table."""
     parts = []
     for bore, table in OMEGA_ML_REV.items():
         found = hydraulics.revolution_ul(bore) / 1000
@@ -291,7 +292,7 @@ def v7() -> Validation:
 
 
 def v11() -> Validation:
-    """The integrity routine of the sterile filter."""
+    """Compare the integrity test of the sterile filter with published limits."""
     whole = membranes.integrity(4.0, 0.22)
     bubble = whole["bubble_point_kpa"] / 100
     large = 5500.0
@@ -327,7 +328,7 @@ def v11() -> Validation:
         f"{bubble:.2f} bar; missed up to {parts[2].simulated:.0f} µm", "± 5 %; 30–60 µm", _verdict(parts), "fit",
         "S38 mpl.loesungsfabrik.de; S40 Membranes 2023;13:88",
         "The pore's shape factor is fitted to 3.45 bar. What counts as bulk flow in a cartridge (more than the"
-        " diffusion limit of its 5500 cm²) is ours, and the missed hole follows from it.", tuple(parts),
+        " diffusion limit of its 5500 cm²) is chosen here, and the missed hole follows from it.", tuple(parts),
     )  # fmt: skip
 
 
@@ -335,7 +336,7 @@ def v11() -> Validation:
 
 
 def v8() -> Validation:
-    """Growth of stem cells in stirred perfusion."""
+    """Compare the growth of stem cells in stirred perfusion with published growth."""
     rate = log(70) / 7
     fold = exp(rate * 7)
     doubling_h = 24 * log(2) / rate
@@ -356,7 +357,7 @@ def v8() -> Validation:
 
 
 def v9() -> Validation:
-    """CHO kinetics: does the model give back the numbers that went in?"""
+    """Check that the model of CHO kinetics reproduces its own input."""
     model = kinetics.Monod()
     run = kinetics.grow(model, np.array([0.2, 25.0, 6.0, 0.0, 0.0]), 120.0, 2400)
     hours = np.linspace(0, 120, 2401)
@@ -452,7 +453,7 @@ def v10(rig: Rig, days: int = 14) -> Validation:
 
 
 def v12(rig: Rig, weeks: int = 13) -> Validation:
-    """How long organoids live."""
+    """Check how long organoids live."""
     small = rig.organoid.model_copy(update={"count": 4, "diameter_mm": 0.5})
     fleet = _settled(rig.model_copy(update={"organoid": small}), [1])
     loop = fleet.places.loop

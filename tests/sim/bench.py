@@ -13,7 +13,7 @@ Build = Callable[[str, DeviceSpec, PlantPort], WireDevice]
 
 
 class RecordingPlant:
-    """Answers `values`, and remembers with its time all that devices do."""
+    """Plant that answers from `values` and records, with its time, all that devices do."""
 
     def __init__(self, **values: float) -> None:
         self.values: dict[str, float] = {name.replace("__", "."): value for name, value in values.items()}
@@ -40,11 +40,11 @@ class RecordingPlant:
         self.log.append((asyncio.get_running_loop().time(), point, value))
 
     def last(self, point: str) -> float:
-        """What `point` was last set to; 0 if never."""
+        """Return what `point` was last set to; 0 if it was never set."""
         return next((value for _, at, value in reversed(self.log) if at == point), 0.0)
 
     def moved(self, point: str, until_s: float) -> float:
-        """The integral of a pump's flow (µL) up to `until_s`."""
+        """Return the integral of a pump's flow (µL) up to `until_s`."""
         total = flow = since = 0.0
         for at, name, value in [*self.log, (until_s, point, 0.0)]:
             if name == point:
@@ -58,28 +58,28 @@ class Talker:
 
     def __init__(self, line: Bus) -> None:
         self.line = line
-        self.heard = b""
+        self.received = b""
         self.times: list[float] = []
         self.hung_up = False
         line.connect(self)
 
     def deliver(self, data: bytes) -> None:
-        self.heard += data
+        self.received += data
         self.times.append(asyncio.get_running_loop().time())
 
     def hang_up(self) -> None:
         self.hung_up = True
 
     def say(self, data: bytes) -> None:
-        """Write bytes and wait for nothing."""
+        """Write bytes without waiting for an answer."""
         self.line.from_client(data, self)
 
     async def ask(self, data: bytes, wait_s: float = 2.0) -> bytes:
-        """Write bytes; all that was heard in the next `wait_s` seconds."""
-        self.heard = b""
+        """Write bytes; return what arrives in the next `wait_s` seconds."""
+        self.received = b""
         self.say(data)
         await asyncio.sleep(wait_s)
-        return self.heard
+        return self.received
 
 
 def device_on_a_line(
@@ -91,7 +91,7 @@ def device_on_a_line(
     channels: Mapping[str, tuple[str, float | None]] | None = None,
     settings: Mapping[str, float | str | bool] | None = None,
 ) -> WireDevice:
-    """A powered device, alone on a line of its own."""
+    """Return a powered device, alone on a line of its own."""
     device = build(name, spec(address=address, channels=channels, settings=settings), plant)
     Bus("sim:test", baud=device.baud).attach(device)
     device.power_on()
@@ -104,7 +104,7 @@ def spec(
     channels: Mapping[str, tuple[str, float | None]] | None = None,
     settings: Mapping[str, float | str | bool] | None = None,
 ) -> DeviceSpec:
-    """A device's description; channels map number → (point, tubing in mm)."""
+    """Return a device's description; channels map number → (point, tubing in mm)."""
     return DeviceSpec(
         model="test",
         link="sim:test",
@@ -119,10 +119,10 @@ def spec(
 
 
 async def client_of(device: WireDevice, *, quiet: bool = True) -> Talker:
-    """A client of the device's line, after what the device says at power-up has passed."""
+    """Return a client of the device's line; with `quiet`, after the messages that the device sends at power-up."""
     assert device.line is not None
     talker = Talker(device.line)
     if quiet:
         await asyncio.sleep(0.5)
-        talker.heard = b""
+        talker.received = b""
     return talker

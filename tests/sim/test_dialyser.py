@@ -64,7 +64,7 @@ def test_it_is_the_counter_current_formula_for_a_fast_batch_side() -> None:
     assert Content.LIQUID not in SMALL
 
 
-def test_koa_rises_with_the_flow_alike_in_the_plant_and_in_what_protocols_reckon() -> None:
+def test_the_plant_and_the_protocols_compute_the_same_rise_of_koa_with_the_flow() -> None:
     assert risen(800.0, 500.0, 800.0) == pytest.approx(912.0)
     assert risen(800.0, 0.0, 800.0) == risen(800.0, 500.0, 500.0) == 800.0, "unknown where measured; and there itself"
     for flow in (100.0, 500.0, 2_000.0):

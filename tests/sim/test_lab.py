@@ -59,8 +59,8 @@ async def bench_lab(rig: Rig = BENCH, *, seed: int = 1) -> AsyncIterator[Simulat
         await lab.close()
 
 
-async def heard(reader: asyncio.StreamReader, for_s: float) -> bytes:
-    """All that comes in the next `for_s` seconds."""
+async def received(reader: asyncio.StreamReader, for_s: float) -> bytes:
+    """Return all that arrives in the next `for_s` seconds."""
     data = b""
     try:
         async with asyncio.timeout(for_s):
@@ -77,10 +77,10 @@ async def test_every_line_of_the_bench_answers_in_memory() -> None:
         assert {link.removeprefix("sim:") for link in lab.lines} == set(QUESTIONS)
         for name, (request, reply) in QUESTIONS.items():
             reader, writer = await lab.opener(Url(name), None)
-            await heard(reader, 0.5)
+            await received(reader, 0.5)
             writer.write(request)
             await writer.drain()
-            answer = await heard(reader, 0.7)
+            answer = await received(reader, 0.7)
             assert answer.endswith(reply or answer), name
             assert answer, name
             writer.close()
@@ -108,7 +108,7 @@ def test_every_model_that_has_a_driver_is_simulated() -> None:
 
 
 async def _hour_of_bytes(seed: int) -> list[tuple[float, str, bytes]]:
-    """All that a scripted client hears in an hour, with its times."""
+    """Return all that a scripted client receives in an hour, with its times."""
     loop = asyncio.get_running_loop()
     record: list[tuple[float, str, bytes]] = []
 
@@ -116,7 +116,7 @@ async def _hour_of_bytes(seed: int) -> list[tuple[float, str, bytes]]:
         reader, writer = await lab.opener(Url(name), None)
         for number in range(int(3600 / every_s)):
             writer.write(requests[number % len(requests)])
-            record.append((loop.time(), name, await heard(reader, every_s)))
+            record.append((loop.time(), name, await received(reader, every_s)))
         writer.close()
 
     async with bench_lab(seed=seed) as lab, asyncio.TaskGroup() as group:
@@ -160,7 +160,7 @@ async def test_C1_a_pulled_cable_breaks_the_streams_and_a_new_client_finds_the_d
         line = lab.lines["sim:reglo"]
         reader, writer = await lab.opener(Url("reglo"), None)
         writer.write(b"1~1\r1M\r1f2000+0\r1H\r")
-        assert await heard(reader, 0.2) == b"**2000E+0\r\n*"
+        assert await received(reader, 0.2) == b"**2000E+0\r\n*"
         line.unplug()
         with pytest.raises(ConnectionResetError):
             await reader.read(1)
@@ -171,7 +171,7 @@ async def test_C1_a_pulled_cable_breaks_the_streams_and_a_new_client_finds_the_d
         line.plug()
         reader, writer = await lab.opener(Url("reglo"), None)
         writer.write(b"1E\r")
-        assert await heard(reader, 0.2) == b"+"
+        assert await received(reader, 0.2) == b"+"
         writer.close()
 
 
@@ -197,7 +197,7 @@ async def test_link_text_sets_speed_and_echo() -> None:
         assert lab.lines["sim:gas"].baud == 19200
         reader, writer = await lab.opener(Url("balance"), None)
         writer.write(b"I11\r\n")
-        assert await heard(reader, 0.6) == b'I11\r\nI4 A "B000000000"\r\nI11 A "MS3002S"\r\n'.replace(
+        assert await received(reader, 0.6) == b'I11\r\nI4 A "B000000000"\r\nI11 A "MS3002S"\r\n'.replace(
             b"B000000000",
             lab.devices["balance"].serial_number.encode(),  # type: ignore[attr-defined]
         )
@@ -211,7 +211,7 @@ async def test_closing_the_lab_brings_every_output_to_rest() -> None:
     writer.write(b"0~1\r1M\r1H\r0xE1\r")
     _, gas = await lab.opener(Url("gas"), None)
     gas.write(b"AS20\rB@=@\r")
-    await heard(reader, 1)
+    await received(reader, 1)
     await lab.close()
     assert not asyncio.get_running_loop()._scheduled or all(  # type: ignore[attr-defined]
         timer.cancelled() or "arrive" in repr(timer)
@@ -222,7 +222,7 @@ async def test_closing_the_lab_brings_every_output_to_rest() -> None:
     assert lab.plant.truth().volumes_ul["chamber"] == pytest.approx(before, abs=5)
 
 
-async def test_tcp_round_trip_with_two_clients_that_each_hear_their_own_answers() -> None:
+async def test_tcp_round_trip_with_two_clients_that_each_receive_their_own_answers() -> None:
     async with bench_lab() as lab:
         endpoints = await lab.serve_tcp("127.0.0.1")
         assert set(endpoints) == set(lab.lines)
@@ -240,7 +240,7 @@ async def test_tcp_round_trip_with_two_clients_that_each_hear_their_own_answers(
             await writer.wait_closed()
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"1E\r")
-        assert await reader.readexactly(1) == b"+"  # it went on while nobody was there
+        assert await reader.readexactly(1) == b"+"  # it went on while no client was connected
         lab.lines["sim:reglo"].unplug()
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await reader.readexactly(1)
@@ -299,7 +299,7 @@ async def test_pty_round_trip_and_a_second_program_after_the_first() -> None:
             os.close(bus)
 
 
-async def test_a_pty_that_nobody_reads_keeps_no_old_bytes() -> None:
+async def test_a_pty_without_a_reader_keeps_no_old_bytes() -> None:
     async with bench_lab() as lab:
         paths = await lab.serve_pty()
         line = lab.lines["sim:ph_loop"]

@@ -192,9 +192,9 @@ async def test_tables_name_the_fields_and_the_maker() -> None:
 @pytest.mark.virtual_time
 async def test_streaming_runs_until_it_is_given_its_id_back() -> None:
     _, talker, _ = await controller()
-    heard = await talker.ask(b"A@=@\r", 1.02)
-    assert heard.count(b"\r") in (19, 20)
-    assert heard.startswith(b"+014.70 ")
+    received = await talker.ask(b"A@=@\r", 1.02)
+    assert received.count(b"\r") in (19, 20)
+    assert received.startswith(b"+014.70 ")
     assert b"A " not in await talker.ask(b"A\r", 0.3)
     assert (await talker.ask(b"@@=A\r", 5)).endswith(b"\rA +014.70 +025.00 +00.000 +00.000 +00.000    Air\r")
     assert (await talker.ask(b"A\r", 5)).count(b"\r") == 1

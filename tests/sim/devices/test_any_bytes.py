@@ -46,10 +46,10 @@ def plant_for() -> RecordingPlant:
     return RecordingPlant(d__ph=7.0, d__oxygen=90.0, d__temperature=37.0, d__pressure=1.0, d__mass=50.0, d__flow=0.0)
 
 
-async def hear(
+async def exchange(
     build: Build, chunks: list[bytes], *, gap_s: float = 0.0
 ) -> tuple[bytes, list[tuple[float, str, float]]]:
-    """What a device says and does when it is given `chunks`."""
+    """Send `chunks` to a device; return what it sends and what it does to the plant."""
     plant = plant_for()
     channels = PUMP_CHANNELS if build is IsmatecRegloIcc else CHANNELS
     device = device_on_a_line(build, plant, channels=channels, address="A" if build is AlicatMfc else "1")
@@ -59,10 +59,10 @@ async def hear(
         if gap_s:
             await asyncio.sleep(gap_s)
     await asyncio.sleep(3)
-    heard, log = talker.heard, list(plant.log)
+    received, log = talker.received, list(plant.log)
     device.power_off()
     await asyncio.sleep(100)
-    return heard, log
+    return received, log
 
 
 @pytest.mark.parametrize("build", REAL)
@@ -76,7 +76,7 @@ def test_C2_any_bytes_among_real_requests_never_raise(build: Build, data: st.Dat
         st.text("0123456789ABCDEFXSTR@,.*?-+=x~\r\n", max_size=12).map(str.encode),
     )
     run_virtual(
-        hear(build, data.draw(st.lists(pieces, max_size=12)), gap_s=data.draw(st.sampled_from((0.0, 0.02, 1.0))))
+        exchange(build, data.draw(st.lists(pieces, max_size=12)), gap_s=data.draw(st.sampled_from((0.0, 0.02, 1.0))))
     )
 
 
@@ -94,17 +94,17 @@ def test_C2_no_line_with_a_garbled_character_moves_the_plant(
 ) -> None:
     cut = bytes.maketrans(b"\r\n", b"..")
     noise = [before.translate(cut) + bytes((bad,)) + after.translate(cut) + b"\r\n" for before, bad, after in lines]
-    assert run_virtual(hear(build, noise))[1] == []
+    assert run_virtual(exchange(build, noise))[1] == []
 
 
 @settings(max_examples=100, deadline=None)
 @given(frame=st.sampled_from(REAL[ModbusCoilRelay]).flatmap(_mutations), tail=st.binary(max_size=30))
 def test_C2_no_frame_with_a_changed_byte_moves_the_relays(frame: bytes, tail: bytes) -> None:
-    heard, log = run_virtual(hear(ModbusCoilRelay, [frame]))
+    received, log = run_virtual(exchange(ModbusCoilRelay, [frame]))
     if frame not in REAL[ModbusCoilRelay]:
-        assert (heard, log) == (b"", [])
+        assert (received, log) == (b"", [])
     else:
-        run_virtual(hear(ModbusCoilRelay, [frame + tail]))
+        run_virtual(exchange(ModbusCoilRelay, [frame + tail]))
 
 
 @pytest.mark.parametrize("build", REAL)
@@ -114,9 +114,9 @@ def test_chunking_does_not_matter(build: Build, data: st.DataObject) -> None:
     stream = b"".join(data.draw(st.lists(st.sampled_from(REAL[build]), min_size=1, max_size=6)))
     cuts = sorted(data.draw(st.sets(st.integers(1, max(1, len(stream) - 1)), max_size=10)))
     chunks = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
-    whole, cut = run_virtual(hear(build, [stream])), run_virtual(hear(build, chunks))
+    whole, cut = run_virtual(exchange(build, [stream])), run_virtual(exchange(build, chunks))
     assert cut == whole
-    single = run_virtual(hear(build, [bytes((byte,)) for byte in stream]))
+    single = run_virtual(exchange(build, [bytes((byte,)) for byte in stream]))
     assert single == whole
 
 

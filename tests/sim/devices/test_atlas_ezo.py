@@ -64,7 +64,7 @@ async def test_boot_greets_and_reports_every_second_until_told_not_to() -> None:
     device = device_on_a_line(EzoPh, plant)
     talker = await client_of(device, quiet=False)
     await asyncio.sleep(3.5)
-    assert talker.heard == b"*RS\r*RE\r" + b"7.000\r" * 3
+    assert talker.received == b"*RS\r*RE\r" + b"7.000\r" * 3
     assert await talker.ask(b"C,2\r", 4.5) == b"*OK\r7.000\r7.000\r"
     assert await talker.ask(b"C,0\r", 60) == b"*OK\r"
     device.power_cycle()
@@ -84,8 +84,8 @@ async def test_a_reading_takes_nine_tenths_of_a_second_and_answers_keep_their_or
 async def test_sleep_ends_reports_and_any_byte_wakes() -> None:
     device, talker, _ = await circuit(EzoPh, d__ph=7.0)
     await talker.ask(b"C,1\r")
-    heard = await talker.ask(b"Sleep\r", 10)
-    assert heard.endswith(b"*OK\r*SL\r")
+    received = await talker.ask(b"Sleep\r", 10)
+    assert received.endswith(b"*OK\r*SL\r")
     assert await talker.ask(b"\0") == b"*WA\r"
     assert await talker.ask(b"R\r") == b"7.000\r*OK\r"
     await talker.ask(b"Sleep\r")

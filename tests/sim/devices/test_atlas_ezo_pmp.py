@@ -59,7 +59,7 @@ async def test_boot_is_the_captured_one() -> None:
     device = device_on_a_line(AtlasEzoPmp, RecordingPlant())
     talker = await client_of(device, quiet=False)
     await asyncio.sleep(2.5)
-    assert talker.heard == bytes.fromhex("2A 52 53 0D 2A 52 45 0D") + b"0.00\r0.00\r"
+    assert talker.received == bytes.fromhex("2A 52 53 0D 2A 52 45 0D") + b"0.00\r0.00\r"
 
 
 @pytest.mark.virtual_time
@@ -128,10 +128,10 @@ async def test_continuous_dosing_and_invert() -> None:
 async def test_report_while_dosing_only() -> None:
     _, talker, _ = await pump()
     assert await talker.ask(b"C,*\r", 5) == b"*OK\r"
-    heard = await talker.ask(b"D,1,0.1\r", 20)
-    assert heard.startswith(b"*OK\r")
-    assert heard.endswith(b"*DONE,1.00\r")
-    assert 5 <= heard.count(b"\r") - 2 <= 6
+    received = await talker.ask(b"D,1,0.1\r", 20)
+    assert received.startswith(b"*OK\r")
+    assert received.endswith(b"*DONE,1.00\r")
+    assert 5 <= received.count(b"\r") - 2 <= 6
 
 
 @pytest.mark.virtual_time

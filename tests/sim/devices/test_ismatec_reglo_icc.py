@@ -310,10 +310,10 @@ async def test_what_cannot_be_done_is_refused_with_its_reason(setting: bytes, re
 async def test_events_tell_the_natural_end_but_not_a_commanded_stop() -> None:
     _, talker = await pump()
     assert await talker.ask(b"2xE1\r", 0.5) == b"*"
-    heard = await talker.ask(b"2O\r2v1000-1\r2f6000+0\r2H\r", 4)
-    assert b"^X2|A\r\n" in heard
-    assert b"^U2|A|0000000000|" in heard
-    assert b"^U3|C|0000000000|0000000000|0000\r\n" in heard
+    received = await talker.ask(b"2O\r2v1000-1\r2f6000+0\r2H\r", 4)
+    assert b"^X2|A\r\n" in received
+    assert b"^U2|A|0000000000|" in received
+    assert b"^U3|C|0000000000|0000000000|0000\r\n" in received
     await talker.ask(b"2H\r", 0.1)
     assert b"^X" not in await talker.ask(b"2I\r", 4)
     assert (await talker.ask(b"2xE0\r", 5)).count(b"*") == 1

@@ -71,12 +71,12 @@ async def test_set_points_that_it_does_not_take(value: bytes) -> None:
 async def test_what_comes_too_soon_is_lost() -> None:
     device, talker = await julabo()
     assert await talker.ask(b"in_sp_00\rin_sp_00\r") == b"20.0\n"
-    talker.heard = b""
+    talker.received = b""
     talker.say(b"out_sp_00 37\r")
     await asyncio.sleep(0.2)
     talker.say(b"in_mode_05\r")
     await asyncio.sleep(1)
-    assert talker.heard == b""
+    assert talker.received == b""
     assert device.lost == 2
 
 

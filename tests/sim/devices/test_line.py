@@ -1,4 +1,4 @@
-"""A simulated line: how long bytes take, who hears what, what a cable pulled or a power cut loses."""
+"""A simulated line: how long bytes take, which client receives what, what a pulled cable or a power cut loses."""
 
 from __future__ import annotations
 
@@ -33,35 +33,35 @@ async def test_an_answer_takes_request_thought_and_answer_at_the_lines_speed(bau
 
 
 @pytest.mark.virtual_time
-async def test_each_client_hears_its_own_answers_and_all_hear_what_nobody_asked() -> None:
+async def test_each_client_receives_its_own_answers_and_all_receive_unrequested_messages() -> None:
     device, line, first = await ph()
     second = Talker(line)
-    first.heard = b""
+    first.received = b""
     first.say(b"R\r")
     second.say(b"i\r")
     await asyncio.sleep(2)
-    assert (first.heard, second.heard) == (b"7.000\r*OK\r", b"?I,pH,2.16\r*OK\r")
-    first.heard = second.heard = b""
+    assert (first.received, second.received) == (b"7.000\r*OK\r", b"?I,pH,2.16\r*OK\r")
+    first.received = second.received = b""
     device.power_cycle()
     await asyncio.sleep(0.5)
-    assert first.heard == second.heard == b"*RS\r*RE\r"
+    assert first.received == second.received == b"*RS\r*RE\r"
 
 
 @pytest.mark.virtual_time
 async def test_an_answer_whose_asker_has_gone_is_lost() -> None:
     _, line, first = await ph()
     second = Talker(line)
-    first.heard = b""
+    first.received = b""
     first.say(b"R\r")
     line.disconnect(first)
     await asyncio.sleep(2)
-    assert first.heard == second.heard == b""
+    assert first.received == second.received == b""
 
 
 @pytest.mark.virtual_time
 async def test_C1_a_pulled_cable_hangs_up_refuses_and_works_again() -> None:
     device, line, talker = await ph()
-    talker.heard = b""
+    talker.received = b""
     talker.say(b"R\r")
     line.unplug()
     assert talker.hung_up
@@ -71,22 +71,22 @@ async def test_C1_a_pulled_cable_hangs_up_refuses_and_works_again() -> None:
     line.plug()
     again = Talker(line)
     assert await again.ask(b"R\r") == b"7.000\r*OK\r"
-    assert talker.heard == b""
+    assert talker.received == b""
     assert device.boots == 1
 
 
 @pytest.mark.virtual_time
 async def test_a_power_cut_loses_what_is_under_way_even_when_power_is_back_at_once() -> None:
     device, _, talker = await ph()
-    talker.heard = b""
+    talker.received = b""
     talker.say(b"R\r")
     device.power_cycle()
     await asyncio.sleep(0.95)
-    assert talker.heard == b"*RS\r*RE\r"
+    assert talker.received == b"*RS\r*RE\r"
 
 
 @pytest.mark.virtual_time
-async def test_an_echoing_converter_says_back_what_it_was_told() -> None:
+async def test_an_echoing_converter_returns_each_request_before_the_answer() -> None:
     device = EzoPh("d", device_on_a_line(EzoPh, RecordingPlant(d__ph=7.0)).spec, RecordingPlant(d__ph=7.0))
     line = Bus("sim:echo", echo=True)
     line.attach(device)
@@ -114,8 +114,8 @@ async def test_answers_that_are_waited_for_go_to_who_asked() -> None:
     first.say(b"S\r\n")
     second.say(b"I11\r\n")
     await asyncio.sleep(2)
-    assert first.heard == b"S S       5.00 g\r\n"
-    assert second.heard == b'I11 A "MS3002S"\r\n'
+    assert first.received == b"S S       5.00 g\r\n"
+    assert second.received == b'I11 A "MS3002S"\r\n'
 
 
 @pytest.mark.virtual_time

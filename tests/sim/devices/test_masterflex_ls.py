@@ -105,5 +105,5 @@ async def test_C2_noise_moves_nothing_in_any_chunking() -> None:
             talker.say(bytes((byte,)))
         await asyncio.sleep(0.3)
     assert plant.log == []
-    talker.heard = b""
+    talker.received = b""
     assert await talker.ask(b"\x02P01S\r") == b"\x02S+000.0\r"

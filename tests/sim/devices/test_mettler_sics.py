@@ -142,7 +142,7 @@ async def test_power_cut_forgets_the_tare_and_the_balance_greets() -> None:
     await talker.ask(b"T\r\n")
     device.power_off()
     assert await talker.ask(b"SI\r\n") == b""
-    talker.heard = b""
+    talker.received = b""
     device.power_on()
     assert await talker.ask(b"", 1) == b'I4 A "B021002593"\r\n'
     assert await talker.ask(b"SI\r\n") == b"S S     100.00 g\r\n"

@@ -140,12 +140,12 @@ async def test_frames_arrive_byte_by_byte_merged_and_after_noise() -> None:
     _, talker, _ = await relay()
     frame = hexed("01 01 00 00 00 08 3D CC")
     reply = hexed("01 01 01 00 51 88")
-    talker.heard = b""
+    talker.received = b""
     for byte in frame:
         talker.say(bytes((byte,)))
         await asyncio.sleep(0.002)
     await asyncio.sleep(0.5)
-    assert talker.heard == reply
+    assert talker.received == reply
     assert await talker.ask(frame * 3) == reply * 3
     assert await talker.ask(hexed("02 01 00 00 00 08 3D FF") + frame) == reply
     assert await talker.ask(b"\xff\x00\x80noise", 0.1) == b""

@@ -43,10 +43,10 @@ REAL: dict[Build, tuple[bytes, ...]] = {
 }
 
 
-async def hear(
+async def exchange(
     build: Build, chunks: list[bytes], *, gap_s: float = 0.0
 ) -> tuple[bytes, list[tuple[float, str, float]]]:
-    """What a pump says and does when it is given `chunks`."""
+    """Send `chunks` to a pump; return what it sends and what it does to the plant."""
     plant = RecordingPlant()
     device = device_on_a_line(build, plant, address="1")
     talker = await client_of(device)
@@ -55,12 +55,12 @@ async def hear(
         if gap_s:
             await asyncio.sleep(gap_s)
     await asyncio.sleep(3)
-    heard, log = talker.heard, list(plant.log)
+    received, log = talker.received, list(plant.log)
     device.power_off()
     assert plant.last("d.pump") == 0.0
     await asyncio.sleep(100)
     assert plant.last("d.pump") == 0.0
-    return heard, log
+    return received, log
 
 
 def _mutations(request: bytes) -> st.SearchStrategy[bytes]:
@@ -80,16 +80,16 @@ def test_C2_any_bytes_among_real_requests_never_raise(build: Build, data: st.Dat
         real.flatmap(_mutations),
         st.text('0123456789HIJKLMNOPQRSTV@.,*?-+=:["#\r\n\x02', max_size=12).map(str.encode),
     )
-    run_virtual(hear(build, data.draw(st.lists(pieces, max_size=12)), gap_s=0.05))
+    run_virtual(exchange(build, data.draw(st.lists(pieces, max_size=12)), gap_s=0.05))
 
 
 @pytest.mark.parametrize("build", REAL)
 @settings(max_examples=40, deadline=None)
 @given(chunks=st.lists(st.binary(max_size=60).filter(lambda data: b"1" not in data and b"#" not in data), max_size=6))
-def test_C2_bytes_that_address_nobody_move_nothing(build: Build, chunks: list[bytes]) -> None:
+def test_C2_bytes_that_address_no_device_move_nothing(build: Build, chunks: list[bytes]) -> None:
     if build is Longer:
         chunks = [chunk.replace(b"\x01", b"").replace(b"\x1f", b"") for chunk in chunks]
-    _, log = run_virtual(hear(build, chunks))
+    _, log = run_virtual(exchange(build, chunks))
     assert log == []
 
 
@@ -100,6 +100,6 @@ def test_chunking_never_matters(build: Build, data: st.DataObject) -> None:
     whole = b"".join(data.draw(st.lists(st.sampled_from(REAL[build]), min_size=1, max_size=8)))
     cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)), max_size=6)))
     pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-    one, many = run_virtual(hear(build, [whole])), run_virtual(hear(build, pieces))
+    one, many = run_virtual(exchange(build, [whole])), run_virtual(exchange(build, pieces))
     assert one[0] == many[0]
     assert [value for *_, value in one[1]] == [value for *_, value in many[1]]

@@ -29,7 +29,7 @@ async def test_golden_lines_of_both_forms() -> None:
 
 
 @pytest.mark.parametrize("request_", [b"\x1bP", b"\x1bP\r", b"\x1bP\n", b"noise\x1bP\r\n", b"\x1bx1\x1bP\r\n"])
-async def test_the_line_end_is_optional_and_an_escape_begins_anew(request_: bytes) -> None:
+async def test_the_line_end_is_optional_and_an_escape_begins_a_new_command(request_: bytes) -> None:
     _, talker, _ = await balance()
     assert await talker.ask(request_) == b"+   123.56 g  \r\n"
 

@@ -49,9 +49,9 @@ async def test_escapes_in_both_directions() -> None:
     device, talker, plant = await cable()
     device.address = 0x7E
     assert await talker.ask(hexed("7E 7D 5E D1 00 B0 7E")) == hexed("7E 7D 5E D1 00 07 01 08 00 01 00 01 00 9E 7E")
-    # The vector of the maker's own tests: command 7D is none of ours, answered with its bytes escaped.
-    heard = await talker.ask(hexed("7E 7D 5E 7D 5D 04 7D 31 12 7D 33 14 B6 7E"))
-    assert heard == hexed("7E 7D 5E 7D 5D 02 00 02 7E")
+    # A vector from the maker's own tests. The device has no command 7D; its answer has escaped bytes.
+    received = await talker.ask(hexed("7E 7D 5E 7D 5D 04 7D 31 12 7D 33 14 B6 7E"))
+    assert received == hexed("7E 7D 5E 7D 5D 02 00 02 7E")
     device.address = 0
     plant.values |= {"d.flow": 0x1113 * 2.0, "d.temperature": 0x137E / 200.0}
     await talker.ask(hexed("7E 00 33 04 00 64 36 08 26 7E"))
@@ -73,8 +73,8 @@ async def test_escapes_in_both_directions() -> None:
 )
 async def test_errors_are_told_in_the_state(request_: str, state: int) -> None:
     _, talker, _ = await cable()
-    heard = await talker.ask(hexed(request_))
-    assert (heard[3], heard[4]) == (state, 0)
+    received = await talker.ask(hexed(request_))
+    assert (received[3], received[4]) == (state, 0)
 
 
 @pytest.mark.parametrize("frame", ["7E 01 D1 00 2D 7E", "7E 00 D1 7E", "00 D1 00 2E 7E", "7E 00 D1 00 2E", "7E" * 9])
@@ -107,13 +107,13 @@ async def test_flags_range_and_another_model() -> None:
     device, talker, plant = await cable(-70_000.0)
     ask = hexed("7E 00 35 01 03 C6 7E")
     await talker.ask(hexed("7E 00 33 04 00 64 36 08 26 7E"))
-    heard = await talker.ask(ask)
-    assert heard[5:11] == struct.pack(">hhH", -32500, 4820, 2)
+    received = await talker.ask(ask)
+    assert received[5:11] == struct.pack(">hhH", -32500, 4820, 2)
     device.air = True
-    heard = await talker.ask(ask)
-    assert heard[5:11] == struct.pack(">hhH", 0, 4820, 3)
+    received = await talker.ask(ask)
+    assert received[5:11] == struct.pack(">hhH", 0, 4820, 3)
     device.air, device.variant = False, SLF3S_0600F
     plant.values["d.flow"] = 12.3
-    heard = await talker.ask(ask)
-    assert heard[5:11] == struct.pack(">hhH", 123, 4820, 0)
+    received = await talker.ask(ask)
+    assert received[5:11] == struct.pack(">hhH", 123, 4820, 0)
     assert (await talker.ask(hexed("7E 00 50 00 AF 7E")))[4:14] == b"\x7d\x3307030302"  # 19 bytes: escaped

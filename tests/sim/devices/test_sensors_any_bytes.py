@@ -58,8 +58,8 @@ REAL: dict[Build, tuple[bytes, ...]] = {
 }
 
 
-async def hear(build: Build, chunks: list[bytes], *, gap_s: float = 0.0) -> bytes:
-    """What a device says when it is given `chunks`."""
+async def exchange(build: Build, chunks: list[bytes], *, gap_s: float = 0.0) -> bytes:
+    """Send `chunks` to a device; return what it sends."""
     plant = RecordingPlant(
         **{f"d__{point}": 7.0 for point in ("ph", "oxygen", "temperature", "flow", "co2", "mass", "pressure", "orp")},
         d__conductivity=1413.0,
@@ -71,12 +71,12 @@ async def hear(build: Build, chunks: list[bytes], *, gap_s: float = 0.0) -> byte
         if gap_s:
             await asyncio.sleep(gap_s)
     await asyncio.sleep(3)
-    heard = talker.heard
+    received = talker.received
     device.power_off()
     await asyncio.sleep(100)
-    assert talker.heard == heard
+    assert talker.received == received
     assert plant.log == []
-    return heard
+    return received
 
 
 def _mutations(frame: bytes) -> st.SearchStrategy[bytes]:
@@ -93,7 +93,7 @@ def test_C2_any_bytes_among_real_requests_never_raise(build: Build, data: st.Dat
     sealed_noise = st.binary(min_size=2, max_size=12).map(lambda body: sealed(b"\x01" + body))
     pieces = st.one_of(st.binary(max_size=40), real, real.flatmap(_mutations), sealed_noise)
     run_virtual(
-        hear(build, data.draw(st.lists(pieces, max_size=12)), gap_s=data.draw(st.sampled_from((0.0, 0.02, 1.0))))
+        exchange(build, data.draw(st.lists(pieces, max_size=12)), gap_s=data.draw(st.sampled_from((0.0, 0.02, 1.0))))
     )
 
 
@@ -104,9 +104,9 @@ def test_chunking_does_not_matter(build: Build, data: st.DataObject) -> None:
     stream = b"".join(data.draw(st.lists(st.sampled_from(REAL[build]), min_size=1, max_size=6)))
     cuts = sorted(data.draw(st.sets(st.integers(1, max(1, len(stream) - 1)), max_size=10)))
     chunks = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
-    whole = run_virtual(hear(build, [stream]))
-    assert run_virtual(hear(build, chunks)) == whole
-    assert run_virtual(hear(build, [bytes((byte,)) for byte in stream])) == whole
+    whole = run_virtual(exchange(build, [stream]))
+    assert run_virtual(exchange(build, chunks)) == whole
+    assert run_virtual(exchange(build, [bytes((byte,)) for byte in stream])) == whole
 
 
 @pytest.mark.parametrize("build", [HamiltonPhArc, SensirionSlf3x, VaisalaGmp25x, SartoriusSbi, KellerBus])

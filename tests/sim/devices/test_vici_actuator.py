@@ -1,4 +1,4 @@
-"""The simulated VICI actuator: the note's replies, the way it turns, and what it does not hear."""
+"""The simulated VICI actuator: the replies of the maker's note, the direction it turns, and what it ignores."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ async def test_the_way_it_turns(commands: list[bytes], position: int, seconds: f
     assert asyncio.get_running_loop().time() - began_s == pytest.approx(seconds, abs=0.02)
 
 
-async def test_moves_may_be_answered_and_what_comes_meanwhile_is_not_heard() -> None:
+async def test_moves_may_be_answered_and_commands_during_a_move_are_ignored() -> None:
     device, talker, _ = await actuator()
     await talker.ask(b"IFM1\r")
-    talker.heard = b""
+    talker.received = b""
     talker.say(b"GO5\r")
     await asyncio.sleep(0.1)
     talker.say(b"CP\rGO9\r")
     await asyncio.sleep(2)
-    assert talker.heard == b"GO5\r"
+    assert talker.received == b"GO5\r"
     assert device.position == 5
 
 

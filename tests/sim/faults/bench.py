@@ -1,4 +1,4 @@
-"""A bench lab with an injector, and a client's ear on one of its lines."""
+"""A bench lab with an injector, and a client on one of its lines."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ async def lab_with(*faults: Fault, seed: int = 1) -> AsyncIterator[tuple[Simulat
 
 
 @dataclass
-class Ear:
-    """Keeps what comes, with its time."""
+class Listener:
+    """Client of a line that keeps what it receives, with its time."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     since_s: float
-    heard: list[tuple[float, bytes]] = field(default_factory=list)
+    received: list[tuple[float, bytes]] = field(default_factory=list)
 
     async def ask(self, request: bytes, for_s: float = 2.0) -> bytes:
-        """Everything that comes within `for_s` of a request."""
+        """Write a request; return everything that arrives within `for_s`."""
         self.writer.write(request)
         return await self.listen(for_s)
 
@@ -47,7 +47,7 @@ class Ear:
             async with asyncio.timeout(for_s):
                 while chunk := await self.reader.read(4096):
                     data += chunk
-                    self.heard.append((round(loop.time() - self.since_s, 9), chunk))
+                    self.received.append((round(loop.time() - self.since_s, 9), chunk))
         except TimeoutError:
             pass
         return data
@@ -63,9 +63,9 @@ class Url:
     scheme: str = "sim"
 
 
-async def ear(lab: SimulatedLab, target: str) -> Ear:
-    """A client on a line, after the devices have said their greetings."""
+async def listener_on(lab: SimulatedLab, target: str) -> Listener:
+    """Return a client on a line, after the messages that its devices send at power-up."""
     reader, writer = await lab.opener(Url(target), None)
-    listener = Ear(reader, writer, asyncio.get_running_loop().time())
+    listener = Listener(reader, writer, asyncio.get_running_loop().time())
     await listener.listen(0.5)
     return listener

@@ -17,7 +17,7 @@ from sim.devices.modbus_slave import sealed
 from sim.faults.kinds import KINDS
 from sim.faults.schedule import Fault
 from sim.lab import SimulatedLab
-from tests.sim.faults.bench import ear, lab_with
+from tests.sim.faults.bench import lab_with, listener_on
 
 pytestmark = pytest.mark.virtual_time
 
@@ -42,7 +42,7 @@ def flow_of(lab: SimulatedLab, pump: str) -> float:
 async def test_a_silent_or_dark_device_says_nothing_and_comes_back(kind: str, name: str) -> None:
     async with lab_with() as (lab, injector):
         target = lab.rig.devices[name].link.removeprefix("sim:")
-        listener = await ear(lab, target)
+        listener = await listener_on(lab, target)
         await listener.ask(b"C,0\r" if name in ("t_chamber", "dose_base") else b"", 0.5)
         healthy = await listener.ask(SERIAL_QUESTIONS[name])
         assert healthy
@@ -63,13 +63,13 @@ async def test_a_silent_or_dark_device_says_nothing_and_comes_back(kind: str, na
 
 async def test_a_silent_pump_goes_on_and_a_dark_one_stands() -> None:
     async with lab_with() as (lab, injector):
-        listener = await ear(lab, "reglo")
+        listener = await listener_on(lab, "reglo")
         for request in (b"1~1\r", b"1M\r", b"1f2000+0\r", b"1H\r"):
             await listener.ask(request, 0.2)
         before = flow_of(lab, "reglo.heart")
         assert before == pytest.approx(2000.0, rel=0.02)
         injector.inject(Fault("silent", "reglo", 0.0, 10.0))
-        assert await listener.ask(b"1I\r") == b"", "what it does not hear it does not do"
+        assert await listener.ask(b"1I\r") == b"", "it does not execute what it does not receive"
         assert flow_of(lab, "reglo.heart") == before
         await asyncio.sleep(10.0)
         injector.inject(Fault("power_cut", "reglo", 0.0, 10.0))
@@ -80,7 +80,7 @@ async def test_a_silent_pump_goes_on_and_a_dark_one_stands() -> None:
 
 async def test_a_reboot_brings_defaults_and_ends_what_ran() -> None:
     async with lab_with() as (lab, injector):
-        listener = await ear(lab, "reglo")
+        listener = await listener_on(lab, "reglo")
         for request in (b"1~1\r", b"1M\r", b"1f2000+0\r", b"1H\r"):
             await listener.ask(request, 0.2)
         applied = injector.inject(Fault("reboot", "reglo", 0.0))
@@ -92,7 +92,7 @@ async def test_a_reboot_brings_defaults_and_ends_what_ran() -> None:
 
 async def test_a_device_that_ignores_says_yes_and_shows_the_truth() -> None:
     async with lab_with() as (lab, injector):
-        pump, dose, gas, relay = [await ear(lab, name) for name in ("reglo", "dose_base", "gas", "rs485")]
+        pump, dose, gas, relay = [await listener_on(lab, name) for name in ("reglo", "dose_base", "gas", "rs485")]
         await dose.ask(b"C,0\r")
         for request in (b"1~1\r", b"2O\r", b"2v5000+0\r", b"2f2000+0\r"):
             await pump.ask(request, 0.2)
@@ -120,7 +120,7 @@ async def test_a_device_that_ignores_says_yes_and_shows_the_truth() -> None:
 
 async def test_a_running_pump_that_ignores_cannot_be_stopped() -> None:
     async with lab_with() as (lab, injector):
-        pump, dose = await ear(lab, "reglo"), await ear(lab, "dose_base")
+        pump, dose = await listener_on(lab, "reglo"), await listener_on(lab, "dose_base")
         for request in (b"1~1\r", b"1M\r", b"1f2000+0\r", b"1H\r"):
             await pump.ask(request, 0.2)
         await dose.ask(b"D,500,60\r")
@@ -138,7 +138,7 @@ async def test_a_running_pump_that_ignores_cannot_be_stopped() -> None:
 
 async def test_other_address_answers_for_the_neighbour() -> None:
     async with lab_with() as (lab, injector):
-        bus, gas = await ear(lab, "rs485"), await ear(lab, "gas")
+        bus, gas = await listener_on(lab, "rs485"), await listener_on(lab, "gas")
         who = [sealed(bytes((number,)) + bytes.fromhex("0300080002")) for number in (1, 2)]
         injector.inject(Fault("other_address", "p_heart", 0.0, 30.0))
         injector.inject(Fault("other_address", "gas_co2", 0.0, 30.0))
@@ -173,7 +173,7 @@ async def test_a_worn_eeprom_forgets_until_it_is_stored_again() -> None:
         names = ("ph_loop", "do_loop", "dose_base", "p_heart", "reglo")
         for name in names:
             injector.inject(Fault("eeprom", name, 0.0, 100.0))
-        injector.inject(Fault("eeprom", "p_heart", 0.0, 50.0))  # twice worn is worn, and once too few is not mended
+        injector.inject(Fault("eeprom", "p_heart", 0.0, 50.0))  # two overlap: the end of one is not the end of both
         assert all(lab.devices[name].boots > 1 for name in names)
         assert float(ph.reading()) == pytest.approx(7.35, abs=0.1) != float(first)
         assert not do.outputs["%"]
@@ -191,7 +191,7 @@ async def test_a_worn_eeprom_forgets_until_it_is_stored_again() -> None:
 
 async def test_a_reversed_motor_turns_back_at_once_and_forward_again() -> None:
     async with lab_with() as (lab, injector):
-        pump = await ear(lab, "reglo")
+        pump = await listener_on(lab, "reglo")
         for request in (b"1~1\r", b"2M\r", b"2f2000+0\r", b"2H\r"):
             await pump.ask(request, 0.2)
         await asyncio.sleep(60.0)
@@ -213,7 +213,7 @@ async def test_a_reversed_motor_turns_back_at_once_and_forward_again() -> None:
 
 async def pressure(lab: SimulatedLab) -> float:
     """What the heart's transmitter says over the wire (kPa)."""
-    listener = await ear(lab, "rs485")
+    listener = await listener_on(lab, "rs485")
     reply = await listener.ask(sealed(bytes.fromhex("010300020002")))
     listener.writer.close()
     return float(struct.unpack(">f", reply[3:7])[0]) * 100.0
@@ -264,7 +264,7 @@ def test_every_kind_of_this_file_is_a_device_kind() -> None:
 
 async def test_the_relays_of_a_dark_relay_board_open() -> None:
     async with lab_with() as (lab, injector):
-        relay = await ear(lab, "rs485")
+        relay = await listener_on(lab, "rs485")
         await relay.ask(RELAY_ON)
         board = cast(ModbusCoilRelay, lab.devices["relay"])
         assert board.closed[0]

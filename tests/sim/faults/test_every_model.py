@@ -19,7 +19,7 @@ from sim.faults.schedule import Fault
 from sim.faults.targets import ACTING, ADDRESSED, SIGNING, address_of, next_on_bus, targets
 from sim.lab import SimulatedLab
 from tests.sim.bench import RecordingPlant
-from tests.sim.faults.bench import RIG, ear
+from tests.sim.faults.bench import RIG, listener_on
 
 pytestmark = pytest.mark.virtual_time
 
@@ -61,7 +61,7 @@ QUESTIONS: dict[str, Callable[[str], bytes]] = {
     "vaisala-gmp25x": _read(2048, 2),
     "watson-marlow-ascii": lambda number: f"{number}ZY\r".encode(),
 }
-"""A question that every device of a model answers alike, whoever asks and whatever the plant does."""
+"""Model → a question with a constant answer: the same for all devices, clients and states of the plant."""
 
 
 def _rig(model: str) -> Rig:
@@ -117,10 +117,10 @@ async def test_the_factorys_address_is_that_of_the_rig_file(model: str) -> None:
 @pytest.mark.parametrize("model", ADDRESSED)
 async def test_it_answers_for_its_neighbour_until_it_is_set_right(model: str) -> None:
     async with two_of(model) as (lab, injector):
-        client = await ear(lab, "more")
+        client = await listener_on(lab, "more")
         requests = [QUESTIONS[model](address_of(lab.rig, name)) for name in ("one", "two")]
         for request in requests:
-            await client.ask(request)  # some say something else to whoever asks first
+            await client.ask(request)  # some devices answer the first request differently
         healthy = [await client.ask(request) for request in requests]
         assert all(healthy)
         injector.inject(Fault("other_address", "one", 0.0, 30.0))
@@ -133,7 +133,7 @@ async def test_it_answers_for_its_neighbour_until_it_is_set_right(model: str) ->
 @pytest.mark.parametrize("model", SIGNING)
 async def test_its_answers_bear_the_neighbours_address_and_are_intact(model: str) -> None:
     async with two_of(model) as (lab, injector):
-        client = await ear(lab, "more")
+        client = await listener_on(lab, "more")
         first, second = (address_of(lab.rig, name) for name in ("one", "two"))
         request = QUESTIONS[model](first)
         await client.ask(request)
@@ -181,7 +181,7 @@ STORED: dict[str, tuple[dict[str, object], dict[str, object]]] = {
 
 
 def test_every_model_that_stores_something_is_tried() -> None:
-    """The drive that keeps nothing is numbered anew at each power-up; the others are in test_devices.py."""
+    """Compare with all models. The drive that stores nothing gets a new number at power-up; the rest: test_devices.py."""
     elsewhere = {name for name, driver in MODELS.items() if name.startswith("atlas-ezo-")}
     elsewhere |= {"alicat-mfc", "ismatec-reglo-icc", "keller-x-line", "keller-bus"}
     assert set(STORED) == set(DEVICES) - elsewhere - {"masterflex-ls"}

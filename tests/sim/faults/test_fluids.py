@@ -170,7 +170,7 @@ async def test_a_contaminated_batch_grows() -> None:
         assert microbes() > 2.0 * first
 
 
-async def test_a_wrong_medium_is_in_the_bottle_until_it_is_filled_anew() -> None:
+async def test_a_wrong_medium_is_in_the_bottle_until_it_is_filled_again() -> None:
     async with lab_with() as (lab, injector):
 
         def glucose(vessel: str) -> float:

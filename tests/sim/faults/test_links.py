@@ -9,7 +9,7 @@ import pytest
 from sim.devices.modbus_slave import sealed
 from sim.faults.schedule import Fault
 from sim.lab import SimulatedLab
-from tests.sim.faults.bench import Ear, Url, ear, lab_with
+from tests.sim.faults.bench import Listener, Url, lab_with, listener_on
 
 pytestmark = pytest.mark.virtual_time
 
@@ -21,13 +21,13 @@ WHO_1, WHO_2 = (sealed(bytes.fromhex(f"0{n}0300080002")) for n in (1, 2))
 TOB_1, TOB_2 = (sealed(bytes.fromhex(f"0{n}030441C80000")) for n in (1, 2))
 
 
-async def balance_listener(lab: SimulatedLab) -> Ear:
-    listener = await ear(lab, "balance")
+async def balance_listener(lab: SimulatedLab) -> Listener:
+    listener = await listener_on(lab, "balance")
     assert await listener.ask(ASK_BALANCE) == I11
     return listener
 
 
-async def many(listener: Ear, count: int = 100) -> list[bytes]:
+async def many(listener: Listener, count: int = 100) -> list[bytes]:
     return [await listener.ask(ASK_BALANCE, 0.2) for _ in range(count)]
 
 
@@ -116,7 +116,7 @@ async def test_echo_gives_clients_their_own_bytes() -> None:
 
 async def test_wrong_address_answers_for_a_neighbour_with_a_right_checksum() -> None:
     async with lab_with() as (lab, injector):
-        listener = await ear(lab, "rs485")
+        listener = await listener_on(lab, "rs485")
         assert await listener.ask(WHO_1) == TOB_1
         applied = injector.inject(Fault("wrong_address", BUS, 0.0))
         assert await listener.ask(WHO_1) == TOB_2
@@ -128,7 +128,7 @@ async def test_wrong_address_answers_for_a_neighbour_with_a_right_checksum() -> 
 
 async def test_wrong_address_on_a_line_of_gas_controllers() -> None:
     async with lab_with() as (lab, injector):
-        listener = await ear(lab, "gas")
+        listener = await listener_on(lab, "gas")
         assert (await listener.ask(b"A\r"))[:1] == b"A"
         injector.inject(Fault("wrong_address", "sim:gas", 0.0))
         assert (await listener.ask(b"A\r"))[:1] == b"B"
@@ -178,7 +178,7 @@ async def test_replug_gives_the_line_another_name_for_a_while() -> None:
         assert old.broken
         with pytest.raises(FileNotFoundError):
             await lab.opener(Url("balance"), None)
-        elsewhere = await ear(lab, "balance-replugged")
+        elsewhere = await listener_on(lab, "balance-replugged")
         assert await elsewhere.ask(ASK_BALANCE) == I11
         injector.inject(Fault("delay", BALANCE, 0.0, 1.0, 0.5))  # other faults know the line by its own name
         assert applied is not None

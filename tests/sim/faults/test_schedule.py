@@ -19,7 +19,7 @@ from sim.faults.schedule import Fault, Schedule, from_json, to_json
 from sim.faults.targets import targets
 from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
-from tests.sim.faults.bench import RIG, ROOT, ear, lab_with
+from tests.sim.faults.bench import RIG, ROOT, lab_with, listener_on
 
 OF_THE_LAB = [kind for kind in KINDS.values() if kind.group not in ("host", "network")]
 
@@ -100,9 +100,9 @@ def test_kinds_are_told_by_alarms_that_there_are_and_their_ranges_are_sound() ->
         assert kind.momentary or not kind.survivable or kind.survivable_for_s > 0, kind.name
         assert kind.meaning.endswith("."), kind.name
         if kind.amount is not None:
-            least, most = kind.amount.drawn
-            assert kind.amount.least <= least <= most <= kind.amount.most, kind.name
-            assert kind.amount.least <= kind.amount.usual <= kind.amount.most, kind.name
+            low, high = kind.amount.drawn
+            assert kind.amount.minimum <= low <= high <= kind.amount.maximum, kind.name
+            assert kind.amount.minimum <= kind.amount.usual <= kind.amount.maximum, kind.name
 
 
 def test_what_is_survivable() -> None:
@@ -204,7 +204,7 @@ async def test_faults_begin_and_end_at_their_times() -> None:
     ("fault", "said"),
     [
         (Fault("unplugged", "sim:gas", 0.0), "no fault “unplugged”"),
-        (Fault("unplug", "sim:nowhere", 0.0), "cannot befall “sim:nowhere”"),
+        (Fault("unplug", "sim:nowhere", 0.0), "cannot occur on “sim:nowhere”"),
         (Fault("kill", "host", 0.0), "not part of this lab"),
         (Fault("drop", "sim:gas", 0.0, 1.0, 1.5), "not an amount"),
     ],
@@ -219,7 +219,7 @@ async def test_what_cannot_happen_is_refused_before_anything_happens(fault: Faul
 
 
 @pytest.mark.virtual_time
-async def test_the_host_is_told_what_befalls_it() -> None:
+async def test_the_host_receives_each_fault_of_its_own() -> None:
     host = FakeHost()
     faults = [
         Fault("kill", "host", 1.0),
@@ -261,11 +261,11 @@ async def _bytes_of(seed: int, chance: int, faults: Schedule) -> list[tuple[floa
     async with lab_with(seed=seed) as (lab, _):
         injector = Injector(lab, faults, seed=chance)
         running = asyncio.create_task(injector.run())
-        bus = await ear(lab, "balance")
+        bus = await listener_on(lab, "balance")
         for _ in range(200):
             await bus.ask(b"SI\r\n", 0.5)
         await running
-        return bus.heard
+        return bus.received
 
 
 def test_the_same_schedule_and_seed_give_the_same_bytes() -> None:
@@ -298,10 +298,10 @@ async def test_a_fault_waits_for_a_point() -> None:
         often = Conditional(Fault("silent", "do_loop", 0.0, 5.0), heavy, again=True)
         injector = Injector(lab, [], conditions=[once, often])
         running = asyncio.create_task(injector.run())
-        pump = await ear(lab, "dose_fresh")
+        pump = await listener_on(lab, "dose_fresh")
         for _ in range(2):
             await pump.ask(b"D,4,1\r", 70.0)  # 3 g and 4 g: above
-            drain = await ear(lab, "reglo")
+            drain = await listener_on(lab, "reglo")
             for request in (b"1~1\r", b"4M\r", b"4f5000+0\r", b"4H\r"):
                 await drain.ask(request, 0.2)
             await asyncio.sleep(58.0)

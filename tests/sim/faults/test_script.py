@@ -97,7 +97,7 @@ def test_chance_gives_as_many_as_asked_for_and_the_same_ones_for_the_same_seed(t
 
 
 MISTAKES = {
-    "a kind that is not": ("  - {fault: unplugged, on: balance, at: 1 h}", 2, "“unplugged” is no fault", "“unplug”"),
+    "a kind that is not": ("  - {fault: unplugged, on: balance, at: 1 h}", 2, "“unplugged” is not a fault", "“unplug”"),
     "no kind": ("  - {on: balance, at: 1 h}", 2, "does not say which fault", "fault: unplug"),
     "a target that is not": ("  - {fault: silent, on: balanse, at: 1 h}", 2, "“balanse”", "Did you mean “balance”?"),
     "a target of another kind": ("  - {fault: reversed, on: balance, at: 1 h}", 2, "“balance”", "reglo.heart"),
@@ -112,7 +112,7 @@ MISTAKES = {
     "a length of a moment": ("  - {fault: reboot, on: reglo, at: 1 h, for: 5 s}", 2, "over at once", "Remove “for”"),
     "too much": ('  - {fault: drop, on: reglo, at: 1 h, amount: 150 %}', 2, "not from 0 to 1", "part of the pieces"),
     "an amount of what has none": ("  - {fault: unplug, on: reglo, at: 1 h, amount: 3}", 2, "has no amount", "Remove"),
-    "an amount of nothing": ("  - {fault: drop, on: reglo, at: 1 h, amount: 0}", 2, "nothing", "usual"),
+    "an amount of zero": ("  - {fault: drop, on: reglo, at: 1 h, amount: 0}", 2, "of 0", "usual"),
     "an amount in words": ("  - {fault: drop, on: reglo, at: 1 h, amount: much}", 2, "not a quantity", "1 %"),
     "a drift in no time": ("  - {fault: drift, on: ph_loop.ph, at: 1 h, amount: 0.1 pH}", 2, "in what time", "/ day"),
     "a medium that is not": (
@@ -148,7 +148,7 @@ def test_a_typical_mistake_names_file_line_and_fix(mistake: str, tmp_path: Path)
     assert what in problem.what, str(problem)
     assert fix in problem.fix, str(problem)
     assert f"{path}:{line}: " in str(caught.value)
-    assert "no fault was brought about" in str(caught.value)
+    assert "no fault was injected" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_fault_can_be_typed(text: str, fault: Fault) -> None:
         ("unplug", "on which link"),
         ("reboot reglo for 5 s", "over at once"),
         ("drop sim:gas for 5", "has no unit"),
-        ("", "is no fault"),
+        ("", "is not a fault"),
         ("kill", "controller's computer"),
     ],
 )

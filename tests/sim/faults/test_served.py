@@ -19,7 +19,7 @@ async def connect(endpoint: str) -> tuple[asyncio.StreamReader, asyncio.StreamWr
 
 
 async def asked(endpoint: str) -> bytes:
-    """What a new client hears of its question; empty when it is sent away."""
+    """Return what a new client receives as answer; empty when its connection is refused."""
     reader, writer = await connect(endpoint)
     try:
         writer.write(ASK)

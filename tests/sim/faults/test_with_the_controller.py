@@ -116,14 +116,14 @@ async def test_what_is_borne_leaves_nothing_behind(kind: str, target: str, amoun
         controller.journal.verify()
 
 
-async def test_a_short_kink_of_the_heart_is_told_and_flow_comes_back(tmp_path: Path) -> None:
+async def test_a_short_kink_of_the_heart_raises_an_alarm_and_flow_comes_back(tmp_path: Path) -> None:
     fault = Fault("heart_occlusion", "heart", BEGIN_S, KINDS["heart_occlusion"].survivable_for_s)
     async with under(fault, data=tmp_path) as (controller, lab, _):
         await asyncio.sleep(BEGIN_S + 30.0)
         assert {alarm.kind for alarm in controller.alarms.active()} & KINDS["heart_occlusion"].alarms
         assert not flows(controller)
         await asyncio.sleep(420.0)
-        assert flows(controller), "nobody had to come"
+        assert flows(controller), "no operator had to act"
         assert lab.plant.truth().viability > 0.96
 
 
@@ -157,7 +157,7 @@ async def test_gas_without_co2_is_told_before_the_medium_is_alkaline(tmp_path: P
 
 
 async def test_medium_that_was_sour_when_its_probe_fell_silent_is_not_said_to_be_well(tmp_path: Path) -> None:
-    """The alarm once returned with its probe's voice, and after it came back a minute passed in which nobody was told."""
+    """The alarm once cleared when its probe answered again, and was raised a minute later."""
     faults = Fault("power_cut", "gas_co2", 600.0, 900.0), Fault("unplug", "sim:ph_loop", 900.0, 200.0)
     async with under(*faults, data=tmp_path) as (controller, lab, _):
         await asyncio.sleep(890.0)
@@ -202,7 +202,7 @@ async def test_a_heart_that_was_kinked_again_and_again_flows_again_without_anybo
 
 @pytest.mark.parametrize("name", ["ph_loop", "t_chamber", "dose_base"])
 async def test_C1_a_circuit_whose_response_codes_were_turned_off_is_found_again(name: str, tmp_path: Path) -> None:
-    """What one flipped bit in `*OK,1` does on a garbled line, or somebody at a terminal."""
+    """One flipped bit in `*OK,1` on a garbled line does this, or a person at a terminal."""
     async with under(data=tmp_path) as (controller, lab, _):
         await asyncio.sleep(BEGIN_S)
         circuit = lab.devices[name]

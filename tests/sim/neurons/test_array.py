@@ -33,7 +33,7 @@ def fired_hz(seed: int, health: float, seconds: float) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("health", [1.0, 0.8, 0.6, 0.4, 0.2])
-def test_the_rate_model_and_the_array_fire_alike(health: float) -> None:
+def test_the_rate_model_and_the_array_fire_at_the_same_rate(health: float) -> None:
     """Means over ten minutes agree within 10 % for the array as a whole, and for each neuron within what
     chance allows: 12 % of its own rate and four standard deviations of its count, bursts counted as
     clusters of spikes.

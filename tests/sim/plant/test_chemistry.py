@@ -19,7 +19,7 @@ def test_titration_agrees_with_henderson_hasselbalch(start_mm: float, lactate_mm
     """biology.md §1.3: lactic acid titrates bicarbonate 1:1 at 5 % CO2 (35.6 mmHg), here without other buffer."""
     co2 = chemistry.CO2_MM_PER_MMHG * 35.6
     left = start_mm - lactate_mm
-    # The table has no other buffer; ours is compared at the pH that it gives to the same bicarbonate.
+    # The table has no other buffer. The model has one, so it is compared at the pH of the same bicarbonate.
     alkalinity = left + chemistry.BUFFER_MM_PER_PH * (ph - chemistry.BUFFER_REFERENCE_PH)
     assert chemistry.ph_of(alkalinity, co2) == pytest.approx(ph, abs=0.012)
 

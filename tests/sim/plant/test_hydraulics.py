@@ -72,7 +72,7 @@ def test_the_mean_delay_is_the_dead_volume() -> None:
 
 @given(st.floats(0, 60), st.lists(st.floats(0, 1e6), min_size=5, max_size=5), st.booleans())
 @settings(deadline=None)
-def test_pushing_conserves_and_never_owes(courant: float, amounts: list[float], backwards: bool) -> None:
+def test_pushing_conserves_and_leaves_no_negative_amount(courant: float, amounts: list[float], backwards: bool) -> None:
     if courant == 0.0:
         return
     cells = np.array(amounts[:4])[:, None]

@@ -65,7 +65,7 @@ def test_what_is_pumped_is_neither_made_nor_lost() -> None:
 
 
 def test_carbon_and_nitrogen_are_accounted_for() -> None:
-    """What glucose loses of carbon is lactate and CO2; an acid's charge costs alkalinity; ammonia comes of glutamine."""
+    """The carbon of glucose becomes lactate and CO2; acid lowers alkalinity; ammonia comes from glutamine."""
     bench = Bench()
     bench.plant.set_pump("reglo.heart", 2000.0)
     names = ("glucose", "lactate", "ammonia", "glutamine", "alkalinity", "oxygen", "carbon")
@@ -75,13 +75,13 @@ def test_carbon_and_nitrogen_are_accounted_for() -> None:
     gas = bench.plant.truth().tally["gas"]
     burnt = before["oxygen"] + gas["oxygen"] - after["oxygen"]
     made = after["carbon"] - gas["carbon"] - before["carbon"]
-    eaten, lactate = before["glucose"] - after["glucose"], after["lactate"] - before["lactate"]
-    assert eaten > 1000
+    used, lactate = before["glucose"] - after["glucose"], after["lactate"] - before["lactate"]
+    assert used > 1000
     assert made == pytest.approx(burnt, rel=1e-9), "one CO2 for one O2"
-    assert 6 * eaten == pytest.approx(3 * lactate + made, rel=1e-9), "carbon"
+    assert 6 * used == pytest.approx(3 * lactate + made, rel=1e-9), "carbon"
     assert before["alkalinity"] - after["alkalinity"] == pytest.approx(lactate, rel=1e-9)
     assert before["ammonia"] + before["glutamine"] == pytest.approx(after["ammonia"] + after["glutamine"], rel=1e-9)
-    assert 1.0 < lactate / eaten < 1.9, "lactate yield between aerobic and anaerobic, biology.md §1.1"
+    assert 1.0 < lactate / used < 1.9, "lactate yield between aerobic and anaerobic, biology.md §1.1"
 
 
 def test_a_well_kept_organoid_stays_well() -> None:

@@ -146,7 +146,7 @@ def test_albumin_guards_insulin() -> None:
     assert turnover.insulin_lost(turnover.SUPPLEMENT_ALBUMIN_MM) < 0.15 * turnover.INSULIN_PER_PASS
 
 
-def test_microbes_double_each_hour_and_stop_at_their_most() -> None:
+def test_microbes_double_each_hour_up_to_a_maximum() -> None:
     assert turnover.multiplied(10.0, 3600.0) == pytest.approx(20.0, rel=1e-6)
     assert turnover.multiplied(10.0, 1e6) == pytest.approx(turnover.MAX_MICROBES_PER_ML)
     assert turnover.multiplied(turnover.multiplied(5e8, 900.0), 900.0) == pytest.approx(

@@ -1,4 +1,4 @@
-"""How each kind of fault befalls a lab. What several faults do to one thing at once is combined, and undone one by one."""
+"""Effects of the kinds of faults on a lab. Faults of one target at the same time are combined, and undone one by one."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ Undo = Callable[[], None]
 
 
 class Effects:
-    """Everything that lasts on one lab."""
+    """All effects that are active on one lab."""
 
     def __init__(self, lab: SimulatedLab) -> None:
         self._lab = lab
         self._lines = dict(lab.lines)
-        """By the names of health, whatever an adapter is called meanwhile."""
+        """By the names in the rig file, also while an adapter has another name."""
         self._lasting: dict[tuple[str, str], _Lasting] = {}
 
     def begin(self, fault: Fault, amount: float, rng: np.random.Generator) -> Undo:
-        """Let `fault` happen with `amount` in its kind's unit; returns what takes it back."""
+        """Apply `fault` with `amount` in the unit of its kind; return the function that undoes it."""
         if (effect := getattr(self, f"_{fault.kind}", None)) is None:
-            raise ValueError(f"{fault.kind} is no fault of a lab but of the computer beside it")
+            raise ValueError(f"{fault.kind} is a fault of the controller's computer, not of a lab")
         undo: Undo = effect(fault.target, amount, rng)
         return undo
 
     def _hold(self, effect: str, target: str, amount: float, apply: Callable[[list[float]], None]) -> Undo:
-        """Let `apply` act on the amounts of all that last on (effect, target): now, and when this one ends.
+        """Call `apply` with the amounts of all active faults of (effect, target): now, and when this one ends.
 
-        The `apply` of the first is asked as long as any lasts, so that it may know what was before.
+        The `apply` of the first fault is used while any is active, because it knows the state before them.
         """
         key = (effect, target)
         lasting = self._lasting.setdefault(key, _Lasting(apply))
@@ -136,7 +136,7 @@ class Effects:
         return self._hold("replug", link, 1.0, apply)
 
     def _rename(self) -> None:
-        """Call every line what it is called now: who looks for one under a name that it has not finds nothing."""
+        """Give every line its present name; a line cannot be found under its former name."""
         now = {other_name(link) if line.elsewhere else link: line for link, line in self._lines.items()}
         self._lab.lines.clear()
         self._lab.lines.update(now)
@@ -275,7 +275,7 @@ class Effects:
 
         def apply(lasting: list[float]) -> None:
             plant.advance()
-            # What was filled in stays in: to be right again the vessel is filled anew, and the entry remains.
+            # The medium stays in the vessel. Its own medium returns only by filling it again, so the entry remains.
             plant.faults.wrong_medium[vessel] = media[int(lasting[-1]) - 1] if lasting else own or media[0]
 
         return self._hold("wrong_medium", vessel, float(min(number, len(media))), apply)
@@ -285,7 +285,7 @@ class Effects:
     def _table(
         self, field: str, key: str, amount: float, combine: Callable[[list[float]], float], neutral: float
     ) -> Undo:
-        """Keep `key` of a table of the plant's faults at what all that last amount to; out of it when none does."""
+        """Set `key` of a table of the plant's faults to the combination of all active amounts; delete it without any."""
         plant = self._lab.plant
         table: dict[str, float] = getattr(plant.faults, field)
 
@@ -301,14 +301,14 @@ class Effects:
 
 @dataclass(slots=True)
 class _Lasting:
-    """The amounts of all that last on one thing, and what acts on them."""
+    """The amounts of all active faults of one kind on one target, and the function that applies them."""
 
     apply: Callable[[list[float]], None]
     amounts: list[float] = field(default_factory=list)
 
 
 def other_name(link: str) -> str:
-    """What a link is called while its adapter is plugged in elsewhere."""
+    """Return the name of a link while its adapter is plugged in elsewhere."""
     name, mark, options = link.partition("?")
     return f"{name}-replugged{mark}{options}"
 
@@ -332,4 +332,4 @@ def _both(*undos: Undo) -> Undo:
 
 
 def _nothing() -> None:
-    """What needs no taking back."""
+    """Do nothing: the fault needs no undoing."""
