@@ -16,6 +16,8 @@ DEMANDED = {
     "simulated_s",
     "wall_s",
     "speed",
+    "cpu_s",
+    "speed_per_cpu",
     "transactions",
     "seed",
     "journal_sha256",
@@ -58,6 +60,8 @@ def test_one_object_with_every_figure(hours: dict[str, Any]) -> None:
     assert 0 <= hours["viability"] <= 1
     assert 0 <= hours["viability_true"] <= 1
     assert hours["transactions"] > 31_104
+    assert hours["speed_per_cpu"] == pytest.approx(hours["simulated_s"] / hours["cpu_s"], rel=1e-2)
+    assert hours["speed_per_cpu"] > 0.9 * hours["speed"], "one thread cannot use more processor time than passes"
 
 
 def test_no_violation_and_the_balance_closes_F1(hours: dict[str, Any]) -> None:
