@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-# Programs that tests start are started as users start them: with what was compiled the time before. Where the environment
-# forbids that, as in many containers, each of some hundred processes would compile the whole house for itself (a second).
+# Tests start programs as users do: with the bytecode of the last start. Where the environment forbids that, as in many
+# containers, each of some hundred processes would compile all of Choroid for itself (a second).
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before several processes begin: compile the plant, or on a fresh checkout each of them would, beside the others."""
+    """Compile the plant before several processes begin; on a fresh checkout each of them would compile it."""
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         from controller.rig.loading import load_rig
         from sim.plant.plant import Plant

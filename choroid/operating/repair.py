@@ -9,7 +9,10 @@ from typing import Any
 from choroid.common.failure import UserError
 from choroid.running.journal_opening import JOURNAL
 from controller.core.clock import Clock
-from controller.journal.repair import Survey, apply, begin_anew, survey
+from controller.journal.repair import Survey, apply, begin_new_journal, survey
+
+OLD_FILES = "aside"  # wording: former name
+"""Key of the folder with the old files in the JSON answer."""
 
 
 def repair(data: Path, *, do: bool, new_journal: bool = False, reason: str = "") -> dict[str, Any]:
@@ -29,11 +32,15 @@ def repair(data: Path, *, do: bool, new_journal: bool = False, reason: str = "")
 async def _repair(data: Path, *, do: bool, new_journal: bool, reason: str) -> dict[str, Any]:
     journal, clock = data / JOURNAL, Clock(follow_system=True)
     if new_journal:
-        return {"needed": True, "done": "a new journal begins", "aside": str(begin_anew(journal, reason, clock))}
+        return {
+            "needed": True,
+            "done": "a new journal begins",
+            OLD_FILES: str(begin_new_journal(journal, reason, clock)),
+        }
     found = survey(journal)
     answer = _told(found)
     if found.needed and do:
-        answer |= {"done": "repaired", "aside": str(apply(journal, clock))}
+        answer |= {"done": "repaired", OLD_FILES: str(apply(journal, clock))}
     return answer
 
 
@@ -68,7 +75,7 @@ def _told(found: Survey) -> dict[str, Any]:
 def as_text(answer: dict[str, Any]) -> str:
     """Return the answer as text."""
     if "journal" not in answer:
-        return f"{answer['done']}; the old files are in {answer['aside']}"
+        return f"{answer['done']}; the old files are in {answer[OLD_FILES]}"
     lines = _rows(answer)
     for run, told in answer["open_runs"].items():
         lines.append(f"open run                 {run} ({told['protocol']}), {told['state']}: it will be held")
@@ -106,7 +113,7 @@ def _next(answer: dict[str, Any]) -> str:
     """Return what was done, and the next action."""
     if "done" in answer:
         return (
-            f"{answer['done']}; the old files are kept in {answer['aside']}. Next: start the controller, read the\n"
+            f"{answer['done']}; the old files are kept in {answer[OLD_FILES]}. Next: start the controller, read the\n"
             "levels of all vessels and enter them, then resume or abort what is held"
         )
     if answer["needed"]:

@@ -17,7 +17,7 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 40, 24, 26
 LINE, FILL, GOOD = "#1f5f99", "#bcd3e8", "#e8f3ea"
 GRID, INK, FAINT = "#e3e7ec", "#1d2733", "#5b6672"
 TICKS_S = (60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86_400, 2 * 86_400, 7 * 86_400, 14 * 86_400, 30 * 86_400)
-MOST_TICKS = 8
+MAX_TICKS = 8
 BREAK_SLOTS = 2.5
 """Points further apart than this many slots are not joined: unmeasured time is not drawn."""
 
@@ -140,7 +140,7 @@ def _extent(values: Sequence[float]) -> tuple[float, float]:
 def _times(span: Span, zone: tzinfo) -> list[tuple[float, str]]:
     """Return the ticks of the time axis, at round times of `zone`."""
     length = span[1] - span[0]
-    step = next((tick for tick in TICKS_S if length / tick <= MOST_TICKS), TICKS_S[-1])
+    step = next((tick for tick in TICKS_S if length / tick <= MAX_TICKS), TICKS_S[-1])
     form = "%d %b" if step >= 86_400 else "%d %b %H:%M" if length > 86_400 else "%H:%M"
     offset = datetime.fromtimestamp(span[0], zone).utcoffset()
     shift = offset.total_seconds() if offset is not None else 0.0

@@ -108,7 +108,7 @@ def alarms(period: Period) -> str:
 def people(period: Period, zone: tzinfo) -> str:
     """Return the interventions by people, with their reasons."""
     if not period.deeds:
-        return section("people", "Interventions by people", "<p>Nobody intervened in the period.</p>")
+        return section("people", "Interventions by people", "<p>No person intervened in the period.</p>")
     rows = [
         (moment(deed.at, zone), escape(deed.who), escape(deed.what), escape(deed.why), str(deed.seq))
         for deed in period.deeds

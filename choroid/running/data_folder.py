@@ -33,10 +33,10 @@ HEAD = "journal.db.head"
 CARRIED = (LATCH, CALIBRATIONS, CREDENTIALS, HEAD, RECORDS)
 """Files that the spare folder begins with, as far as they can be read."""
 HOME = (LATCH, RECORDS)
-"""Files that go home when the data folder is sound again. The guard's and the page's files are made anew."""
+"""Files that go home when the data folder is sound again. The guard's and the page's files are made again."""
 SERVICE = Path("/run/choroid")
 """The folder that systemd makes for the service."""
-OURS = (
+OTHER_FILES = (
     OWNER,
     HEAD,
     SOCKET,
@@ -80,13 +80,13 @@ def open_folder(data: Path, plan: str) -> DataFolder:
     if not problem:
         if spare is not None:
             _bring_home(spare, data)
-        set_aside(data)
+        quarantine_unusable(data)
         return DataFolder(data, data)
     carried = True
     if spare is None:
         spare = _make_spare(data)
         carried = found.answers and carry(data, spare, CARRIED, LATCH)
-    set_aside(spare)
+    quarantine_unusable(spare)
     problem = (
         f"the data folder {data} cannot be used ({problem}); files go to {spare}, which does not outlive a restart of this"
         " computer."
@@ -129,24 +129,24 @@ def spare_of(data: Path) -> Path | None:
     )
 
 
-def set_aside(folder: Path) -> None:
-    """Rename what stands where a file of ours has to be and is none: a directory, a link to nothing.
+def quarantine_unusable(folder: Path) -> None:
+    """Rename what has the name of a needed file and cannot be one: a directory, a link to nothing.
 
-    What cannot be renamed stays; whoever opens it reports it.
+    What cannot be renamed stays; the module that opens it reports it.
     """
     try:
         entries = list(folder.iterdir())
     except OSError:
         return
     for path in entries:
-        ours = path.name in OURS or path.name.startswith(DATABASES)
-        if not ours or SUFFIX in path.name or _fits(path):
+        needed = path.name in OTHER_FILES or path.name.startswith(DATABASES)
+        if not needed or SUFFIX in path.name or _fits(path):
             continue
         with suppress(OSError):
-            aside = quarantine_path(path)
-            path.rename(aside)
+            kept = quarantine_path(path)
+            path.rename(kept)
             print(
-                f"Choroid: {path} is no file that can be used; it is kept as {aside.name}", file=sys.stderr, flush=True
+                f"Choroid: {path} is no file that can be used; it is kept as {kept.name}", file=sys.stderr, flush=True
             )
 
 
@@ -173,7 +173,7 @@ def _bases() -> list[Path]:
 
 def _shared() -> tuple[Path, Path]:
     """Return the folders in which every user may write."""
-    return Path(tempfile.gettempdir()), Path("/dev/shm")  # noqa: S108  (ours in them have mode 0700)
+    return Path(tempfile.gettempdir()), Path("/dev/shm")  # noqa: S108  (the folders made in them have mode 0700)
 
 
 def _shared_bases(user: int) -> list[Path]:
@@ -181,7 +181,7 @@ def _shared_bases(user: int) -> list[Path]:
 
 
 def _private(folder: Path, user: int) -> bool:
-    """Return whether `folder` is a directory that nobody but `user` can enter: others may write into the shared ones."""
+    """Return whether `folder` is a directory that only `user` can enter; every user may write into the shared ones."""
     try:
         found = folder.lstat()
     except OSError:

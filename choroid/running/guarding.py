@@ -186,7 +186,7 @@ class GuardFinder:
             return subprocess.Popen(  # noqa: S603  (our own module, our own arguments)
                 python("controller.guard", str(plan), "--own", "--detach"),
                 stdin=subprocess.DEVNULL,
-                stdout=said,  # whoever reads this process's own output must not wait for the guard, which outlives it
+                stdout=said,  # a reader of this process's own output must not wait for the guard, which outlives it
                 stderr=said,
                 start_new_session=True,
             )

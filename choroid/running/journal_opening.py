@@ -16,7 +16,7 @@ JOURNAL = "journal.db"
 
 
 def open_journal(path: Path, clock: Clock, no_folder: str = "", *, threaded: bool = True) -> Journal:
-    """Open a journal; one that cannot be used is replaced by the record of a degraded time, and that is told.
+    """Open a journal. Replace an unusable one by the record of a degraded time, with a message on stderr.
 
     Args:
         path: The journal's file.

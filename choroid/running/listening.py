@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 300.0
 """Maximum pause before an engine is restarted, in simulated seconds; the pause doubles each time, so that a
-repeated failure cannot stimulate anew each second.
+repeated failure cannot stimulate again each second.
 """
 STEADY_S = 600.0
 """After this life time (s) the end of an engine counts as a new failure, and the pause starts from its minimum."""

@@ -48,7 +48,7 @@ LEAD_FRAMES = 5
 BUFFER_FRAMES = 12_500
 """Frames that the simulated hardware can buffer for a stalled reader: 0.5 s; older ones are lost, as a gap."""
 
-MOST_WHY = 500
+MAX_REASON = 500
 START_WITHIN_S = 60.0
 LEDGER_BYTES_S = 50e6
 """The first start with an older release's ledger builds its index, at more than twice this rate (bytes/s): the
@@ -200,7 +200,7 @@ class EngineHandle:
         number = self._orders
         done = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            self._tell({"order": number, "stopped": stopped[:MOST_WHY]})
+            self._tell({"order": number, "stopped": stopped[:MAX_REASON]})
             async with asyncio.timeout(life_s(within_s)):
                 if await done:
                     return True
@@ -289,7 +289,7 @@ async def spawn_engine(rig: Rig, data_dir: Path, seed: int, stopped: str = "") -
         "seed": seed,
         "data_dir": str(data_dir),
         "tissue": tissue_said(rig.organoid),
-        "stopped": stopped[:MOST_WHY],
+        "stopped": stopped[:MAX_REASON],
     }
     process = await asyncio.create_subprocess_exec(
         *python("choroid.running.nerves_process"),

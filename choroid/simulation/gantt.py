@@ -22,7 +22,7 @@ def gantt(title: str, steps: Sequence[Mapping[str, Any]], *, span_s: float, ster
     tip of a bar tells what it is, when, and how much.
     """
     lanes = list(dict.fromkeys((step.get("branch", ""), step["verb"]) for step in steps))
-    lanes.sort(key=lambda lane: lane[0])  # a branch's lanes beside each other, the protocol's own first
+    lanes.sort(key=lambda lane: lane[0])  # the lanes of a branch stay together, those of the protocol first
     span_s = max(span_s, 1.0)
     height = TOP + LANE * len(lanes) + 40
     parts = [

@@ -28,7 +28,7 @@ HELP = """what can be typed:
   list                                       what lasts now
   end NUMBER                                 take one back
   clear                                      take all back
-  kinds                                      the kinds of faults and what they can befall
+  kinds                                      the kinds of faults and their possible targets
   truth                                      what is in each vessel, went through each line (µL), each output does (JSON)"""
 
 

@@ -191,7 +191,7 @@ def _as_present(rig: Rig, present: Present) -> Rig:
     contents: dict[str, str] = {}
     organs = rig.organs
     feed = rig.vessels[rig.lines[organs.gut.feed].from_].contains or ""
-    contents[organs.kidney.waste] = feed  # what is in the waste matters to nobody, how much does
+    contents[organs.kidney.waste] = feed  # the volume of the waste matters, its contents do not
     if present.estimate is not None:
         fresh = rig.media[feed]
         for name, found, holders in (

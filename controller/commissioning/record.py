@@ -68,12 +68,12 @@ def not_commissioned(rig: Rig, journal: Rows, now: datetime) -> str | None:
     row = journal.last(ROW)
     how = "Run `choroid commission` before tissue goes in"
     if row is None:
-        return f"nobody has confirmed that it is wired and plumbed as its file says. {how}"
+        return f"no person has confirmed that it is wired and plumbed as its file says. {how}"
     if row.body["wiring"] != wiring_hash(rig):
         return f"devices, lines or their roles have changed in the rig file since it was commissioned. {how}"
     if not row.body["passed"]:
         failed = [check["subject"] for check in row.body["checks"] if not check["ok"]]
-        return f"commissioning found otherwise than the file says: {', '.join(failed)}. Mend it. {how}"
+        return f"commissioning found otherwise than the file says: {', '.join(failed)}. Correct it. {how}"
     if now - datetime.fromisoformat(row.utc.replace("Z", "+00:00")).astimezone(UTC) > VALID:
         return f"it was commissioned more than {VALID.days} days ago. {how}"
     return None

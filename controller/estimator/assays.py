@@ -89,7 +89,7 @@ class Assays:
         where = self._estimator.where(place)
         if where is None:
             raise AssayError(
-                f"nobody estimates the medium in “{vessel}”. Likely cause: a bottle or the waste was named. Next: name"
+                f"the medium in “{vessel}” is not estimated. Likely cause: a bottle or the waste was named. Next: name"
                 f" one of {', '.join(self._followed())}; what a bottle holds stands in the rig file"
             )
         when = self._when(taken, zone)
@@ -189,7 +189,9 @@ class Assays:
 def _analyte(name: str) -> Analyte:
     found = ANALYTES.get(name.strip().lower())
     if found is None:
-        raise AssayError(f"nobody estimates “{name}”. Likely cause: a slip. Next: choose among {', '.join(ANALYTES)}")
+        raise AssayError(
+            f"“{name}” is not estimated. Likely cause: a typing error. Next: choose among {', '.join(ANALYTES)}"
+        )
     return found
 
 

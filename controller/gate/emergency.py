@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 SOURCE = "emergency stop"
 LATE_S = 5.0
-"""A stop that is not confirmed after so long (s of real time) is logged with what it waits for."""
+"""Time (s of real time) after which a stop that is not confirmed is logged with what it waits for."""
 
 
 class Stimulator(Protocol):

@@ -124,9 +124,8 @@ class Fallback:
         error = await self._actuation.bring(output, debt.command)
         if error is None:
             if debt.tries:
-                self._record.write(
-                    "act.outcome", {"actuator": output.name, "owed": command_text(debt.command), "ok": True}
-                )
+                body = {"actuator": output.name, "pending": command_text(debt.command), "ok": True}
+                self._record.write("act.outcome", body)
             output.debt = None
             output.lease_until_s = None
             self._actuation.show(output)

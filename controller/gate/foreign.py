@@ -50,7 +50,7 @@ class Foreign:
 
     def contradicted(self, output: GatedOutput, status: Status, wrong: str) -> bool:
         """Record a contradiction. Return whether the output has to be brought to its basal state."""
-        self._alarm("command_failed", output.name, f"it does not do what it was told: {wrong}")
+        self._alarm("command_failed", output.name, f"it does not follow its command: {wrong}")
         on = output.seen is not None and output.seen.on
         timed = isinstance(output.commanded, Switch) and output.commanded.for_s is not None  # its contact may stick
         self._note(output, wrong, foreign=on and not timed)
@@ -66,11 +66,11 @@ class Foreign:
         if self._runs_again(intent, output):
             self._note(output, "it was stopped and runs again", foreign=True)
             if self.yields(output) and not self._may_act(output):
-                return f"foreign: somebody else commands {output.name}; it is stopped once in {AGAIN_S:g} s"
+                return f"foreign: another controller or a person commands {output.name}; it is stopped once in {AGAIN_S:g} s"
         elif self._transfers(output) and not comes_to_rest(intent.command) and self.yields(output):
             return (
-                f"foreign: somebody else commands {output.name}; it gets no task until {WITHIN_S / 60:g} min have passed"
-                " without that, or a person resets"
+                f"foreign: another controller or a person commands {output.name}; it gets no task until"
+                f" {WITHIN_S / 60:g} min have passed without that, or a person resets"
             )
         return None
 
@@ -97,7 +97,7 @@ class Foreign:
             self._alarm(
                 "foreign_command",
                 output.name,
-                f"{CONTRADICTIONS} times within {WITHIN_S / 60:g} min it did something else than it was told, at last:"
+                f"{CONTRADICTIONS} times within {WITHIN_S / 60:g} min it did not follow its command, at last:"
                 f" {wrong}. It is not fought for any more, only kept safe",
             )
         elif foreign and not yielded:

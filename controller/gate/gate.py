@@ -267,7 +267,7 @@ class Gate:
         if output.lease_until_s is not None and now_s > output.lease_until_s:
             output.lease_until_s = None
             lost = isinstance(output.commanded, Level)
-            why = f"no command has reached it for {LEVEL_HOLD_S:g} s" if lost else "nobody renewed it"
+            why = f"no command has reached it for {LEVEL_HOLD_S:g} s" if lost else "its lease was not renewed"
             self._alarm("lease_expired", output.name, f"{why}; it goes to its basal state")
             output.owe(self._fallback.state_of(output), "its lease ran out", now_s)
         if transfer is not None and transfer.ended_s is None and now_s > transfer.deadline_s:

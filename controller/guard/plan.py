@@ -13,6 +13,9 @@ from dataclasses import asdict, dataclass
 from drivers.commands import Command, Level, Run, Stop, Switch
 from drivers.device import ChannelConfig, DeviceConfig
 
+ONLY_WITH_KEY = "beside"  # wording: former name
+"""Key in the plan's file. A guard of an earlier release may still run and read it."""
+
 
 @dataclass(frozen=True, slots=True)
 class GuardedDevice:
@@ -29,7 +32,7 @@ class GuardPlan:
     """The outputs, the state that each is brought to, and the order.
 
     `dosing`: pumps that are stopped unless their device ends a dose itself, which only the driver knows. `valves`: the pumps
-    that press against each valve; for a watchdog's relay, the outputs that it powers. `beside`: gases that may flow only
+    that press against each valve; for a watchdog's relay, the outputs that it powers. `only_with`: gases that may flow only
     together with another one (CO2 with air).
     """
 
@@ -38,7 +41,7 @@ class GuardPlan:
     rest: Mapping[str, Command]
     dosing: tuple[str, ...]
     valves: Mapping[str, tuple[str, ...]]
-    beside: Mapping[str, str]
+    only_with: Mapping[str, str]
 
     def to_json(self) -> str:
         """Return the plan as text."""
@@ -49,7 +52,7 @@ class GuardPlan:
                 "rest": {name: _command_json(command) for name, command in self.rest.items()},
                 "dosing": self.dosing,
                 "valves": self.valves,
-                "beside": self.beside,
+                ONLY_WITH_KEY: self.only_with,
             }
         )
 
@@ -66,7 +69,7 @@ class GuardPlan:
             {name: _command(command) for name, command in plan["rest"].items()},
             tuple(plan["dosing"]),
             {valve: tuple(pumps) for valve, pumps in plan["valves"].items()},
-            plan["beside"],
+            plan[ONLY_WITH_KEY],
         )
 
 

@@ -102,7 +102,7 @@ class Rescue:
         for pump in self._plan.valves.get(name, ()):
             if pump in self._at_rest:
                 await self._at_rest[pump].wait()  # a pump against a closed valve bursts the line
-        if (company := self._plan.beside.get(name)) is not None:
+        if (company := self._plan.only_with.get(name)) is not None:
             await self._keep_company(name, company, begun_s + COMPANY_S)
         status = await self._until_done(name, lambda: self._command(name, output.command))
         self._at_rest[name].set()
@@ -158,7 +158,7 @@ class Rescue:
         wrong = mismatch(command, status, 0.0)
         if wrong is not None:
             raise DeviceError(wrong, where="readback", cause="the output did not follow", action="look at the device")
-        if name in self._plan.beside.values():
+        if name in self._plan.only_with.values():
             _require_flow(status)
         return status
 

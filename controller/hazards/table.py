@@ -38,7 +38,7 @@ def gaps_of(rig: Rig) -> Iterator[Finding]:
             yield Finding(place, "this hazard is covered; there is nothing to accept", "Remove it")
         elif not may_be_accepted(row):
             what = f"this hazard does harm within {row.harm_s:.0f} s, too soon for a person; it cannot be accepted"
-            yield Finding(place, what, f"Remove it and mend the gap: {row.gaps[0].what}. {row.gaps[0].fix}")
+            yield Finding(place, what, f"Remove it and close the gap: {row.gaps[0].what}. {row.gaps[0].fix}")
 
 
 def may_be_accepted(row: Hazard) -> bool:

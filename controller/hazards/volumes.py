@@ -48,7 +48,7 @@ def _overflow(subject: Subject, name: str, vessel: Vessel, pumps: list[str]) -> 
     gaps += _brimful(subject, name, vessel, doses, harm_s, takes_s)
     return Hazard(
         f"overflow_{name}", name, _sensor(subject, name), GATE, tuple(doses), quantity_text(vessel.limit_ul, "uL"),
-        takes_s, harm_s, "from ceiling to brim at the greatest flow", tuple(gaps),
+        takes_s, harm_s, "from ceiling to brim at the maximum flow", tuple(gaps),
     )  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def _dry(subject: Subject, name: str, vessel: Vessel, pumps: list[str]) -> Hazar
     gaps = tuple(_empty(subject, name, vessel, flows, harm_s, takes_s))
     return Hazard(
         f"dry_{name}", name, _sensor(subject, name), GATE, tuple(pumps), quantity_text(vessel.floor_ul, "uL"),
-        takes_s, harm_s, "from the floor at the greatest flow", gaps,
+        takes_s, harm_s, "from the floor at the maximum flow", gaps,
     )  # fmt: skip
 
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from controller.journal.file import RECORDS, head_path
 
+FOLDER_SUFFIX = "-aside-"  # wording: former name
+"""Between the journal's name and a number, in the name of the folder."""
+
 
 def journal_files(journal: Path) -> list[Path]:
     """Return the existing files of a journal: database, WAL, head, rescued copies, degraded times."""
@@ -16,11 +19,10 @@ def journal_files(journal: Path) -> list[Path]:
     return [path for path in found if path.exists()]
 
 
-def set_aside(journal: Path) -> Path:
+def move_old_files(journal: Path) -> Path:
     """Move every file of a journal into a new folder next to it. Return the folder. Nothing is deleted."""
-    folder = next(
-        path for n in range(1, 10_000) if not (path := journal.with_name(f"{journal.stem}-aside-{n}")).exists()
-    )
+    prefix = f"{journal.stem}{FOLDER_SUFFIX}"
+    folder = next(path for n in range(1, 10_000) if not (path := journal.with_name(f"{prefix}{n}")).exists())
     folder.mkdir()
     for path in journal_files(journal):
         path.rename(folder / path.name)

@@ -21,7 +21,7 @@ from typing import Any
 from controller.core.clock import Clock
 from controller.core.run_states import TRANSITIONS, RunEvent, RunState
 from controller.journal.degraded import DegradedTime, degraded_times
-from controller.journal.evidence import set_aside
+from controller.journal.evidence import move_old_files
 from controller.journal.file import RECORDS, SCHEMA, HeadFile, head_path, own, read_head
 from controller.journal.terms import GENESIS, VERSION, JournalError, Row, chain, chained, encode
 
@@ -169,7 +169,7 @@ def apply(journal: Path, clock: Clock) -> Path:
             building.unlink(missing_ok=True)
             _write(found, building, source, clock)
             building.replace(_new(journal))
-            old_files = set_aside(journal)
+            old_files = move_old_files(journal)
             _put_in_place(journal)
             return old_files
     except OSError as error:
@@ -179,7 +179,7 @@ def apply(journal: Path, clock: Clock) -> Path:
         ) from error
 
 
-def begin_anew(journal: Path, reason: str, clock: Clock) -> Path:
+def begin_new_journal(journal: Path, reason: str, clock: Clock) -> Path:
     """Replace the journal by an empty one with `reason` as its first row. Return the folder with the old files."""
     with own(journal):
         building = _new(journal)
@@ -188,7 +188,7 @@ def begin_anew(journal: Path, reason: str, clock: Clock) -> Path:
             body = encode({"reason": reason})
             row = chained(GENESIS, 1, clock.now_s(), clock.utc_text(), "journal.begun", None, body)
             db.execute(_INSERT, row)
-        old_files = set_aside(journal)
+        old_files = move_old_files(journal)
         _put_in_place(journal)
         return old_files
 

@@ -152,7 +152,7 @@ class Ledger:
                 "balance_drift",
                 self._spent,
                 f"the balance says {ul / 1000:.2f} mL, the ledger {before / 1000:.2f} mL;"
-                f" more than {K * residual.sd / 1000:.2f} mL apart. Likely cause: a leak, a drip, or somebody handled the"
+                f" more than {K * residual.sd / 1000:.2f} mL apart. Likely cause: a leak, a drip, or a person handled the"
                 " vessel. Next: look at the spent vessel and its lines",
             )
         elif abs(change) < min_change_ul(ul, noise):

@@ -15,7 +15,7 @@ DENSITY_REL_SD = 0.002
 """Relative uncertainty of the density at 37 °C: water 0.993 g/mL, and about 1 % of salts and sugar."""
 K = 3.0
 """Half width of an interval, in standard deviations."""
-NOBODY = "nobody"
+UNMEASURED = "unmeasured"
 """Source of a volume that neither the pump nor the balance has measured."""
 
 
@@ -127,7 +127,7 @@ def agreed(balance: Moved | None, pump: Moved | None, *, asked_ul: float) -> Mov
     only = balance or pump
     if only is not None:
         return only
-    return Moved(asked_ul / 2, 0.0, asked_ul, NOBODY, certain=False)
+    return Moved(asked_ul / 2, 0.0, asked_ul, UNMEASURED, certain=False)
 
 
 def _clipped(ul: float, low: float, high: float, max_ul: float, source: str) -> Moved | None:

@@ -48,11 +48,11 @@ def open_database(path: Path, form: Format, *, at_once: bool = True) -> sqlite3.
 
 def rename_unusable(path: Path, why: Exception) -> None:
     """Rename a file that cannot be used, so that a new one can begin in its place."""
-    aside = quarantine_path(path)
-    path.rename(aside)
+    kept = quarantine_path(path)
+    path.rename(kept)
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
-    logger.error("%s cannot be used (%s); it is kept as %s and a new one begins", path, why, aside.name)
+    logger.error("%s cannot be used (%s); it is kept as %s and a new one begins", path, why, kept.name)
 
 
 def without_checkpoints(db: sqlite3.Connection) -> None:

@@ -1,8 +1,8 @@
 """History: every reading, kept for months in SQLite and drawn in no time.
 
-Raw points are kept as they came; beside them coarser levels hold count, sum, least and greatest of each stretch, kept up
-to date at every flush. A query looks at how much there really is in the period and reads the level that comes nearest to
-what is to be drawn: thirty days draw as quickly as an hour, and neither loses a peak.
+Raw points are kept as they came. Coarser levels hold count, sum, minimum and maximum of each interval; every flush
+updates them. A query counts the points in the period and reads the level that is nearest to the requested resolution:
+thirty days are drawn as quickly as an hour, and neither loses a peak.
 
 Only good readings are drawn and summed. A suspect one is kept apart in the table `doubted` (`series`, `at`, `value`,
 `quality`), so that a person can look up what was not believed.
@@ -73,7 +73,7 @@ _Rolled = dict[tuple[int, int], list[float]]
 
 
 class SeriesPoint(NamedTuple):
-    """What a series did around `at` (UTC, seconds since 1970): mean, least and greatest."""
+    """Mean, minimum and maximum of a series around `at` (UTC, seconds since 1970)."""
 
     at: float
     mean: float
@@ -118,7 +118,7 @@ class History:
         except (sqlite3.Error, OSError) as error:
             if not path.parent.is_dir():
                 self._db.close()
-                raise  # that is no ailing disk but a mistake
+                raise  # the cause is a wrong path, not a failing disk
             self._put_off(error)
             self._next_flush_s = clock.now_s() + RETRY_S
 

@@ -1,4 +1,4 @@
-"""History read beside a running controller, or after it: nothing is written, locked or set aside.
+"""Read history while a controller runs, or afterwards: nothing is written, locked or renamed.
 
 Reads stream row by row, so that a year takes no more memory than a day.
 """
@@ -29,7 +29,7 @@ UNION ALL SELECT at, value, quality FROM doubted WHERE series = ?1 AND at >= ?2 
 
 
 class Stretch(NamedTuple):
-    """What history holds of one series in [begin, begin + width): `n` readings, their sum, least and greatest."""
+    """Readings of one series in [begin, begin + width): number `n`, sum, minimum and maximum."""
 
     begin: float
     n: int

@@ -1,8 +1,8 @@
 """The controller: one rig's living process, assembled and ticking once a second.
 
-A tick looks at every interlock, freezes a snapshot, lets the gate enforce what the interlocks say, lets the regulators
-want what they want, and hands the snapshot to alarms, history and sinks. A slow device delays no tick: what goes to
-devices runs beside it. So do sampling, protocols and the page, on the same loop.
+A tick evaluates every interlock, takes a snapshot, lets the gate enforce the trips, collects the intents of the
+regulators, and passes the snapshot to alarms, history and sinks. A slow device delays no tick: commands to devices run as
+tasks of their own on the same loop. So do sampling, protocols and the page.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ logger = logging.getLogger(__name__)
 
 TICK_S = 1.0
 DEAD_AFTER_S = 5.0
-"""A control loop that has not ticked for so long is not healthy (D6)."""
+"""Time (s) without a tick after which a control loop is not healthy (D6)."""
 NERVES_EVERY_S = 10.0
 LINKS_EVERY_S = 5.0
 VALVE_LEASE_S = 30.0
@@ -104,7 +104,7 @@ class Controller:
         """Open the records of a rig.
 
         Args:
-            stimulator: What an emergency stop stops beside the outputs.
+            stimulator: What an emergency stop stops in addition to the outputs.
             durable: Whether rows must outlive the process.
             guard: The connection to the guard; `close` closes it.
             journal: A journal that the caller has opened already; `close` closes it.
@@ -291,7 +291,7 @@ class Controller:
         )
 
     def _keep(self, record: Calibration) -> None:
-        """Add a calibration to the rig's records; in real time beside the loop, for it waits for the disk."""
+        """Add a calibration to the rig's records; in real time in a thread, because it waits for the disk."""
         if self._threaded:
             self._tasks.start(f"calibration {record.point}", asyncio.to_thread(_kept, self._data_dir, record))
         else:
@@ -352,7 +352,7 @@ class Controller:
     def _regulate(self, regulator: Regulator, state: State) -> None:
         name = type(regulator).__name__
         if self._tasks.running(name):
-            return  # its last wish is still on its way; it will ask again
+            return  # its last intents are still under way; it will submit again
         if intents := regulator.intents(state):
             self._tasks.start(name, self._submit(intents))
 
@@ -417,10 +417,10 @@ class Controller:
     def _listen(self, state: State) -> None:
         """Ask the nerves for a summary now and then, never waiting for it."""
         if self.nerves is not None and not self._tasks.running("nerves") and self._nerves_timer.due(state.at_s):
-            self._tasks.start("nerves", self._hear(self.nerves))
+            self._tasks.start("nerves", self._read_nerves(self.nerves))
 
-    async def _hear(self, nerves: NervesSource) -> None:
-        self.nerves_summary = await self._nerves_reader.hear(nerves)
+    async def _read_nerves(self, nerves: NervesSource) -> None:
+        self.nerves_summary = await self._nerves_reader.read(nerves)
 
     async def emergency_stop(self, who: str, reason: str) -> None:
         """Stop perfusion outputs and stimulation together, until :meth:`emergency_reset` (A9).

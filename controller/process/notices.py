@@ -1,4 +1,4 @@
-"""Notices that hold for the whole run of a rig: not commissioned, accepted hazards, files set aside."""
+"""Notices that hold for the whole run of a rig: not commissioned, accepted hazards, renamed files."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def notices(rig: Rig, journal: Rows, now: datetime, data: Path) -> dict[tuple[st
     }
     if (why := not_commissioned(rig, journal, now)) is not None:
         found[("not_commissioned", rig.name)] = why
-    if aside := quarantined_files(data):
-        found["file_set_aside", "data folder"] = f"in {data}: {', '.join(aside)}"
+    if renamed := quarantined_files(data):
+        found["file_set_aside", "data folder"] = f"in {data}: {', '.join(renamed)}"
     return found

@@ -30,7 +30,7 @@ class NervesReader:
         self._since_s: float | None = None
         self._newest_s: float | None = None
 
-    async def hear(self, nerves: NervesSource) -> NervesSummary | None:
+    async def read(self, nerves: NervesSource) -> NervesSummary | None:
         """Return the present summary and record it once; None if the engine has sent nothing recently."""
         summary = await nerves.summary()
         now_s = self._clock.now_s()

@@ -56,7 +56,7 @@ def reading_causes(rig: Rig, state: State, oldest: Mapping[str, float]) -> tuple
     lung = rig.organs.lung
     air = state.readings.get(lung.air)
     if air is not None and trusted(state, lung.air, stale_s(rig, lung.air)) is None:
-        causes["air_lost", lung.air] = f"it is not heard: {air.detail or 'stale'}"
+        causes["air_lost", lung.air] = f"it has no reading: {air.detail or 'stale'}"
     ph = trusted(state, lung.ph, PH_STALE_S)
     if ph is None:
         unseen.append(("acidity", lung.ph))

@@ -1,7 +1,7 @@
-"""Recipe files: YAML becomes the same kind of recipe as a Python protocol. Whatever is wrong is told with file and line.
+"""Recipe files: YAML becomes the same kind of recipe as a Python protocol. Every error names file and line.
 
-All of a file is checked before anything is opened or moved: verbs and fields, names, units, volumes and times that no
-value of the parameters could mend, calls that come back to themselves.
+All of a file is checked before anything is opened or moved: verbs and fields, names, units, volumes and times that are
+invalid for every value of the parameters, calls that lead back to the recipe itself.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class _Reader(Steps):
             return None
         except UnknownProtocol as error:
             what, _, fix = str(error).partition(". Next: ")
-            self.wrong(place, what, f"Or name a file beside this one; {fix}")
+            self.wrong(place, what, f"Or name a file in the same folder; {fix}")
             return None
         if called.watched:
             self.parts[called.watched[0][0]] = called

@@ -18,7 +18,7 @@ WORD = r"^[a-z][a-z0-9_]{0,62}$"
 
 POLICIES: Mapping[str, Argument] = {
     "missing": Argument("choice", "a value could not be measured", choices=DECISIONS),
-    "timeout": Argument("choice", "a wait_until was in vain", choices=DECISIONS),
+    "timeout": Argument("choice", "a wait_until timed out", choices=DECISIONS),
     "small_dose": Argument("choice", "a computed volume is below what its pump gives", choices=("skip", "hold")),
 }
 

@@ -161,7 +161,7 @@ class Values:
         self.wrong(place, what, fix[:1].upper() + fix[1:])
 
     def wrong(self, place: Place, what: str, fix: str) -> None:
-        """Note what is wrong at a place, and how to mend it."""
+        """Note what is wrong at a place, and how to correct it."""
         self.problems.append(self.document.problem(Finding(place, what, fix)))
 
 

@@ -82,7 +82,7 @@ class RigTargets:
         fresh = rig.media[_medium(rig, rig.lines[rig.organs.gut.feed].from_)]
         self._loop_full_ul = loop.volume_ul
         self._loop_floor_ul = loop.floor_ul
-        self._loop_most_ul = loop.limit_ul
+        self._max_loop_ul = loop.limit_ul
         self.spent_ul = spent.volume_ul
         self.spent_floor_ul = spent.floor_ul
         self.spent_room_ul = spent.limit_ul - spent.volume_ul - SPENT_MARGIN_UL
@@ -106,7 +106,7 @@ class RigTargets:
         loop = self._volumes().get("loop")
         if loop is None:
             return self._loop_full_ul
-        surely_ul = self._loop_most_ul - SIGMAS * loop.sd_ul - LOOP_MARGIN_UL
+        surely_ul = self._max_loop_ul - SIGMAS * loop.sd_ul - LOOP_MARGIN_UL
         return min(self._loop_full_ul, max(surely_ul, self._loop_floor_ul))
 
     @property
@@ -117,11 +117,11 @@ class RigTargets:
         that the gate would refuse for doubt alone (I4) becomes a smaller one. As of the branch's last step, so that the
         run repeats itself after a restart.
         """
-        most_ul = self.loop_ul - LOOP_MARGIN_UL
+        max_ul = self.loop_ul - LOOP_MARGIN_UL
         loop = self._volumes().get("loop")
         if loop is not None:
-            most_ul = min(most_ul, loop.ul - SIGMAS * loop.sd_ul - LOOP_DRIP_UL)
-        return max(most_ul - self._loop_floor_ul, 0.0)
+            max_ul = min(max_ul, loop.ul - SIGMAS * loop.sd_ul - LOOP_DRIP_UL)
+        return max(max_ul - self._loop_floor_ul, 0.0)
 
 
 def _medium(rig: Rig, vessel: str) -> str:

@@ -37,11 +37,11 @@ from protocols.soft_sensor import MediaEstimate, MediaValues
 from protocols.verbs import Verb
 
 HOURS = 24.0
-"""How far ahead, unless asked otherwise: whoever refills bottles does so day by day."""
+"""Default duration (h): bottles are refilled once a day."""
 DAY_S = 86_400.0
 WEIGHING_S = 12.0
 """Before and after each dose: three readings of the balance."""
-MOST_STEPS = 20_000
+MAX_STEPS = 20_000
 
 
 Calibrated = Callable[[str, str], str | None]
@@ -165,7 +165,7 @@ class _Paper:
         branch.last += 1
         await self._turn(branch)
         self._n += 1
-        if self._n > MOST_STEPS or branch.now_s >= self._horizon_s or self.out.breaches:
+        if self._n > MAX_STEPS or branch.now_s >= self._horizon_s or self.out.breaches:
             raise _Over
         step = StepRecord(self._n, verb.name, args, branch.at)
         begin_s = branch.now_s
@@ -321,7 +321,7 @@ class _Paper:
         }
 
     def _pass(self, seconds: float) -> None:
-        """Time goes by for this branch, and water leaves the loop."""
+        """Advance the time of this branch; water evaporates from the loop."""
         branch = BRANCH.get()
         branch.now_s += seconds
         self.latest_s = max(self.latest_s, branch.now_s)
@@ -361,7 +361,7 @@ class _Paper:
         what = f"step {step.n} ({step.verb}, {volume_ul / 1000:.2f} mL, {self.now_s / 3600:.1f} h from the start)"
         if lowest_ul < floor_ul:
             self.out.breaches.append(
-                f"{what}: “{route.source}” could fall to {lowest_ul / 1000:.2f} mL, below its floor of"
+                f"{what}: “{route.source}” could fall to {lowest_ul / 1000:.2f} mL, below its floor,"
                 f" {floor_ul / 1000:g} mL"
             )
         if highest_ul > ceiling_ul:

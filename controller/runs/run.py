@@ -38,10 +38,10 @@ DISK_ERRORS = (JournalUnwritten, sqlite3.Error)
 """What a row that cannot be written, or read, comes as."""
 REST_AGAIN_S = 10.0
 REST_WITHIN_S = 120.0
-"""So long does a run that ends wait for what it has used to be seen at rest; a dead pump must not keep the next run, which
-may be what saves the organoid, from being started."""
+"""Maximum time (s) that an ending run waits until the devices that it has used are at rest. A dead pump must not prevent
+the next run, which may save the organoid."""
 ANSWER_S = 2 * 3600.0
-"""So long may a held run wait before another alarm, a critical one, says that nobody came."""
+"""Time (s) that a held run waits for an answer before the critical alarm `run_unanswered`."""
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class ProtocolRun:
         """Those with a verb under way."""
         self._resting = False
         self._answer_by_s: float | None = None
-        """While it is held: when somebody else is to be called."""
+        """While it is held: when another person is to be called (loop time)."""
         self._changed = asyncio.Event()
         self._stirred = asyncio.Event()
         self._lab = Lab(self, Performer(self, bench), RigFacts(bench.rig, self.volumes_now))
@@ -154,7 +154,9 @@ class ProtocolRun:
                     # The protocol itself failed: nothing moves, and a person decides. Resuming runs it again.
                     await self._end_stray_verbs()
                     what = str(error) or type(error).__name__
-                    await self.hold(f"the protocol stopped: {what}. Next: mend the cause and resume, or abort the run")
+                    await self.hold(
+                        f"the protocol stopped: {what}. Next: remove the cause and resume, or abort the run"
+                    )
                     continue
                 if not self.state.ended:
                     await self.checkpoint()
@@ -189,7 +191,7 @@ class ProtocolRun:
         if self._recipe is None:
             await self.hold(
                 f"the protocol “{self.protocol}” is not what it was when this run began. Likely cause: its file or Choroid"
-                " was changed. Next: put the old text back and restart the controller, or abort the run and start anew"
+                " was changed. Next: put the old text back and restart the controller, or abort the run and start it again"
             )
             raise ProtocolError("it still is not what it was")
         await self._recipe.function(self._lab, self.params)
@@ -253,7 +255,7 @@ class ProtocolRun:
         else:
             self._answer_by_s = None
             last = self.messages[-1] if self.messages else "it was paused"
-            self._bench.alarm("run_unanswered", self.id, f"for {ANSWER_S / 3600:g} h nobody has answered: {last}")
+            self._bench.alarm("run_unanswered", self.id, f"for {ANSWER_S / 3600:g} h without an answer: {last}")
 
     def _here(self) -> Branch:
         """The branch whose verb this is."""
@@ -265,10 +267,13 @@ class ProtocolRun:
         self._stirred = asyncio.Event()
 
     async def _come_to_rest(self) -> list[str]:
-        """Everything the run has used stands, by readback; as long as it does not, try again and say so.
+        """Bring everything that the run has used to rest, by readback; retry, with a message, until it is at rest.
 
-        Returns what was not seen to stand when a held run was told to end meanwhile, or one that ends has waited for
-        :data:`REST_WITHIN_S`. What the run has not used is told to rest as well, and not waited for.
+        What the run has not used is commanded to rest as well, and not waited for.
+
+        Returns:
+            What was not seen at rest when a held run was commanded to end meanwhile, or when an ending run has waited for
+            :data:`REST_WITHIN_S`.
         """
         who, transfers = f"run:{self.id}", self._bench.transfers
         used, unused = self._transfers_by_use()
@@ -328,7 +333,7 @@ class ProtocolRun:
             await self.wait_out(self._loop.time() + advice.after_s)
 
     async def hold(self, message: str) -> None:
-        """Hold for a reason that people are told, until one of them resumes the run."""
+        """Hold with a message for people, until a person resumes the run."""
         self._tell(message, hold=True)
         if self.state in (RunState.RUNNING, RunState.RESTARTING):
             self._go(RunEvent.FAULT)
@@ -447,8 +452,8 @@ class ProtocolRun:
         """Hold as long as the protocol's file is not what it was: how its new text would have gone on is not guessed."""
         while self._recipe is not None and (path := self._recipe.altered()) is not None:
             await self.hold(
-                f"{path.name} was changed or removed while its run is under way. Likely cause: somebody edits it. Next: put"
-                " the old text back and resume, or abort the run and start anew"
+                f"{path.name} was changed or removed while its run is under way. Likely cause: a person edits it. Next: put"
+                " the old text back and resume, or abort the run and start it again"
             )
 
     def volumes_now(self) -> Mapping[str, VesselVolume]:

@@ -355,7 +355,7 @@ def _air_lost(view: View, mixture: Mixture) -> str | None:
     if not view.watch.no_air and (co2 is None or co2 <= 0.0):
         return None
     ph = _trusted(view, mixture.ph, mixture.ph_stale_s)
-    why = f"{mixture.air} is not heard: it may be without power, and closed"
+    why = f"{mixture.air} has no reading: it may be without power, and closed"
     if ph is None:
         return None if view.watch.no_air else f"{why}; nor does {mixture.ph} tell"
     return None if ph >= mixture.ph_shut else f"{why}; pH {ph:.2f} is below {mixture.ph_shut:.2f}"

@@ -205,7 +205,7 @@ def _no_room(actuator: str, dose: Dispense, view: View, limits: Limits, pump: Pu
         lowest = source.ul - SIGMAS * source.sd_ul - outgoing - volume_ul
         if not lowest >= floor:
             reasons.append(
-                f"volume: {pump.source} could fall to {lowest / 1000:.2f} mL, below its floor of {floor / 1000:g} mL"
+                f"volume: {pump.source} could fall to {lowest / 1000:.2f} mL, below its floor, {floor / 1000:g} mL"
             )
     if target is None:
         reasons.append(f"volume: that of {pump.target} is not known")

@@ -57,7 +57,7 @@ def reasons_against(
     """
     value, found = intent.command.value, []
     if users := _users(intent.point, limits):
-        found.append(f"in use: {', '.join(users)} goes by it; calibrate it at the bench, with the rig at rest")
+        found.append(f"in use: {', '.join(users)} depends on it; calibrate it at the bench, with the rig at rest")
     if not (isfinite(value) and min_value <= value <= max_value):
         found.append(f"range: {value:g} is outside {min_value:g} to {max_value:g}")
     if not (isfinite(intent.valid_s) and intent.valid_s > 0.0):

@@ -87,7 +87,7 @@ _WHAT = {
     Trouble.FAILED: ("the device did not do it", "its link or the device itself", "look at the device and its cable"),
     Trouble.SHORT: (
         "the pump stopped before its volume was delivered",
-        "somebody stopped it, or an interlock did",
+        "a person or an interlock stopped it",
         "look at the pump, its tubing and the alarms",
     ),
     Trouble.OVERTIME: (

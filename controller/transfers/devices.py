@@ -87,7 +87,7 @@ class LineDevices:
             if not isinstance(status, PumpStatus) or not status.running:
                 return status
             if loop.time() - latest_s > SILENCE_S:
-                return None if give_up else _silent(route, "it was told to stop and still runs")
+                return None if give_up else _silent(route, "it was commanded to stop and still runs")
             if route.valve is not None or not self.ends_itself(route) or loop.time() > latest_s:
                 await self._gate.stop(route.pump, why, requester=who)
             await asyncio.sleep(POLL_S)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.ledger.witnesses import NOBODY, K, Moved, against, agreed, by_command, by_pump, went_back
+from controller.ledger.witnesses import UNMEASURED, K, Moved, against, agreed, by_command, by_pump, went_back
 from controller.steps.steps import Act, StepRecord
 from controller.transfers.routes import Trust
 from drivers.commands import PumpStatus
@@ -92,7 +92,7 @@ def lost_power(act: Act, status: PumpStatus | None) -> bool:
 
 def doubt(moved: Moved) -> tuple[str, ...]:
     """Return why a dose is in doubt, for people."""
-    if moved.source == NOBODY:
+    if moved.source == UNMEASURED:
         return (
             "neither its counter nor the balance can tell",
             f"between {moved.low / 1000:.2f} and {moved.high / 1000:.2f} mL may have moved",

@@ -135,7 +135,7 @@ class Strays:
         self._alarm(
             "stray_flow",
             route.pump,
-            f"{seen}, along {route.line}, and nobody had asked for it. Likely cause: a disturbed cable, or somebody at the"
+            f"{seen}, along {route.line}, without a command. Likely cause: a disturbed cable, or a person at the"
             " pump. Next: look at what it pumps into; read the level",
         )
 

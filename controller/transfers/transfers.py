@@ -240,7 +240,9 @@ class Transfers:
                 dose.overtime = not run.interrupted
                 stopped_s = loop.time() if stopped_s is None else stopped_s
                 if loop.time() - stopped_s > SILENCE_S:
-                    return StepProblem(Trouble.SILENT, route.pump, ("it was told to stop and is not seen to stand",))
+                    return StepProblem(
+                        Trouble.SILENT, route.pump, ("it was commanded to stop and is not seen at rest",)
+                    )
                 await self._stop(dose)
             self._watch_filter(route, dose.step, since_s=dose.begun_s)
             if route.valve is not None:
@@ -254,7 +256,7 @@ class Transfers:
         reason = "it ran longer than it may" if dose.overtime else "the run is to come to rest"
         await self._gate.stop(pump, f"{dose.why}: {reason}", requester=dose.who)
         if not await self._devices.stands(dose.route, since_s=dose.begun_s, ask=True):
-            self._alarm("command_failed", pump, "it was told to stop and still runs; switch it off by hand")
+            self._alarm("command_failed", pump, "it was commanded to stop and still runs; switch it off by hand")
 
     async def _concluded(self, run: RunControl, dose: DoseUnderway, ran_s: float) -> StepProblem | None:
         """Measure and book a dose whose pump stands."""

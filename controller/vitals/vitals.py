@@ -70,7 +70,7 @@ MAX_WINDOWS, MIN_WINDOWS, MIN_SPIKES = 60, 10, 200
 """One window a minute is evaluated: an hour of them; ten with two hundred spikes are enough."""
 PER_SIDE = ("low", "value", "high")
 
-IDLE = StimulationTreatment(0.0, 24.0, None, False, 0, "none", "nobody can stimulate here")
+IDLE = StimulationTreatment(0.0, 24.0, None, False, 0, "none", "this rig cannot stimulate")
 """Treatment of a rig without an array."""
 
 

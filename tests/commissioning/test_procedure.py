@@ -162,4 +162,4 @@ async def test_I8_nothing_moves_before_a_person_has_confirmed(tmp_path: Path) ->
     commanded = [row.body for row in journal.entries(kinds=("act",))]
     journal.close()
     await lab.close()
-    assert commanded == [], "a rig that nobody has prepared must stay as it is, also when commissioning ends"
+    assert commanded == [], "a rig that is not prepared must stay as it is, also when commissioning ends"

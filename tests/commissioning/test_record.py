@@ -42,7 +42,7 @@ async def test_I8_a_record_is_for_the_wiring_and_for_half_a_year(tmp_path: Path)
     rig = real()
     assert not rig.simulated
     journal = journal_of(tmp_path)
-    assert "nobody has confirmed" in (not_commissioned(rig, journal, EPOCH) or "")
+    assert "no person has confirmed" in (not_commissioned(rig, journal, EPOCH) or "")
     failed = Report(rig.name, wiring_hash(rig), "R. Franklin", "", (Check("reglo.draw", "", False, "dead"),))
     journal.append(ROW, failed.to_json())
     assert "reglo.draw" in (not_commissioned(rig, journal, EPOCH) or "")

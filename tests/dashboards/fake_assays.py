@@ -37,7 +37,7 @@ class FakeAssays:
     ) -> dict[str, Any]:
         known = ANALYTES.get(analyte)
         if known is None:
-            raise AssayError(f"nobody estimates “{analyte}”. Likely cause: a slip. Next: choose lactate")
+            raise AssayError(f"“{analyte}” is not estimated. Likely cause: a typing error. Next: choose lactate")
         row = {
             "analyte": analyte, "vessel": vessel, "where": "loop", "taken_utc": self._utc_text(), "sd": 0.2,
             "value": float(value.split()[0]), "unit": known.unit, "used": True, "sure": sure, "text": value,

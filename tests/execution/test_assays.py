@@ -47,7 +47,7 @@ async def bench(path: Path, *, hours: float = 1.0) -> Controller:
 @pytest.mark.parametrize(
     ("words", "more", "says"),
     [
-        (("lactose", "3 mM"), {}, "nobody estimates “lactose”"),
+        (("lactose", "3 mM"), {}, "“lactose” is not estimated"),
         (("lactate", "3"), {}, "has no unit"),
         (("lactate", "3 kg"), {}, "is in kilogram"),
         (("lactate", "3,2 mM"), {}, "decimal comma"),
@@ -58,7 +58,7 @@ async def bench(path: Path, *, hours: float = 1.0) -> Controller:
         (("lactate", "3 mM"), {"sd": "0 mM"}, "standard deviation"),
         (("lactate", "3 mM"), {"sd": "5 %"}, "standard deviation"),
         (("lactate", "3 mM"), {"vessel": "kettle"}, "no vessel is called “kettle”"),
-        (("lactate", "3 mM"), {"vessel": "reservoir"}, "nobody estimates the medium in “reservoir”"),
+        (("lactate", "3 mM"), {"vessel": "reservoir"}, "the medium in “reservoir” is not estimated"),
         (("lactate", "3 mM"), {"hours": 1.5}, "still to come"),
         (("lactate", "3 mM"), {"hours": -0.5}, "before this culture began"),
     ],

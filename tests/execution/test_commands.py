@@ -169,7 +169,7 @@ async def test_a_refusal_that_stands_holds_the_run_and_resume_tries_again(tmp_pa
     run = await controller.runs.start("one_draw", {"volume": "12 mL"}, "anna", "a test")
     await controller.until(lambda: controller.runs.get(run).state is RunState.HELD)
     view = controller.runs.get(run)
-    assert any("below its floor of 15 mL" in message and "Next:" in message for message in view.messages)
+    assert any("below its floor, 15 mL" in message and "Next:" in message for message in view.messages)
     assert ("run_held", run) in [(kind, source) for kind, source, _ in controller.alarms]
     assert world.pumps["reglo.draw"].doses == []
     world.volumes["loop"] = 40_000.0

@@ -22,7 +22,7 @@ from controller.journal.degraded import degraded_times
 from controller.journal.evidence import journal_files
 from controller.journal.file import JournalFile, JournalInUse
 from controller.journal.journal import Journal
-from controller.journal.repair import apply, begin_anew, survey
+from controller.journal.repair import apply, begin_new_journal, survey
 from controller.journal.terms import JournalError, JournalUnwritten
 from controller.process.controller import Controller
 from drivers.commands import LevelStatus, PumpStatus
@@ -323,7 +323,7 @@ async def test_A11_who_owns_the_journal_is_not_disturbed_by_a_second_controller_
     with pytest.raises(JournalInUse):
         apply(tmp_path / "journal.db", clock)
     with pytest.raises(JournalInUse):
-        begin_anew(tmp_path / "journal.db", "a test", clock)
+        begin_new_journal(tmp_path / "journal.db", "a test", clock)
     journal.close()
 
 
@@ -405,7 +405,7 @@ async def test_D3_a_repair_that_is_killed_before_its_end_can_be_done_again(
     def killed(journal: Path) -> None:
         raise KeyboardInterrupt
 
-    for place in ("set_aside", "_put_in_place"):
+    for place in ("move_old_files", "_put_in_place"):
         with monkeypatch.context() as patched:
             patched.setattr(f"controller.journal.repair.{place}", killed)
             with pytest.raises(KeyboardInterrupt):

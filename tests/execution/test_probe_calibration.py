@@ -218,7 +218,7 @@ def test_a_fresh_reading_near_the_buffer_is_let_through() -> None:
         (intent(value=13.5), lambda read: setattr(read, "value", 13.5), 100.0, "range: 13.5"),
         (intent(valid_s=0.0), lambda read: None, 100.0, "validity"),
         (intent(valid_s=math.inf), lambda read: None, 100.0, "validity"),
-        (intent(RIG.organs.lung.ph), lambda read: None, 100.0, "in use: the gas mixture goes by it"),
+        (intent(RIG.organs.lung.ph), lambda read: None, 100.0, "in use: the gas mixture depends on it"),
     ],
 )
 def test_what_is_doubtful_or_in_use_is_refused(

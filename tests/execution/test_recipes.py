@@ -95,7 +95,7 @@ async def test_a_recipe_edited_under_way_is_held_until_the_old_text_is_back(tmp_
     assert await to_an_end(controller, run) is RunState.HELD
     message = controller.runs.get(run).messages[-1]
     assert "mine.yaml was changed or removed while its run is under way" in message
-    assert "put the old text back and resume, or abort the run and start anew" in message
+    assert "put the old text back and resume, or abort the run and start it again" in message
     assert world.pumps["dose_fresh.pump"].doses == []
     await controller.runs.resume(run, "anna", "too early")
     await asyncio.sleep(5.0)

@@ -56,7 +56,7 @@ async def test_F2_a_question_that_was_garbled_into_a_dose_is_booked_and_told(tmp
         after = controller.ledger.volumes()["spent"]
         assert after.ul - before == pytest.approx(7000.0, rel=0.05)
         assert abs(after.ul - lab.plant.truth().volumes_ul["spent"]) < 3 * after.sd_ul
-        assert "its count went on by 7.00 mL, along base, and nobody had asked for it" in told(controller)[BASE]
+        assert "its count went on by 7.00 mL, along base, without a command" in told(controller)[BASE]
         # Once: it is compared with what it was then.
         await asyncio.sleep(120.0)
         assert len(strays(controller)) == 1

@@ -1,4 +1,4 @@
-"""A stand-in for the controller: it is watched by the guard, and hangs when it is told to.
+"""Stand in for the controller: the guard watches it, and signals make it hang.
 
     python puppet.py DATA [blind]
 
@@ -23,21 +23,21 @@ def main() -> None:
     blind = "blind" in sys.argv
     owner = (data / "journal.db.owner").open("ab")
     fcntl.flock(owner, fcntl.LOCK_EX)
-    wish: list[int] = []
+    signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGUSR2, signal.SIGALRM):
-        signal.signal(number, lambda number, frame: wish.append(number))
+        signal.signal(number, lambda number, frame: signals.append(number))
     hello = {"hello": True, "rig": "puppet", "plan": digest((data / "guard.json").read_text())}
     beats = 0
     while True:
         try:
             connection = connect(data)
             send(connection, hello)
-            beats = live(connection, wish, beats, blind=blind)
+            beats = live(connection, signals, beats, blind=blind)
         except OSError:
             time.sleep(0.05)
 
 
-def live(connection: socket.socket, wish: list[int], beats: int, *, blind: bool) -> int:
+def live(connection: socket.socket, signals: list[int], beats: int, *, blind: bool) -> int:
     while True:
         beats += 1
         send(connection, {"beat": beats, "tick": beats})
@@ -50,13 +50,13 @@ def live(connection: socket.socket, wish: list[int], beats: int, *, blind: bool)
                 send(connection, {"stopping": message["number"]})
                 send(connection, {"stopped": message["number"]})
             if "end" in message and not blind:
-                wish.append(signal.SIGTERM)
-        if signal.SIGUSR2 in wish:
+                signals.append(signal.SIGTERM)
+        if signal.SIGUSR2 in signals:
             while True:
                 pass
-        if signal.SIGALRM in wish:
+        if signal.SIGALRM in signals:
             time.sleep(600)
-        if signal.SIGTERM in wish:
+        if signal.SIGTERM in signals:
             send(connection, {"goodbye": True})
             sys.exit(0)
         time.sleep(0.05)

@@ -126,7 +126,7 @@ class Scene:
         return (self._folder / "processes.log").read_text()
 
     async def end(self) -> None:
-        for words in Path("/proc").glob("[0-9]*/cmdline"):  # a detached guard is nobody's child
+        for words in Path("/proc").glob("[0-9]*/cmdline"):  # a detached guard is no child of this process
             with suppress(OSError):
                 if os.fsencode(self.data) in b"".join(words.read_bytes().split(b"\0")):
                     os.kill(int(words.parent.name), signal.SIGKILL)

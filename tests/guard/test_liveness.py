@@ -71,7 +71,7 @@ def test_U1_a_loop_that_turns_without_control_is_no_life() -> None:
     assert at_s - 10.0 < 2.0
 
 
-def test_U4_a_watcher_that_was_starved_itself_blames_nobody_for_that_time() -> None:
+def test_U4_a_watcher_that_was_starved_itself_blames_no_process_for_that_time() -> None:
     liveness = Liveness(0.0)
     liveness.beat(0.1, 1)
     assert liveness.look(Look(0.2, "S")) is None
@@ -108,13 +108,13 @@ def test_U4_no_healthy_process_of_a_starved_machine_is_condemned() -> None:
     rng = np.random.default_rng(14)
     for _ in range(200):
         liveness, at_s, tick, share = Liveness(0.0), 0.0, 1, rng.uniform(0.0, 0.95)
-        owed_s = 0.1
+        needed_s = 0.1
         for _ in range(300):
             at_s += POLL_S
             starved = float(np.clip(rng.normal(share, 0.1), 0.0, 1.0)) * POLL_S
-            owed_s -= POLL_S - starved
-            if owed_s <= 0.0:  # it has had the 0.1 s of processor and waiting that a beat takes
-                owed_s, tick = 0.1, tick + 1
+            needed_s -= POLL_S - starved
+            if needed_s <= 0.0:  # it has had the 0.1 s of processor and waiting that a beat takes
+                needed_s, tick = 0.1, tick + 1
                 liveness.beat(at_s, tick)
             assert liveness.look(Look(at_s, "R", starved)) is None, (share, at_s)
 

@@ -47,7 +47,7 @@ def test_D2_what_the_disk_did_not_take_is_written_with_the_next_line(tmp_path: P
 
 def test_a_disk_that_hangs_does_not_keep_the_guard_from_ending(tmp_path: Path) -> None:
     path = tmp_path / "guard.log"
-    os.mkfifo(path)  # whoever opens it for writing waits for a reader
+    os.mkfifo(path)  # a process that opens it for writing waits for a reader
     log = GuardLog(path)
     begun = time.monotonic()
     log.add("one")

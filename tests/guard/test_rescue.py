@@ -51,7 +51,7 @@ def test_the_plan_leaves_doses_alone_and_survives_being_written() -> None:
     }
     assert plan.dosing == ("reglo.draw", "reglo.discard", "dose_fresh.pump", "dose_glucose.pump", "dose_base.pump")
     assert plan.valves == {"relay.return_valve": ("reglo.return",)}
-    assert plan.beside == {"gas_co2.flow": "gas_air.flow"}
+    assert plan.only_with == {"gas_co2.flow": "gas_air.flow"}
     assert GuardPlan.from_json(plan.to_json()) == plan
 
 
@@ -139,7 +139,7 @@ TIMED = {
     "longer": ("longer-0xe9", {"drive": "bt100", "ul_per_rev": 100.0, "max_rpm": 100.0}),
     "watson-marlow 323": ("watson-marlow-ascii", {"series": "323", "ul_per_rev": 100.0, "max_rpm": 100.0}),
 }
-"""Pumps whose doses are ended by their drivers, and by nobody when the controller is gone."""
+"""Pumps whose doses are ended by their drivers; when the controller is gone, they are not ended."""
 
 
 @pytest.mark.virtual_time
@@ -200,7 +200,7 @@ async def test_CO2_waits_for_air_that_is_set_and_does_not_flow() -> None:
 
 
 async def gas(lab: SimulatedLab, device: str, flow_ml_min: float) -> None:
-    """Somebody has set a gas."""
+    """Set a gas, as another program would."""
     spec = RIG.devices[device]
     link = open_link(spec.link, [spec.model], lab.opener)
     actuator = build(spec.model, link, device_config(device, spec)).actuators["flow"]
@@ -210,7 +210,7 @@ async def gas(lab: SimulatedLab, device: str, flow_ml_min: float) -> None:
 
 
 @pytest.mark.virtual_time
-async def test_C3_a_line_that_is_down_delays_nobody_else_and_is_tried_until_it_is_back(tmp_path: Path) -> None:
+async def test_C3_a_line_that_is_down_delays_no_other_line_and_is_tried_until_it_is_back(tmp_path: Path) -> None:
     plant = Watched()
     lab = SimulatedLab(RIG, seed=5, plant=plant)
     await abandoned(lab, tmp_path, mid_return=False)

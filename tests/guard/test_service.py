@@ -19,7 +19,7 @@ BASAL_S = 2.0
 
 
 def disturb(made: Scene) -> None:
-    """Somebody leaves the heater on and the heart fast."""
+    """Leave the heater on and the heart fast."""
     made.plant.set_switch("relay.heater", True)
     made.lab.devices["relay"].closed[0] = True  # type: ignore[attr-defined]
 
@@ -91,7 +91,9 @@ async def test_an_orderly_end_leaves_nothing_to_do(tmp_path: Path) -> None:
 async def test_a_service_goes_on_and_takes_the_next_controller(tmp_path: Path) -> None:
     async with scene(tmp_path) as made:
         guard = await made.guard()
-        await made.until(lambda: "done after" in made.log(), 10.0)  # nobody ran: it sees to the rig at once
+        await made.until(
+            lambda: "done after" in made.log(), 10.0
+        )  # no controller ran: it brings the rig to rest at once
         for end in (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
             (await made.puppet()).send_signal(end)
             await made.until(lambda: (made.status() or {})["state"] == "at rest", 10.0)
@@ -210,7 +212,7 @@ async def test_D2_a_disk_that_does_not_take_the_log_holds_nothing_up(disk: str, 
         if disk == "full":
             log.symlink_to("/dev/full")
         else:
-            os.mkfifo(log)  # whoever opens it for writing waits for a reader, and there is none
+            os.mkfifo(log)  # a process that opens it for writing waits for a reader, and there is none
         guard, puppet = await made.own_guard()
         disturb(made)
         puppet.kill()

@@ -1,4 +1,4 @@
-"""The watchdog relay: renewed by the controller, opened by its own board when nobody is left to renew it."""
+"""The watchdog relay: renewed by the controller, opened by its own board when it is not renewed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def powered(lab: SimulatedLab) -> list[bool]:
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("guard", [False, True], ids=["controller and guard killed", "controller killed"])
-async def test_U1_it_opens_within_its_time_when_nobody_renews_it(guard: bool, rig: Rig, tmp_path: Path) -> None:
+async def test_U1_it_opens_within_its_time_when_it_is_not_renewed(guard: bool, rig: Rig, tmp_path: Path) -> None:
     plant = Watched(rig)
     lab = SimulatedLab(rig, seed=5, plant=plant)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))

@@ -84,8 +84,8 @@ def test_I8_check_rejects(
         ("at: chamber, every: 2 s", "at: chamber, every: 1e-6 s"),
     ],
 )
-def test_I8_the_named_fix_mends_it(tmp_path: Path, old: str, new: str) -> None:
-    """What the fix says is written until nothing is left to say; each round mends something."""
+def test_I8_the_named_fix_closes_the_gap(tmp_path: Path, old: str, new: str) -> None:
+    """The value that each fix names is written until no gap is left; each round closes one."""
     swaps = [(old, new)]
     for _ in range(3):
         found = problems_of_text(tmp_path, *swaps)
@@ -111,8 +111,8 @@ def test_I8_swapped_gases_without_declaration_are_seen_by_their_full_scales(tmp_
         "organs.lung.air",
         "organs.lung.co2",
     }
-    alike = [("full_scale_ml_min: 20}", "full_scale_ml_min: 200}")] * 2
-    (problem,) = [p for p in problems_of_text(tmp_path, *undeclared, *alike) if p.key == "organs.lung.air"]
+    equal = [("full_scale_ml_min: 20}", "full_scale_ml_min: 200}")] * 2
+    (problem,) = [p for p in problems_of_text(tmp_path, *undeclared, *equal) if p.key == "organs.lung.air"]
     assert "gas: air" in problem.fix
 
 

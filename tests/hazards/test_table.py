@@ -1,4 +1,4 @@
-"""The hazard table itself: complete, judged by the derived interlocks, and honest about what is accepted."""
+"""The hazard table itself: complete, judged by the derived interlocks, and accurate about what is accepted."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_I8_the_table_names_every_pump_vessel_and_gauge(path: Path) -> None:
         assert {"temperature", "pressure"} & set(row.id.split("_")) == set() or row.detection_s > 0, row.id
 
 
-def test_I8_the_estimates_are_pessimistic_beside_the_plant() -> None:
+def test_I8_the_estimates_are_pessimistic_compared_with_the_plant() -> None:
     """The lab in software warms more slowly than the estimate says: its holder takes up heat as well."""
     from controller.rig.heating import heating_c_per_s
     from sim.plant.heat import CAPACITY_J_PER_K

@@ -1,4 +1,4 @@
-"""History: nothing is lost, peaks are kept however far away one looks, and a full disk stops nobody."""
+"""History: nothing is lost, peaks are kept however far away one looks, and a full disk stops no control loop."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_it_is_written_every_minute_and_survives_a_restart(tmp_path: Path) -> No
     for tick in range(int(FLUSH_S) + 1):
         clock.at_s = 1000.0 + tick
         history.add(clock.at_s, "", {"a.x": reading(float(tick), clock.at_s)})
-    assert len(raw_rows(path)) == FLUSH_S + 1  # on the disk, although nobody closed it
+    assert len(raw_rows(path)) == FLUSH_S + 1  # on the disk, although it was not closed
     again = History(path, clock)
     assert values(again) == [float(tick) for tick in range(int(FLUSH_S) + 1)]
     assert again.series() == {"a.x": "kPa"}
@@ -167,7 +167,7 @@ def test_an_empty_or_backward_period_is_empty(tmp_path: Path) -> None:
     history.close()
 
 
-def test_D2_a_full_disk_stops_nobody_and_nothing_is_lost_when_there_is_room_again(
+def test_D2_a_full_disk_stops_no_caller_and_nothing_is_lost_when_there_is_room_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, clock = tmp_path / "h.db", StandingClock(EPOCH, 1000.0)
@@ -250,7 +250,7 @@ def test_D2_what_waits_for_a_full_disk_is_bounded(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("damage", [b"not a database at all, but long enough to look at" * 50, None])
-def test_a_file_that_cannot_be_used_is_set_aside_not_thrown_away(tmp_path: Path, damage: bytes | None) -> None:
+def test_a_file_that_cannot_be_used_is_renamed_not_deleted(tmp_path: Path, damage: bytes | None) -> None:
     path = tmp_path / "h.db"
     if damage is None:
         with contextlib.closing(sqlite3.connect(path)) as db, db:

@@ -88,7 +88,7 @@ async def test_A12_a_dosing_pump_that_somebody_else_runs_is_stopped_seldom_and_g
     await bench.live(1, poll_every=1)
     refused = await bench.ask(DRAW, Dispense(500.0, 1000.0, "a"))
     assert not refused.accepted
-    assert "somebody else commands reglo.draw" in refused.reasons[0]
+    assert "another controller or a person commands reglo.draw" in refused.reasons[0]
     assert (await bench.ask(DRAW, Stop())).accepted, "whoever gave a dose may always end it"
     bench.gate.reset("anna", "the other controller is off")
     assert (await bench.ask(DRAW, Dispense(500.0, 1000.0, "b"))).accepted
