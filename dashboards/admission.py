@@ -1,10 +1,10 @@
-"""Which connections a server keeps: those of known callers, and a bounded number of others.
+"""Limit the open connections of a server: those of known callers, and a bounded number of others.
 
-A connection is unknown until a request on it carries a valid credential. When there is no room for one more unknown
-connection, the one that has been idle longest is closed, first of the address that holds most; the newcomer stays. Unknown
-connections that ask nothing are closed after a while, and what they ask is limited in rate. So a client with a credential
-always gets in, and what others do costs a bounded share of descriptors and of the event loop. Known connections have room
-of their own, in which those of the highest role are closed last.
+A connection is unknown until a request on it carries a valid credential. When the maximum number of unknown connections is
+open, a new one replaces the one that has been idle longest, first of the address with most connections. Unknown connections
+without a request are closed after a while, and the rate of their requests is limited. So a client with a credential can
+always connect, and all other clients use a bounded share of descriptors and of the event loop. Known connections are counted
+separately; those of the highest role are closed last.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 MAX_UNKNOWN = 1024
 MAX_KNOWN = 192
 UNKNOWN_IDLE_S = 10.0
-"""Real seconds after which an unknown connection that asks nothing is closed."""
+"""Real seconds after which an unknown connection without a request is closed."""
 REQUESTS_PER_S, BURST = 100.0, 200.0
 """Requests without a valid credential that are answered, from all addresses together."""
 ADDRESS_REQUESTS_PER_S, ADDRESS_BURST = 40.0, 120.0
@@ -29,7 +29,7 @@ DESCRIPTORS = 16_384
 
 
 @dataclass(slots=True)
-class Guest:
+class AdmittedConnection:
     """One open connection. `rank` is 0 while it is unknown, else the role; `holder` is an address or a caller's name."""
 
     holder: str
@@ -39,7 +39,7 @@ class Guest:
 
 
 class Bucket:
-    """A limit of rate: `rate` a second on average, `burst` at once."""
+    """Limit a rate: `rate` per second on average, `burst` at once."""
 
     def __init__(self, rate: float, burst: float, now_s: float) -> None:
         self._rate = rate
@@ -58,11 +58,11 @@ class Bucket:
 
 
 class Admission:
-    """The open connections of one server. `time_scale`: loop seconds in a real one."""
+    """Limit the open connections of one server. `time_scale`: loop seconds per real second."""
 
     def __init__(self, *, time_scale: float = 1.0, max_unknown: int = MAX_UNKNOWN, max_known: int = MAX_KNOWN) -> None:
         self._loop = asyncio.get_running_loop()
-        self._held: dict[tuple[int, str], OrderedDict[int, Guest]] = {}
+        self._held: dict[tuple[int, str], OrderedDict[int, AdmittedConnection]] = {}
         """By rank and holder, the longest idle first."""
         self._counts: dict[bool, int] = {False: 0, True: 0}
         self._scale = time_scale
@@ -76,44 +76,44 @@ class Admission:
     def __len__(self) -> int:
         return sum(self._counts.values())
 
-    def come(self, address: str, close: Callable[[], object]) -> Guest:
-        """Admit a new connection, which `close` would close, and close another one when there are too many."""
+    def admit(self, address: str, close: Callable[[], object]) -> AdmittedConnection:
+        """Admit a new connection, which `close` closes; if there are too many, close another one."""
         if self._counts[False] >= self._max_unknown:
             self._close_one(known=False)
-        guest = Guest(address, close, self._loop.time())
-        self._put(guest)
+        admitted = AdmittedConnection(address, close, self._loop.time())
+        self._put(admitted)
         if self._sweeping is None:
             self._sweeping = self._loop.call_later(UNKNOWN_IDLE_S * self._scale / 2, self._sweep)
-        return guest
+        return admitted
 
-    def go(self, guest: Guest) -> None:
-        """Forget a connection that has been closed; again is harmless."""
-        held = self._held.get((guest.rank, guest.holder))
-        if held is not None and held.pop(id(guest), None) is not None:
-            self._counts[guest.rank > 0] -= 1
+    def remove(self, admitted: AdmittedConnection) -> None:
+        """Remove a connection that has been closed; a second call does nothing."""
+        held = self._held.get((admitted.rank, admitted.holder))
+        if held is not None and held.pop(id(admitted), None) is not None:
+            self._counts[admitted.rank > 0] -= 1
             if not held:
-                del self._held[guest.rank, guest.holder]
+                del self._held[admitted.rank, admitted.holder]
 
-    def active(self, guest: Guest) -> None:
-        """Note that something was asked on a connection."""
-        guest.active_s = self._loop.time()
-        held = self._held.get((guest.rank, guest.holder))
-        if held is not None and id(guest) in held:
-            held.move_to_end(id(guest))
+    def active(self, admitted: AdmittedConnection) -> None:
+        """Note a request on a connection."""
+        admitted.active_s = self._loop.time()
+        held = self._held.get((admitted.rank, admitted.holder))
+        if held is not None and id(admitted) in held:
+            held.move_to_end(id(admitted))
 
-    def identified(self, guest: Guest, caller: str, rank: int) -> None:
+    def identified(self, admitted: AdmittedConnection, caller: str, rank: int) -> None:
         """Note that a connection carries the credential of `caller`, whose role is `rank` (from 1)."""
-        held = self._held.get((guest.rank, guest.holder))
-        if rank <= guest.rank or held is None or id(guest) not in held:
+        held = self._held.get((admitted.rank, admitted.holder))
+        if rank <= admitted.rank or held is None or id(admitted) not in held:
             return
-        if not guest.rank and self._counts[True] >= self._max_known:
+        if not admitted.rank and self._counts[True] >= self._max_known:
             self._close_one(known=True)
-        self.go(guest)
-        guest.holder, guest.rank = caller, rank
-        self._put(guest)
+        self.remove(admitted)
+        admitted.holder, admitted.rank = caller, rank
+        self._put(admitted)
 
-    def may_ask(self, address: str) -> bool:
-        """Return whether a request without a credential is within the limits of rate, and count it."""
+    def may_request(self, address: str) -> bool:
+        """Return whether a request without a credential is within the rate limits, and count it."""
         now_s = self._loop.time()
         bucket = self._addresses.pop(address, None)
         if bucket is None:
@@ -129,12 +129,12 @@ class Admission:
             self._sweeping.cancel()
             self._sweeping = None
         for held in list(self._held.values()):
-            for guest in list(held.values()):
-                self._shut(guest)
+            for admitted in list(held.values()):
+                self._shut(admitted)
 
-    def _put(self, guest: Guest) -> None:
-        self._held.setdefault((guest.rank, guest.holder), OrderedDict())[id(guest)] = guest
-        self._counts[guest.rank > 0] += 1
+    def _put(self, admitted: AdmittedConnection) -> None:
+        self._held.setdefault((admitted.rank, admitted.holder), OrderedDict())[id(admitted)] = admitted
+        self._counts[admitted.rank > 0] += 1
 
     def _close_one(self, *, known: bool) -> None:
         """Close the connection that has been idle longest, of the holder that has most, of the lowest rank."""
@@ -143,24 +143,24 @@ class Admission:
         self._shut(next(iter(victims.values())))
 
     def _sweep(self) -> None:
-        """Close the unknown ones that have been idle for too long."""
+        """Close the unknown connections that have been idle for too long."""
         self._sweeping = None
         limit_s = self._loop.time() - UNKNOWN_IDLE_S * self._scale
         for key in [key for key in self._held if key[0] == 0]:
-            for guest in list(self._held[key].values()):
-                if guest.active_s > limit_s:
+            for admitted in list(self._held[key].values()):
+                if admitted.active_s > limit_s:
                     break
-                self._shut(guest)
+                self._shut(admitted)
         if len(self):
             self._sweeping = self._loop.call_later(UNKNOWN_IDLE_S * self._scale / 2, self._sweep)
 
-    def _shut(self, guest: Guest) -> None:
-        self.go(guest)
-        guest.close()
+    def _shut(self, admitted: AdmittedConnection) -> None:
+        self.remove(admitted)
+        admitted.close()
 
 
 def more_descriptors() -> None:
-    """Raise this process's limit of open files as far as it may, so that crowded sockets leave room for devices and files."""
+    """Raise this process's limit of open files, so that many sockets leave descriptors for devices and files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -14,8 +14,8 @@ import socket
 from typing import Protocol
 
 from controller.process.health import ControllerHealth
-from dashboards.admission import Admission, Guest
-from dashboards.lobby import Lobby
+from dashboards.accept_queue import AcceptQueue
+from dashboards.admission import Admission, AdmittedConnection
 
 MAX_CONNECTIONS = 128
 
@@ -31,17 +31,17 @@ async def serve_health(controller: Healthy, listening: socket.socket, *, time_sc
     """Answer on `listening` until cancelled; then it is closed."""
     admission = Admission(time_scale=time_scale, max_unknown=MAX_CONNECTIONS)
 
-    def answer(connection: socket.socket, _: bytes, guest: Guest) -> None:
+    def answer(connection: socket.socket, _: bytes, admitted: AdmittedConnection) -> None:
         with contextlib.suppress(OSError):  # the far end has gone
             connection.send(_answer(controller.health()))
-        admission.go(guest)
+        admission.remove(admitted)
         connection.close()
 
-    lobby = Lobby(listening, admission, lambda *_: True, answer, time_scale=time_scale)
+    queue = AcceptQueue(listening, admission, lambda *_: True, answer, time_scale=time_scale)
     try:
         await asyncio.get_running_loop().create_future()
     finally:
-        lobby.close()
+        queue.close()
         admission.close()
         listening.close()
 

@@ -1,4 +1,4 @@
-"""Thinning a series for the eye: fewer points, and every peak still there."""
+"""Reduce the points of a series for a plot, and keep every peak."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from controller.memory.history import SeriesPoint
 Row = tuple[float, float, float, float]
 
 
-def thinned(rows: Sequence[SeriesPoint], most: int) -> list[Row]:
-    """At most `most` rows `(at, mean, least, most)`: neighbours are joined, their least and greatest are kept."""
-    if len(rows) <= most:
+def thinned(rows: Sequence[SeriesPoint], max_rows: int) -> list[Row]:
+    """Return at most `max_rows` rows `(at, mean, min, max)`: join neighbours, keep their minimum and maximum."""
+    if len(rows) <= max_rows:
         return [(row.at, row.mean, row.least, row.most) for row in rows]
     joined: list[Row] = []
-    for i in range(most):
-        some = rows[i * len(rows) // most : (i + 1) * len(rows) // most]
+    for i in range(max_rows):
+        some = rows[i * len(rows) // max_rows : (i + 1) * len(rows) // max_rows]
         n = len(some)
         joined.append(
             (

@@ -21,10 +21,10 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from dashboards.accept_queue import AcceptQueue
 from dashboards.access import identify
-from dashboards.admission import Admission, Guest
+from dashboards.admission import Admission, AdmittedConnection
 from dashboards.auth import User
-from dashboards.lobby import Lobby
 
 TOO_MANY = "too many requests without a credential; try again in a second, or send one"
 KEEP_ALIVE_S = 30.0
@@ -105,35 +105,39 @@ class _Server(uvicorn.Server):
         self._ending.set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take connections in through the lobby."""
+        """Accept connections through an :class:`AcceptQueue`."""
         await self.lifespan.startup()
-        lobbies = [
-            Lobby(each, self._admission, self._known, self._enter, time_scale=self._time_scale)
+        queues = [
+            AcceptQueue(each, self._admission, self._known, self._enter, time_scale=self._time_scale)
             for each in sockets or []
         ]
-        self.servers = lobbies  # type: ignore[assignment]  # it only closes them and waits for that
+        self.servers = queues  # type: ignore[assignment]  # it only closes them and waits for that
         self.started = True
 
-    def _known(self, head: bytes, guest: Guest) -> bool:
+    def _known(self, head: bytes, admitted: AdmittedConnection) -> bool:
         user = _caller(self._app, head)
         if user is not None:
-            self._admission.identified(guest, user.name, user.role)
+            self._admission.identified(admitted, user.name, user.role)
         return user is not None
 
-    def _enter(self, connection: socket.socket, head: bytes, guest: Guest) -> None:
+    def _enter(self, connection: socket.socket, head: bytes, admitted: AdmittedConnection) -> None:
         """Give a connection that has sent the head of a request to HTTP."""
         protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state, guest=guest, head=head
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+            admitted=admitted,
+            head=head,
         )
         task = asyncio.ensure_future(asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection))
         self._entering.add(task)
-        task.add_done_callback(lambda done: self._entered(done, guest))
+        task.add_done_callback(lambda done: self._entered(done, admitted))
 
-    def _entered(self, task: asyncio.Task[object], guest: Guest) -> None:
+    def _entered(self, task: asyncio.Task[object], admitted: AdmittedConnection) -> None:
         self._entering.discard(task)
         if task.cancelled() or task.exception() is not None:  # the far end is gone already
-            self._admission.go(guest)
-            guest.close()
+            self._admission.remove(admitted)
+            admitted.close()
 
     async def main_loop(self) -> None:
         """Until :meth:`end`."""
@@ -160,31 +164,31 @@ def _admitted(app: FastAPI, admission: Admission) -> tuple[type[H11Protocol], ty
     """Return uvicorn's HTTP and WebSocket, which tell `admission` what is asked on connections and by whom."""
 
     class Http(H11Protocol):
-        def __init__(self, *, guest: Guest, head: bytes, **options: Any) -> None:
+        def __init__(self, *, admitted: AdmittedConnection, head: bytes, **options: Any) -> None:
             super().__init__(**options)
-            self.guest = guest
+            self.admitted = admitted
             self.head = head
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self.guest.close = transport.abort  # at once: a far end that takes nothing would keep the descriptor
-            self.ws_protocol_class = functools.partial(WebSocket, guest=self.guest)  # type: ignore[assignment]
+            self.admitted.close = transport.abort  # at once: a far end that takes nothing would keep the descriptor
+            self.ws_protocol_class = functools.partial(WebSocket, admitted=self.admitted)  # type: ignore[assignment]
             self._inner, self.app = self.app, self._limited
             self._asked = False
             self.data_received(self.head)
             self.head = b""
 
         def connection_lost(self, exc: Exception | None) -> None:
-            admission.go(self.guest)
+            admission.remove(self.admitted)
             super().connection_lost(exc)
 
         async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
-            """Serve a request, unless it is one too many without a credential; the first was counted in the lobby."""
+            """Serve a request, or refuse it at the rate limit for unknown callers; the accept queue counted the first one."""
             user = identify(HTTPConnection({**scope, "app": app}))
-            admission.active(self.guest)
+            admission.active(self.admitted)
             if user is not None:
-                admission.identified(self.guest, user.name, user.role)
-            elif self._asked and not admission.may_ask(self.guest.holder):
+                admission.identified(self.admitted, user.name, user.role)
+            elif self._asked and not admission.may_request(self.admitted.holder):
                 await PlainTextResponse(TOO_MANY, 429, {"Connection": "close", "Retry-After": "1"})(
                     scope, receive, send
                 )
@@ -193,12 +197,12 @@ def _admitted(app: FastAPI, admission: Admission) -> tuple[type[H11Protocol], ty
             await self._inner(scope, receive, send)
 
     class WebSocket(WebSocketsSansIOProtocol):
-        def __init__(self, *, guest: Guest, **options: Any) -> None:
+        def __init__(self, *, admitted: AdmittedConnection, **options: Any) -> None:
             super().__init__(**options)
-            self._guest = guest
+            self._admitted = admitted
 
         def connection_lost(self, exc: Exception | None) -> None:
-            admission.go(self._guest)
+            admission.remove(self._admitted)
             super().connection_lost(exc)
 
         async def run_asgi(self) -> None:

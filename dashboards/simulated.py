@@ -28,5 +28,5 @@ class FaultsControl(Protocol):
     def make(self, kind: str, target: str, for_s: float) -> None:
         """Inject a fault for `for_s` (s; 0: until it is cleared). Raises ValueError for an impossible one."""
 
-    def mend(self, number: int) -> str:
-        """Take one back and say what it was; raises KeyError for one that does not last."""
+    def end(self, number: int) -> str:
+        """End a fault and return its description; raise KeyError for one that does not last."""

@@ -214,8 +214,8 @@ def alarm_view(alarm: Alarm) -> dict[str, Any]:
         "response": alarm.response,
         "respond_within": alarm.respond_within,
         "acknowledged_by": alarm.acknowledged_by,
-        "aside_by": alarm.aside_by,
-        "aside_reason": alarm.aside_reason,
+        "aside_by": alarm.suppressed_by,  # wording: former name
+        "aside_reason": alarm.suppression_reason,  # wording: former name
         "until_utc": alarm.until_utc,
     }
 

@@ -173,8 +173,8 @@ class AlarmInfo:
     response: str
     respond_within: str
     acknowledged_by: str
-    suppressed_by: str = field(metadata={"key": "aside_by"})
-    suppression_reason: str = field(metadata={"key": "aside_reason"})
+    suppressed_by: str = field(metadata={"key": "aside_by"})  # wording: former name
+    suppression_reason: str = field(metadata={"key": "aside_reason"})  # wording: former name
     until_utc: str
 
 
@@ -183,7 +183,7 @@ class AlarmsInfo:
     """Alarms that are announced, the most urgent first, and those that are shelved, suppressed or out of service."""
 
     alarms: list[AlarmInfo]
-    suppressed: list[AlarmInfo] = field(metadata={"key": "set_aside"})
+    suppressed: list[AlarmInfo] = field(metadata={"key": "set_aside"})  # wording: former name
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class LabFaults:
         """Start a fault for `for_s` (0: until ended by hand); raise ValueError for an impossible one."""
         self._injector.inject(Fault(kind, target, self._injector.now_s, for_s))
 
-    def mend(self, number: int) -> str:
+    def end(self, number: int) -> str:
         """End a fault and return its description; raise KeyError for one that does not last."""
         applied = dict(self._open())[number]
         self._injector.end(applied)

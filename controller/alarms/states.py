@@ -83,9 +83,9 @@ class Alarm:
     acknowledged_by: str = ""
     times: int = 1
     """Number of events since the last acknowledgement."""
-    aside_by: str = ""
+    suppressed_by: str = ""
     """Who shelved it or took it out of service; empty if it is suppressed by design."""
-    aside_reason: str = ""
+    suppression_reason: str = ""
     until_utc: str = ""
     """End of its shelving time."""
     until_s: float = float("inf")
@@ -151,8 +151,8 @@ class Alarms:
                 self._suppressed[identifier] = replace(
                     known or _made(kind, source, row.body.get("detail", ""), row.utc, now_s),
                     state=state,
-                    aside_by=row.body.get("user", ""),
-                    aside_reason=row.body.get("reason", ""),
+                    suppressed_by=row.body.get("user", ""),
+                    suppression_reason=row.body.get("reason", ""),
                     until_utc=until_utc,
                     until_s=now_s + left_s,
                     present=bool(row.body.get("present", False)),
@@ -165,7 +165,7 @@ class Alarms:
         """Return every announced alarm, the most urgent first."""
         return sorted(self._alarms.values(), key=_urgency)
 
-    def set_aside(self) -> list[Alarm]:
+    def suppressed(self) -> list[Alarm]:
         """Return every alarm that is shelved, suppressed by design or out of service, the most urgent first."""
         return sorted(self._suppressed.values(), key=_urgency)
 
@@ -311,8 +311,8 @@ class Alarms:
         alarm = self._suppressed[identifier] = replace(
             known or _made(kind, source, "", self._utc(), self._now_s),
             state=state,
-            aside_by=user,
-            aside_reason=reason,
+            suppressed_by=user,
+            suppression_reason=reason,
             until_s=until_s,
             until_utc=until_utc,
             present=present,
@@ -321,8 +321,8 @@ class Alarms:
         return alarm
 
     def _row_suppressed(self, alarm: Alarm) -> None:
-        body = {"alarm": alarm.id, "reason": alarm.aside_reason, "detail": alarm.detail, "present": alarm.present}
-        body |= {"user": alarm.aside_by} if alarm.aside_by else {}
+        body = {"alarm": alarm.id, "reason": alarm.suppression_reason, "detail": alarm.detail, "present": alarm.present}
+        body |= {"user": alarm.suppressed_by} if alarm.suppressed_by else {}
         self._row(f"alarm.{alarm.state.value}", body | ({"until_utc": alarm.until_utc} if alarm.until_utc else {}))
 
     def _suppress_by_design(self, here: dict[str, tuple[str, str, str]], announced: Collection[str]) -> None:

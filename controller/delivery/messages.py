@@ -94,7 +94,7 @@ def _case_text(case: Case, now: datetime, zone: ZoneInfo) -> str:
     returned = alarm.state is AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED
     gone = " Its cause is gone by now; it is not acknowledged yet." if returned else ""
     again = f" Told again (round {case.round + 1})." if case.round else ""
-    step = f" Escalated to step {case.step + 1}: nobody has acknowledged it." if case.step else ""
+    step = f" Escalated to step {case.step + 1}: it is not acknowledged yet." if case.step else ""
     return (
         f"{alarm.priority.upper()}: {_name(alarm)}\n{alarm.detail}\n"
         f"Since {local_text(raised, zone)}, {duration(age_s)} ago.{gone}{again}{step}\n"
@@ -105,7 +105,7 @@ def _case_text(case: Case, now: datetime, zone: ZoneInfo) -> str:
 
 
 def _end(alarm: Alarm) -> str:
-    by = alarm.aside_by or alarm.acknowledged_by
+    by = alarm.suppressed_by or alarm.acknowledged_by
     return ENDS.get(alarm.state, "ended") + (f" (by {by})" if by else "")
 
 

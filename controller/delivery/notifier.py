@@ -95,7 +95,7 @@ class Notifier:
         announced = {alarm.id: alarm for alarm in alarms.active()}
         for alarm in announced.values():
             self._follow(alarm, now_s)
-        suppressed = {alarm.id: alarm for alarm in alarms.set_aside()}
+        suppressed = {alarm.id: alarm for alarm in alarms.suppressed()}
         for case in list(self._cases.values()):
             if case.id not in announced:
                 self._end(case, suppressed.get(case.id) or alarms.ended(case.id), now_s, local)

@@ -35,7 +35,7 @@ COARSE_ENOUGH = 1.5
 FLUSH_S = 60.0
 FLUSH_POINTS = 5000
 RETRY_S = 10.0
-MOST_WAITING = 500_000
+MAX_WAITING = 500_000
 """So many points may wait for a disk that takes none (some 60 MB, hours of a default rig)."""
 
 _KEEP = "INSERT OR REPLACE INTO raw VALUES (?, ?, ?)"
@@ -283,8 +283,8 @@ class History:
             else "Likely cause: the disk is full. Next: free some space"
         )
         self.problem = f"history cannot be written: {error}. {next_action}"
-        del self._doubted[:-MOST_WAITING]
-        excess = len(self._waiting) - MOST_WAITING
+        del self._doubted[:-MAX_WAITING]
+        excess = len(self._waiting) - MAX_WAITING
         if excess > 0:
             del self._waiting[:excess]
             self.given_up += excess

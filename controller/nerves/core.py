@@ -37,7 +37,7 @@ BLANK_OWN_S = 0.005
 """After a pulse the stimulated electrode is deaf this long, the others for `BLANK_OTHERS_S`."""
 
 BLANK_OTHERS_S = 0.002
-MOST_WAITING = 1024
+MAX_WAITING = 1024
 """Commands waiting for the next block; more are turned away unread."""
 
 
@@ -185,8 +185,8 @@ class Core:
 
     def submit(self, command: StimulateCommand | LeaseCommand) -> None:
         """Leave a command for the next step; from any thread. Raises :class:`Busy` when too many wait."""
-        if len(self._commands) >= MOST_WAITING:
-            raise Busy(f"{MOST_WAITING} commands wait already; ask again in some milliseconds")
+        if len(self._commands) >= MAX_WAITING:
+            raise Busy(f"{MAX_WAITING} commands wait already; ask again in some milliseconds")
         self._commands.append(command)
 
     def firing(self) -> Firing:

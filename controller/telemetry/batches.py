@@ -18,9 +18,9 @@ from typing import NamedTuple
 from controller.core.state import State
 from drivers.commands import Quality
 
-MOST_WAITING = 200_000
+MAX_WAITING = 200_000
 """Readings held in memory while the disk takes none; hours of a default rig."""
-MOST_IN_MESSAGE = 2_000
+MAX_IN_MESSAGE = 2_000
 """Readings in one message, some 250 kB: no broker or database refuses that for its size, and it is made in milliseconds."""
 
 
@@ -60,15 +60,15 @@ class ReadingBatch:
             taken = utc - timedelta(seconds=state.at_s - reading.at_s) if math.isfinite(reading.at_s) else utc
             value = reading.value if math.isfinite(reading.value) else None
             self.readings.append(Taken(point, value, reading.unit, reading.quality.value, taken, reading.stable))
-        excess = len(self.readings) - MOST_WAITING
+        excess = len(self.readings) - MAX_WAITING
         if excess > 0:
             del self.readings[:excess]
             self.given_up += excess
 
     def cut(self) -> list[Taken]:
         """Take out the oldest that go into one message."""
-        piece = self.readings[:MOST_IN_MESSAGE]
-        del self.readings[:MOST_IN_MESSAGE]
+        piece = self.readings[:MAX_IN_MESSAGE]
+        del self.readings[:MAX_IN_MESSAGE]
         return piece
 
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from controller.core.state import State
-from controller.telemetry.batches import MOST_IN_MESSAGE, ReadingBatch, Taken
+from controller.telemetry.batches import MAX_IN_MESSAGE, ReadingBatch, Taken
 from controller.telemetry.outbox import Outbox
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class OutboxSink(ABC):
         if not self._gathered or state.at_s < self._batch_ends_s:
             return
         put = 0
-        while self._gathered and put < MOST_IN_MESSAGE:
+        while self._gathered and put < MAX_IN_MESSAGE:
             kept = self._put_away()
             put += kept
             if not kept:

@@ -28,8 +28,8 @@ class AlarmModel(BaseModel):
     response: str
     respond_within: str
     acknowledged_by: str
-    aside_by: str
-    aside_reason: str
+    aside_by: str  # wording: former name
+    aside_reason: str  # wording: former name
     until_utc: str
 
 
@@ -37,7 +37,7 @@ class AlarmsModel(BaseModel):
     """The alarms that are announced, the most urgent first, and those that are shelved, suppressed or out of service."""
 
     alarms: list[AlarmModel]
-    set_aside: list[AlarmModel]
+    set_aside: list[AlarmModel]  # wording: former name
 
 
 class ChannelModel(BaseModel):
@@ -91,7 +91,7 @@ class BypassesModel(BaseModel):
     bypasses: list[BypassModel]
 
 
-class SetAside(RequestBody):
+class BypassRequest(RequestBody):
     """Why an interlock is bypassed, and for how long (min)."""
 
     reason: str = Field(min_length=1, max_length=500)

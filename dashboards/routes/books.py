@@ -22,8 +22,9 @@ STORY = (
     "calibration.taken",
     "ledger.level",
     "ledger.loaded",
+    "fault.ended",
     "fault.made",
-    "fault.mended",
+    "fault.mended",  # wording: former name
     "ledger.reconciled",
     "ledger.weighed",
     "moved",

@@ -15,14 +15,14 @@ routes = APIRouter(prefix="/api")
 
 @routes.get("/faults", response_model=FaultsView)
 async def faults(request: Request, _: Viewer) -> dict[str, Any]:
-    """What can go wrong in this lab, on what, and what does so at this moment."""
+    """Return the kinds of faults, their targets, and the present faults."""
     control: FaultsControl = request.app.state.faults
     return {"kinds": control.kinds(), "lasting": control.lasting()}
 
 
 @routes.post("/faults", response_model=FaultsView)
 async def make(request: Request, rig: Controlled, user: Operator, body: MakeFault) -> dict[str, Any]:
-    """Let something go wrong now."""
+    """Inject a fault now."""
     control: FaultsControl = request.app.state.faults
     try:
         control.make(body.kind, body.target, body.for_s)
@@ -40,11 +40,11 @@ async def make(request: Request, rig: Controlled, user: Operator, body: MakeFaul
 
 
 @routes.delete("/faults/{number}", response_model=FaultsView)
-async def mend(request: Request, rig: Controlled, user: Operator, number: int) -> dict[str, Any]:
-    """Take one back; what it has done stays done."""
+async def end(request: Request, rig: Controlled, user: Operator, number: int) -> dict[str, Any]:
+    """End a fault; its effects until now remain."""
     control: FaultsControl = request.app.state.faults
     try:
-        what = control.mend(number)
+        what = control.end(number)
     except KeyError:
         raise ApiProblem(
             404,
@@ -53,5 +53,5 @@ async def mend(request: Request, rig: Controlled, user: Operator, number: int) -
             cause="it is over",
             action="look at the list again",
         ) from None
-    rig.journal.append("fault.mended", {"user": user.name, "fault": what})
+    rig.journal.append("fault.ended", {"user": user.name, "fault": what})
     return {"kinds": control.kinds(), "lasting": control.lasting()}

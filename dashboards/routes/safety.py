@@ -19,10 +19,10 @@ from dashboards.models.safety import (
     AlarmsModel,
     BypassesModel,
     BypassModel,
+    BypassRequest,
     ChannelsModel,
     ChannelTests,
     EmergencyModel,
-    SetAside,
     Shelved,
 )
 from dashboards.views import alarm_view
@@ -37,14 +37,14 @@ _stopping: set[asyncio.Task[None]] = set()
 
 @routes.get("/alarms", response_model=AlarmsModel)
 async def alarms(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """The alarms that are announced, the most urgent first, and those that are set aside."""
+    """Return the announced alarms, the most urgent first, and the shelved, suppressed and out-of-service ones."""
     return _listed(rig)
 
 
 def _listed(rig: Controller) -> dict[str, Any]:
     return {
         "alarms": [alarm_view(alarm) for alarm in rig.alarms.active()],
-        "set_aside": [alarm_view(alarm) for alarm in rig.alarms.set_aside()],
+        "set_aside": [alarm_view(alarm) for alarm in rig.alarms.suppressed()],  # wording: former name
     }
 
 
@@ -142,8 +142,8 @@ async def bypasses(rig: Controlled, _: Viewer) -> dict[str, Any]:
 
 
 @routes.post("/bypasses/{interlock}", response_model=BypassModel)
-async def set_aside(rig: Controlled, user: Engineer, interlock: str, body: SetAside) -> dict[str, Any]:
-    """Set an interlock aside for at most an hour; it ends by itself (I6)."""
+async def bypass(rig: Controlled, user: Engineer, interlock: str, body: BypassRequest) -> dict[str, Any]:
+    """Bypass an interlock for at most an hour; the bypass ends by itself (I6)."""
     return _bypass_view(await rig.gate.bypasses.begin(interlock, user.name, body.reason, body.minutes * 60.0))
 
 

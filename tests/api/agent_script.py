@@ -17,8 +17,8 @@ def refused(work: Callable[[], object]) -> str:
     return ""
 
 
-def main(door: str) -> None:
-    with NervesClient.from_file(door) as nerves:
+def main(address_file: str) -> None:
+    with NervesClient.from_file(address_file) as nerves:
         info = nerves.info()
         batch = next(filter(len, nerves.spikes(100)))
         frames = next(each for each in nerves.frames(frames=500) if isinstance(each, FrameBatch))

@@ -36,8 +36,8 @@ ANSWERS = {
 }
 
 
-async def beside(work: Callable[[], T]) -> T:
-    """Run blocking client code as a script would, while the server goes on in this loop."""
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run blocking client code in a thread, while the server continues in this loop."""
     return await asyncio.to_thread(work)
 
 
@@ -53,7 +53,7 @@ def inner(kind: Any) -> list[type[Any]]:
 
 
 def compare(kind: type[Any], schema: dict[str, Any], schemas: dict[str, Any], seen: set[type[Any]]) -> None:
-    """Every field of the client is one that the controller sends, all the way down."""
+    """Check that the controller sends every field of the client, at every level."""
     text = json.dumps(schema)
     while "properties" not in schema:  # a reference, a list of it, or one that may be null
         schema = schemas[text.partition("#/components/schemas/")[2].partition('"')[0]]
@@ -63,9 +63,9 @@ def compare(kind: type[Any], schema: dict[str, Any], schemas: dict[str, Any], se
         return compare(kind, next(iter(properties.values())), schemas, seen)  # a list in an object
     seen.add(kind)
     hints = get_type_hints(kind)
-    ours = {each.metadata.get("key", each.name): hints[each.name] for each in fields(kind)}
-    assert ours.keys() <= properties.keys(), kind.__name__  # what the controller adds is ignored until it is named here
-    for name, of in ours.items():
+    expected = {each.metadata.get("key", each.name): hints[each.name] for each in fields(kind)}
+    assert expected.keys() <= properties.keys(), kind.__name__  # further keys of the controller are ignored
+    for name, of in expected.items():
         for each in inner(of):
             compare(each, properties[name], schemas, seen)
     return None
@@ -113,7 +113,7 @@ async def test_state_runs_recipes_and_alarms_as_a_script_sees_them() -> None:
                 with pytest.raises(choroid.ClientError, match="slash"):
                     rig.request("GET", "evil.example")
 
-        await beside(script)
+        await in_thread(script)
 
 
 async def test_the_same_with_asyncio() -> None:
@@ -148,16 +148,16 @@ async def test_a_refusal_carries_the_controllers_words() -> None:
                 rig.history("ph_lop.ph")
 
         before = w.changes()
-        await beside(script)
+        await in_thread(script)
         assert w.changes() == before
 
 
 async def test_a_command_on_an_old_state_is_refused() -> None:
     async with serving() as (w, port):
-        rig = await beside(lambda: choroid.connect(address(port), token=w.tokens[Role.OPERATOR]))
+        rig = await in_thread(lambda: choroid.connect(address(port), token=w.tokens[Role.OPERATOR]))
         old = (datetime.fromisoformat(w.controller.store.state.utc) - timedelta(minutes=5)).isoformat()
         with pytest.raises(choroid.RequestRefused, match="s old"):
-            await beside(lambda: rig.start_run("recycle", seen=old))
+            await in_thread(lambda: rig.start_run("recycle", seen=old))
 
 
 @pytest.fixture
@@ -185,8 +185,8 @@ def filled(tmp_path: Path) -> Iterator[Callable[[World], tuple[float, float]]]:
 async def test_three_weeks_of_history(filled: Callable[[World], tuple[float, float]]) -> None:
     async with serving() as (w, port):
         begin, end = filled(w)
-        rig = await beside(lambda: choroid.connect(address(port), token=w.tokens[Role.VIEWER]))
-        series = await beside(lambda: rig.history("ph_loop.ph", days=21))
+        rig = await in_thread(lambda: choroid.connect(address(port), token=w.tokens[Role.VIEWER]))
+        series = await in_thread(lambda: rig.history("ph_loop.ph", days=21))
         assert series.unit == "pH"
         assert 2500 <= len(series) <= 4000
         assert begin - 1 <= series.at_utc_s[0] < series.at_utc_s[-1] <= end + 1
@@ -194,12 +194,12 @@ async def test_three_weeks_of_history(filled: Callable[[World], tuple[float, flo
         assert series.min.min() == 6.1
         assert series.max.max() == pytest.approx(7.4, abs=0.001)
         first = datetime.fromtimestamp(begin + 86_400, UTC)
-        day = await beside(lambda: rig.history("ph_loop.ph", begin=first, end=first + timedelta(days=1), every_s=10))
+        day = await in_thread(lambda: rig.history("ph_loop.ph", begin=first, end=first + timedelta(days=1), every_s=10))
         assert len(day) == 2881, "every reading: one each half minute, and the dip"
         assert (day.mean == day.min).all()
         assert day.at_utc_s[0] >= first.timestamp()
         assert day.at_utc_s[-1] <= first.timestamp() + 86_400
-        coarse = await beside(lambda: rig.history("ph_loop.ph", days=21, every_s=3600))
+        coarse = await in_thread(lambda: rig.history("ph_loop.ph", days=21, every_s=3600))
         assert 500 <= len(coarse) <= 1200
         assert coarse.min.min() == 6.1
         for wrong, words in (
@@ -211,14 +211,14 @@ async def test_three_weeks_of_history(filled: Callable[[World], tuple[float, flo
             ({"days": 1, "every_s": 0}, "positive"),
         ):
             with pytest.raises(choroid.ClientError, match=words):
-                await beside(lambda wrong=wrong: rig.history("ph_loop.ph", **wrong))  # type: ignore[misc]
+                await in_thread(lambda wrong=wrong: rig.history("ph_loop.ph", **wrong))  # type: ignore[misc]
 
 
 async def test_history_as_pandas_and_arrow(filled: Callable[[World], tuple[float, float]]) -> None:
     async with serving() as (w, port):
         filled(w)
-        rig = await beside(lambda: choroid.connect(address(port), token=w.tokens[Role.VIEWER]))
-        series = await beside(lambda: rig.history("ph_loop.ph", days=21))
+        rig = await in_thread(lambda: choroid.connect(address(port), token=w.tokens[Role.VIEWER]))
+        series = await in_thread(lambda: rig.history("ph_loop.ph", days=21))
     frame = series.to_pandas()
     assert list(frame.columns) == ["mean", "min", "max"]
     assert frame.attrs == {"point": "ph_loop.ph", "unit": "pH"}
@@ -247,7 +247,7 @@ def test_without_pandas_the_error_says_what_to_install(monkeypatch: pytest.Monke
 
 async def test_the_live_feed_is_the_state_again_and_again() -> None:
     async with serving() as (w, port):
-        rig = await beside(lambda: choroid.connect(address(port), token=w.tokens[Role.VIEWER]))
+        rig = await in_thread(lambda: choroid.connect(address(port), token=w.tokens[Role.VIEWER]))
 
         def script() -> list[choroid.LiveUpdate]:
             found = []
@@ -261,7 +261,7 @@ async def test_the_live_feed_is_the_state_again_and_again() -> None:
 
         ticking = asyncio.create_task(w.controller.live())
         try:
-            found = await beside(script)
+            found = await in_thread(script)
             assert found[-1].state.at_s > found[0].state.at_s
             assert found[-1].state.readings.keys() == found[0].state.readings.keys()
             assert found[0].health.ok
@@ -337,7 +337,7 @@ async def test_another_program_at_the_address_is_told(answer: bytes) -> None:
         await server.wait_closed()
 
 
-async def test_no_proxy_of_the_environment_hears_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_proxy_of_the_environment_receives_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
     monkeypatch.delenv("no_proxy", raising=False)
@@ -359,6 +359,6 @@ async def test_the_data_folder_names_the_controller(tmp_path: Path) -> None:
         choroid.connect("http://127.0.0.1:1", data=tmp_path)
     async with serving() as (w, port):
         (tmp_path / "endpoint.json").write_text(json.dumps({"url": address(port), "token": w.tokens[Role.ADMIN]}))
-        rig = await beside(lambda: choroid.connect(data=tmp_path))
+        rig = await in_thread(lambda: choroid.connect(data=tmp_path))
         assert rig.url == address(port)
-        assert (await beside(rig.rig)).role == "admin"
+        assert (await in_thread(rig.rig)).role == "admin"

@@ -14,7 +14,7 @@ from tests.api.strays import STRAY, run, strew
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 
 
-def test_the_clients_work_beside_files_of_any_name(tmp_path: Path) -> None:
+def test_the_clients_work_next_to_files_of_any_name(tmp_path: Path) -> None:
     strew(tmp_path)
     done = run(
         tmp_path,

@@ -23,7 +23,7 @@ FLAGS = (
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 START_S = 120.0
-"""On a fresh checkout the plant is compiled first, and other tests do so beside it."""
+"""On a fresh checkout the plant is compiled first, and other tests may do so at the same time."""
 
 
 def free_port() -> int:

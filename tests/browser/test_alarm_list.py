@@ -18,7 +18,7 @@ MORE_MESSAGES = """() => setInterval(() => {
   const feed = window.choroid.feed;
   const alarms = feed.state.alarms.map((each) => ({ ...each, detail: each.detail + '.' }));
   feed.take({ alarms }); }, 100)"""
-"""Ten messages a second beside those of the server, each with other words in every row."""
+"""Ten messages per second in addition to those of the server, each with another text in every row."""
 
 
 @pytest.fixture

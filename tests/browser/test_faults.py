@@ -38,7 +38,7 @@ def test_a_cable_is_pulled_and_plugged_in_again(browser: Browser, demo: Server) 
         expect(page.locator('[data-alarm="device_lost:balance"]')).to_be_visible(timeout=30_000)
         RESULTS.mkdir(exist_ok=True)
         page.screenshot(path=RESULTS / "faults.png")
-        page.get_by_test_id("mend").click()
+        page.get_by_test_id("clear-fault").click()
         expect(page.get_by_test_id("fault")).to_have_count(0)
         expect(banner).to_be_hidden()
         expect(page.get_by_test_id("journal")).to_contain_text(

@@ -62,7 +62,7 @@ def test_a_run_is_started_paused_resumed_and_graded(browser: Browser, server: Se
         assert visit.complaints == []
 
 
-def test_the_page_asks_nobody_but_its_own_rig(browser: Browser, server: Server) -> None:
+def test_the_page_sends_requests_only_to_its_own_rig(browser: Browser, server: Server) -> None:
     with visiting(browser, server.url) as visit:
         visit.live().wait_for_timeout(1500)
         strange = [url for url in visit.asked if not url.startswith((server.url, "data:"))]
@@ -212,7 +212,7 @@ def test_a_pump_that_no_longer_answers_is_not_shown_running(browser: Browser, ba
         expect(draw.locator(".doubt text")).to_be_hidden()
 
 
-def test_alarms_come_most_urgent_first_and_are_acknowledged(browser: Browser, bad_day: Server) -> None:
+def test_alarms_are_sorted_by_urgency_and_are_acknowledged(browser: Browser, bad_day: Server) -> None:
     with visiting(browser, bad_day.url) as visit:
         page = visit.live()
         alarms = page.get_by_test_id("alarm-list").get_by_test_id("alarm")
@@ -345,7 +345,7 @@ def test_the_page_finds_its_rig_again_after_the_controller_was_gone(browser: Bro
                 expect(page.locator("#link")).to_have_attribute("data-status", "live", timeout=30_000)
 
 
-def test_a_page_that_hears_nothing_does_not_say_that_all_is_calm(browser: Browser) -> None:
+def test_a_page_without_messages_does_not_show_that_there_are_no_alarms(browser: Browser) -> None:
     with serving() as server, visiting(browser, server.url) as visit:
         page = visit.live()
         expect(page.locator("#calm")).to_be_visible()
@@ -359,20 +359,20 @@ def test_a_page_that_hears_nothing_does_not_say_that_all_is_calm(browser: Browse
 
 
 def test_alarms_of_a_control_loop_that_stands_are_marked_as_old(browser: Browser, bad_day: Server) -> None:
-    def heard(page: Page, ok: str) -> None:
+    def receives(page: Page, ok: str) -> None:
         page.evaluate(f"window.choroid.feed.take({{health: {{ok: {ok}, reasons: []}}}})")
 
     with visiting(browser, bad_day.url) as visit:
         page = visit.live()
         expect(page.locator("body")).to_have_class("ready")
-        heard(page, "false")
+        receives(page, "false")
         expect(page.locator("#link")).to_have_attribute("data-status", "still")
         expect(page.locator("body")).to_have_class("ready lost")
         expect(page.locator(".as-of")).to_have_text(re.compile(r"^Alarms as of \d+ \w+ 20\d\d, \d\d:\d\d:\d\d UTC; "))
         expect(page.get_by_test_id("alarm")).to_have_count(2)
         page.wait_for_timeout(600)  # messages go on; they do not make the loop tick
         expect(page.locator("#link")).to_have_attribute("data-status", "still")
-        heard(page, "true")
+        receives(page, "true")
         expect(page.locator("body")).to_have_class("ready")
         expect(page.locator(".as-of")).to_have_count(0)
 

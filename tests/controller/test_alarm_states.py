@@ -57,7 +57,7 @@ class Desk:
 
     @property
     def state(self) -> AlarmState:
-        found = [each for each in (*self.alarms.active(), *self.alarms.set_aside()) if each.id == ID]
+        found = [each for each in (*self.alarms.active(), *self.alarms.suppressed()) if each.id == ID]
         assert len(found) <= 1, "announced and set aside at once"
         return found[0].state if found else N
 

@@ -1,4 +1,4 @@
-"""Assays behind the faces' door: kept in the small controller's journal, and refused where the real ones are."""
+"""Provide assays for the interface tests: they enter the fake journal, and are refused like real ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BELIEVED = {"value": 6.1, "low": 5.2, "high": 7.0}
 
 
 class FakeAssays:
-    """Takes what is in mM or mOsm/kg; the same twice is refused."""
+    """Accept values in mM or mOsm/kg; refuse a repeated one."""
 
     def __init__(self, journal: FakeJournal, utc_text: Callable[[], str]) -> None:
         self._journal = journal

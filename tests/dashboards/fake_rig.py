@@ -1,7 +1,7 @@
-"""A small controller behind the faces' door: the bench rig, alive enough to be looked at, without devices or plant.
+"""Provide a small controller for the interface tests: the bench rig without devices or plant.
 
-It has the real rig description, states and records; readings wander round their set-points, and `script` puts in what a
-test wants to see (a probe that fails, an alarm, an emergency stop).
+It has the real rig description, states and records. Readings vary about their set-points, and `script` adds what a test needs
+(a probe that fails, an alarm, an emergency stop).
 """
 
 from __future__ import annotations
@@ -115,11 +115,11 @@ class FakeJournal:
 
 
 KEPT = {"balance.mass": ("g", 8.0, 6.0, 0.02), "reglo.heart.flow": ("uL/min", 2000.0, 0.0, 0.5)}
-"""Series beside the probes: unit, middle, swing, noise."""
+"""Series in addition to the probes: unit, mean, amplitude, noise."""
 
 
 class FakeHistory:
-    """A day of readings, made when asked for."""
+    """Generate a day of readings on request."""
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock

@@ -51,7 +51,7 @@ async def flood(controller: FakeController) -> None:
     while True:
         number += 1
         for kind, source in FLOOD:
-            # Only what still stands changes: an event would otherwise raise anew what a person has just acknowledged.
+            # Only present alarms change: otherwise an event would raise an alarm again that was just acknowledged.
             if any(each.id == f"{kind}:{source}" for each in controller.alarms.active()):
                 controller.alarms.event(kind, source, f"reading {number}, {'a long detail ' * (number % 4)}")
         controller.alarms.event("command_failed", f"relay.x{number % 40}", "no answer")

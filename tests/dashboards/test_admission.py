@@ -1,4 +1,4 @@
-"""A crowd at the web server's door keeps nobody out who has a credential (A9, S3)."""
+"""Many connections without a credential do not block a client that has one (A9, S3)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import httpx
 import pytest
 import websockets
 
-from dashboards.admission import ADDRESS_BURST, ADDRESS_REQUESTS_PER_S, Admission, Guest
+from dashboards.admission import ADDRESS_BURST, ADDRESS_REQUESTS_PER_S, Admission, AdmittedConnection
 from dashboards.auth import Role
 from tests.dashboards.test_server import request, serving, spoken
 
 
 @asynccontextmanager
-async def crowd(port: int, count: int, sends: bytes = b"") -> AsyncIterator[list[socket.socket]]:
-    """So many connections from this machine that send `sends` and then nothing."""
+async def idle_connections(port: int, count: int, sends: bytes = b"") -> AsyncIterator[list[socket.socket]]:
+    """Open `count` connections from this machine that send `sends` and then nothing."""
     loop = asyncio.get_running_loop()
     sockets = []
     try:
@@ -39,9 +39,9 @@ async def crowd(port: int, count: int, sends: bytes = b"") -> AsyncIterator[list
 
 
 @pytest.mark.parametrize("sends", [b"", b"POST /api/estop HT", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"])
-async def test_A9_300_idle_sockets_without_credentials_keep_no_stop_out(sends: bytes) -> None:
+async def test_A9_300_idle_sockets_without_credentials_do_not_block_a_stop(sends: bytes) -> None:
     """The reproduction: /api/estop and /health answered 503."""
-    async with serving() as (w, port), crowd(port, 300, sends):
+    async with serving() as (w, port), idle_connections(port, 300, sends):
         await asyncio.sleep(0.5)
         began_s = time.monotonic()
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
@@ -52,7 +52,7 @@ async def test_A9_300_idle_sockets_without_credentials_keep_no_stop_out(sends: b
         assert w.controller.gate.emergency is not None
 
 
-async def test_A9_a_page_that_is_signed_in_stays_and_the_longest_idle_of_a_crowd_are_closed(
+async def test_A9_a_page_that_is_signed_in_stays_and_the_longest_idle_of_many_connections_are_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Admission.__init__, "__kwdefaults__", {"time_scale": 1.0, "max_unknown": 100, "max_known": 192})
@@ -63,7 +63,7 @@ async def test_A9_a_page_that_is_signed_in_stays_and_the_longest_idle_of_a_crowd
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers) as client,
         ):
             assert (await client.get("/api/rig")).status_code == 200
-            async with crowd(port, 250) as sockets:
+            async with idle_connections(port, 250) as sockets:
                 assert (await client.get("/api/rig")).status_code == 200
                 assert await page.recv()
                 gone = [closed(one) for one in sockets]
@@ -81,7 +81,7 @@ async def test_S3_requests_without_a_credential_are_served_slowly_and_a_head_wit
         await asyncio.sleep(0.5)
         token = f"Authorization: Bearer {w.tokens[Role.OPERATOR]}\r\nHost: 127.0.0.1:{port}\r\n"
         assert (await spoken(port, request(token, "/api/rig", "GET"))).startswith(b"HTTP/1.1 200")
-        assert not many.done(), "a known caller goes before those who wait"
+        assert not many.done(), "a known caller passes the waiting ones"
         assert all(answer.startswith(b"HTTP/1.1 200") for answer in await many)
         assert time.monotonic() - began_s >= (200 - ADDRESS_BURST) / ADDRESS_REQUESTS_PER_S
 
@@ -96,7 +96,7 @@ def closed(one: socket.socket) -> bool:
         return True
 
 
-async def test_A9_1000_hostile_sockets_keep_no_stop_out() -> None:
+async def test_A9_1000_hostile_sockets_do_not_block_a_stop() -> None:
     """Idle, slow, half-sent, garbage, upgrades without credentials, coming and going: from another process."""
     async with serving() as (w, port):
         command = [sys.executable, "-m", "choroid.bench.hostile", "127.0.0.1", str(port), "1000"]
@@ -125,79 +125,79 @@ class Connection:
         self.closed = True
 
 
-class Door(Admission):
-    """An admission to which connections without sockets come."""
+class SocketlessAdmission(Admission):
+    """An admission of connections without sockets."""
 
-    def newcomer(self, address: str) -> tuple[Connection, Guest]:
+    def new_connection(self, address: str) -> tuple[Connection, AdmittedConnection]:
         made = Connection()
-        return made, self.come(address, made.close)
+        return made, self.admit(address, made.close)
 
 
 @pytest.mark.virtual_time
-async def test_S3_the_address_that_holds_most_is_closed_first_and_a_newcomer_never() -> None:
-    door = Door(max_unknown=64)
-    neighbour, _ = door.newcomer("10.0.0.2")
-    hostile = [door.newcomer("10.0.0.66") for _ in range(63)]
-    door.active(hostile[0][1])
-    newcomer, _ = door.newcomer("10.0.0.2")
+async def test_S3_the_address_with_the_largest_number_is_closed_first_and_a_new_connection_never() -> None:
+    admission = SocketlessAdmission(max_unknown=64)
+    neighbour, _ = admission.new_connection("10.0.0.2")
+    hostile = [admission.new_connection("10.0.0.66") for _ in range(63)]
+    admission.active(hostile[0][1])
+    newcomer, _ = admission.new_connection("10.0.0.2")
     assert [made.closed for made, _ in hostile[:3]] == [False, True, False], "the longest idle of the address with most"
     assert not neighbour.closed
     assert not newcomer.closed
-    assert len(door) == 64
-    door.close()
+    assert len(admission) == 64
+    admission.close()
     assert newcomer.closed
 
 
 @pytest.mark.virtual_time
-async def test_S3_unknown_connections_are_closed_when_they_ask_nothing_and_known_ones_are_not() -> None:
-    door = Door()
-    (idle, _), (asks, asking), (known, knows) = (door.newcomer("10.0.0.2") for _ in range(3))
-    door.identified(knows, "anna", Role.VIEWER)
+async def test_S3_unknown_connections_are_closed_when_they_request_nothing_and_known_ones_are_not() -> None:
+    admission = SocketlessAdmission()
+    (idle, _), (asks, asking), (known, knows) = (admission.new_connection("10.0.0.2") for _ in range(3))
+    admission.identified(knows, "anna", Role.VIEWER)
     for _ in range(6):
         await asyncio.sleep(5.0)
-        door.active(asking)
+        admission.active(asking)
     assert (idle.closed, asks.closed, known.closed) == (True, False, False)
-    door.close()
+    admission.close()
 
 
 @pytest.mark.virtual_time
-async def test_A9_a_viewer_with_many_connections_keeps_no_operator_out() -> None:
-    door = Door(max_known=50)
-    operator, at_work = door.newcomer("10.0.0.2")
-    door.identified(at_work, "ben", Role.OPERATOR)
+async def test_A9_a_viewer_with_many_connections_blocks_no_operator() -> None:
+    admission = SocketlessAdmission(max_known=50)
+    operator, at_work = admission.new_connection("10.0.0.2")
+    admission.identified(at_work, "ben", Role.OPERATOR)
     viewers = []
     for _ in range(150):
-        made, guest = door.newcomer("10.0.0.3")
-        door.identified(guest, "anna", Role.VIEWER)
+        made, admitted = admission.new_connection("10.0.0.3")
+        admission.identified(admitted, "anna", Role.VIEWER)
         viewers.append(made)
-    assert len(door) == 50
-    another, second = door.newcomer("10.0.0.2")
-    door.identified(second, "ben", Role.OPERATOR)
+    assert len(admission) == 50
+    another, second = admission.new_connection("10.0.0.2")
+    admission.identified(second, "ben", Role.OPERATOR)
     assert not operator.closed
     assert not another.closed
     assert viewers[0].closed
     assert not viewers[-1].closed
-    door.close()
+    admission.close()
 
 
 @pytest.mark.virtual_time
 async def test_S3_requests_without_a_credential_are_limited_for_an_address_and_altogether() -> None:
-    door = Door()
-    assert sum(door.may_ask("10.0.0.66") for _ in range(1000)) == 120
-    assert door.may_ask("10.0.0.2"), "another address has a limit of its own"
+    admission = SocketlessAdmission()
+    assert sum(admission.may_request("10.0.0.66") for _ in range(1000)) == 120
+    assert admission.may_request("10.0.0.2"), "another address has a limit of its own"
     await asyncio.sleep(1.0)
-    assert sum(door.may_ask("10.0.0.66") for _ in range(1000)) == 40
+    assert sum(admission.may_request("10.0.0.66") for _ in range(1000)) == 40
     await asyncio.sleep(10.0)
-    assert sum(door.may_ask(f"10.1.0.{n}") for n in range(250) for _ in range(10)) == 200
+    assert sum(admission.may_request(f"10.1.0.{n}") for n in range(250) for _ in range(10)) == 200
 
 
 @pytest.mark.virtual_time
-async def test_what_is_closed_twice_or_after_it_has_gone_is_forgotten_once() -> None:
-    door = Door()
-    _, guest = door.newcomer("10.0.0.2")
-    door.go(guest)
-    door.go(guest)
-    door.active(guest)
-    door.identified(guest, "anna", Role.VIEWER)
-    assert len(door) == 0
-    door.close()
+async def test_a_connection_that_is_closed_twice_is_removed_once() -> None:
+    admission = SocketlessAdmission()
+    _, admitted = admission.new_connection("10.0.0.2")
+    admission.remove(admitted)
+    admission.remove(admitted)
+    admission.active(admitted)
+    admission.identified(admitted, "anna", Role.VIEWER)
+    assert len(admission) == 0
+    admission.close()

@@ -18,12 +18,12 @@ pytestmark = pytest.mark.virtual_time
 
 
 async def test_D6_health_fails_when_the_loop_has_not_ticked() -> None:
-    async with world() as w, w.http() as nobody:
-        good = await nobody.get("/health")
+    async with world() as w, w.http() as unknown:
+        good = await unknown.get("/health")
         assert good.status_code == 200
         assert good.json() == {"ok": True, "reasons": [], "tick_age_s": 0.4}
         w.controller.ticking = False
-        bad = await nobody.get("/health")
+        bad = await unknown.get("/health")
         assert bad.status_code == 503
         assert "has not ticked" in bad.json()["reasons"][0]
 
@@ -39,14 +39,14 @@ async def test_a_controller_that_is_still_starting_says_so() -> None:
         w.controller.started = True
 
 
-async def test_the_rig_tells_everything_the_schematic_is_drawn_from() -> None:
+async def test_the_rig_answer_has_everything_that_the_schematic_needs() -> None:
     async with world() as w, w.http(Role.VIEWER) as viewer:
         rig = (await viewer.get("/api/rig")).json()
         assert rig["name"] == "bench"
         assert rig["role"] == "viewer"
         assert rig["schematic"] == describe(w.controller.rig)
         assert {goal["point"]: goal["high"] for goal in rig["goals"]}["p_filter.pressure"] == 80.0
-        # The keys that the page's layout reads; whoever changes the description changes the page.
+        # The keys that the page's layout reads; a change of the description needs a change of the page.
         vessel, line, probe = (rig["schematic"][part][0] for part in ("vessels", "lines", "probes"))
         assert vessel.keys() >= {"name", "kind", "contains", "capacity_ul", "floor_ul", "ceiling_ul", "organoid"}
         assert line.keys() >= {"name", "from", "to", "pump", "valve", "filter", "passive", "organ"}
@@ -77,7 +77,7 @@ async def test_state_carries_unit_quality_and_time_of_each_reading() -> None:
         assert heart["fault"] == ""
 
 
-async def test_an_actuator_that_does_not_answer_says_why_beside_what_it_said_last() -> None:
+async def test_an_actuator_that_does_not_answer_shows_why_and_its_last_value() -> None:
     async with world() as w, w.http(Role.VIEWER) as viewer:
         w.controller.lost["reglo.heart"] = "reglo: no reply in 1.0 s"
         w.controller.tick()
@@ -306,11 +306,11 @@ async def test_what_is_not_there_is_said_with_a_next_step(path: str) -> None:
         assert answer.json()["error"]["action"]
 
 
-async def test_a_defect_is_answered_without_its_innards() -> None:
+async def test_an_answer_about_a_defect_shows_no_internals() -> None:
     async with world() as w, w.http(Role.VIEWER) as viewer:
 
         def broken(self: FakeController) -> None:
-            raise RuntimeError("secret /home/somebody/data")
+            raise RuntimeError("secret /home/user/data")
 
         w.controller.last_grade = broken.__get__(w.controller)  # type: ignore[method-assign]
         answer = await viewer.get("/api/grade")

@@ -64,9 +64,9 @@ async def test_S1_no_route_answers_or_acts_without_a_credential(headers: dict[st
     async with world() as w:
         w.controller.alarms.event("device_lost", "ph_loop", "no reply")
         before = w.changes()
-        async with w.http(None, **headers) as nobody:
+        async with w.http(None, **headers) as unknown:
             for verb, path in routes(w):
-                answer = await ask(nobody, verb, path)
+                answer = await ask(unknown, verb, path)
                 if (verb, path) in OPEN:
                     continue
                 assert answer.status_code == 401, (verb, path)
@@ -101,7 +101,7 @@ async def test_S2_a_viewer_sees_everything_and_operates_nothing() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_I6_S2_only_an_engineer_sets_an_interlock_aside_and_everybody_sees_it() -> None:
+async def test_I6_S2_only_an_engineer_bypasses_an_interlock_and_every_user_sees_it() -> None:
     async with world() as w, w.http(Role.OPERATOR) as operator, w.http(Role.ENGINEER) as engineer:
         asked: dict[str, Any] = {"reason": "the probe is being replaced", "minutes": 5}
         assert (await operator.post("/api/bypasses/temperature", json=asked)).status_code == 403
@@ -182,9 +182,9 @@ async def test_the_demo_lets_only_this_machine_in() -> None:
 
 
 async def test_every_answer_forbids_foreign_scripts_and_frames() -> None:
-    async with world() as w, w.http() as nobody:
+    async with world() as w, w.http() as unknown:
         for path in ("/", "/static/js/main.js", "/health", "/api/rig"):
-            headers = (await nobody.get(path)).headers
+            headers = (await unknown.get(path)).headers
             policy = headers["content-security-policy"]
             assert "script-src 'self'" in policy
             assert "unsafe" not in policy
@@ -271,7 +271,7 @@ def unwritten(*_: object, **__: object) -> int:
 
 
 @pytest.mark.virtual_time
-async def test_D2_somebody_new_signs_in_although_neither_credentials_nor_journal_can_be_written(
+async def test_D2_a_new_user_signs_in_although_neither_credentials_nor_journal_can_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with world(tmp_path) as w, w.http(Role.OPERATOR) as operator:
@@ -295,7 +295,7 @@ async def test_D2_on_a_full_disk_a_token_is_not_given_and_one_that_is_taken_back
         with monkeypatch.context() as patched:
             patched.setattr(w.controller.journal, "append", unwritten)
             assert (await admin.post("/api/users", json={**bob, "name": "eve"})).status_code == 503
-        assert "eve" not in (await admin.get("/api/users")).text, "nobody gets in who is not on record"
+        assert "eve" not in (await admin.get("/api/users")).text, "only users on record are let in"
         full(tmp_path)
         refused = await admin.post("/api/users", json={**bob, "name": "eve"})
         assert refused.status_code == 507
@@ -329,7 +329,7 @@ def test_a_revoked_name_is_forgotten(tmp_path: Path) -> None:
     assert auth.by_session(session, NOW) is None
 
 
-def test_A11_a_damaged_file_lets_in_nobody_but_the_page_link_and_says_what_to_do(tmp_path: Path) -> None:
+def test_A11_a_damaged_file_admits_only_the_page_link_and_says_what_to_do(tmp_path: Path) -> None:
     """It once stopped the rig's controller."""
     token = _secret(Auth(tmp_path, demo=False))
     body = json.loads((tmp_path / FILE).read_text())

@@ -1,4 +1,4 @@
-"""Faults by hand: made and mended by operators, recorded, and only where the lab is simulated."""
+"""Faults by hand: injected and ended by operators, recorded, and only where the lab is simulated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.virtual_time
 GAS = {"kind": "unplug", "target": "sim:gas", "for_s": 60, "reason": "to see"}
 
 
-async def test_a_fault_is_made_shown_mended_and_recorded() -> None:
+async def test_a_fault_is_injected_shown_ended_and_recorded() -> None:
     async with world() as w, w.http(Role.OPERATOR) as operator:
         assert (await operator.get("/api/rig")).json()["faults"] is True
         made = (await operator.post("/api/faults", json=GAS)).json()
@@ -22,7 +22,7 @@ async def test_a_fault_is_made_shown_mended_and_recorded() -> None:
         row = w.controller.journal.rows[-1]
         assert (row.kind, row.body["user"], row.body["on"]) == ("fault.made", "a operator", "sim:gas")
         assert (await operator.delete("/api/faults/1")).json()["lasting"] == []
-        assert w.controller.journal.rows[-1].kind == "fault.mended"
+        assert w.controller.journal.rows[-1].kind == "fault.ended"
         again = await operator.delete("/api/faults/1")
         assert again.status_code == 404
         assert "is over" in again.json()["error"]["cause"]

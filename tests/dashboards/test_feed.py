@@ -1,4 +1,4 @@
-"""The live feed: the whole state first, then what changes; the slow lose their own data; nobody is let in unknown."""
+"""The live feed: the whole state first, then the changes. A slow client loses its own data; unknown ones are refused."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_each_spike_is_sent_once() -> None:
         assert [at for at, _ in seen] == sorted(at for at, _ in seen)
 
 
-async def test_N6_a_slow_page_loses_its_own_data_and_delays_nobody() -> None:
+async def test_N6_a_slow_page_loses_its_own_data_and_delays_no_other() -> None:
     async with world() as w, w.socket(Role.VIEWER) as slow, w.socket(Role.VIEWER) as quick:
         await slow.body()
         await quick.body()
@@ -84,18 +84,18 @@ async def test_a_change_of_speed_does_not_leave_the_page_waiting() -> None:
         assert asyncio.get_running_loop().time() - begin_s < 2
 
 
-async def test_S1_nobody_hears_the_feed_without_a_credential() -> None:
+async def test_S1_no_client_receives_the_feed_without_a_credential() -> None:
     async with world() as w:
         for headers in ({}, {"authorization": "Bearer wrong"}, {"cookie": "choroid_session_8080=guess"}):
-            async with w.socket(None, **headers) as stranger:
-                assert (await stranger.body())["error"]["action"]
-                closed = await stranger.next()
+            async with w.socket(None, **headers) as unknown:
+                assert (await unknown.body())["error"]["action"]
+                closed = await unknown.next()
                 assert (closed["type"], closed["code"]) == ("websocket.close", 4401)
         assert w.app.state.feed.clients == 0
 
 
 @pytest.mark.parametrize("how", ["revoked", "revoked session", "signed out", "run out"])
-async def test_S1_who_is_known_no_more_hears_no_more(how: str) -> None:
+async def test_S1_a_client_whose_credential_ends_receives_no_more(how: str) -> None:
     async with world() as w:
         auth, clock = w.auth, w.controller.clock
         given = clock.utc() - SESSION_AGE + timedelta(seconds=2) if how == "run out" else clock.utc()
@@ -111,24 +111,24 @@ async def test_S1_who_is_known_no_more_hears_no_more(how: str) -> None:
             elif how == "signed out":
                 auth.close_session(cookie)
             while (message := await page.next())["type"] != "websocket.close":
-                assert asyncio.get_running_loop().time() - begin_s < 2 * KNOWN_FOR_S, "it still hears"
+                assert asyncio.get_running_loop().time() - begin_s < 2 * KNOWN_FOR_S, "it still receives"
             assert message["code"] == 4401
         assert w.app.state.feed.clients == 0
 
 
-async def test_who_stays_known_goes_on_hearing() -> None:
+async def test_a_client_whose_credential_stays_valid_keeps_receiving() -> None:
     async with world() as w, w.socket(Role.VIEWER) as page:
         begin_s = asyncio.get_running_loop().time()
         while asyncio.get_running_loop().time() - begin_s < 3 * KNOWN_FOR_S:
             assert (await page.next())["type"] == "websocket.send"
 
 
-async def test_S1_a_page_of_somebody_else_cannot_listen() -> None:
+async def test_S1_a_page_of_another_site_cannot_listen() -> None:
     async with world() as w:
         for headers in ({"origin": "http://evil.example"}, {"host": "evil.example"}):
-            async with w.socket(Role.ADMIN, **headers) as stranger:
-                assert (await stranger.body())["error"]["where"]
-                assert (await stranger.next())["code"] == 4403
+            async with w.socket(Role.ADMIN, **headers) as unknown:
+                assert (await unknown.body())["error"]["where"]
+                assert (await unknown.next())["code"] == 4403
         async with w.socket(Role.ADMIN, origin=f"http://{HOST}") as own:
             assert (await own.body())["whole"]
 
@@ -156,7 +156,7 @@ async def test_S3_there_are_only_so_many_pages_at_once() -> None:
             await each.__aexit__()
 
 
-async def test_nothing_is_made_while_nobody_looks_and_closing_ends_every_page() -> None:
+async def test_no_message_is_made_without_a_page_and_closing_ends_every_page() -> None:
     async with world() as w:
         feed = w.app.state.feed
         async with w.socket(Role.VIEWER) as page:

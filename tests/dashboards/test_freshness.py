@@ -73,12 +73,12 @@ async def test_S3_a_malformed_header_is_refused(header: str, value: str) -> None
         assert w.controller.runs.list() == []
 
 
-async def test_S1_a_stranger_burns_no_names_and_writes_no_rows() -> None:
-    async with world() as w, w.http() as stranger, w.http(Role.OPERATOR) as operator:
+async def test_S1_an_unknown_client_uses_up_no_names_and_writes_no_rows() -> None:
+    async with world() as w, w.http() as unknown, w.http(Role.OPERATOR) as operator:
         headers = {COMMAND_ID: "4f1c2d3e4a5b"}
         before = w.changes()
         for _ in range(2):
-            assert (await stranger.post("/api/runs", json=START, headers=headers)).status_code == 401
+            assert (await unknown.post("/api/runs", json=START, headers=headers)).status_code == 401
         assert w.changes() == before
         assert (await operator.post("/api/runs", json=START, headers=headers)).status_code in (200, 201)
 

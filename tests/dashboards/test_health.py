@@ -14,7 +14,7 @@ import httpx
 from controller.process.health import ControllerHealth
 from dashboards.health import serve_health
 from dashboards.server import listen
-from tests.dashboards.test_admission import crowd
+from tests.dashboards.test_admission import idle_connections
 
 
 class Controlled:
@@ -53,10 +53,10 @@ async def test_D6_health_fails_when_the_control_loop_has_not_ticked() -> None:
         assert ill.json() == {"ok": False, "reasons": ["the control loop has not ticked yet"], "tick_age_s": None}
 
 
-async def test_A9_health_answers_in_a_crowd_and_to_garbage() -> None:
+async def test_A9_health_answers_among_many_connections_and_to_garbage() -> None:
     async with answering() as (_, port):
         for sends in (b"", b"GET /hea", bytes(range(256))):
-            async with crowd(port, 300, sends):
+            async with idle_connections(port, 300, sends):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(b"GET /health HTTP/1.0\n\n")
                 async with asyncio.timeout(5):

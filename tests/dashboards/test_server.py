@@ -1,4 +1,4 @@
-"""The server on a real socket: bad clients get an answer or the door, and it ends when it is told."""
+"""The server on a real socket: bad clients get an answer or are disconnected, and it ends on request."""
 
 from __future__ import annotations
 

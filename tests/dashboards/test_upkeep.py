@@ -56,7 +56,7 @@ async def test_D4_an_operator_enters_tubing_a_bottle_and_a_level() -> None:
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [
-        ("/api/pumps/reglo.nobody/tubing", {"material": "silicone"}, 422),
+        ("/api/pumps/reglo.unknown/tubing", {"material": "silicone"}, 422),
         ("/api/pumps/reglo.draw/tubing", {"material": "rubber"}, 422),
         ("/api/pumps/reglo.draw/tubing", {"material": "silicone", "bore": "1 mL"}, 422),
         ("/api/vessels/nowhere/load", {"lot": "A", "volume": "1 mL"}, 422),

@@ -22,7 +22,7 @@ HOST = "127.0.0.1:8080"
 
 
 class Speed:
-    """A speed control whose loop stays in life's pace."""
+    """A speed control whose loop stays at real time."""
 
     speed = 1.0
 
@@ -33,7 +33,7 @@ class Speed:
 
 
 class Mishaps:
-    """A lab in which one thing can go wrong."""
+    """A lab with one possible fault."""
 
     def __init__(self) -> None:
         self.made: list[tuple[str, str, float]] = []
@@ -49,10 +49,10 @@ class Mishaps:
 
     def make(self, kind: str, target: str, for_s: float) -> None:
         if (kind, target) != ("unplug", "sim:gas"):
-            raise ValueError(f"{kind} cannot befall “{target}”")
+            raise ValueError(f"{kind} is not possible on “{target}”")
         self.made.append((kind, target, for_s))
 
-    def mend(self, number: int) -> str:
+    def end(self, number: int) -> str:
         if not 1 <= number <= len(self.made):
             raise KeyError(number)
         return " ".join(self.made.pop(number - 1)[:2])
@@ -60,7 +60,7 @@ class Mishaps:
 
 @dataclass
 class World:
-    """One application with its controller."""
+    """An application and its controller."""
 
     app: FastAPI
     controller: FakeController
@@ -68,7 +68,7 @@ class World:
     tokens: dict[Role, str]
 
     def http(self, role: Role | None = None, **headers: str) -> httpx.AsyncClient:
-        """A client with the token of `role`, or of nobody."""
+        """A client with the token of `role`, or without a token."""
         if role is not None:
             headers["Authorization"] = f"Bearer {self.tokens[role]}"
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)

@@ -49,11 +49,11 @@ class FakeChannel:
         return DeliveryOutcome(True, "ok")
 
     def told(self, identifier: str) -> list[float]:
-        """When an alarm was told here (s)."""
+        """Return the times (s) of the messages about an alarm over this channel."""
         return [at_s for at_s, message in self.got if identifier in [each["id"] for each in message.data["alarms"]]]
 
     def ends(self, identifier: str) -> list[str]:
-        """Which ends of an alarm were told here."""
+        """Return the ends of an alarm that were sent over this channel."""
         return [each["state"] for _, message in self.got for each in message.data["ended"] if each["id"] == identifier]
 
 

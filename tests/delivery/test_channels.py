@@ -191,7 +191,7 @@ async def test_L5_a_channel_that_hangs_is_given_up_its_process_is_killed_and_the
 
 
 def _children() -> list[str]:
-    """Courier processes of this process that still live."""
+    """Return the sender processes of this process that still run."""
     mine = f"PPid:\t{os.getpid()}\n"
     found = []
     for status in Path("/proc").glob("[0-9]*/status"):
@@ -251,7 +251,7 @@ async def test_L6_the_heartbeat_to_an_external_monitor_stops_when_the_control_lo
         await asyncio.sleep(1.0)
         count = len(receiver.got)
         await asyncio.sleep(1.5)
-        assert len(receiver.got) == count, "silence is what the monitor hears"
+        assert len(receiver.got) == count, "the monitor receives nothing"
         receiver.status = 503
         for _ in range(400):
             monitor.ticked()
@@ -312,13 +312,13 @@ async def test_L5_mail_down_and_webhook_up_with_a_real_outbox(
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-    secret_file(tmp_path, mail_url(port), "mail")  # somebody puts the right password in; the controller starts again
+    secret_file(tmp_path, mail_url(port), "mail")  # an operator enters the right password; the controller starts again
     people = made()
     running = asyncio.create_task(people.run())
     try:
         await looking(people, lambda: any("emergency" in str(mail["subject"]) for mail in box.mails))
         await asyncio.sleep(1.5)
-        assert len(hooked()) == 1, "the webhook was told already"
+        assert len(hooked()) == 1, "the webhook had its message already"
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -24,7 +24,7 @@ def test_L5_an_alarm_of_a_running_rig_reaches_a_person_who_acknowledges_it(recei
     bench = Bench(tmp_path)
     file = secret_file(tmp_path, f"json://127.0.0.1:{receiver.port}/hook/{SECRET}")
     text = bench.rig.read_text(encoding="utf-8") + NOTIFY.format(file=file)
-    # One device that nobody serves: its alarm is there by itself.
+    # One device that no process serves: its alarm is raised without further action.
     text = re.sub(r"(balance:\n(?:.*\n)*?\s+link: tcp://127\.0\.0\.1:)\d+", r"\g<1>9", text, count=1)
     bench.rig.write_text(text, encoding="utf-8")
 

@@ -43,7 +43,7 @@ async def desk(**how: Any) -> AsyncIterator[Desk]:
 
 
 @pytest.mark.virtual_time
-async def test_L5_an_alarm_that_nobody_acknowledges_goes_to_the_next_step_and_is_repeated() -> None:
+async def test_L5_an_alarm_that_is_not_acknowledged_goes_to_the_next_step_and_is_repeated() -> None:
     async with desk() as d:
         at_s = await d.raise_now(CRITICAL)
         await d.live(3600)
@@ -143,7 +143,7 @@ async def test_L5_an_alarm_that_returned_during_the_outage_is_told_all_the_same_
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("working", [True, False])
-async def test_L5_a_restart_loses_no_alarm_and_tells_nobody_twice(working: bool) -> None:
+async def test_L5_a_restart_loses_no_alarm_and_sends_none_twice(working: bool) -> None:
     async with desk() as d:
         d["anna"].works = working
         d["bert"].works = working
@@ -175,7 +175,7 @@ async def test_L5_a_lost_journal_loses_no_undelivered_alarm() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_D2_a_full_disk_silences_nobody() -> None:
+async def test_D2_a_full_disk_silences_no_channel() -> None:
     async with desk() as d:
         d.memory.full = True
         await d.raise_now(CRITICAL)

@@ -106,7 +106,7 @@ async def test_D2_a_restart_that_meets_a_full_disk_cares_for_the_rig_and_takes_t
     assert lab.plant.truth().temperature_c == pytest.approx(37.0, abs=0.5)
     assert "journal_unwritten" in {alarm.kind for alarm in again.alarms.active()}
     # The same cause with a less urgent message is suppressed by design.
-    assert "history_lost" in {alarm.kind for alarm in again.alarms.set_aside()}
+    assert "history_lost" in {alarm.kind for alarm in again.alarms.suppressed()}
     moving = {line: flow for line, flow in lab.plant.truth().flows_ul_min.items() if flow}
     assert set(moving) <= {"heart", "overflow"}, "nothing else moves without its row"
     active = again.runs.active

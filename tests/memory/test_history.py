@@ -235,7 +235,7 @@ def test_D2_a_file_that_another_program_holds_is_opened(tmp_path: Path) -> None:
 
 
 def test_D2_what_waits_for_a_full_disk_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.memory.history.MOST_WAITING", 100)
+    monkeypatch.setattr("controller.memory.history.MAX_WAITING", 100)
     clock = StandingClock(EPOCH, 1000.0)
     history = History(tmp_path / "h.db", clock)
     history.insert("a.x", "kPa", [(BEGIN, -1.0)])

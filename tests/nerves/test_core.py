@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from controller.nerves import ledger
-from controller.nerves.core import MOST_WAITING, Busy, LeaseCommand, StimulateCommand
+from controller.nerves.core import MAX_WAITING, Busy, LeaseCommand, StimulateCommand
 from controller.nerves.device import Phase
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Request
@@ -300,7 +300,7 @@ def test_N1_a_restart_is_no_way_around_a_budget(path: Path) -> None:
 def test_S3_a_flood_of_commands_is_turned_away_and_costs_no_memory(path: Path) -> None:
     with bench(path) as lab:
         command = StimulateCommand(ask("lease-1", 0), lambda _: None, lambda _: None, lambda: False)
-        for _ in range(MOST_WAITING):
+        for _ in range(MAX_WAITING):
             lab.core.submit(command)
         with pytest.raises(Busy, match="ask again"):
             lab.core.submit(command)

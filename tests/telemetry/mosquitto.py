@@ -42,7 +42,7 @@ class Mosquitto(Service):
 
 
 class Consumer:
-    """Hears everything of one rig: `messages` as they came, `statuses` with whether they were retained."""
+    """Receive all topics of one rig: `messages` in their order, `statuses`, and the times of the heartbeats in `beats`."""
 
     def __init__(self, broker: Mosquitto, name: str = "consumer", **how: Any) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -86,7 +86,7 @@ class Consumer:
 
 
 async def retained_status(broker: Mosquitto, **how: Any) -> str:
-    """What a newcomer is told of the rig."""
+    """Return the status that a new subscriber receives."""
     async with aiomqtt.Client("127.0.0.1", broker.port, **how) as client, asyncio.timeout(10):
         await client.subscribe("choroid/bench/status", qos=1)
         async for message in client.messages:

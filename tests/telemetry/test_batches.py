@@ -10,7 +10,7 @@ import pytest
 
 from controller.core.state import Reading, State
 from controller.telemetry import batches
-from controller.telemetry.batches import MOST_IN_MESSAGE, ReadingBatch, message
+from controller.telemetry.batches import MAX_IN_MESSAGE, ReadingBatch, message
 from drivers.commands import Quality
 
 
@@ -50,10 +50,10 @@ def test_every_reading_of_a_batch_is_in_it_with_its_own_time() -> None:
 
 def test_what_is_cut_goes_into_one_message_and_the_rest_stays_in_order() -> None:
     batch = ReadingBatch()
-    for number in range(MOST_IN_MESSAGE + 3):
+    for number in range(MAX_IN_MESSAGE + 3):
         batch.take(state(0.0, a_x=Reading(float(number), "g", Quality.GOOD, number / 1000)))
-    assert [taken.value for taken in batch.cut()] == [float(number) for number in range(MOST_IN_MESSAGE)]
-    assert [taken.value for taken in batch.cut()] == [MOST_IN_MESSAGE, MOST_IN_MESSAGE + 1, MOST_IN_MESSAGE + 2]
+    assert [taken.value for taken in batch.cut()] == [float(number) for number in range(MAX_IN_MESSAGE)]
+    assert [taken.value for taken in batch.cut()] == [MAX_IN_MESSAGE, MAX_IN_MESSAGE + 1, MAX_IN_MESSAGE + 2]
 
 
 def test_a_reading_that_goes_bad_is_news_and_one_that_never_was_is_null() -> None:
@@ -86,7 +86,7 @@ def test_a_reading_in_motion_says_so() -> None:
 
 
 def test_what_waits_in_memory_is_bounded_and_losses_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "MOST_WAITING", 100)
+    monkeypatch.setattr(batches, "MAX_WAITING", 100)
     batch = ReadingBatch()
     for tick in range(250):
         batch.take(state(float(tick), a_x=Reading(float(tick), "g", Quality.GOOD, float(tick))))

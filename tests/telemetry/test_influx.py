@@ -195,7 +195,7 @@ async def test_a_wrong_token_is_told_and_nothing_is_lost(tmp_path: Path) -> None
 async def test_a_token_file_that_is_no_text_is_told_like_any_other_trouble(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is no outage; whoever looks at the alarms is to hear of it all the same, and the log once."""
+    """It is no outage, but the alarm list must show it, and the log must contain it once."""
     (tmp_path / "token").write_bytes(b"\xff\xfe")
     async with (
         answering(lambda _: web.Response(status=204)) as url,

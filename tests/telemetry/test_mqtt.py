@@ -112,10 +112,10 @@ async def test_D1_C4_a_broker_stopped_in_mid_stream_loses_no_reading(
         await until(lambda: len(set(consumer.seqs)) == 240)
         assert rig.sink.problem is None
         assert consumer.values == [float(number) for number in range(240)]
-        first_heard = list(dict.fromkeys(consumer.seqs))
-        assert first_heard == list(range(1, 241))
-        # At most the one message in flight is sent again after each outage. What the broker itself says again to a
-        # consumer whose answer the outage cut off is none of ours, so what was sent is counted and not what was heard.
+        first_received = list(dict.fromkeys(consumer.seqs))
+        assert first_received == list(range(1, 241))
+        # At most the one message in flight is sent again after each outage. The broker itself repeats
+        # messages to a consumer whose answer the outage cut off; so messages sent are counted, not messages received.
         assert 240 <= len(sent) <= 240 + 3
         assert rig.outbox.dropped == 0
 
@@ -133,10 +133,10 @@ async def test_D1_a_broker_that_is_down_from_the_start_gets_everything_later(bro
     again = Rig(broker, tmp_path / "outbox.db")
     again.offer(10, start=50)
     await until(again.all_through)
-    heard_before_it_listened = 50 - len([value for value in consumer.values if value < 50])
-    await until(lambda: len(set(consumer.seqs)) == 60 - heard_before_it_listened)
-    assert consumer.values == [float(number) for number in range(heard_before_it_listened, 60)]
-    assert consumer.seqs == list(range(heard_before_it_listened + 1, 61))
+    missed_before_subscribing = 50 - len([value for value in consumer.values if value < 50])
+    await until(lambda: len(set(consumer.seqs)) == 60 - missed_before_subscribing)
+    assert consumer.values == [float(number) for number in range(missed_before_subscribing, 60)]
+    assert consumer.seqs == list(range(missed_before_subscribing + 1, 61))
     await again.close()
     await consumer.close()
 
@@ -332,22 +332,22 @@ async def test_S4_a_password_opens_the_broker_and_is_in_no_log(
 @pytest.mark.needs("openssl")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho leaves a refused socket to the GC
 async def test_S1_a_broker_with_another_certificate_is_not_believed(tmp_path: Path) -> None:
-    for name in ("ours", "theirs"):
+    for name in ("own", "foreign"):
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
              "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{tmp_path}/{name}.key", "-out", f"{tmp_path}/{name}.crt"],
             check=True, capture_output=True,
         )  # fmt: skip
-    tls = [f"certfile {tmp_path}/ours.crt", f"keyfile {tmp_path}/ours.key", "allow_anonymous true"]
+    tls = [f"certfile {tmp_path}/own.crt", f"keyfile {tmp_path}/own.key", "allow_anonymous true"]
     broker = Mosquitto(tmp_path, tls)
     await broker.start()
-    rig = Rig(broker, tmp_path / "outbox.db", tls=True, ca_file=str(tmp_path / "theirs.crt"))
+    rig = Rig(broker, tmp_path / "outbox.db", tls=True, ca_file=str(tmp_path / "foreign.crt"))
     rig.offer()
     await until(lambda: rig.sink.problem is not None)
     assert "certificate" in str(rig.sink.problem).lower()
     assert rig.sink.connections == 0
     await rig.close()
-    rig = Rig(broker, tmp_path / "outbox.db", tls=True, ca_file=str(tmp_path / "ours.crt"))
+    rig = Rig(broker, tmp_path / "outbox.db", tls=True, ca_file=str(tmp_path / "own.crt"))
     await until(rig.all_through)
     await rig.close()
     broker.close()

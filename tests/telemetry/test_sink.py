@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from controller.core.state import Reading, State
-from controller.telemetry.batches import MOST_IN_MESSAGE, Taken, message
+from controller.telemetry.batches import MAX_IN_MESSAGE, Taken, message
 from controller.telemetry.outbox import Outbox
 from controller.telemetry.sink import OutboxSink
 from drivers.commands import Quality
@@ -20,7 +20,7 @@ POINTS = 500
 
 
 class FullDisk(Outbox):
-    """An outbox whose disk has no room until somebody makes some."""
+    """An outbox whose disk is full until `full` is cleared."""
 
     full = True
 
@@ -75,13 +75,13 @@ def test_D2_what_a_full_disk_dams_up_is_made_into_a_message_once_and_leaves_in_p
         sink.gather(first / POINTS, first)
     for _ in range(3):
         sink.flush()
-        assert sink.made == [MOST_IN_MESSAGE]
+        assert sink.made == [MAX_IN_MESSAGE]
     assert "full" in str(sink.problem)
     outbox.full = False
     sink.flush()
     assert sink.problem is None
     pieces = values(outbox)
-    assert max(map(len, pieces)) <= MOST_IN_MESSAGE
+    assert max(map(len, pieces)) <= MAX_IN_MESSAGE
     assert [value for piece in pieces for value in piece] == [float(number) for number in range(MANY)]
     assert sum(sink.made) == MANY
     outbox.close()
@@ -94,17 +94,17 @@ def test_D2_no_tick_makes_much_more_than_a_message_while_the_disk_is_full_nor_wh
     ticks = MANY // POINTS
     for tick in range(ticks):
         sink.gather(float(tick), tick * POINTS)
-    assert sum(sink.made) <= MOST_IN_MESSAGE
+    assert sum(sink.made) <= MAX_IN_MESSAGE
     outbox.full = False
     tick = ticks
     while sink._gathered:
         before = sum(sink.made)
         sink.gather(float(tick), tick * POINTS)
-        assert sum(sink.made) - before <= 2 * MOST_IN_MESSAGE
+        assert sum(sink.made) - before <= 2 * MAX_IN_MESSAGE
         tick += 1
         assert tick < 3 * ticks, "the backlog never ends"
     pieces = values(outbox)
-    assert max(map(len, pieces)) <= MOST_IN_MESSAGE
+    assert max(map(len, pieces)) <= MAX_IN_MESSAGE
     assert [value for piece in pieces for value in piece] == [float(number) for number in range(tick * POINTS)]
     outbox.close()
 
@@ -125,7 +125,7 @@ async def test_whatever_ends_the_connection_is_told(outbox: FullDisk, error: Exc
 def test_D2_readings_that_memory_does_not_hold_either_are_told_as_lost(
     outbox: FullDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.telemetry.batches.MOST_WAITING", 3 * POINTS)
+    monkeypatch.setattr("controller.telemetry.batches.MAX_WAITING", 3 * POINTS)
     sink = Counting(outbox)
     for turn in range(3):
         sink.gather(10.0 * turn, turn * POINTS)

@@ -143,7 +143,7 @@ async def test_D3_what_an_earlier_release_knew_is_known(left: Left) -> None:
         assert sorted(controller.ledger.whereabouts.batches) == known["lots"]
         alarms = {(alarm.kind, alarm.source) for alarm in controller.alarms.active()}
         assert {(kind, source) for kind, source, _ in known["alarms"]} <= alarms
-        assert set(known["out_of_service"]) <= {alarm.id for alarm in controller.alarms.set_aside()}
+        assert set(known["out_of_service"]) <= {alarm.id for alarm in controller.alarms.suppressed()}
         tubing = controller.upkeep.tubing["reglo.heart"]
         assert (tubing.lot, tubing.by) == ("t-3", "anna")
         assert controller.upkeep.trust("reglo.draw").gain == known["gain"]

@@ -88,7 +88,7 @@ export class Faults {
         ` ${fault.target}`,
       ),
       h("span", { class: "dim small" }),
-      h("button", { "data-testid": "mend", disabled: !this.mayOperate, onclick: clear, text: "Clear" }),
+      h("button", { "data-testid": "clear-fault", disabled: !this.mayOperate, onclick: clear, text: "Clear" }),
     );
   }
 

@@ -33,6 +33,14 @@ function cycleSentence(b) {
   return `Cycle ${b.cycle}: ${vol(b.given_back_ul)} given back, ${vol(b.discarded_ul)} discarded`;
 }
 
+/**
+ * @param {Body} b
+ * @returns {Sentence}
+ */
+function faultEnded(b) {
+  return ["", `${spoken(b.fault)} cleared${by(b)}`];
+}
+
 /** @type {Record<string, (body: Body) => Sentence>} */
 const SENTENCES = {
   "act.refused": (b) => ["warn", `${spoken(b.actuator)} refused: ${spoken((b.reasons ?? []).join("; "))}`],
@@ -43,7 +51,8 @@ const SENTENCES = {
   "controller.started": (b) => ["", `Controller started for rig ${b.rig}`],
   "controller.stopped": () => ["", "Controller stopped"],
   "fault.made": (b) => ["warn", `${spoken(b.fault)} of ${b.on} injected${by(b)}`],
-  "fault.mended": (b) => ["", `${spoken(b.fault)} cleared${by(b)}`],
+  "fault.ended": faultEnded,
+  "fault.mended": faultEnded, // wording: former name
   "ledger.level": (b) => ["", `Level of ${b.vessel} read: ${vol(b.ul)}${by(b)}`],
   "ledger.loaded": (b) => [
     "",

@@ -88,7 +88,8 @@ class Page {
     this.schematic.update(state);
     this.trends.update(state);
     if ("run" in changes) this.protocols.update(state.run);
-    if ("alarms" in changes || "set_aside" in changes) this.alarms.show(state.alarms, state.set_aside);
+    const suppressed = "set_aside" in changes; // wording: former name
+    if ("alarms" in changes || suppressed) this.alarms.show(state.alarms, state.set_aside); // wording: former name
     if ("ledger" in changes) showLedger(state.ledger);
     if ("grade" in changes) showGrade(state.grade);
     if ("viability" in changes) showViability(state.viability);

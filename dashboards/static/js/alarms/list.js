@@ -19,7 +19,7 @@ const IDLE_MS = 3000;
 const HOVER_MS = 20000;
 const AS_OF = "as of";
 const MORE = "more";
-const ASIDE = "aside";
+const SUPPRESSED = "suppressed";
 
 export class AlarmList {
   /**
@@ -32,7 +32,7 @@ export class AlarmList {
     /** @type {Alarm[]} */
     this.alarms = [];
     /** @type {Alarm[]} */
-    this.setAside = [];
+    this.suppressed = [];
     /** The time of the last state, while the connection is lost; empty while the list is current. */
     this.asOf = "";
     /** @type {Alarm[]} The alarms in the order in which the page shows them. */
@@ -69,12 +69,12 @@ export class AlarmList {
   /**
    * Show these alarms.
    * @param {Alarm[]} alarms - announced alarms, most urgent first
-   * @param {Alarm[] | undefined} setAside - alarms that are shelved, suppressed by design or out of service
+   * @param {Alarm[] | undefined} suppressed - alarms that are shelved, suppressed by design or out of service
    */
-  show(alarms, setAside) {
+  show(alarms, suppressed) {
     this.alarms = alarms;
-    this.setAside = setAside ?? [];
-    byId("calm").hidden = alarms.length > 0 || this.setAside.length > 0;
+    this.suppressed = suppressed ?? [];
+    byId("calm").hidden = alarms.length > 0 || this.suppressed.length > 0;
     this.draw();
   }
 
@@ -119,7 +119,7 @@ export class AlarmList {
     const items = this.placed.map((alarm) => ({ id: `alarm ${alarm.id}`, alarm }));
     if (this.asOf) items.unshift({ id: AS_OF });
     if (rest > 0 || (this.showAll && this.alarms.length > SHOWN)) items.push({ id: MORE, rest });
-    if (this.setAside.length) items.push({ id: ASIDE });
+    if (this.suppressed.length) items.push({ id: SUPPRESSED });
     keyed(
       this.node,
       items,
@@ -140,7 +140,7 @@ export class AlarmList {
       return row.node;
     }
     if (item.id === MORE) return h("button", { class: "more", onclick: () => this.toggleAll() });
-    if (item.id === ASIDE) return h("p", { class: "aside dim small", "data-testid": "set-aside" });
+    if (item.id === SUPPRESSED) return h("p", { class: "suppressed dim small", "data-testid": "suppressed" });
     return h("p", { class: "as-of" });
   }
 
@@ -158,19 +158,19 @@ export class AlarmList {
   update(node, item) {
     if (item.alarm) this.rows.get(node)?.show(item.alarm);
     else if (item.id === MORE) setText(node, item.rest ? `${item.rest} more` : "Show fewer");
-    else if (item.id === ASIDE) setText(node, `Not announced: ${this.setAside.map(asideText).join("; ")}`);
+    else if (item.id === SUPPRESSED) setText(node, `Not announced: ${this.suppressed.map(suppressedText).join("; ")}`);
     else
       setText(node, `${this.alarms.length ? "Alarms" : "No alarms"} as of ${this.asOf}; later changes are not known`);
   }
 }
 
 /**
- * Return an alarm that is set aside, with its state, by whom, until when and why.
+ * Return the text of a suppressed alarm: its state, by whom, until when and why.
  * @param {Alarm} alarm
  */
-function asideText(alarm) {
+function suppressedText(alarm) {
   const until = alarm.until_utc ? ` until ${moment(alarm.until_utc)}` : "";
-  const by = alarm.aside_by ? ` by ${alarm.aside_by}` : "";
-  const reason = alarm.aside_reason ? `: ${alarm.aside_reason}` : "";
+  const by = alarm.aside_by ? ` by ${alarm.aside_by}` : ""; // wording: former name
+  const reason = alarm.aside_reason ? `: ${alarm.aside_reason}` : ""; // wording: former name
   return `${spoken(alarm.kind)} · ${spoken(alarm.source)} (${stateName(alarm.state)}${until}${by}${reason})`;
 }

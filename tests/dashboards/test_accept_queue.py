@@ -1,4 +1,4 @@
-"""The lobby behind a crowd that was accepted late: a busy machine must not keep a known caller's stop waiting (A9)."""
+"""The accept queue on a busy machine: many connections must not delay the stop of a known caller (A9)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from dashboards import lobby
-from dashboards.admission import Admission, Guest
-from dashboards.lobby import Lobby
+from dashboards import accept_queue
+from dashboards.accept_queue import AcceptQueue
+from dashboards.admission import Admission, AdmittedConnection
 
 STOP = b"POST /api/estop HTTP/1.1\r\nAuthorization: Bearer known\r\n\r\n"
 
@@ -31,25 +31,25 @@ def connect(listening: socket.socket, sends: bytes = b"") -> socket.socket:
     return one
 
 
-class Room:
-    """A lobby that notes who goes on."""
+class Recorder:
+    """An accept queue that records the heads that it hands over."""
 
     def __init__(self, listening: socket.socket) -> None:
         self.admission = Admission()
         self.entered: list[bytes] = []
-        self.lobby = Lobby(listening, self.admission, lambda head, _: b"known" in head, self._enter)
+        self.queue = AcceptQueue(listening, self.admission, lambda head, _: b"known" in head, self._enter)
 
-    def _enter(self, connection: socket.socket, head: bytes, guest: Guest) -> None:
+    def _enter(self, connection: socket.socket, head: bytes, admitted: AdmittedConnection) -> None:
         self.entered.append(head)
-        self.admission.go(guest)
+        self.admission.remove(admitted)
         connection.close()
 
     def close(self) -> None:
-        self.lobby.close()
+        self.queue.close()
         self.admission.close()
 
 
-async def test_A9_a_crowd_that_has_gone_costs_no_reader_and_a_stop_behind_it_goes_on_when_it_is_accepted(
+async def test_A9_closed_connections_cost_no_reader_and_a_stop_behind_them_is_handed_over_when_it_is_accepted(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -64,48 +64,48 @@ async def test_A9_a_crowd_that_has_gone_costs_no_reader_and_a_stop_behind_it_goe
         add_reader(descriptor, *how)  # type: ignore[arg-type]
 
     monkeypatch.setattr(loop, "add_reader", counted)
-    monkeypatch.setattr(lobby, "ACCEPT_FOR_S", 60.0)
-    room = Room(listening)
+    monkeypatch.setattr(accept_queue, "ACCEPT_FOR_S", 60.0)
+    recorder = Recorder(listening)
     try:
         for _ in range(2):  # one turn looks at what is ready, the next accepts
             await asyncio.sleep(0)
-        assert room.entered == [STOP]
+        assert recorder.entered == [STOP]
         assert watched == [listening.fileno()]
-        assert len(room.admission) == 0
+        assert len(recorder.admission) == 0
     finally:
-        room.close()
+        recorder.close()
         stop.close()
 
 
 async def test_A9_a_turn_accepts_a_minimum_though_its_time_passed_while_the_process_did_not_run(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crowd = [connect(listening) for _ in range(lobby.MIN_ACCEPTS_A_TURN - 1)]
+    others = [connect(listening) for _ in range(accept_queue.MIN_ACCEPTS_A_TURN - 1)]
     stop = connect(listening, STOP)
-    monkeypatch.setattr(lobby, "ACCEPT_FOR_S", -1.0)
-    room = Room(listening)
+    monkeypatch.setattr(accept_queue, "ACCEPT_FOR_S", -1.0)
+    recorder = Recorder(listening)
     try:
         for _ in range(2):
             await asyncio.sleep(0)
-        assert room.entered == [STOP]
-        assert len(room.admission) == len(crowd)
+        assert recorder.entered == [STOP]
+        assert len(recorder.admission) == len(others)
     finally:
-        room.close()
-        for one in (stop, *crowd):
+        recorder.close()
+        for one in (stop, *others):
             one.close()
 
 
 async def test_a_head_that_comes_in_pieces_goes_on_when_it_is_whole(listening: socket.socket) -> None:
-    room = Room(listening)
+    recorder = Recorder(listening)
     one = connect(listening, STOP[:30])
     try:
         await asyncio.sleep(0.05)
-        assert room.entered == []
+        assert recorder.entered == []
         one.sendall(STOP[30:])
         async with asyncio.timeout(5.0):
-            while not room.entered:
+            while not recorder.entered:
                 await asyncio.sleep(0.01)
-        assert room.entered == [STOP]
+        assert recorder.entered == [STOP]
     finally:
-        room.close()
+        recorder.close()
         one.close()

@@ -1,8 +1,9 @@
-"""The first room of a server: a connection waits here until it has sent the head of a request and may go on.
+"""Accept connections, and hand each over to HTTP when it has sent the head of a request.
 
-A stranger who is idle, slow, or comes and goes costs one descriptor and some microseconds: neither a protocol nor a task is
-made for it. A known caller goes on at once, with what was read. The others go on as fast as the limits of rate allow; until
-then they wait, which slows a flood down, where a refusal would only make it come back.
+An idle, slow or short-lived connection without a credential costs one descriptor and some microseconds: no protocol and no
+task is created for it. A connection with a valid credential is handed over at once, with the bytes read so far. The others
+are handed over as fast as the rate limits allow. Until then they wait: this slows a flood down, while a refusal would make
+its clients connect again.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ import socket
 from collections import deque
 from collections.abc import Callable
 
-from dashboards.admission import Admission, Guest
+from dashboards.admission import Admission, AdmittedConnection
 
 ACCEPT_FOR_S = 0.004
-"""Real seconds of one turn of the event loop for new connections, so that a crowd at the door delays little else."""
+"""Real seconds per turn of the event loop for new connections, so that many of them delay little else."""
 ACCEPTS_A_TURN = 256
 MIN_ACCEPTS_A_TURN = 64
-"""Accepted in each turn whatever the clock says: on a busy machine its time passes while this process does not run."""
+"""Accepted in each turn at any time: on a busy machine the time passes while this process does not run."""
 QUEUE = 4096
-"""Connections that the system may keep waiting at the door."""
+"""Maximum number of connections that wait in the system's queue."""
 AGAIN_S = 0.05
-"""Real seconds before connections are taken in again after the system refused one (no descriptors, no memory), and before
-those that wait for the limits of rate are looked at again."""
-LOOKS_A_TURN = 64
+"""Real seconds before the next accept after the system refused one (no descriptors, no memory), and before the next check of
+the connections that wait for the rate limits."""
+CHECKS_A_TURN = 64
 MAX_HEAD_BYTES = 32_768
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 
-Known = Callable[[bytes, Guest], bool]
-"""Whether the head of a request carries a valid credential; notes whose it is."""
-Enter = Callable[[socket.socket, bytes, Guest], object]
+Known = Callable[[bytes, AdmittedConnection], bool]
+"""Returns whether the head of a request carries a valid credential; notes the user."""
+Enter = Callable[[socket.socket, bytes, AdmittedConnection], object]
 """Takes over a connection, with the head of its first request."""
 
 
-class Lobby:
-    """Accepts connections on `listening` and hands those that have sent a whole head to `enter`."""
+class AcceptQueue:
+    """Accept connections on `listening`; call `enter` with each that has sent a whole head."""
 
     def __init__(
         self, listening: socket.socket, admission: Admission, known: Known, enter: Enter, *, time_scale: float = 1.0
@@ -48,47 +49,47 @@ class Lobby:
         self._known = known
         self._enter = enter
         self._scale = time_scale
-        self._waiting: deque[_Visitor] = deque()
+        self._connections: deque[_WaitingConnection] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         listening.setblocking(False)
         listening.listen(QUEUE)
         self._open()
 
     def close(self) -> None:
-        """Accept no more, and let nobody else go on."""
+        """Accept no more connections, and hand none over."""
         for timer in self._timers.values():
             timer.cancel()
         self._loop.remove_reader(self._listening.fileno())
 
     async def wait_closed(self) -> None:
-        """Nothing is left to wait for after :meth:`close`."""
+        """Return at once: :meth:`close` leaves nothing to wait for."""
 
-    def ready(self, visitor: _Visitor) -> None:
-        """Let a visitor go on whose head is whole, now or as soon as the limits of rate allow."""
-        if self._known(visitor.head, visitor.guest):
-            self._go_on(visitor)
+    def ready(self, waiting: _WaitingConnection) -> None:
+        """Hand over a connection whose head is whole, now or as soon as the rate limits allow."""
+        if self._known(waiting.head, waiting.admitted):
+            self._hand_over(waiting)
         else:
-            self._waiting.append(visitor)
-            if "look" not in self._timers:
-                self._look()
+            self._connections.append(waiting)
+            if "retry" not in self._timers:
+                self._retry()
 
-    def _go_on(self, visitor: _Visitor) -> None:
-        self._admission.active(visitor.guest)
-        self._enter(visitor.connection, visitor.head, visitor.guest)
+    def _hand_over(self, waiting: _WaitingConnection) -> None:
+        self._admission.active(waiting.admitted)
+        self._enter(waiting.connection, waiting.head, waiting.admitted)
 
-    def _look(self) -> None:
-        """Let those who wait go on, as many as the limits of rate allow."""
-        self._timers.pop("look", None)
-        for _ in range(min(LOOKS_A_TURN, len(self._waiting))):
-            visitor = self._waiting.popleft()
-            if visitor.left:
+    def _retry(self) -> None:
+        """Hand over waiting connections, as many as the rate limits allow."""
+        self._timers.pop("retry", None)
+        for _ in range(min(CHECKS_A_TURN, len(self._connections))):
+            waiting = self._connections.popleft()
+            if waiting.left:
                 continue
-            if self._admission.may_ask(visitor.guest.holder):
-                self._go_on(visitor)
+            if self._admission.may_request(waiting.admitted.holder):
+                self._hand_over(waiting)
             else:
-                self._waiting.append(visitor)
-        if self._waiting:
-            self._timers["look"] = self._loop.call_later(AGAIN_S * self._scale, self._look)
+                self._connections.append(waiting)
+        if self._connections:
+            self._timers["retry"] = self._loop.call_later(AGAIN_S * self._scale, self._retry)
 
     def _open(self) -> None:
         self._timers.pop("open", None)
@@ -106,42 +107,42 @@ class Lobby:
                 self._timers["open"] = self._loop.call_later(AGAIN_S * self._scale, self._open)
                 return
             connection.setblocking(False)
-            _Visitor(connection, self._loop, self._admission, self).begin(str(peer[0]) if peer else "")
+            _WaitingConnection(connection, self._loop, self._admission, self).begin(str(peer[0]) if peer else "")
             if number >= MIN_ACCEPTS_A_TURN and self._loop.time() > until_s:
                 return
 
 
-class _Visitor:
-    """One connection in the lobby. It is told apart by its descriptor: asking for the socket itself is slow."""
+class _WaitingConnection:
+    """One connection that waits. It is identified by its descriptor, because asking the socket for it is slow."""
 
     def __init__(
         self,
         connection: socket.socket,
         loop: asyncio.AbstractEventLoop,
         admission: Admission,
-        lobby: Lobby,
+        queue: AcceptQueue,
     ) -> None:
         self.connection = connection
         self.head = b""
         self.left = False
-        """Closed while it waited."""
+        """Whether it was closed while it waited."""
         self._loop = loop
         self._admission = admission
-        self._lobby = lobby
+        self._queue = queue
         self._watched = False
-        self.guest: Guest
+        self.admitted: AdmittedConnection
 
     def begin(self, address: str) -> None:
-        """Take in what has come already, and wait for the rest of the head.
+        """Read the bytes that have arrived, and wait for the rest of the head.
 
-        A known caller thus goes on without waiting for the crowd that was accepted with it, and a connection whose far end
-        has gone costs no more than this.
+        So a known caller does not wait for the other connections accepted in the same turn, and a connection that the
+        client has closed costs no more than this.
         """
         data = self._received()
         if data == b"":
             self.connection.close()
             return
-        self.guest = self._admission.come(address, self._leave)
+        self.admitted = self._admission.admit(address, self._leave)
         if data is None or not self._take(data):
             self._loop.add_reader(self.connection.fileno(), self._read)
             self._watched = True
@@ -162,7 +163,7 @@ class _Visitor:
             self._take(data)
 
     def _received(self) -> bytes | None:
-        """Return what has come, empty when the far end has gone; None when nothing has come yet."""
+        """Return the bytes that have arrived; empty when the client has closed; None when none have arrived."""
         try:
             return self.connection.recv(MAX_HEAD_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -171,24 +172,24 @@ class _Visitor:
             return b""
 
     def _take(self, data: bytes) -> bool:
-        """Take in a piece of the head; return whether nothing more is waited for."""
+        """Add a piece of the head; return whether the head is complete or refused."""
         begin = max(0, len(self.head) - 3)
         self.head += data
         if data and _END_OF_HEAD.search(self.head, begin) is not None:
             self._unwatch()
-            self._lobby.ready(self)
+            self._queue.ready(self)
             return True
         if data and len(self.head) < MAX_HEAD_BYTES:
             return False
         if data:
             _refuse(self.connection, "the head of the request is too long")
-        self._admission.go(self.guest)
+        self._admission.remove(self.admitted)
         self._leave()
         return True
 
 
 def _refuse(connection: socket.socket, why: str) -> None:
-    """Send a short answer, as far as the far end takes it now; the caller closes the connection."""
+    """Send a short answer, as far as the client takes it now; the caller closes the connection."""
     head = f"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: {len(why)}\r\nConnection: close"
     with contextlib.suppress(OSError):
         connection.send(f"{head}\r\n\r\n{why}".encode())
