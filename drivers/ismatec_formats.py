@@ -25,7 +25,7 @@ TUBING = NumberSetting(
 TIME_UNIT_S = 0.1
 """§14.6 says tenths of a second; some of the manual's examples read as seconds, hence a setting."""
 
-TIME_MOST = 35_964_000
+MAX_TIME_UNITS = 35_964_000
 _VOLUME_1 = re.compile(rb"(\d{4})E([+-]\d)")
 _DISCRETE_4 = re.compile(rb"\d{1,10}")
 _TUBING = re.compile(rb"(\d{1,2}\.\d{2}) mm")
@@ -56,7 +56,7 @@ def parse_volume_1(text: bytes, where: str) -> float:
 def time_2(seconds: float, unit_s: float = TIME_UNIT_S) -> bytes:
     """Return `seconds` as eight digits in units of `unit_s`."""
     count = round(seconds / unit_s)
-    if not 0 <= count <= TIME_MOST:
+    if not 0 <= count <= MAX_TIME_UNITS:
         raise ValueError(f"{seconds} s is out of the range of the pump's times")
     return b"%08d" % count
 

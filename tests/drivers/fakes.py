@@ -72,10 +72,6 @@ class FakeReglo:
                 return f"{self.direction[channel]}\r\n".encode()
             case "xG":
                 return b"%010d\r\n" % self.total_ml[channel]
-            case "xC":
-                return b"0000001234\r\n"
-            case "xJ":
-                return b"0000036000\r\n"
             case "xe":
                 return self.refuse_start + b"\r\n"
             case "+":

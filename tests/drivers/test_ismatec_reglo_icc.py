@@ -314,13 +314,10 @@ async def test_a_resting_channel_costs_one_request_and_a_person_at_the_keys_is_n
 
 
 @virtual
-async def test_wear_counts_in_tenths_of_a_second_or_as_the_setting_says() -> None:
+async def test_the_volume_per_revolution_follows_from_the_maximum_flow() -> None:
+    """It is the basis of tubing life; the pump reports 11.4 mL/min at 100 rpm."""
     async with linked(IsmatecRegloIcc, Peer(FakeReglo()), FakeReglo.config) as pump:
-        wear = await pump.channels["heart"].wear()
-        assert (wear.revolutions, wear.run_s) == (1234, 3600.0)
-    config = DeviceConfig("reglo", settings=settings(time_unit_s=1.0), channels=FakeReglo.config.channels)
-    async with linked(IsmatecRegloIcc, Peer(FakeReglo()), config) as pump:
-        assert (await pump.channels["heart"].wear()).run_s == 36000.0
+        assert pump.actuators["heart"].revolution_ul == pytest.approx(114.0)
 
 
 @virtual

@@ -1,4 +1,4 @@
-"""The Reglo ICC's driver against its simulator: doses over a time, events, calibration, legacy addressing in a chain."""
+"""The Reglo ICC's driver against its simulator: doses over a time, events, legacy addressing in a chain."""
 
 from __future__ import annotations
 
@@ -166,48 +166,6 @@ async def test_C2_what_is_no_fault_of_this_channel_is_not_taken_for_one(noise: b
         peer.say(noise)
         await asyncio.sleep(0.1)
         assert not (await status_of(pump)).running
-
-
-# --- calibration ------------------------------------------------------------------------------------------
-
-
-async def test_a_calibration_pumps_a_target_and_learns_what_came() -> None:
-    async with rigged() as rig:
-        heart = rig.pumps[0].channels["heart"]
-        await heart.calibrate(1000.0, 30.0)
-        with pytest.raises(Refused, match="still runs"):
-            await heart.calibrated(900.0)
-        await asyncio.sleep(40)
-        assert rig.plant.moved("d1.heart", 1e6) == pytest.approx(1000.0, rel=1e-3)
-        assert await heart.calibrated(900.0) == pytest.approx(5670.0, rel=0.01)
-        await heart.apply(Run(1000.0))
-        assert rig.plant.last("d1.heart") == pytest.approx(1000.0 / 0.9, rel=1e-3)
-
-
-async def test_a_calibration_can_be_cancelled_and_a_measure_without_one_is_refused() -> None:
-    async with rigged() as rig:
-        heart = rig.pumps[0].channels["heart"]
-        await heart.calibrate(1000.0, 30.0)
-        await asyncio.sleep(5)
-        await heart.cancel_calibration()
-        assert rig.plant.last("d1.heart") == 0.0
-        assert rig.sims[0].channels["1"].state == "C"
-        with pytest.raises(Refused, match="run a calibration first"):
-            await heart.calibrated(500.0)
-        with pytest.raises(Refused, match="cannot be pumped"):
-            await heart.calibrate(10_000.0, 10.0)
-
-
-async def test_A2_a_calibration_cancelled_as_it_begins_stands() -> None:
-    for step in range(20):
-        async with rigged() as rig:
-            calibrating = asyncio.ensure_future(rig.pumps[0].channels["heart"].calibrate(1000.0, 30.0))
-            await asyncio.sleep(0.012 * step)
-            calibrating.cancel()
-            await asyncio.wait((calibrating,))
-            if calibrating.cancelled():
-                await asyncio.sleep(0.2)
-                assert rig.plant.last("d1.heart") == 0.0
 
 
 # --- legacy addressing ------------------------------------------------------------------------------------
