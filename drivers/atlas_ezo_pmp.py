@@ -246,10 +246,10 @@ class DosingPump(Actuator):
 
     async def _understood(self, volume_ml: float) -> None:
         """Verify that the pump received a dose as it was sent."""
-        heard = (await self._ask(b"D,?", _DISPENSED))[1]
-        if heard.endswith(b"*") or abs(float(heard) - volume_ml) > TOTAL_STEP_UL / 1000.0:
+        echoed = (await self._ask(b"D,?", _DISPENSED))[1]
+        if echoed.endswith(b"*") or abs(float(echoed) - volume_ml) > TOTAL_STEP_UL / 1000.0:
             raise DeviceFault(
-                f"it was told {volume_ml:.2f} mL and understood {heard.decode()}; it is stopped",
+                f"{volume_ml:.2f} mL were sent and {echoed.decode()} received; it is stopped",
                 where=self.where,
                 cause="a disturbed cable",
                 action="see the ledger for what was moved; shorten or shield its cable",

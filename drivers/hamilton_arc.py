@@ -222,7 +222,7 @@ class _Value(Sensor):
             raise DeviceFault(
                 f"it now measures in {unit_text(told.unit)}, not in {unit_text(self._unit_code)}",
                 where=where,
-                cause="someone selected another unit, or the sensor was exchanged",
+                cause="another unit was selected, or the sensor was exchanged",
                 action="select the unit again with the maker's software",
             )
         if not math.isfinite(told.value):

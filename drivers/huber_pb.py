@@ -114,9 +114,9 @@ class HuberPb(Device):
         self.min_raw, self.max_raw = await self.read(LEAST), await self.read(MOST)
         if self.min_raw >= self.max_raw:
             raise WrongDevice(
-                f"it tells set-points from {self.min_raw / 100:g} to {self.max_raw / 100:g} degC",
+                f"it reports set-points from {self.min_raw / 100:g} to {self.max_raw / 100:g} degC",
                 where=self.config.name,
-                cause="another device that speaks alike, or limits that were set wrongly in it",
+                cause="another device with a similar protocol, or limits that were set wrongly in it",
                 action="check the model in the rig file and the limits in the controller",
             )
         if not self.min_raw <= self.rest_raw <= self.max_raw:

@@ -34,7 +34,7 @@ DEVICE_CLASS = 5
 PRESSURE_1 = 1
 TEMPERATURES = {"T": 3, "TOB1": 4}
 KPA_PER_BAR = 100.0
-MOST_BAR = 2000.0
+MAX_BAR = 2000.0
 
 CHANNEL = ChoiceSetting(
     key="temperature_channel",
@@ -108,7 +108,7 @@ class KellerBus(Device):
             raise self._another(f"it says it is of class {told.device_class}, group {told.group}")
         serial = await self._conversation.ask(serial_frame(self._unit), serial_parser(self._unit, self._refusal))
         bar = (await self.value(PRESSURE_1)).value
-        if math.isfinite(bar) and abs(bar) > MOST_BAR:
+        if math.isfinite(bar) and abs(bar) > MAX_BAR:
             raise self._another(f"it reads {bar:g} bar, which no transmitter of this family measures")
         return Identity(model="Series 30/40", serial=str(serial), firmware=told.firmware)
 

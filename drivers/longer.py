@@ -220,7 +220,7 @@ class LongerPump(RotaryPump):
                 f" direction {told[2]}",
                 where=self.where,
                 cause="reply_order in the rig file is the other one, the speed is above what the drive can do, or"
-                " somebody used its keys",
+                " its keys were used",
                 action="look what the pump does; check reply_order, drive and max_rpm",
             )
 

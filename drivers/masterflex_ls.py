@@ -24,7 +24,7 @@ from drivers.transport.url import LineSettings
 TIMEOUT_S = 0.6
 STEP_RPM = 0.1
 STEP_REV = 0.01
-MOST_REV = 99_999.99
+MAX_REV = 99_999.99
 MAX_RPM = 999.9
 STARTED_S = 0.15
 """Maximum delay until a start shows in the status before it is read once more (s)."""
@@ -239,7 +239,7 @@ class SatellitePump(RotaryPump):
         if volume_ul is not None:
             revolutions = round(volume_ul / self._ul_per_rev / STEP_REV)
             self._check_dose(volume_ul, revolutions * STEP_REV * self._ul_per_rev)
-            if revolutions * STEP_REV > MOST_REV:
+            if revolutions * STEP_REV > MAX_REV:
                 raise self._refusal(f"{volume_ul:g} µL cannot be given at once", "give less at a time")
         if not (await self._device.state()).remote:
             await self._device.set(b"R")

@@ -25,7 +25,7 @@ from drivers.transport.url import LineSettings
 TIMEOUT_S = 0.5
 STEP_RPM = 0.01
 TIME_STEP_S = 0.1
-MOST_TIME_S = 359_999.9
+MAX_TIME_S = 359_999.9
 MAX_RPM = 9999.99
 
 _MODEL = re.compile(rb"([!-~]{2,40}) (\d{1,6})")
@@ -151,7 +151,7 @@ class MasterflexUsb(Device):
         return Refused(
             "the drive is no longer in its serial mode",
             where=self.config.name,
-            cause="somebody took it over at its panel, or it lost power for a moment",
+            cause="it was taken over at its panel, or it lost power for a moment",
             action="nothing was done; it is put back into serial mode and verified by itself",
         )
 
@@ -246,7 +246,7 @@ class MasterflexPump(RotaryPump):
             rpm = volume_ul / self._ul_per_rev / seconds * 60.0
             given_ul = max(1, round(rpm / STEP_RPM)) * STEP_RPM * seconds / 60.0 * self._ul_per_rev
             self._check_dose(volume_ul, given_ul)
-            if seconds > MOST_TIME_S:
+            if seconds > MAX_TIME_S:
                 raise self._refusal(f"a dose of {seconds:g} s is longer than the drive can time", "ask for more flow")
             await self._device.set(b"N")
             await self._set_time(seconds)

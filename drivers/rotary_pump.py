@@ -142,7 +142,7 @@ class RotaryPump(Actuator):
             raise DeviceFault(
                 "the pump still runs after it was stopped",
                 where=self.where,
-                cause="somebody restarted it at the pump, it reads back in another form than the rig says,"
+                cause="it was restarted at the pump, it reads back in another form than the rig says,"
                 " or its electronics failed",
                 action="look whether it turns; if it does, switch it off by hand",
             )

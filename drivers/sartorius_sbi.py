@@ -28,7 +28,7 @@ _SPECIAL = re.compile(rb"(?:Stat)? *(H|L|C|High|Low|Cal\.?(?:Ext|Int)?\.?|-+ ?-+
 _MEANING = {
     "H": ("it is overloaded", "more stands on it than it can weigh", "take the load off"),
     "L": ("it is underloaded", "its pan is missing or lifted", "put the pan in place"),
-    "C": ("it is calibrating", "someone, or its own timer, started an adjustment", "wait until it is done"),
+    "C": ("it is calibrating", "an operator, or its own timer, started an adjustment", "wait until it is done"),
     "-": ("it shows no weight", "it is being set up or ends an application", "leave the menu or the application"),
     "E": ("it reports an error", "a fault of its own", "look the number up in its manual; restart it"),
 }

@@ -30,7 +30,7 @@ FIRST_MEASUREMENT_S = 1.0
 
 FLAG, ESCAPE = 0x7E, 0x7D
 _ESCAPED = frozenset({FLAG, ESCAPE, 0x11, 0x13})
-_FRAME_LEAST, _FRAME_MOST = 5, 260
+_MIN_FRAME, _MAX_FRAME = 5, 260
 
 SENSOR_TYPE, START, STOP, LAST_MEASUREMENT = 0x24, 0x33, 0x34, 0x35
 PRODUCT, SCALE, VERSION = 0x50, 0x53, 0xD1
@@ -353,13 +353,13 @@ def take_frame(buffer: bytearray) -> bytes | None:
         end = buffer.find(FLAG, begin + 1)
         if end < 0:
             del buffer[:begin]
-            if len(buffer) > 2 * _FRAME_MOST:
+            if len(buffer) > 2 * _MAX_FRAME:
                 buffer.clear()  # noise: longer than any frame
             return None
         frame = unstuffed(bytes(buffer[begin + 1 : end]))
         if (
             frame is not None
-            and _FRAME_LEAST <= len(frame) <= _FRAME_MOST
+            and _MIN_FRAME <= len(frame) <= _MAX_FRAME
             and frame[3] == len(frame) - 5
             and frame[-1] == checksum(frame[:-1])
         ):

@@ -31,7 +31,7 @@ BITS_A_BYTE = 11
 LATENCY_S = 0.1
 STARTED_S = 0.15
 """Maximum delay until a dose shows in the status before it is read once more (s)."""
-MOST_PULSES = 99_999_999
+MAX_PULSES = 99_999_999
 PULSES = {"520": 10_982.0, "530": 10_982.0, "620": 10_982.0, "720": 10_982.0}
 """Tacho pulses per revolution of the head; the 505Di has 800 or 1280 by version, the 323 reports none."""
 SERIES = ("323", "505", "520", "530", "620", "720")
@@ -322,7 +322,7 @@ class TachoPump(_Pump):
         if volume_ul is not None:
             self._pulses = round(volume_ul / per_pulse_ul)
             self._check_dose(volume_ul, self._pulses * per_pulse_ul)
-            if self._pulses > MOST_PULSES:
+            if self._pulses > MAX_PULSES:
                 raise self._refusal(f"{volume_ul:g} µL cannot be given at once", "give less at a time")
         await super()._aim(flow_ul_min, volume_ul)
 

@@ -27,7 +27,7 @@ from drivers.errors import DeviceError
 
 MAX_SILENT_S = 6.0
 """Maximum time until a call to a silent device fails (s): a stop that was not received has been retried by then."""
-ENDED_MOST_S = 60.0
+MAX_ENDED_S = 60.0
 WARM_POLLS, POLLS = 20, 70
 GROWTH_BYTES = 4096
 _STDLIB = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
@@ -68,7 +68,7 @@ async def gives_up_in_time(bench: Bench) -> None:
             stage.requests = lambda data: None
             since_s = now_s()
             try:
-                async with asyncio.timeout(ENDED_MOST_S):
+                async with asyncio.timeout(MAX_ENDED_S):
                     value = await work()
             except DeviceError:
                 pass

@@ -41,7 +41,7 @@ class Peer:
         self._reader, self._transport = reader, transport
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
-    def heard(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
         """Process `data` that the driver wrote."""
         self.sent.append(data)
         said = self.answers(data)
@@ -71,7 +71,7 @@ class _Transport(asyncio.Transport):
         if self._peer.fail_on_write is not None:
             raise self._peer.fail_on_write
         if not self._closing:
-            self._peer.heard(bytes(data))
+            self._peer.receive(bytes(data))
 
     def is_closing(self) -> bool:
         return self._closing

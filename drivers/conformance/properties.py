@@ -61,7 +61,7 @@ from drivers.conformance.wire import (
 
 PROPERTIES: Mapping[str, Property] = {
     "verified-first": Property("says nothing for a command before the device is verified (A6)", verifies_first),
-    "idempotent": Property("does once what it is told twice (A4)", same_command_twice_is_once),
+    "idempotent": Property("carries out once a command that is sent twice (A4)", same_command_twice_is_once),
     "cancelled": Property("leaves the output off when cancelled at any await (A2)", cancelled_anywhere_ends_at_rest),
     "lost-reply": Property("leaves the output off when the confirmation is lost (A2)", lost_confirmation_ends_at_rest),
     "closed": Property("turns every output off when closed (A3)", closing_turns_off),
@@ -72,7 +72,7 @@ PROPERTIES: Mapping[str, Property] = {
     "doubt": Property("trusts no reading that its device doubts (I2)", says_when_its_device_doubts),
     "motion": Property("tells a value in motion from one at rest (A10)", tells_motion_from_rest),
     "measured": Property("tells what is measured from what was commanded (A7)", tells_measured_from_commanded),
-    "effect": Property("does what it is told, as much and that way, and nothing else (A7)", does_what_it_is_told),
+    "effect": Property("does what was commanded, in amount and direction, and nothing else (A7)", does_what_it_is_told),
     "stopped": Property("is at rest when a stop has returned, and stays so (A2)", stops_at_once),
     "restarted": Property("tells, leaves and stops what was begun before it (A7)", knows_what_was_begun_before_it),
     "power-cut": Property("notices that a power cut has stopped its output (A7)", notices_a_power_cut),
@@ -80,7 +80,7 @@ PROPERTIES: Mapping[str, Property] = {
     "total": Property("counts what was moved (F3)", counts_what_it_moves),
     "dose": Property("gives a dose once, whole, and that way round (A4, A5)", gives_a_dose_once_and_whole),
     "impostor": Property("takes no device of another model for its own (A6)", takes_no_other_device_for_its_own),
-    "exchanged": Property("verifies anew who is there after a lost line (A6)", notices_an_exchanged_device),
+    "exchanged": Property("verifies the device again after a lost line (A6)", notices_an_exchanged_device),
     "own-address": Property("takes no device at another address for its own (C2)", speaks_to_its_own_address),
     "misset": Property("reads right or refuses when the device was set otherwise (F6)", copes_with_changed_settings),
     "garbage": Property("takes no garbage for a reading (C2)", survives_garbage),

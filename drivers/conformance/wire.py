@@ -292,7 +292,7 @@ async def notices_a_half_open_line(bench: Bench) -> None:
             for _, work in works:
                 await tried(work())
             await asyncio.sleep(1.0)
-        expect(await stage.recovered(), "it was opened anew, and is not verified again")
+        expect(await stage.recovered(), "it was opened again, and is not verified again")
         for _, work in works:
             await patiently(work)
 

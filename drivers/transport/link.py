@@ -267,7 +267,7 @@ class Link:
             raise WouldCommand(
                 f"“{printable(request)}” is no query, and this link only asks",
                 where=where,
-                cause="the device is not set as its driver needs it, or the driver was told to command",
+                cause="the device is not set as its driver needs it, or a command was requested",
                 action="leave out --read-only, with no controller at work on the device",
             )
 

@@ -1,4 +1,4 @@
-"""Every built-in driver conforms; a model that nothing stands for at the far end is told, not passed over."""
+"""Every built-in driver conforms; a model without a simulated counterpart is reported, not skipped."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def test_a_poll_that_is_one_bit_from_a_command_is_found_out(monkeypatch: pytest.
 
 
 def test_a_pump_that_tells_another_flow_than_it_was_told_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = DosingPump.status
+    true_status = DosingPump.status
 
     async def status(self: DosingPump) -> PumpStatus:
-        told = await honest(self)
+        told = await true_status(self)
         return replace(told, flow_ul_min=1.03 * told.flow_ul_min)
 
     monkeypatch.setattr(DosingPump, "status", status)

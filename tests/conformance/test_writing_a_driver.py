@@ -137,10 +137,10 @@ SPOILT = {
         (BARRIER, BARRIER + ", unsolicited=self._overhear"),
         (
             IDENTIFY,
-            "    heard: list[bytes] = []\n\n    def _overhear(self, buffer: bytearray) -> None:\n"
-            "        self.heard += _TEMPERATURE.findall(buffer)\n        buffer.clear()\n\n" + IDENTIFY,
+            "    received: list[bytes] = []\n\n    def _overhear(self, buffer: bytearray) -> None:\n"
+            "        self.received += _TEMPERATURE.findall(buffer)\n        buffer.clear()\n\n" + IDENTIFY,
         ),
-        (READ, f"(float(self._drip.heard.pop()) if self._drip.heard else {READ})"),
+        (READ, f"(float(self._drip.received.pop()) if self._drip.received else {READ})"),
     ],
     "late": [(BARRIER, "late_s=0.0")],
     "comes-back": [
@@ -192,11 +192,11 @@ def bench_of_memory(files: dict[str, str], monkeypatch: pytest.MonkeyPatch, *, i
         end, count = make(config), [0]
         receive = end.receive
 
-        def heard(data: bytes) -> None:
+        def intercepted(data: bytes) -> None:
             count[0] += data == (b"ST?\r" if in_status else b"ID?\r")
             receive(data)
 
-        monkeypatch.setattr(end, "receive", heard, raising=False)
+        monkeypatch.setattr(end, "receive", intercepted, raising=False)
         monkeypatch.setattr(end, "memory_writes", lambda: count[0], raising=False)
         assert isinstance(end, ScriptedEnd)
         return end

@@ -30,7 +30,7 @@ async def simulated(
 ) -> AsyncIterator[tuple[D, WireDevice]]:
     """`driver` and the device that `build` makes, both called "d" and with the same settings, on a line of their own.
 
-    With `echo` the line sends back what is written to it, as many converters do, and the link is told so.
+    With `echo` the line sends back what is written to it, as many converters do, and the link knows it.
     """
     told = dict(settings or {})
     device = device_on_a_line(build, plant, address=address, settings=told)

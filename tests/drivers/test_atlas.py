@@ -160,7 +160,7 @@ async def test_swapped_circuits_are_found() -> None:
         assert "an EZO-RTD answers, not an EZO-PH" in str(error)
 
 
-async def test_A6_a_restart_takes_back_trust_until_it_is_verified_anew() -> None:
+async def test_A6_a_restart_takes_back_trust_until_it_is_verified_again() -> None:
     peer = Peer(FakeEzo(b"pH", b"7.35"))
     async with linked(AtlasEzoPh, peer, FakeEzo.config) as probe:
         peer.say(b"*RS\r*RE\r")
@@ -181,7 +181,7 @@ async def test_D7_unknown_settings_are_refused() -> None:
 # --- the dosing pump --------------------------------------------------------------------------------------
 
 
-async def test_golden_captured_identity_status_and_greatest_flow() -> None:
+async def test_golden_captured_identity_status_and_maximum_flow() -> None:
     captured = {
         b"i\r": "3F 49 2C 50 4D 50 2C 31 2E 30 36 0D",
         b"Status\r": "3F 53 54 41 54 55 53 2C 42 2C 33 2E 32 38 0D",
@@ -304,7 +304,7 @@ async def test_a_pump_at_rest_is_asked_for_its_total_alone() -> None:
         for _ in range(3):
             assert not (await pump.pump.status()).running
         assert peer.sent == [b"ATV,?\r"] * 3
-        pmp.total_ml, pmp.running = 0.5, True  # somebody at its terminal
+        pmp.total_ml, pmp.running = 0.5, True  # an operator at its terminal
         status = await pump.pump.status()
         assert status.running
         assert status.delivered_ul == 500.0
@@ -317,7 +317,7 @@ async def test_A7_a_dose_that_was_understood_otherwise_is_stopped_and_told() -> 
 
     pmp = Deaf()
     async with linked(AtlasEzoPmp, Peer(pmp), FakePmp.config) as pump:
-        with pytest.raises(DeviceFault, match=r"it was told 5\.00 mL and understood 7\.00; it is stopped"):
+        with pytest.raises(DeviceFault, match=r"5\.00 mL were sent and 7\.00 received; it is stopped"):
             await pump.pump.apply(Dispense(5000.0, 10000.0, "d"))
         assert pmp.starts == ["D,7,0.5"]
         assert not pmp.on

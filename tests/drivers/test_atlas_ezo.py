@@ -178,7 +178,7 @@ async def test_the_whole_cycle_with_the_simulated_circuit(
         assert await probe.sensors[point].read() == value
         plant.values[f"d.{point}"] = 55.5
         assert await probe.sensors[point].read() == 55.5
-        device.power_cycle()  # it reports by itself again, until it is verified anew
+        device.power_cycle()  # it reports by itself again, until it is verified again
         await asyncio.sleep(5.0)
         assert await probe.sensors[point].read() == 55.5
 

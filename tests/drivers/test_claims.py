@@ -123,8 +123,8 @@ async def test_A12_an_opened_line_is_claimed_as_long_as_its_writer(place: Path, 
     try:
         with pytest.raises(ClaimHeld):
             await open_real(url, LineSettings())
-        _, beside = await open_unclaimed(url, LineSettings())
-        beside.close()
+        _, second = await open_unclaimed(url, LineSettings())
+        second.close()
         waiting = asyncio.create_task(claims.take_all([(key, "it")], wait_s=20.0))
         await asyncio.sleep(0.2)
         assert not waiting.done()

@@ -110,7 +110,7 @@ async def test_the_remote_set_point_is_repeated_by_polls_and_forgotten_without_t
             await asyncio.sleep(2)
             await pair.driver.sensors["temperature"].read()
             assert pair.box.working() == 370
-        await asyncio.sleep(5.1)  # the host is gone: nobody polls
+        await asyncio.sleep(5.1)  # the host is gone: nothing polls
         assert pair.box.bath.goal_c == 20.0
         assert pair.box.memory_writes == 0
 

@@ -1,4 +1,4 @@
-"""A TCP peer that vanishes without a word, over real sockets: noticed by its silence, and the link is opened anew (C1)."""
+"""A TCP peer that vanishes silently, over real sockets: it is detected by its silence, and the link is opened again (C1)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def _half_open() -> tuple[float, int]:
         return lasted_s, proxy.connections
 
 
-def test_C1_a_peer_that_vanished_without_a_word_is_dialled_anew() -> None:
+def test_C1_a_peer_that_vanished_silently_is_connected_again() -> None:
     lasted_s, connections = run_scaled(_half_open(), 10.0)
     assert lasted_s < HALF_OPEN_S
     assert connections == 2

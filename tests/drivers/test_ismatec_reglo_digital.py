@@ -132,7 +132,7 @@ async def test_the_flow_is_asked_when_it_may_be_another_and_else_seldom() -> Non
     async with linked(IsmatecRegloDigital, peer, IPC) as pump:
         await pump.pump.status()
         assert b"1S\r" not in peer.sent, "at rest there is no flow to ask for"
-        fake.running, fake.speed = True, 250  # somebody starts it at the keys
+        fake.running, fake.speed = True, 250  # it is started at its keys
         assert (await pump.pump.status()).flow_ul_min == pytest.approx(0.25 * 25030.0)
         peer.sent.clear()
         for _ in range(9):

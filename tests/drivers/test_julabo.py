@@ -143,7 +143,7 @@ async def test_A7_local_mode_and_alarms_are_told_with_its_own_words() -> None:
             await pair.driver.actuators["setpoint"].apply(Stop())
 
 
-async def test_a_stop_that_was_not_heard_is_told_again() -> None:
+async def test_a_stop_that_was_not_received_is_sent_again() -> None:
     async with julabo() as pair:
         await pair.driver.actuators["setpoint"].apply(Level(37.0))
         listen, lost = pair.box.command, [True]

@@ -88,7 +88,7 @@ async def test_C2_what_is_no_pressure_is_no_number(reply: bytes, error: type[Dev
         with pytest.raises(error):
             await gauge.sensors["pressure"].read()
         peer.answers = fake
-        await asyncio.sleep(1.0)  # verified anew, where that was needed
+        await asyncio.sleep(1.0)  # verified again, where that was needed
         assert await gauge.sensors["pressure"].read() == pytest.approx(98.765, abs=1e-4)
 
 

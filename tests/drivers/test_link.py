@@ -66,9 +66,9 @@ async def test_the_minimum_gap_is_kept_after_the_last_byte() -> None:
     await ask(talk, 1)
     await ask(talk, 2)
     frames = link.capture.frames()
-    heard = [frame.at_s for frame in frames if frame.direction == "<"]
+    received = [frame.at_s for frame in frames if frame.direction == "<"]
     asked = [frame.at_s for frame in frames if frame.direction == ">"]
-    assert all(later - before >= 0.025 - 1e-9 for before, later in zip(heard, asked[1:], strict=False))
+    assert all(later - before >= 0.025 - 1e-9 for before, later in zip(received, asked[1:], strict=False))
     await link.close()
 
 
@@ -187,7 +187,7 @@ async def test_A6_what_waited_for_the_line_is_not_sent_once_the_device_is_distru
     await link.close()
 
 
-async def test_A6_a_device_that_starts_anew_while_it_is_verified_is_not_trusted() -> None:
+async def test_A6_a_device_that_restarts_while_it_is_verified_is_not_trusted() -> None:
     peer = Peer(counting)
     link, talk = conversing(peer)
     await link.start()
@@ -222,7 +222,7 @@ async def test_a_line_that_never_falls_quiet_is_spoken_into_and_its_requests_end
         assert loop.time() - begun_s <= 2 * 0.5 + 1e-6
     assert peer.sent == [b"n7\r", b"who\r"]
     await talk.link.tell(b"stop\r", pause_s=0.1, where="x")
-    assert peer.sent[-1] == b"stop\r"  # on four wires it is heard
+    assert peer.sent[-1] == b"stop\r"  # on four wires it is received
     babbling.cancel()
     await link.close()
 
@@ -279,7 +279,7 @@ async def test_a_cancelled_request_leaves_the_link_usable(after_s: float) -> Non
     await link.close()
 
 
-async def test_after_a_cancelled_request_nobody_speaks_into_its_reply() -> None:
+async def test_after_a_cancelled_request_nothing_is_sent_into_its_reply() -> None:
     peer = Peer(counting)
     link, talk = conversing(peer)
     await link.start()
@@ -297,7 +297,7 @@ async def test_after_a_cancelled_request_nobody_speaks_into_its_reply() -> None:
     await link.close()
 
 
-async def test_bytes_heard_during_the_gap_lengthen_it() -> None:
+async def test_bytes_received_during_the_gap_lengthen_it() -> None:
     peer = Peer(counting)
     link, talk = conversing(peer)
     await link.start()
@@ -401,7 +401,7 @@ async def test_C1_opening_is_tried_again_with_growing_pauses_that_have_an_end() 
     await link.close()
 
 
-async def test_C1_a_line_on_which_nobody_answers_any_more_is_opened_anew() -> None:
+async def test_C1_a_line_without_answers_is_opened_again() -> None:
     peer = Peer(counting)
     link, talk = conversing(peer)
     await link.start()
@@ -417,7 +417,7 @@ async def test_C1_a_line_on_which_nobody_answers_any_more_is_opened_anew() -> No
     await link.close()
 
 
-async def test_a_device_silent_for_long_is_verified_anew_before_it_is_trusted() -> None:
+async def test_a_device_silent_for_long_is_verified_again_before_it_is_trusted() -> None:
     peer = Peer(counting)
     link, talk = conversing(peer)
     await link.start()

@@ -50,7 +50,7 @@ def test_driver_and_simulator_write_the_same_frames(address: int, message: bytes
 
 
 class FakeLonger:
-    """Address 1; tells what it was told."""
+    """Address 1; reports what was set."""
 
     def __init__(self) -> None:
         self.told = b"\x01\xf4\x00\x01"
@@ -131,7 +131,7 @@ async def test_the_wrong_reply_order_is_found_by_the_first_stop_not_by_harm() ->
         with pytest.raises(DeviceFault, match="reply_order"):
             await rig.pump.apply(Run(-1000.0))
         assert rig.flow == 0.0
-        await rig.pump.apply(Run(1000.0))  # forwards both orders read alike
+        await rig.pump.apply(Run(1000.0))  # forwards both orders read the same
         with pytest.raises(DeviceFault, match="in another form than the rig says"):
             await rig.pump.apply(Stop())
         assert rig.flow == 0.0
@@ -145,7 +145,7 @@ async def test_a_dose_lasts_on_while_the_line_is_down_and_is_ended_as_soon_as_it
         await asyncio.sleep(50)
         rig.line.unplug()
         await asyncio.sleep(30)
-        assert rig.flow == pytest.approx(1000.0)  # nobody can stop it: this is what HOST means
+        assert rig.flow == pytest.approx(1000.0)  # nothing can stop it: this is the meaning of HOST
         rig.line.plug()
         await asyncio.sleep(8)
         assert rig.flow == 0.0

@@ -45,7 +45,7 @@ points:
   temperature: {function: 3, register: 12, type: i16, scale: 0.1, offset: -5, unit: degC, example: 36.6}
   count: {function: 3, register: 13, type: u32, word_order: low_first, unit: "1", example: 70000}
   flow: {function: 4, register: 0, type: f32, unit: mL/min, example: 12.5}
-  door: {function: 2, register: 3, example: 1}
+  lid: {function: 2, register: 3, example: 1}
   alarm: {function: 3, register: 15, type: u16, bit: 4, example: 1}
   ready: {function: 3, register: 15, type: u16, bit: 0, example: 1}
   setpoint: {function: 3, register: 40, type: f32, unit: degC, level: {limits: [30, 40], rest: 20, measured: temperature}}
@@ -75,7 +75,7 @@ def test_neighbours_are_read_in_one_request() -> None:
         (3, 50, 1): ("stored",),
         (3, 60, 1): ("lamp",),
         (4, 0, 2): ("flow",),
-        (2, 3, 1): ("door",),
+        (2, 3, 1): ("lid",),
         (1, 5, 2): ("valve", "pump"),
     }
 
@@ -405,7 +405,7 @@ async def test_every_type_is_read_from_the_simulated_device() -> None:
             "temperature": pytest.approx(36.6),
             "count": 70000.0,
             "flow": 12.5,
-            "door": 1.0,
+            "lid": 1.0,
             "alarm": 1.0,
             "ready": 1.0,
         }

@@ -42,7 +42,7 @@ def test_C2_any_noise_around_or_instead_of_replies(model: str, noises: list[tupl
 async def _noisy(bench: Bench, noises: list[tuple[str, bytes]]) -> None:
     commands = await accepted_commands(bench)
     async with on_stage(bench) as stage:
-        honest = {point: await sensor.read() for point, sensor in stage.device.sensors.items()}
+        undisturbed = {point: await sensor.read() for point, sensor in stage.device.sensors.items()}
         left = list(noises)
 
         def spoil(reply: bytes) -> Sequence[tuple[float, bytes]]:
@@ -81,4 +81,4 @@ async def _noisy(bench: Bench, noises: list[tuple[str, bytes]]) -> None:
         assert not stage.moved
         if not stage.device.actuators:
             for point, sensor in stage.device.sensors.items():
-                assert await patiently(sensor.read) == pytest.approx(honest[point], rel=0.01, abs=0.01)
+                assert await patiently(sensor.read) == pytest.approx(undisturbed[point], rel=0.01, abs=0.01)

@@ -165,13 +165,13 @@ async def test_a_serial_port_carries_a_whole_conversation(tmp_path: object) -> N
     os.set_blocking(far, False)
     circuit = FakeEzo(b"pH", b"7.35")
     loop = asyncio.get_running_loop()
-    heard = bytearray()
+    received = bytearray()
 
     def answer() -> None:
-        heard.extend(os.read(far, 1024))
-        while (at := heard.find(b"\r")) >= 0:
-            request = bytes(heard[: at + 1])
-            del heard[: at + 1]
+        received.extend(os.read(far, 1024))
+        while (at := received.find(b"\r")) >= 0:
+            request = bytes(received[: at + 1])
+            del received[: at + 1]
             for say in circuit(request):
                 delay_s, text = say if isinstance(say, tuple) else (0.0, say)
                 loop.call_later(delay_s / 2, os.write, far, text)

@@ -338,7 +338,7 @@ COARSE = {
     "masterflex-ls": 0.1 * 150.0,
     "masterflex-ls-ccw": 0.1 * 150.0,
 }
-"""The step of each pump's flow in its case (µL/min), by the manuals; a Reglo Digital is told a flow, not a speed."""
+"""The step of each pump's flow in its case (µL/min), by the manuals; a Reglo Digital is sent a flow, not a speed."""
 each_coarse_case = pytest.mark.parametrize(
     "case", [case for case in CASES if case.name in COARSE], ids=lambda case: case.name
 )

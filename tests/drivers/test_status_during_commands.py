@@ -15,7 +15,7 @@ from drivers.registry import MODELS
 pytestmark = pytest.mark.virtual_time
 
 LATE_S = (0.0, 0.002, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.14)
-"""So long after the command was begun others ask, while it may still wait for the line."""
+"""Delays after which another task asks for the status, while the command may still wait for the line."""
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ async def test_C1_an_adapter_that_comes_back_under_another_name_is_opened_again(
             while link.opened < opening:
                 await asyncio.sleep(0.02)
         asking = asyncio.ensure_future(
-            link.exchange(b"who?", lambda heard: bytes(heard) or None, timeout_s=5, where="x")
+            link.exchange(b"who?", lambda buffer: bytes(buffer) or None, timeout_s=5, where="x")
         )
         async with asyncio.timeout(5):
             while True:

@@ -218,7 +218,7 @@ async def test_the_whole_cycle_with_the_simulated_probe() -> None:
         await asyncio.sleep(10)
         assert [await probe.sensors["co2"].read(), probe.sensors["co2"].quality] == [412.5, Quality.GOOD]
         device.power_cycle()
-        await asyncio.sleep(60)  # a reset that nobody saw
+        await asyncio.sleep(60)  # a reset that was not noticed
         assert [await probe.sensors["co2"].read(), probe.sensors["co2"].quality] == [412.5, Quality.SUSPECT]
         assert [await probe.sensors["co2"].read(), probe.sensors["co2"].quality] == [412.5, Quality.GOOD]
         assert device.volatile == [980.0, 25.0, 95.0, 0.0]

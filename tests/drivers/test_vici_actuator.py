@@ -1,4 +1,4 @@
-"""VICI multi-position actuators: the note's replies, and a whole cycle against a simulated one that hears nothing while
+"""VICI multi-position actuators: the note's replies, and a whole cycle against a simulated one that receives nothing while
 it turns.
 """
 

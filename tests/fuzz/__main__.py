@@ -1,7 +1,7 @@
 """`python -m tests.fuzz`: every parser on both sides of the wire under libFuzzer, a table, and status 1 on a finding.
 
 What was learnt (the corpus) and how many inputs each parser has had are kept between calls, so that a million inputs can
-be reached in several sittings; `--fresh` begins anew.
+be reached in several sittings; `--fresh` begins again.
 """
 
 from __future__ import annotations

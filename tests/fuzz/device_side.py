@@ -25,23 +25,23 @@ PAUSES, WAITS, REBOOTS = 0x10, 0x20, 0x40
 PIECE = 0x0F
 PAUSE_S = 0.05
 WAIT_S = 3.0
-BUFFER_MOST = 1024
+MAX_BUFFER = 1024
 """No device keeps more of what makes no sense."""
-PIECES_MOST = 12
+MAX_PIECES = 12
 SAYS_WRONG_CHECKSUM = frozenset({"sensirion-slf3x"})
 """Devices that answer a wrong checksum, with an error; all others are silent."""
 
 
 class _Client:
-    """Hears all and checks that it is bytes."""
+    """Receives everything and checks that it is bytes."""
 
     def __init__(self) -> None:
-        self.heard = 0
+        self.received = 0
 
     def deliver(self, data: bytes) -> None:
         if not isinstance(data, bytes):
             raise Finding(f"the device said {data!r}, which is no bytes")
-        self.heard += len(data)
+        self.received += len(data)
 
     def hang_up(self) -> None:
         raise Finding("the device hung up")
@@ -99,8 +99,8 @@ class _Fed:
         flags, said = data[0], data[1:]
         self.loop.enter()
         try:
-            size = max(flags & PIECE or len(said), len(said) // PIECES_MOST, 1)
-            self.client.heard = self.plant.moves = 0
+            size = max(flags & PIECE or len(said), len(said) // MAX_PIECES, 1)
+            self.client.received = self.plant.moves = 0
             for at in range(0, len(said), size):
                 self.line.from_client(said[at : at + size], self.client)
                 if flags & PAUSES:
@@ -111,7 +111,7 @@ class _Fed:
             if flags & REBOOTS:
                 self.device.power_cycle()
                 self._pass(1.0)
-            self.before = (self.before + said)[-BUFFER_MOST:]
+            self.before = (self.before + said)[-MAX_BUFFER:]
             self._sane()
         finally:
             self.loop.leave()
@@ -123,9 +123,9 @@ class _Fed:
             raise Finding(f"a timer raised {self.loop.failure!r}") from self.loop.failure
 
     def _spared(self, said: bytes) -> None:
-        """Without one whole frame whose checksum is right, nothing has moved and nobody has spoken."""
+        """Without one whole frame whose checksum is right, nothing has moved and nothing was sent."""
         holds = self.side.holds
-        if holds is None or not (self.plant.moves or self.client.heard) or holds(said):
+        if holds is None or not (self.plant.moves or self.client.received) or holds(said):
             return
         if self.plant.moves:
             raise Finding(f"{said.hex(' ')} moved the plant, and no checksum in it is right")
@@ -134,7 +134,7 @@ class _Fed:
 
     def _sane(self) -> None:
         kept = getattr(self.device, "_buffer", b"")
-        if len(kept) > BUFFER_MOST:
+        if len(kept) > MAX_BUFFER:
             raise Finding(f"it keeps {len(kept)} bytes that make no sense")
 
 

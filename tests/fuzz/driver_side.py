@@ -42,9 +42,9 @@ WHERE = 12
 SMALLEST = 4
 ANSWER_S = 0.35
 """From a request to its answer."""
-PIECES_MOST = 16
+MAX_PIECES = 16
 NOTHING = [b""]
-ASKED_MOST = 400
+MAX_ASKED = 400
 URL = LinkUrl.parse("sim:fuzz")
 
 
@@ -94,27 +94,27 @@ class _Wire(Link):
         self.transactions += 1
         self.sent_at_s = self._fuzz_loop.time()
         self._count += 1
-        if self._count > ASKED_MOST:
+        if self._count > MAX_ASKED:
             raise Finding(f"one work asks {self._count} times")
         turn = self._said.get(request, 0)
         self._said[request] = turn + 1
         golden = self._answers.get(request) or self._others.get(request, NOTHING)
-        heard = golden[min(turn, len(golden) - 1)]
+        received = golden[min(turn, len(golden) - 1)]
         spoilt = self._count - 1 == self.spoilt_at
         if spoilt:
-            heard = self.spoil(heard)
-        self._fuzz_loop.pass_s(min(ANSWER_S if len(heard) else timeout_s, timeout_s))
+            received = self.spoil(received)
+        self._fuzz_loop.pass_s(min(ANSWER_S if len(received) else timeout_s, timeout_s))
         buffer = bytearray()
-        size = max(self.piece or len(heard), len(heard) // PIECES_MOST, 1)
-        for at in range(0, len(heard), size):
-            buffer += heard[at : at + size]
+        size = max(self.piece or len(received), len(received) // MAX_PIECES, 1)
+        for at in range(0, len(received), size):
+            buffer += received[at : at + size]
             reply = parse(buffer)
             if reply is not None:
-                taken = heard[: at + size]
+                taken = received[: at + size]
                 if spoilt and self.holds is not None and not self.holds(taken):
                     raise Finding(f"{taken.hex(' ')} was taken, and no checksum in it is right: {reply!r}")
                 return reply
-        error = BadReply if heard else NoReply
+        error = BadReply if received else NoReply
         raise error("no whole valid reply", where=where, cause="the fuzzer", action="none")
 
     async def tell(

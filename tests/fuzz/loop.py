@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class FuzzLoop(VirtualTimeLoop):
-    """A virtual-time loop that keeps the first exception of any callback, and can be told that time goes by."""
+    """A virtual-time loop that keeps the first exception of any callback, and can be moved ahead in time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class FuzzLoop(VirtualTimeLoop):
 
 @cache
 def the_loop() -> FuzzLoop:
-    """The one of this process: whoever uses it begins with :meth:`FuzzLoop.forget`."""
+    """The loop of this process: each user begins with :meth:`FuzzLoop.forget`."""
     loop = FuzzLoop()
     atexit.register(loop.close)
     return loop

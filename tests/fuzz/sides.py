@@ -29,7 +29,7 @@ class Side(Protocol):
 
 
 class Fuzzed:
-    """A side that is given input after input, and built anew now and then."""
+    """A side that is given input after input, and is built again now and then."""
 
     def __init__(self, side: Side) -> None:
         self._side = side

@@ -157,11 +157,9 @@ MODBUS: tuple[Broken, ...] = (
     _broken("word order", "the words of a float are exchanged", "truth", _WordOrder),
     _broken("next register", "registers are counted from 1 instead of 0", "truth", _NextRegister),
     _broken("padded frames", "a frame that is cut off is filled up with zeros", "truncated", _PaddedFrames),
+    _broken("set-point not read back", "the reported set-point is the one that was written", "readback", _NotReadBack),
     _broken(
-        "set-point not read back", "the set-point that is told is the one that was written", "readback", _NotReadBack
-    ),
-    _broken(
-        "relay not read back", "the relay's state that is told is the one that was written", "readback", _WritesBlindly
+        "relay not read back", "the reported state of the relay is the one that was written", "readback", _WritesBlindly
     ),
     _broken("stores each write", "each write is stored in the device's memory", "memory", _StoresEachWrite),
     _broken("any model of the unit", "the model is asked for and not looked at", "impostor", _AnyModel),

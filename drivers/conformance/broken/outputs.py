@@ -286,7 +286,7 @@ OUTPUTS: tuple[Broken, ...] = (
     ),
     Broken(
         "told in whole degrees",
-        "the set-point that is told is rounded to whole degrees",
+        "the reported set-point is rounded to whole degrees",
         "effect",
         around_actuators(_ToldInWholeDegrees),
         _degrees,
@@ -314,14 +314,14 @@ OUTPUTS: tuple[Broken, ...] = (
     ),
     Broken(
         "a tenth of it",
-        "the output does a tenth of what it is told, and the status hides it",
+        "the output does a tenth of what was commanded, and the status hides it",
         "effect",
         around_actuators(_TenthOf),
         _gradual,
     ),
     Broken(
         "5 % too little",
-        "the output does 5 % less than it is told, and the status hides it",
+        "the output does 5 % less than was commanded, and the status hides it",
         "effect",
         around_actuators(_Some),
         _gradual,

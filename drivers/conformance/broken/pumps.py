@@ -194,15 +194,15 @@ class _Rereset(_Total):
     """Zeroed by each verification."""
 
     def total(self, told: PumpStatus) -> float:
-        if getattr(self.device, "verified_anew", False):
+        if getattr(self.device, "was_verified", False):
             self.first_ul = told.delivered_ul
-            self.device.verified_anew = False  # type: ignore[attr-defined]
+            self.device.was_verified = False  # type: ignore[attr-defined]
         return told.delivered_ul - self.first_ul
 
 
 def _reset(bench: Bench) -> Bench:
     async def _identify(self: Device) -> Identity:
-        self.verified_anew = True  # type: ignore[attr-defined]
+        self.was_verified = True  # type: ignore[attr-defined]
         return await bench.driver._identify(self)
 
     return remade(around_actuators(_Rereset)(bench), lambda device: None, _identify=_identify)
@@ -249,7 +249,7 @@ PUMPS: tuple[Broken, ...] = (
     _broken(
         "dose ended by the host", "the host ends doses, and it says that the device does", "ends-itself", _ByHost, _ends
     ),
-    _broken("dose without end", "a dose is a flow that nobody ends", "dose", _RunsOnly, _doses),
+    _broken("dose without end", "a dose is a flow without an end", "dose", _RunsOnly, _doses),
     _broken("total times 10", "the total is ten times too large", "total", _TenTimes),
     _broken("total in mL", "the total is in mL", "total", _Litres),
     _broken("no total", "the total is always 0", "total", _None),
@@ -257,7 +257,7 @@ PUMPS: tuple[Broken, ...] = (
         "total of commands", "the total counts what was commanded, not what was moved", "total", _Commanded, _doses
     ),
     _broken("total with sign", "the total falls while it pumps backwards", "total", _Signed, _two_ways),
-    _broken("total of this run", "the total begins anew at each start", "total", _Forgetful),
+    _broken("total of this run", "the total begins at zero at each start", "total", _Forgetful),
     _broken("total is vague", "it says that its total may be wrong by a cubic metre", "total", _Vague),
     Broken("total reset", "each verification sets the total to 0", "total", _reset, _pump),
 )

@@ -39,15 +39,15 @@ class _Overhearing(TextDriver):
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
-        self.heard: list[float] = []
+        self.received: list[float] = []
         self.link.unsolicited = self._overhear
 
     def _overhear(self, buffer: bytearray) -> None:
-        self.heard += [float(each) for each in self._temperature.findall(bytes(buffer))]
+        self.received += [float(each) for each in self._temperature.findall(bytes(buffer))]
         buffer.clear()
 
     async def temperature(self) -> float:
-        return self.heard.pop() if self.heard else await super().temperature()
+        return self.received.pop() if self.received else await super().temperature()
 
 
 class _EchoIsAnswer(TextDriver):
@@ -74,7 +74,7 @@ class _AddressOne(TextDriver):
                 return await super()._identify()
             except NoReply:
                 continue
-        raise NoReply("nobody answers", where=self.config.name, cause="switched off", action="look")
+        raise NoReply("no device answers", where=self.config.name, cause="switched off", action="look")
 
 
 class _UnitNotSet(TextDriver):
@@ -228,13 +228,13 @@ TEXT: tuple[Broken, ...] = (
     _broken("not off in doubt", "a start whose confirmation was lost is left on", "lost-reply", _NoOff),
     _broken("not off when cancelled", "a start that is cancelled is left on", "cancelled", _NoOff),
     _broken("flows in coarse steps", "flows are rounded to 50 µL/min without a word", "effect", _Coarse),
-    _broken("hoards", "what is heard is kept without bound until an answer comes", "endless", _Hoarding),
+    _broken("hoards", "what is received is kept without bound until an answer comes", "endless", _Hoarding),
     _broken("retries a dose", "a dose whose confirmation was lost is sent again", "dose", _RetriesDoses),
     _broken("never again", "after a lost line it is never verified again", "comes-back", _NeverAgain),
     _broken("wrong exception for noise", "a reading with a wrong bit raises ValueError", "flipped", _Raising),
     _broken("polls like a command", "a poll is one bit from a command", "harmless", _PollsLikeACommand),
     _broken(
-        "keeps a dead line", "a connection that carries nothing is never opened anew", "half-open", _KeepsADeadLine
+        "keeps a dead line", "a connection that carries nothing is never opened again", "half-open", _KeepsADeadLine
     ),
     _broken("wedged", "what was cut off amid a command refuses every other one", "unplugged", _Wedged),
     _broken("slow parser", "what comes keeps the loop for long", "no-blocking", _SlowParser),
