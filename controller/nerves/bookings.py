@@ -1,5 +1,4 @@
-"""What has been promised to the tissue: every accepted pulse, counted over sliding windows of the sample
-clock.
+"""Count every accepted pulse over sliding windows of the sample clock.
 
 Budgets are counted in bins, and a window is taken two bins wider than its name says. So no true window,
 wherever it begins, and even if each pulse comes as late as its tolerance allows, can hold more than the
@@ -15,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 STRETCH_S = 600.0
-"""The day is counted in stretches of so long: a pulse now and then leaves no rest between."""
+"""Length of the stretches in which the day is counted: a stretch with a single pulse counts as stimulated."""
 
 
 class SlidingBudget:

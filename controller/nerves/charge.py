@@ -1,4 +1,4 @@
-"""How much charge the tissue was given in a period, from the stimulation ledger; read beside the engine or after it."""
+"""Sum the charge that the tissue received in a period, from the stimulation ledger. The engine may run meanwhile."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ WHERE NOT accepted AND julianday(session.utc) + decision.frame / session.sample_
 
 
 def charge_between(path: Path, begin_utc: str, end_utc: str) -> tuple[int, float, int, int]:
-    """Pulses delivered or of unknown fate, their charge (nC), how many of unknown fate, and requests refused.
+    """Return the pulses delivered or of unknown fate, their charge (nC), how many of unknown fate, and requests refused.
 
-    Raises sqlite3.Error when the file cannot be read.
+    Raises:
+        sqlite3.Error: The file cannot be read.
     """
     of = {"begin": begin_utc, "end": end_utc}
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=0.5)) as db:

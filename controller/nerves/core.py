@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 HISTORY_S = 5.0
 SPIKES_KEPT = 65_536
 BLANK_OWN_S = 0.005
-"""After a pulse the stimulated electrode is deaf this long, the others for `BLANK_OTHERS_S`."""
+"""Blanked time of the stimulated electrode after a pulse; the other electrodes: `BLANK_OTHERS_S`."""
 
 BLANK_OTHERS_S = 0.002
 MAX_WAITING = 1024
@@ -72,9 +72,9 @@ LeaseTold = Callable[[Lease | LeaseRefused], None]
 
 @dataclass(frozen=True, slots=True)
 class StimulateCommand:
-    """Decide a request; `decided` hears the decision and `finished` the end of its last pulse.
+    """Decide a request; `decided` receives the decision, and `finished` the outcome after the last pulse.
 
-    A command whose asker has gone before the decision is `withdrawn` and never decided.
+    A command whose client has disconnected before the decision is `withdrawn` and never decided.
     """
 
     request: Request
@@ -85,7 +85,7 @@ class StimulateCommand:
 
 @dataclass(frozen=True, slots=True)
 class LeaseCommand:
-    """Acquire, renew or release a lease; `told` hears the lease or why not."""
+    """Acquire, renew or release a lease; `told` receives the lease, or the reason for the refusal."""
 
     verb: Literal["acquire", "renew", "release"]
     requester: str
@@ -113,9 +113,7 @@ once.
 
 
 class Core:
-    """Everything between the array and the door. `step` belongs to one thread; the rings may be read from
-    others.
-    """
+    """The engine between the array and the gRPC service. One thread calls `step`; other threads may read the rings."""
 
     def __init__(
         self,
@@ -211,7 +209,7 @@ class Core:
         Raises ValueError when the array's frames run backwards.
         """
         self._take_gap(block)
-        self._deafen(block)
+        self._blank(block)
         spikes = self._detector.process(block.samples, block.first_frame)
         blanked = self._detector.blanked_frames
         self._rates.add(block.first_frame, len(block.samples), spikes, blanked - self._blanked)
@@ -230,7 +228,7 @@ class Core:
             self._obey(self._commands.popleft(), now)
         for reflex in self.reflexes:
             for request in reflex(spikes, now):
-                self._decide(request, now, _nobody, _nobody)
+                self._decide(request, now, _ignore_outcome, _ignore_outcome)
         self._hand_over(now)
         return spikes
 
@@ -243,7 +241,7 @@ class Core:
         self._ledger.close()
 
     def _take_gap(self, block: FrameBlock) -> None:
-        """Frames the array lost: recorded, the filter begun anew, and all leases ended (N3, N5)."""
+        """Record frames that the array lost, restart the filter and end all leases (N3, N5)."""
         expected = self._next_frame
         if expected is None:
             self._detector.restart(block.first_frame)
@@ -258,9 +256,9 @@ class Core:
             self.lost_frames += gap.end_frame - gap.first_frame
             self._detector.restart(block.first_frame)
             self._write(lambda: self._ledger.lost(gap))
-            self._end_leases(self._leases.drop_all(), "the array lost frames; nobody knows how long the silence was")
+            self._end_leases(self._leases.drop_all(), "the array lost frames; how long it was silent is not known")
 
-    def _deafen(self, block: FrameBlock) -> None:
+    def _blank(self, block: FrameBlock) -> None:
         """Blank the electrodes around each pulse that began in this block (N8)."""
         rate = self.info.sample_rate_hz
         blanks = []
@@ -324,7 +322,7 @@ class Core:
         )
         try:
             decision = decide(request, view, self.envelope)
-        except Exception as error:  # a request that the governor cannot judge is one that nobody may stimulate with
+        except Exception as error:  # what the governor cannot judge must not stimulate
             logger.exception("the governor failed on %r", request)
             decision = StimulationDecision(
                 False, (Reason("engine", f"the governor failed on it ({error!r}); this is a defect"),)
@@ -475,5 +473,5 @@ class Core:
         self._ledger.abandon()
 
 
-def _nobody(_: StimulationOutcome) -> None:
-    """For reflexes, which look at the spikes and not at the answer."""
+def _ignore_outcome(_: StimulationOutcome) -> None:
+    """Ignore the outcome: a reflex looks at the spikes and not at the answer."""

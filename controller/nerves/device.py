@@ -109,7 +109,7 @@ class ArrayDevice(Protocol):
         ...
 
     def deliver(self, pulse: Pulse) -> None:
-        """Take one pulse for exact delivery; its fate is told by a later block."""
+        """Take one pulse for exact delivery; a later block reports its fate."""
         ...
 
     def impedances(self) -> tuple[Impedance | None, ...]:

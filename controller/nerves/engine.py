@@ -1,9 +1,8 @@
-"""The engine: a real-time thread that steps the core with each block, and the door beside it, in a process
-of its own.
+"""Run the engine in a process of its own: a real-time thread that steps the core with each block, and the gRPC service.
 
-The thread does nothing but read a block, step the core and wake whoever waits. Everything slow (serving,
-syncing the ledger to disk, collecting garbage) happens on the event loop beside it, and the interpreter is
-told to let the thread have its turn within 0.2 ms.
+The thread only reads a block, steps the core and wakes the streams that wait. Everything slow (serving, syncing the
+ledger to disk, collecting garbage) happens on the event loop in another thread. The interpreter's switch interval is
+0.2 ms, so that the real-time thread gets its turn in time.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from controller.nerves.tokens import Keyring
 logger = logging.getLogger(__name__)
 
 SWITCH_S = 0.0002
-HOUSEKEEPING_S = 5.0
-FRAME_TIDE_S = 0.01
-"""Readers of frames are woken this often, readers of spikes with each block that has one."""
+UPKEEP_S = 5.0
+FRAME_SIGNAL_S = 0.01
+"""Interval at which readers of frames are woken; readers of spikes are woken by each block that has a spike."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """Where the ledger lies, where the door listens (port 0: any free one), what stimulation may do."""
+    """Path of the ledger, address of the gRPC service (port 0: any free one), and limits of stimulation."""
 
     ledger: Path
     host: str = "127.0.0.1"
@@ -65,25 +64,25 @@ class RealTimeThread(threading.Thread):
         self._ended = ended
         self._stopping = False
         self.failure: Exception | None = None
-        """Why it ended by itself."""
+        """The error that ended the thread; None while it runs, and after `end`."""
 
     def end(self) -> None:
         """Stop after the present block."""
         self._stopping = True
 
     def run(self) -> None:
-        """The loop."""
-        tide_frames = round(FRAME_TIDE_S * self._core.info.sample_rate_hz)
-        next_tide = 0
+        """Read blocks and step the core until the end."""
+        frames_between_signals = round(FRAME_SIGNAL_S * self._core.info.sample_rate_hz)
+        next_signal = 0
         try:
             while not self._stopping:
                 block = self._device.read()
                 spikes = self._core.step(block)
                 if len(spikes):
-                    self._gateway.spike_tide.rise()
-                if block.first_frame >= next_tide:
-                    next_tide = block.first_frame + tide_frames
-                    self._gateway.frame_tide.rise()
+                    self._gateway.spike_signal.rise()
+                if block.first_frame >= next_signal:
+                    next_signal = block.first_frame + frames_between_signals
+                    self._gateway.frame_signal.rise()
         except Exception as error:
             self.failure = error
         finally:
@@ -102,10 +101,12 @@ async def serve(
     stop: asyncio.Event,
     brake: Brake | None = None,
 ) -> None:
-    """Run the engine until `stop`; `ready` hears the door's address once it is open, `brake` stops stimulation.
+    """Run the engine until `stop`; `ready` receives the address once the service listens, `brake` stops stimulation.
 
-    Raises what ended the real-time thread, if anything did: an array that is gone (OSError) ends the
-    process, and with it every lease. Raises LedgerRefused before the door opens where the ledger cannot be used.
+    Raises:
+        LedgerRefused: The ledger cannot be used; the service does not listen then.
+        OSError: The array is gone. This ends the process, and with it every lease.
+        Exception: Whatever else ended the real-time thread.
     """
     loop = asyncio.get_running_loop()
     warm_up(device.info.electrodes)
@@ -118,20 +119,20 @@ async def serve(
     if ledger.unknown:
         logger.warning("%d pulse(s) of an earlier session have an unknown fate; see the ledger", ledger.unknown)
     gateway = Gateway(core, keyring, config.ledger, ledger.unknown)
-    door = GatewayServer(gateway, keyring)
+    server = GatewayServer(gateway, keyring)
     thread = RealTimeThread(device, core, gateway, lambda: loop.call_soon_threadsafe(stop.set))
     with _undisturbed():
         thread.start()
         try:
-            ready(await door.open(config.host, config.port))
-            housekeeping = asyncio.create_task(_keep_house(config.ledger))
+            ready(await server.open(config.host, config.port))
+            upkeep = asyncio.create_task(_upkeep(config.ledger))
             await stop.wait()
-            housekeeping.cancel()
-            await asyncio.gather(housekeeping, return_exceptions=True)
+            upkeep.cancel()
+            await asyncio.gather(upkeep, return_exceptions=True)
         finally:
             thread.end()
             await asyncio.to_thread(thread.join)
-            await door.close()
+            await server.close()
     if thread.failure is not None:
         raise thread.failure
 
@@ -167,10 +168,10 @@ def _undisturbed() -> Iterator[None]:
         gc.enable()
 
 
-async def _keep_house(ledger: Path) -> None:
-    """Every few seconds: sync the ledger to disk, and collect the young garbage that serving leaves."""
+async def _upkeep(ledger: Path) -> None:
+    """Sync the ledger to disk every few seconds, and collect the young garbage that serving leaves."""
     while True:
-        await asyncio.sleep(HOUSEKEEPING_S)
+        await asyncio.sleep(UPKEEP_S)
         try:
             await asyncio.to_thread(checkpoint, ledger)
         except Exception:

@@ -1,8 +1,8 @@
-"""The nerves' door: the gRPC service of nerves.proto over the engine's core.
+"""Serve the gRPC service of nerves.proto over the engine's core.
 
-Every call needs a valid token, checked before the call is even looked at. Streams read the core's rings at
-their own pace: one that cannot keep up loses its own data and is told so (N6). Nothing here can hold up the
-real-time thread: it takes commands from a bounded queue and wakes this event loop without waiting for it.
+Every call needs a valid token, checked before the call itself is read. Streams read the core's rings at their own
+pace: a slow stream loses its own data and receives a report of the loss (N6). Nothing here can hold up the real-time
+thread: it takes commands from a bounded queue and wakes this event loop without waiting for it.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ SCOPES: dict[str, frozenset[TokenScope]] = {
         "Ledger": {TokenScope.STIMULATE, TokenScope.AUDIT},
     }.items()
 }
-"""Any one of the named scopes opens the call; a call that is not named here stays shut."""
+"""Any one of the named scopes allows the call; a call that is not named here is refused."""
 
-MOST_MESSAGE_BYTES = 64 * 1024
-MOST_SUBSCRIBERS = 64
-MOST_TEXT = 200
-MOST_SPIKES = 4096
+MAX_MESSAGE_BYTES = 64 * 1024
+MAX_SUBSCRIBERS = 64
+MAX_TEXT = 200
+MAX_SPIKES = 4096
 DECISION_WITHIN_S = 1.0
 OPTIONS = (
     ("grpc.so_reuseport", 0),
-    ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_metadata_size", 8 * 1024),
     ("grpc.max_concurrent_streams", 128),
     ("grpc.server_handshake_timeout_ms", 5_000),
@@ -72,7 +72,7 @@ OPTIONS = (
 )
 
 
-class Tide:
+class WakeSignal:
     """Wakes waiting coroutines from the real-time thread, which never waits itself."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -97,10 +97,8 @@ class Tide:
                 future.set_result(None)
 
 
-class Doorkeeper(Interceptor):
-    """Turns away every call without a valid token, known or unknown method alike (S1), and every call
-    beyond it (S2).
-    """
+class TokenInterceptor(Interceptor):
+    """Refuse each call without a valid token, of a known or an unknown method (S1), and each beyond its scopes (S2)."""
 
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
@@ -143,8 +141,8 @@ class Gateway(pb_grpc.NervesServicer):
         self._ledger_path = ledger_path
         self._unknown = unknown
         self._loop = asyncio.get_running_loop()
-        self.spike_tide = Tide(self._loop)
-        self.frame_tide = Tide(self._loop)
+        self.spike_signal = WakeSignal(self._loop)
+        self.frame_signal = WakeSignal(self._loop)
         self.subscribers = 0
 
     async def Info(self, request: pb.InfoRequest, context: Context) -> pb.InfoReply:
@@ -213,7 +211,7 @@ class Gateway(pb_grpc.NervesServicer):
             )
         with await self._subscription(context):
             while True:
-                ticket = self.frame_tide.ticket()
+                ticket = self.frame_signal.ticket()
                 if ring.head - position < wanted:
                     await ticket
                     continue
@@ -237,11 +235,11 @@ class Gateway(pb_grpc.NervesServicer):
         pause_s = min(request.min_interval_ms, 10_000) / 1000
         with await self._subscription(context):
             while True:
-                ticket = self.spike_tide.ticket()
+                ticket = self.spike_signal.ticket()
                 if ring.count == number:
                     await ticket
                     continue
-                lost, spikes, number = ring.read(number, MOST_SPIKES)
+                lost, spikes, number = ring.read(number, MAX_SPIKES)
                 yield pb.SpikesReply(
                     lost=lost,
                     frames=spikes.frames.tolist(),
@@ -263,7 +261,7 @@ class Gateway(pb_grpc.NervesServicer):
         )
 
     async def RenewLease(self, request: pb.RenewLeaseRequest, context: Context) -> pb.LeaseReply:
-        """Let a lease begin anew."""
+        """Renew a lease: its time begins again."""
         return await self._lease(context, "renew", await self._grant(context), lease=request.lease)
 
     async def ReleaseLease(self, request: pb.ReleaseLeaseRequest, context: Context) -> pb.LeaseReply:
@@ -277,18 +275,18 @@ class Gateway(pb_grpc.NervesServicer):
         grant = await self._grant(context)
         decided: asyncio.Future[StimulationOutcome] = self._loop.create_future()
         finished: asyncio.Future[StimulationOutcome] = self._loop.create_future()
-        wish = Request(
+        stimulation = Request(
             requester=grant.requester,
-            lease=request.lease[:MOST_TEXT],
+            lease=request.lease[:MAX_TEXT],
             electrodes=tuple(request.electrodes),
             phases=tuple(Phase(phase.duration_us, phase.current_ua) for phase in request.phases),
             at_frame=request.at_frame,
             not_after=request.not_after,
             pulses=request.pulses or 1,
             period_frames=request.period_frames,
-            purpose=request.purpose[:MOST_TEXT],
+            purpose=request.purpose[:MAX_TEXT],
         )
-        command = StimulateCommand(wish, self._teller(decided), self._teller(finished), decided.cancelled)
+        command = StimulateCommand(stimulation, self._teller(decided), self._teller(finished), decided.cancelled)
         outcome = await self._answer(context, command, decided)
         if not request.reply_at_decision:
             await finished
@@ -310,7 +308,7 @@ class Gateway(pb_grpc.NervesServicer):
 
     async def _grant(self, context: Context) -> Grant:
         grant = self._keyring.find(context.invocation_metadata())
-        if grant is None:  # the doorkeeper stands before; this is the second lock
+        if grant is None:  # the interceptor has checked already; this is the second check
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "no valid token")
         return grant
 
@@ -325,7 +323,7 @@ class Gateway(pb_grpc.NervesServicer):
         ttl_s: float = 0.0,
     ) -> pb.LeaseReply:
         told: asyncio.Future[Lease | LeaseRefused] = self._loop.create_future()
-        command = LeaseCommand(verb, grant.requester, self._teller(told), lease[:MOST_TEXT], electrodes, ttl_s)
+        command = LeaseCommand(verb, grant.requester, self._teller(told), lease[:MAX_TEXT], electrodes, ttl_s)
         answer = await self._answer(context, command, told)
         if isinstance(answer, LeaseRefused):
             return pb.LeaseReply(reason=str(answer))
@@ -360,10 +358,10 @@ class Gateway(pb_grpc.NervesServicer):
             self._loop.call_soon_threadsafe(callback, value)
 
     async def _subscription(self, context: Context) -> Any:
-        if self.subscribers >= MOST_SUBSCRIBERS:
+        if self.subscribers >= MAX_SUBSCRIBERS:
             await context.abort(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"{MOST_SUBSCRIBERS} streams are open; close one and try again",
+                f"{MAX_SUBSCRIBERS} streams are open; close one and try again",
             )
         return self._subscribed()
 
@@ -389,9 +387,9 @@ class GatewayServer:
         port.
         """
         if not ipaddress.ip_address(host).is_loopback:
-            raise ValueError(f"the nerves' door cannot listen on {host}: only on loopback, 127.0.0.1")
+            raise ValueError(f"the gRPC service of the nerves cannot listen on {host}: only on loopback, 127.0.0.1")
         self._server = grpc.aio.server(
-            interceptors=[Doorkeeper(self._keyring)], options=OPTIONS, maximum_concurrent_rpcs=512
+            interceptors=[TokenInterceptor(self._keyring)], options=OPTIONS, maximum_concurrent_rpcs=512
         )
         pb_grpc.add_NervesServicer_to_server(self._gateway, self._server)
         try:

@@ -2,7 +2,7 @@
 
 `decide` is pure: no clock, no input or output, nothing remembered. Each check may only refuse; a refusal
 lists every reason that was found and names the most limiting. Who has no permission, or asks for a time beyond
-the next seconds, hears nothing of budgets: so no request costs more than looking a few seconds ahead. What is
+the next seconds, receives no reasons about budgets: so no request costs more than looking a few seconds ahead. What is
 accepted keeps the whole envelope even if each pulse comes as late as its tolerance allows (N1). All times are
 frames of the array.
 """
@@ -26,13 +26,13 @@ SOON_TOLERANCE_S = 0.005
 """The same when it is to come as soon as possible."""
 
 _GRID_TOLERANCE = 1e-6
-_MOST_FRAME = 1 << 53
+_MAX_FRAME = 1 << 53
 _ABSURD = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What someone asks for: the same pulse on each of `electrodes`, `pulses` times, every `period_frames`.
+    """What a client requests: the same pulse on each of `electrodes`, `pulses` times, every `period_frames`.
 
     `at_frame` 0 means as soon as possible. `not_after` is the latest frame at which the first pulse may
     begin (0: 1 ms after `at_frame`); later pulses have the same tolerance.
@@ -153,10 +153,10 @@ def _malformed(request: Request, view: GovernorView, envelope: Envelope) -> Iter
     yield from _malformed_electrodes(request, view.info)
     yield from _malformed_phases(request.phases)
     yield from _malformed_times(request)
-    most = envelope.pulses_per_request
-    if not _whole(request.pulses, 1, most) or request.pulses * len(request.electrodes) > most:
-        yield Reason("request", f"pulses times electrodes must be 1 to {most} in one request; ask for less at a time")
-    if not _whole(request.period_frames, 0, _MOST_FRAME):
+    limit = envelope.pulses_per_request
+    if not _whole(request.pulses, 1, limit) or request.pulses * len(request.electrodes) > limit:
+        yield Reason("request", f"pulses times electrodes must be 1 to {limit} in one request; ask for less at a time")
+    if not _whole(request.period_frames, 0, _MAX_FRAME):
         yield Reason("request", f"period is {request.period_frames!r} frames; give a whole number")
     elif request.pulses != 1 and request.period_frames == 0:
         yield Reason("request", "several pulses need a period; give the frames from one to the next")
@@ -192,7 +192,7 @@ def _malformed_phases(phases: Sequence[Phase]) -> Iterator[Reason]:
 
 def _malformed_times(request: Request) -> Iterator[Reason]:
     for name, value in (("at_frame", request.at_frame), ("not_after", request.not_after)):
-        if not _whole(value, 0, _MOST_FRAME):
+        if not _whole(value, 0, _MAX_FRAME):
             yield Reason("request", f"{name} is {value!r}; give a frame number, or 0")
 
 
@@ -360,16 +360,16 @@ def _budgets(
     mine = bookings.of_requester(request.requester)
     scopes.append((request.requester, mine, count, envelope.requester_nc_s, envelope.requester_pulses_min))
     scopes.append(("the organoid", bookings.organoid, count, envelope.organoid_nc_s, envelope.organoid_pulses_min))
-    for who, scope, times, most_nc, most_pulses in scopes:
+    for who, scope, times, max_nc, max_pulses in scopes:
         charge: defaultdict[int, float] = defaultdict(float)
         pulses: defaultdict[int, float] = defaultdict(float)
         for start in starts:
             charge[scope.charge.bin_of(start)] += charge_nc * times
             pulses[scope.pulses.bin_of(start)] += times
-        fullest = scope.charge.fullest(charge, most_nc)
-        yield from _over("charge_budget", f"{who} would receive in one second", fullest, most_nc, "nC")
-        fullest = scope.pulses.fullest(pulses, most_pulses)
-        yield from _over("pulse_budget", f"{who} would receive in one minute", fullest, most_pulses, "pulses")
+        fullest = scope.charge.fullest(charge, max_nc)
+        yield from _over("charge_budget", f"{who} would receive in one second", fullest, max_nc, "nC")
+        fullest = scope.pulses.fullest(pulses, max_pulses)
+        yield from _over("pulse_budget", f"{who} would receive in one minute", fullest, max_pulses, "pulses")
 
 
 def _welfare(starts: Sequence[int], charge_nc: float, view: GovernorView, envelope: Envelope) -> Iterator[Reason]:

@@ -158,22 +158,10 @@ def _count_below(y, threshold):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(inline="always")  # type: ignore[untyped-decorator,unused-ignore]
-def _detect(  # type: ignore[no-untyped-def]
-    y,
-    frame,
-    settled,
-    blanking,
-    blank_until,
-    threshold,
-    refractory,
-    was_below,
-    last_spike,
-    found,
-    out_frame,
-    out_electrode,
-    out_uv,
-):
+def _detect(y, frame, settled, blanking, blank_until, detector, found, out):  # type: ignore[no-untyped-def]
     """Append the spikes of one frame to the output. Return the new number of spikes."""
+    threshold, refractory, was_below, last_spike = detector
+    out_frame, out_electrode, out_uv = out
     for c in range(len(y)):
         below = y[c] < threshold[c]
         rising = below and not was_below[c]
@@ -227,6 +215,8 @@ def _filter_and_detect(  # type: ignore[no-untyped-def]
     high_pass = (sos[0, 0], sos[0, 1], sos[0, 2], sos[0, 3], sos[0, 4])
     low_pass = (sos[1, 0], sos[1, 1], sos[1, 2], sos[1, 3], sos[1, 4])
     z0, z1, z2, z3 = z[0], z[1], z[2], z[3]
+    detector = (threshold, refractory, was_below, last_spike)
+    out = (out_frame, out_electrode, out_uv)
     for f in range(samples.shape[0]):
         frame = first_frame + f
         next_blank, horizon = _take_blanks(
@@ -242,21 +232,7 @@ def _filter_and_detect(  # type: ignore[no-untyped-def]
         if below_now == 0 and not any_below:
             continue
         start = found
-        found = _detect(
-            y,
-            frame,
-            settled,
-            blanking,
-            blank_until,
-            threshold,
-            refractory,
-            was_below,
-            last_spike,
-            found,
-            out_frame,
-            out_electrode,
-            out_uv,
-        )
+        found = _detect(y, frame, settled, blanking, blank_until, detector, found, out)
         any_below = below_now > 0
         if found - start > max_at_once:
             artefact_until[0] = frame + artefact_frames

@@ -1,4 +1,4 @@
-"""Dead-man leases on electrodes: whoever stimulates must keep saying so; silence ends it (N3).
+"""Dead-man leases on electrodes: a client that stimulates must renew its lease, or the lease ends (N3).
 
 Counted in frames of the array, so neither a stopped clock nor a stalled thread can lengthen a lease.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 SHORTEST_S = 0.02
 LONGEST_S = 10.0
-MOST_LEASES = 64
+MAX_LEASES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Leases:
             raise LeaseRefused(f"there is no electrode {unknown[0]}; this array has 0 to {self._electrodes - 1}")
         if not SHORTEST_S <= ttl_s <= LONGEST_S:
             raise LeaseRefused(f"a lease of {ttl_s:g} s; give {SHORTEST_S:g} to {LONGEST_S:g} s and renew it")
-        if len(self._leases) >= MOST_LEASES:
-            raise LeaseRefused(f"{MOST_LEASES} leases are given already; wait until one ends")
+        if len(self._leases) >= MAX_LEASES:
+            raise LeaseRefused(f"{MAX_LEASES} leases are given already; wait until one ends")
         for lease in self._leases.values():
             taken = sorted(lease.electrodes & wanted)
             if taken:
@@ -63,7 +63,7 @@ class Leases:
         return lease
 
     def renew(self, lease_id: str, requester: str, now_frame: int) -> Lease:
-        """Let a living lease begin anew. Raises :class:`LeaseRefused` when it has ended or is another's."""
+        """Renew a living lease: its time begins again. Raises :class:`LeaseRefused` when it has ended or is another's."""
         old = self._mine(lease_id, requester)
         lease = Lease(old.id, old.requester, old.electrodes, old.ttl_frames, now_frame + old.ttl_frames)
         self._leases[lease_id] = lease
@@ -92,7 +92,7 @@ class Leases:
         return ended
 
     def drop_all(self) -> list[Lease]:
-        """End and return every lease (after a gap nobody knows how long the silence was)."""
+        """End and return every lease (after a gap, how long the array was silent is not known)."""
         ended = list(self._leases.values())
         self._leases.clear()
         return ended

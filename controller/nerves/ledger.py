@@ -2,8 +2,8 @@
 
 SQLite in WAL mode. Rows are only ever added (triggers refuse anything else), and a pulse is written down
 before it is handed to the array, so that a killed engine leaves at worst a pulse whose fate is marked
-unknown, never one that nobody knows of. A commit reaches the operating system, which survives the death of
-this process; the file is synced to disk at each checkpoint, made beside the real-time thread.
+unknown, never a pulse without a record. A commit reaches the operating system, which survives the death of
+this process; the file is synced to disk at each checkpoint, which another thread than the real-time thread makes.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _APPEND_ONLY = "".join(
 )
 VERSION = 1
 """The format of the file, kept as SQLite's `user_version`."""
-MOST_ROWS = 1000
-MOST_TEXT = 200
-MOST_INTEGER = (1 << 63) - 1
+MAX_ROWS = 1000
+MAX_TEXT = 200
+MAX_INTEGER = (1 << 63) - 1
 """SQLite's largest; only refused requests can name more."""
 
 
@@ -140,15 +140,15 @@ class StimulationLedger:
                 number,
                 self.session,
                 frame,
-                request.requester[:MOST_TEXT],
-                request.lease[:MOST_TEXT],
-                request.purpose[:MOST_TEXT],
+                request.requester[:MAX_TEXT],
+                request.lease[:MAX_TEXT],
+                request.purpose[:MAX_TEXT],
                 _electrodes_text(request.electrodes),
                 _phases_text(request),
-                min(request.at_frame, MOST_INTEGER),
-                min(request.not_after, MOST_INTEGER),
-                min(request.pulses, MOST_INTEGER),
-                min(request.period_frames, MOST_INTEGER),
+                min(request.at_frame, MAX_INTEGER),
+                min(request.not_after, MAX_INTEGER),
+                min(request.pulses, MAX_INTEGER),
+                min(request.period_frames, MAX_INTEGER),
                 decision.accepted,
                 json.dumps([reason.text for reason in decision.reasons], ensure_ascii=False),
                 decision.limiting,
@@ -189,8 +189,8 @@ class StimulationLedger:
         if self._open:
             if _identity(self.path) != self._file:
                 raise sqlite3.OperationalError(
-                    f"the stimulation ledger {self.path} was removed or replaced. Likely cause: somebody tidied up. Next:"
-                    " restore the file; nobody may stimulate without a record of what was given"
+                    f"the stimulation ledger {self.path} was removed or replaced. Likely cause: a person tidied up. Next:"
+                    " restore the file; stimulation without a record of what was given is not allowed"
                 )
             self._open = False
             self._db.execute("COMMIT")
@@ -258,10 +258,9 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def read(path: Path, *, after: int = 0, limit: int = 100, requester: str | None = None) -> list[StimulationRecord]:
-    """Records with a number above `after`, oldest first, at most `limit` (never above :data:`MOST_ROWS`).
+    """Return the records with a number above `after`, oldest first, at most `limit` (never above :data:`MAX_ROWS`).
 
-    Opens the file read-only; may be called from any thread or process, beside the engine or after it was
-    killed.
+    Opens the file read-only; any thread or process may call it, while the engine runs or after it was killed.
     """
     db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=0.5)
     try:
@@ -269,7 +268,7 @@ def read(path: Path, *, after: int = 0, limit: int = 100, requester: str | None 
             "SELECT decision.*, session.utc, session.sample_rate_hz FROM decision"
             " JOIN session ON session.id = session WHERE decision.id > ? AND (? IS NULL OR requester = ?)"
             " ORDER BY decision.id LIMIT ?",
-            (after, requester, requester, max(0, min(limit, MOST_ROWS))),
+            (after, requester, requester, max(0, min(limit, MAX_ROWS))),
         ).fetchall()
         return [_record(db, row) for row in rows]
     finally:

@@ -42,9 +42,9 @@ def write(db: sqlite3.Connection, ledger: Path, session: int, utc: str) -> None:
         busy, pages, moved = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         if busy or pages != moved:
             return
-        beside = _path(ledger).with_suffix(".new")
-        beside.write_text(json.dumps({"session": session, "utc": utc}), encoding="utf-8")
-        beside.replace(_path(ledger))
+        new = _path(ledger).with_suffix(".new")
+        new.write_text(json.dumps({"session": session, "utc": utc}), encoding="utf-8")
+        new.replace(_path(ledger))
 
 
 def _path(ledger: Path) -> Path:

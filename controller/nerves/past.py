@@ -1,7 +1,7 @@
 """What the ledger tells an engine that starts: the last words that a killed one left out, and what the tissue received.
 
-A ledger grows by millions of pulses a day, and the start of the engine must not: every question here goes by index from
-the accepted decisions of one session between two frames to their pulses and fates, newest first, and stops after a day.
+A ledger grows by millions of pulses a day, and the start of the engine must not: every query here uses an index, from the
+accepted decisions of one session between two frames to their pulses and fates, newest first, and stops after a day.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ INDEX = "CREATE INDEX IF NOT EXISTS decision_accepted ON decision (session, fram
 
 DAY_S = 86_400.0
 REACH_S = 2.0 * HARD["ahead_s"]
-"""A pulse comes at most so long after its decision: twice as far ahead as any envelope lets anybody ask."""
+"""Maximum time from a decision to its pulse: twice as far ahead as any envelope allows."""
 SETTLE_S = 600.0
-"""No living engine leaves a pulse without its last word for so long, so only the end of a session is looked through."""
+"""Time within which a running engine records the fate of a pulse; so only the end of a session is looked through."""
 
 _DECIDED = """
 FROM decision INDEXED BY decision_accepted CROSS JOIN pulse ON pulse.decision = decision.id
@@ -66,7 +66,7 @@ class _Session:
     number: int
     rate: float
     shift: int = 0
-    """What makes this session's frames ours."""
+    """Offset from this session's frames to the frames of the present session."""
 
     def given(self, begin: int, end: int) -> Iterator[tuple[int, str, int, float]]:
         """The pulses from our frame `begin` to before `end`: (our frame, requester, electrode, nC)."""

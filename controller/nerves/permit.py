@@ -1,7 +1,7 @@
 """How much an organoid of this age may be stimulated, and whose review says so (N9; biology.md §4).
 
 Three tiers, after the table of Koplin & Savulescu 2019: below 20 weeks (tier 1) ordinary rules; from 20 weeks' in-vivo
-equivalent on (tier 2), tissue might be conscious, so benefits must be weighed by somebody; with advanced capacity
+equivalent on (tier 2), tissue might be conscious, so a reviewer must weigh the benefits; with advanced capacity
 (tier 3, declared in the rig file) err toward over-estimating. Above tier 1 a review is required: its date, by whom, for
 how long. Without one that is valid, no more is allowed than the level below: at tier 2 the gentle level, enough to see
 whether the tissue still answers; at tier 3 nothing. The tiers' numbers are proposals [P]; age in culture is taken for
@@ -25,7 +25,7 @@ TIER_2_AGE_D = 140.0
 
 @dataclass(frozen=True, slots=True)
 class PermitLevel:
-    """What one level allows, beside the envelope, which holds in any case."""
+    """What one level allows, in addition to the envelope, which holds in any case."""
 
     name: str
     charge_nc: float

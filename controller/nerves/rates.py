@@ -1,4 +1,4 @@
-"""Firing rates over the last seconds, corrected for the time in which nothing could be heard (N8)."""
+"""Firing rates over the last seconds, corrected for the time in which no spike could be observed (N8)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ACTIVE_HZ = 5 / 60
 
 
 class FiringRates:
-    """Counts spikes and heard time by second of the array's clock. Not thread-safe."""
+    """Counts spikes and observed time by second of the array's clock. Not thread-safe."""
 
     def __init__(self, electrodes: int, sample_rate_hz: float) -> None:
         self._rate = sample_rate_hz
         self._second: int | None = None
         self._spikes = np.zeros((WINDOW_S, electrodes), np.int64)
-        self._heard = np.zeros((WINDOW_S, electrodes), np.int64)
+        self._observed = np.zeros((WINDOW_S, electrodes), np.int64)
         self.total = np.zeros(electrodes, np.int64)
         """Spikes since the start, by electrode."""
 
@@ -30,20 +30,20 @@ class FiringRates:
             passed = WINDOW_S if self._second is None else min(second - self._second, WINDOW_S)
             for k in range(passed):
                 self._spikes[(second - k) % WINDOW_S] = 0
-                self._heard[(second - k) % WINDOW_S] = 0
+                self._observed[(second - k) % WINDOW_S] = 0
             self._second = second
         row = second % WINDOW_S
-        self._heard[row] += frames
+        self._observed[row] += frames
         if blanked is not None:
-            self._heard[row] -= blanked
+            self._observed[row] -= blanked
         if len(spikes):
             counts = np.bincount(spikes.electrodes, minlength=self._spikes.shape[1])
             self._spikes[row] += counts
             self.total += counts
 
     def rates_hz(self) -> NDArray[np.float64]:
-        """Spikes a second of heard time, by electrode; 0 for an electrode that was never heard."""
-        heard_s = self._heard.sum(axis=0) / self._rate
+        """Return spikes per second of observed time, by electrode; 0 for an electrode that was never observed."""
+        observed_s = self._observed.sum(axis=0) / self._rate
         spikes = self._spikes.sum(axis=0)
-        rates: NDArray[np.float64] = np.divide(spikes, heard_s, out=np.zeros(len(spikes)), where=heard_s > 0)
+        rates: NDArray[np.float64] = np.divide(spikes, observed_s, out=np.zeros(len(spikes)), where=observed_s > 0)
         return rates

@@ -17,7 +17,7 @@ import numpy as np
 from controller.nerves.device import Frames
 from controller.nerves.kernels import Spikes
 
-MOST_GAPS = 1024
+MAX_GAPS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class FrameRing:
         self._start: int | None = None
         self._head = 0
         self._claimed = 0
-        self._gaps: deque[Gap] = deque(maxlen=MOST_GAPS)
+        self._gaps: deque[Gap] = deque(maxlen=MAX_GAPS)
 
     @property
     def head(self) -> int:
@@ -97,9 +97,8 @@ class FrameRing:
         self._head = first_frame + count
         return gap
 
-    def read(self, position: int, most_frames: int) -> tuple[list[Gap], FrameSpan | None, int]:
-        """Frames from `position` on: the gaps before them, at most `most_frames` frames, and the next
-        position.
+    def read(self, position: int, max_frames: int) -> tuple[list[Gap], FrameSpan | None, int]:
+        """Return the frames from `position` on: the gaps before them, at most `max_frames` frames, and the next position.
 
         No frames yet: `([], None, position)`. A stretch never runs across a gap.
         """
@@ -110,12 +109,12 @@ class FrameRing:
             if position < oldest:
                 gaps.append(Gap(position, oldest, "reader"))
                 position = oldest
-            end = min(head, position + most_frames)
+            end = min(head, position + max_frames)
             for lost in tuple(self._gaps):
                 if lost.first_frame <= position < lost.end_frame:
                     gaps.append(Gap(position, lost.end_frame, "array"))
                     position = lost.end_frame
-                    end = min(head, position + most_frames)
+                    end = min(head, position + max_frames)
                 elif position < lost.first_frame < end:
                     end = lost.first_frame
             if end <= position:

@@ -1,4 +1,4 @@
-"""What the rest of the house knows of the nerves: a firing summary, and who can tell it."""
+"""What the other packages know of the nerves: a firing summary, and the interface of its sources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class StimulationTreatment:
-    """How the organoid is treated by whoever stimulates it.
+    """How stimulation treats the organoid.
 
     `load` is the fullest of the welfare budgets (1 at its limit), `rest_h` the hours of the last 24 without any pulse,
     `evoked_ratio` recent evoked answers over its own earlier ones (None while unknown). `tier`, `level` and `reason`
@@ -44,11 +44,11 @@ class NervesSummary:
     electrodes: int
     rates_hz: tuple[float, ...]
     treatment: StimulationTreatment | None = None
-    """None where nobody can stimulate, or where it is not known."""
+    """None where no client can stimulate, or where it is not known."""
 
 
 class NervesSource(Protocol):
-    """Where summaries come from: the electrode engine's door, or a rate-level model in accelerated time."""
+    """Where summaries come from: the electrode engine's gRPC service, or a rate-level model in accelerated time."""
 
     async def summary(self) -> NervesSummary | None:
         """The latest summary, or None while nothing is known."""

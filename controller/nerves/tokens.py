@@ -1,4 +1,4 @@
-"""Who may come through the nerves' door, and what for. Only digests of tokens are kept."""
+"""Access control of the gRPC service: which token may do what. Only digests of tokens are kept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Grant:
 
 
 def new_token() -> str:
-    """A token that nobody can guess: 256 random bits."""
+    """Return a token that cannot be guessed: 256 random bits."""
     return secrets.token_urlsafe(32)
 
 

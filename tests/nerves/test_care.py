@@ -1,4 +1,4 @@
-"""Care never depends on what the nerves do (N10): their code and their door reach nothing that moves
+"""Care never depends on what the nerves do (N10): their code and their gRPC service reach nothing that moves
 medium.
 """
 
@@ -28,7 +28,7 @@ def test_N10_the_nerves_import_nothing_of_perfusion() -> None:
                     assert name.startswith(ALLOWED), f"{path.name} imports {name}"
 
 
-def test_N10_no_call_of_the_door_names_anything_of_perfusion() -> None:
+def test_N10_no_call_of_the_service_names_anything_of_perfusion() -> None:
     words = {"pump", "flow", "perfusion", "medium", "valve", "heater", "feed", "dose", "reward", "temperature", "gas"}
     names = [method.name for method in pb.DESCRIPTOR.services_by_name["Nerves"].methods]
     for message in pb.DESCRIPTOR.message_types_by_name.values():

@@ -170,12 +170,12 @@ def test_N8_rates_are_corrected_for_blanked_time(path: Path) -> None:
             assert lab.ask(ask(lease.id, 0, phases=SMALL, pulses=20, period_frames=250)).decision.accepted
             lab.run(0.25)
             lab.command("renew", lease)
-        heard = lab.core._rates._heard.sum(axis=0)
+        observed = lab.core._rates._observed.sum(axis=0)
         blanked = lab.core._detector.blanked_frames
         assert len(lab.begun()) == 200
         assert blanked[0] >= 200 * 0.005 * RATE
         assert 200 * 0.002 * RATE <= blanked[1] < blanked[0]
-        np.testing.assert_array_equal(heard, lab.core.next_frame - blanked)
+        np.testing.assert_array_equal(observed, lab.core.next_frame - blanked)
     with contextlib.closing(sqlite3.connect(path)) as db:
         (frames,) = db.execute("SELECT sum(end_frame - first_frame) FROM blank WHERE electrode = 0").fetchone()
     assert frames == blanked[0]

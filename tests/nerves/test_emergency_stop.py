@@ -84,7 +84,7 @@ def test_A9_a_stop_goes_before_commands_that_wait(tmp_path: Path) -> None:
 
 
 class Agent:
-    """A remote agent at the engine's door."""
+    """A remote agent, connected to the engine."""
 
     def __init__(self, data: Path) -> None:
         said = json.loads((data / "nerves.json").read_text())
@@ -98,10 +98,10 @@ class Agent:
 
     async def stimulate(self, lease: str, electrode: int, in_frames: int = 0) -> pb.StimulateReply:
         now = (await self._stub.Status(pb.StatusRequest(), metadata=self._metadata)).next_frame
-        wish = pb.StimulateRequest(lease=lease, electrodes=[electrode], phases=PULSE)
+        request = pb.StimulateRequest(lease=lease, electrodes=[electrode], phases=PULSE)
         if in_frames:
-            wish.at_frame, wish.not_after = now + in_frames, now + in_frames + 250
-        return await self._stub.Stimulate(wish, metadata=self._metadata)
+            request.at_frame, request.not_after = now + in_frames, now + in_frames + 250
+        return await self._stub.Stimulate(request, metadata=self._metadata)
 
     async def delivered(self) -> int:
         return (await self._stub.Status(pb.StatusRequest(), metadata=self._metadata)).pulses_delivered
@@ -317,7 +317,7 @@ async def test_A9_a_controller_that_starts_in_an_emergency_stop_brings_what_was_
 
 
 @pytest.mark.virtual_time
-async def test_A9_perfusion_stops_though_stimulation_cannot_be_stopped_and_a_person_hears_of_it(tmp_path: Path) -> None:
+async def test_A9_perfusion_stops_though_stimulation_cannot_be_stopped_and_a_person_is_notified(tmp_path: Path) -> None:
     lab = SimulatedLab(RIG, seed=1)
     controller = made(tmp_path, lab, Stimulated(failing=True))
     await controller.start()

@@ -1,4 +1,4 @@
-"""The door of a running engine process: who may come in, what they get, what a kill leaves (N3, N4, N6, S1
+"""The service of a running engine process: which clients are accepted, what they get, what a kill leaves (N3, N4, N6, S1
 to S4).
 """
 
@@ -27,7 +27,7 @@ import pytest
 
 from choroid.running.nerves_source import GatewayNerves
 from controller.nerves import ledger
-from controller.nerves.gateway import MOST_MESSAGE_BYTES, SCOPES
+from controller.nerves.gateway import MAX_MESSAGE_BYTES, SCOPES
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 
@@ -173,7 +173,7 @@ async def test_an_unknown_call_is_unimplemented_for_a_known_caller(engine: Engin
 
 async def test_S3_oversized_and_malformed_messages_are_errors(engine: Engine) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as oversized:
-        await call(engine, "Stimulate", engine.agent, b"\x0a" + b"\xff" * (MOST_MESSAGE_BYTES + 1))
+        await call(engine, "Stimulate", engine.agent, b"\x0a" + b"\xff" * (MAX_MESSAGE_BYTES + 1))
     assert oversized.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     with pytest.raises(grpc.aio.AioRpcError) as malformed:
         await call(engine, "Stimulate", engine.agent, b"\xff\xff\xff garbage")
@@ -182,7 +182,7 @@ async def test_S3_oversized_and_malformed_messages_are_errors(engine: Engine) ->
         assert (await stub.Status(pb.StatusRequest(), metadata=engine.agent)).next_frame > 0
 
 
-async def test_S3_garbage_and_silence_on_the_port_disturb_nobody(engine: Engine) -> None:
+async def test_S3_garbage_and_silence_on_the_port_disturb_no_client(engine: Engine) -> None:
     host, port = engine.address.split(":")
     garbage = np.random.default_rng(0).bytes(200_000)
     async with engine.stub() as stub:
@@ -204,8 +204,8 @@ async def test_N1_a_pulse_that_is_not_balanced_is_refused_and_nothing_is_deliver
         name = await lease(stub, engine, 1)
         before = await stub.Status(pb.StatusRequest(), metadata=engine.agent)
         phases = [pb.Phase(duration_us=200, current_ua=-1.0), pb.Phase(duration_us=200, current_ua=0.8)]
-        wish = pb.StimulateRequest(lease=name, electrodes=[1], phases=phases)
-        reply = await stub.Stimulate(wish, metadata=engine.agent)
+        request = pb.StimulateRequest(lease=name, electrodes=[1], phases=phases)
+        reply = await stub.Stimulate(request, metadata=engine.agent)
         assert not reply.accepted
         assert reply.limiting == "net_charge"
         assert "pC" in reply.reasons[0].text
@@ -221,12 +221,12 @@ async def test_N1_numbers_that_are_none_are_refused(engine: Engine) -> None:
         name = await lease(stub, engine, 1)
         for us, ua in ((float("nan"), -1.0), (200.0, float("inf")), (1e308, 1e308), (-200.0, -1.0)):
             phases = [pb.Phase(duration_us=us, current_ua=ua), pb.Phase(duration_us=200, current_ua=1.0)]
-            wish = pb.StimulateRequest(lease=name, electrodes=[1], phases=phases)
-            assert not (await stub.Stimulate(wish, metadata=engine.agent)).accepted
-        wish = pb.StimulateRequest(
+            request = pb.StimulateRequest(lease=name, electrodes=[1], phases=phases)
+            assert not (await stub.Stimulate(request, metadata=engine.agent)).accepted
+        request = pb.StimulateRequest(
             lease=name, electrodes=[2**32 - 1], phases=PULSE, at_frame=2**64 - 1, not_after=2**64 - 1, pulses=2**32 - 1
         )
-        assert not (await stub.Stimulate(wish, metadata=engine.agent)).accepted
+        assert not (await stub.Stimulate(request, metadata=engine.agent)).accepted
         await release(stub, engine, name)
         assert not (await stub.Status(pb.StatusRequest(), metadata=engine.agent)).trouble
 
@@ -236,10 +236,10 @@ async def test_N4_a_pulse_at_a_sample_index_is_delivered_there_and_stands_in_the
         name = await lease(stub, engine, 2, 3)
         for _ in range(5):
             now = (await stub.Status(pb.StatusRequest(), metadata=engine.agent)).next_frame
-            wish = pb.StimulateRequest(
+            request = pb.StimulateRequest(
                 lease=name, electrodes=[2, 3], phases=PULSE, at_frame=now + 5_000, not_after=now + 5_200, purpose="N4"
             )
-            reply = await stub.Stimulate(wish, metadata=engine.agent)
+            reply = await stub.Stimulate(request, metadata=engine.agent)
             assert reply.accepted, reply.reasons
             if reply.pulses[0].state != pb.PulseFate.DROPPED:  # a busy machine may be too late now and then
                 break
@@ -258,7 +258,7 @@ async def test_N3_an_agent_that_falls_silent_stimulates_no_more(engine: Engine) 
         reply = await stub.AcquireLease(pb.AcquireLeaseRequest(electrodes=[4], ttl_ms=200), metadata=engine.agent)
         small = [pb.Phase(duration_us=100, current_ua=-0.4), pb.Phase(duration_us=100, current_ua=0.4)]
         train = pb.StimulateRequest(lease=reply.lease, electrodes=[4], phases=small, pulses=100, period_frames=250)
-        outcome = await stub.Stimulate(train, metadata=engine.agent)  # waits for the last pulse; nobody renews
+        outcome = await stub.Stimulate(train, metadata=engine.agent)  # waits for the last pulse; no client renews
     assert outcome.accepted
     delivered = [fate.delivered_frame for fate in outcome.pulses if fate.state == pb.PulseFate.DELIVERED]
     assert 1 <= len(delivered) < 30
@@ -288,7 +288,7 @@ async def test_N5_streamed_frames_are_whole_and_in_order(engine: Engine) -> None
     assert received >= 5_000
 
 
-async def test_N6_a_stalled_reader_delays_nobody_and_gets_a_gap_report(engine: Engine) -> None:
+async def test_N6_a_stalled_reader_delays_no_other_and_gets_a_gap_report(engine: Engine) -> None:
     narrow = {"http2.bdp_probe": 0, "use_local_subchannel_pool": 1}  # the reader's window does not grow
     async with engine.stub(**narrow) as stalled, engine.stub() as lively:
         status = await lively.Status(pb.StatusRequest(), metadata=engine.agent)
@@ -346,8 +346,8 @@ async def test_the_controllers_source_has_a_summary_and_recent_spikes(engine: En
         await settled()
 
 
-async def test_the_controllers_source_is_silent_when_the_door_is_shut() -> None:
-    nerves = GatewayNerves("127.0.0.1:1", "nobody")
+async def test_the_controllers_source_is_silent_when_the_engine_is_gone() -> None:
+    nerves = GatewayNerves("127.0.0.1:1", "no-token")
     await asyncio.sleep(0.1)
     assert await nerves.summary() is None
     assert nerves.recent_spikes() == []
@@ -372,11 +372,11 @@ async def test_the_example_agent_speaks_with_the_engine(engine: Engine) -> None:
     assert "accepted, delivered" in text
 
 
-def test_S4_the_agents_door_file_is_for_its_owner_and_the_ledger_keeps_no_token(engine: Engine) -> None:
-    door = engine.data / "nerves.json"
-    assert door.stat().st_mode & 0o777 == 0o600
+def test_S4_the_agents_address_file_is_for_its_owner_and_the_ledger_keeps_no_token(engine: Engine) -> None:
+    address_file = engine.data / "nerves.json"
+    assert address_file.stat().st_mode & 0o777 == 0o600
     for file in engine.data.iterdir():
-        if file != door:
+        if file != address_file:
             assert engine.agent_token.encode() not in file.read_bytes()
             assert engine.token.encode() not in file.read_bytes()
 
@@ -387,7 +387,7 @@ def test_D4_the_ledger_cannot_be_edited(engine: Engine) -> None:
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
             db.execute(f"DELETE FROM {table}")
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-        db.execute("UPDATE decision SET requester = 'someone else'")
+        db.execute("UPDATE decision SET requester = 'another agent'")
     db.close()
 
 

@@ -1,4 +1,4 @@
-"""The governor: nothing it accepts breaks the envelope, whoever asks for whatever (N1, N2, N9)."""
+"""The governor: nothing it accepts breaks the envelope, for any requester and any request (N1, N2, N9)."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_N1_each_bad_request_is_refused_with_its_reason(request_: Request, limit
     assert limit in limits(decision)
 
 
-def test_N1_every_reason_is_given_and_the_most_limiting_named() -> None:
+def test_N1_every_reason_is_given_and_the_limiting_one_named() -> None:
     decision = decide(ask((Phase(500, -30.0), Phase(500, 30.0))), view(), Envelope())
     assert {"current", "charge", "density", "voltage", "charge_budget"} <= limits(decision)
     assert decision.limiting == "density"  # 2122 of 50 µC/cm²: 42 times, more than any other
@@ -315,7 +315,7 @@ def test_N1_a_train_to_the_end_of_time_costs_no_more_than_the_next_seconds(
 
 
 def test_without_permission_no_budget_is_looked_at() -> None:
-    with patch.object(SlidingBudget, "fullest", side_effect=AssertionError("nobody may stimulate here")):
+    with patch.object(SlidingBudget, "fullest", side_effect=AssertionError("budgets are not looked at here")):
         decide(ask(HUGE, pulses=20, period_frames=250), view(lease_electrodes=None), TIGHT)
 
 
@@ -363,11 +363,11 @@ def test_N1_no_accepted_stimulation_ever_breaks_the_envelope(
     now = 1
     given_: list[Given] = []
     impedances = [None if kohm is None else Impedance(kohm, 0) for kohm in KOHM]
-    for passed, wish in asks:
+    for passed, ask in asks:
         now += passed
         # Frames are drawn relative to the moment; 0 keeps its meaning.
-        at = wish.at_frame and now + wish.at_frame
-        request = replace(wish, at_frame=at, not_after=at and wish.not_after and at + wish.not_after)
+        at = ask.at_frame and now + ask.at_frame
+        request = replace(ask, at_frame=at, not_after=at and ask.not_after and at + ask.not_after)
         pending = sum(pulse.planned >= now for pulse in given_)
         with looking_no_further_than(TIGHT.ahead_s + TIGHT.tolerance_s):
             decision = decide(request, view(now, bookings, pending=pending, impedances=impedances), TIGHT)
@@ -397,7 +397,7 @@ class Given:
 
 
 def _keeps(envelope: Envelope, pulses: list[Given]) -> None:
-    """The envelope, counted plainly over what was really delivered, sharing nothing with the governor."""
+    """Count the envelope over what was really delivered; share nothing with the governor."""
     area_cm2 = math.pi * 0.0015**2
     events = []
     for pulse in pulses:
@@ -441,10 +441,10 @@ def _keeps(envelope: Envelope, pulses: list[Given]) -> None:
         last = begin
 
 
-def _budget(events: list[tuple[float, float, int, str, float]], most_nc_s: float, most_min: float) -> None:
+def _budget(events: list[tuple[float, float, int, str, float]], max_nc_s: float, max_per_min: float) -> None:
     for begin, *_ in events:
-        assert sum(e[4] for e in events if begin <= e[0] < begin + 1.0) <= most_nc_s + 1e-6
-        assert sum(1 for e in events if begin <= e[0] < begin + 60.0) <= most_min
+        assert sum(e[4] for e in events if begin <= e[0] < begin + 1.0) <= max_nc_s + 1e-6
+        assert sum(1 for e in events if begin <= e[0] < begin + 60.0) <= max_per_min
 
 
 def test_N1_the_property_test_meets_its_limits() -> None:

@@ -21,7 +21,7 @@ Found = list[tuple[int, int, float]]
 
 
 def reference(samples: NDArray[np.int16], blanks: tuple[Blank, ...] = ()) -> Found:
-    """The same detector, written plainly: scipy's filter, then one frame after the other with numpy."""
+    """The same detector, written in the simplest way: scipy's filter, then one frame after the other with numpy."""
     frames, electrodes = samples.shape
     x = samples.astype(np.float32) * np.float32(UV)
     deaf = np.zeros((frames, electrodes), bool)
@@ -39,7 +39,7 @@ def reference(samples: NDArray[np.int16], blanks: tuple[Blank, ...] = ()) -> Fou
     last = np.full(electrodes, -(10**9))
     below_before = np.zeros(electrodes, bool)
     settled_at = round(kernels.SETTLE_S * RATE)
-    most_at_once = max(3, int(kernels.COINCIDENCE * electrodes))
+    max_at_once = max(3, int(kernels.COINCIDENCE * electrodes))
     artefact_until = 0
     found: Found = []
     for f in range(frames):
@@ -52,7 +52,7 @@ def reference(samples: NDArray[np.int16], blanks: tuple[Blank, ...] = ()) -> Fou
         crossing = below & ~below_before & rested & ~deaf[f] & (f >= settled_at)
         below_before = below
         last[crossing] = f
-        if crossing.sum() > most_at_once:
+        if crossing.sum() > max_at_once:
             artefact_until = f + round(kernels.ARTEFACT_S * RATE)
         if f >= artefact_until:
             found += [(f, int(c), float(y[f, c])) for c in np.flatnonzero(crossing)]
@@ -135,9 +135,9 @@ def test_N8_blanked_frames_are_counted_by_electrode() -> None:
 def test_biquads_are_scipys_butterworth() -> None:
     high = scipy.signal.butter(2, kernels.HIGH_PASS_HZ, "highpass", fs=RATE, output="sos")[0]
     low = scipy.signal.butter(2, kernels.LOW_PASS_HZ, "lowpass", fs=RATE, output="sos")[0]
-    ours = biquads(RATE)
-    for row, theirs in zip(ours, (high, low), strict=True):
-        np.testing.assert_allclose(row, theirs[[0, 1, 2, 4, 5]], rtol=1e-5, atol=1e-7)
+    actual = biquads(RATE)
+    for row, expected in zip(actual, (high, low), strict=True):
+        np.testing.assert_allclose(row, expected[[0, 1, 2, 4, 5]], rtol=1e-5, atol=1e-7)
 
 
 def test_a_rate_too_slow_for_the_band_is_refused() -> None:
@@ -159,7 +159,7 @@ def test_noise_level_is_that_of_the_noise_and_not_of_the_spikes() -> None:
     np.testing.assert_allclose(detector.noise_uv, in_band, rtol=0.1)
 
 
-def test_after_a_gap_the_filter_begins_anew() -> None:
+def test_after_a_gap_the_filter_begins_again() -> None:
     """A jump over lost frames must not ring through the filter as a spike."""
     detector = SpikeDetector(2, RATE, UV)
     noise = np.random.default_rng(1).normal(0, 40, (10_000, 2)).astype(np.int16)

@@ -1,4 +1,4 @@
-"""An engine that dies or hangs: its last figures are not the tissue's, and somebody is told."""
+"""An engine that dies or hangs: its last figures are not the tissue's, and an alarm follows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RATE = simulated_array(electrodes=32, seed=1).info.sample_rate_hz
 
 
 class Told:
-    """A source that says what it is told to say: "fresh", "standing" or "nothing"."""
+    """A source that returns what the test sets: "fresh", "standing" or "nothing"."""
 
     def __init__(self, says: str = "fresh") -> None:
         self._says = says
@@ -114,7 +114,7 @@ async def test_an_engine_that_falls_silent_is_an_alarm_and_leaves_no_figures(
 
 
 @pytest.mark.virtual_time
-async def test_readings_carry_the_time_at_which_the_array_was_heard(tmp_path: Path) -> None:
+async def test_readings_carry_the_time_of_the_arrays_last_frame(tmp_path: Path) -> None:
     source = Told()
     async with living(tmp_path, source) as controller:
         await asyncio.sleep(60.0)
@@ -139,14 +139,14 @@ async def test_an_engine_that_is_starting_is_no_alarm_and_one_that_never_starts_
 
 
 @pytest.mark.virtual_time
-async def test_a_rig_to_whose_nerves_nobody_listens_has_no_such_alarm(tmp_path: Path) -> None:
+async def test_a_rig_without_a_reader_of_its_nerves_has_no_such_alarm(tmp_path: Path) -> None:
     async with living(tmp_path, None) as controller:
         await asyncio.sleep(300.0)
         assert lost(controller) == []
 
 
 class Standing(pb_grpc.NervesServicer):
-    """A door behind which the array stands still at a frame, and whose first answer to Info is nonsense."""
+    """A service whose array stands still at a frame, and whose first answer to Info is nonsense."""
 
     def __init__(self) -> None:
         self.frame = 1000
@@ -177,22 +177,22 @@ async def test_a_standing_array_grows_old_and_a_defect_ends_no_listening(
 ) -> None:
     monkeypatch.setattr(nerves_source, "RETRY_S", 0.1)
     monkeypatch.setattr(nerves_source, "RECENT_S", 3.0)
-    door, server = Standing(), grpc.aio.server()  # type: ignore[abstract]  # the other calls are never made
-    pb_grpc.add_NervesServicer_to_server(door, server)
+    service, server = Standing(), grpc.aio.server()  # type: ignore[abstract]  # the other calls are never made
+    pb_grpc.add_NervesServicer_to_server(service, server)
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
     nerves = GatewayNerves(address, "token")
     try:
         with caplog.at_level(logging.ERROR):
             await until(lambda: bool(nerves.recent_spikes()))
-        assert door.asked == 2, "what went wrong at first was tried again"
+        assert service.asked == 2, "what went wrong at first was tried again"
         assert [record.name for record in caplog.records] == ["choroid.running.nerves_source"]
         assert [(round(at * RATE), electrode) for at, electrode in nerves.recent_spikes()] == [(900, 1), (950, 2)]
         first = await nerves.summary()
         assert first is not None
         await asyncio.sleep(0.2)  # ten answers that say the same
         assert await nerves.summary() is first
-        door.frame += 500
+        service.frame += 500
         await asyncio.sleep(0.2)
         second = await nerves.summary()
         assert second is not None

@@ -201,7 +201,7 @@ def _copy(path: Path, copy: Path) -> None:
 
 @pytest.mark.parametrize("how", ["removed", "rolled back", "another one"])
 def test_F7_a_ledger_without_the_last_session_is_refused(how: str, path: Path) -> None:
-    """A blank ledger would give the tissue its whole charge budget anew, and no one would notice."""
+    """A blank ledger would give the tissue its whole charge budget again, and no one would notice."""
     begin(path).close()
     older = path.with_name("older.db")
     _copy(path, older)
@@ -222,7 +222,7 @@ def test_F7_a_ledger_without_the_last_session_is_refused(how: str, path: Path) -
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "[]", '{"session": null}'])
-def test_F7_a_head_file_that_cannot_be_read_stops_nobody(text: str, path: Path) -> None:
+def test_F7_a_head_file_that_cannot_be_read_stops_no_engine(text: str, path: Path) -> None:
     begin(path).close()
     path.with_name(path.name + ".head").write_text(text)
     begin(path).close()

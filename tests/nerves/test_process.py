@@ -1,4 +1,4 @@
-"""The engine as the front door starts it: spawned, told the tissue's health, and ended with its parent."""
+"""The engine as the controller starts it: spawned, informed of the tissue's health, and ended with its parent."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_an_engine_that_cannot_start_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["removed", "damaged"])
-async def test_A11_F7_a_ledger_that_is_refused_is_named_and_the_engine_starts_when_it_is_mended(
+async def test_A11_F7_a_ledger_that_is_refused_is_named_and_the_engine_starts_when_it_is_repaired(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening, "FIRST_PAUSE_S", 0.5)
@@ -86,12 +86,12 @@ async def until(true: Callable[[], bool]) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_an_engine_that_is_killed_comes_back_at_a_door_of_its_own(
+async def test_an_engine_that_is_killed_comes_back_at_an_address_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening, "FIRST_PAUSE_S", 0.5)
     nerves = EngineNerves(load_rig(BENCH), tmp_path, 3)
-    door = tmp_path / "nerves.json"
+    address_file = tmp_path / "nerves.json"
     try:
         await nerves.start()
         await until(lambda: bool(nerves.recent_spikes()))
@@ -102,12 +102,12 @@ async def test_an_engine_that_is_killed_comes_back_at_a_door_of_its_own(
         await until(lambda: nerves.engine is None)
         assert await nerves.summary() is None
         assert nerves.recent_spikes() == []
-        await until(lambda: not door.exists())  # nobody is sent to a door that is shut
+        await until(lambda: not address_file.exists())  # no client is sent to an address where nothing listens
         await until(lambda: bool(nerves.recent_spikes()))
         again = nerves.engine
         assert again is not None
         assert again.pid != first.pid
-        assert json.loads(door.read_text())["address"] == again.address
+        assert json.loads(address_file.read_text())["address"] == again.address
         assert capsys.readouterr().err.count("the address for agents is") == 2
     finally:
         await nerves.close()
@@ -115,7 +115,7 @@ async def test_an_engine_that_is_killed_comes_back_at_a_door_of_its_own(
     assert nerves.engine is None
     with pytest.raises(ProcessLookupError):
         os.kill(again.pid, 0)
-    assert not door.exists()
+    assert not address_file.exists()
 
 
 class Unkillable:
@@ -149,9 +149,9 @@ async def test_A9_a_stop_does_not_wait_for_an_engine_that_cannot_die() -> None:
 
 
 class Handle:
-    """An engine that lives for so long."""
+    """An engine that lives for a given time."""
 
-    address, token = "127.0.0.1:1", "nobody"
+    address, token = "127.0.0.1:1", "no-token"
 
     def __init__(self, lives_s: float) -> None:
         self._lives_s = lives_s
@@ -167,7 +167,7 @@ class Handle:
         pass
 
 
-class Deaf:
+class Unreachable:
     """In the place of the connection."""
 
     def __init__(self, address: str, token: str) -> None:
@@ -194,7 +194,7 @@ async def test_an_engine_that_keeps_ending_is_started_ever_more_seldom(
         return Handle(life)
 
     monkeypatch.setattr(listening, "spawn_engine", spawn)
-    monkeypatch.setattr(listening, "GatewayNerves", Deaf)
+    monkeypatch.setattr(listening, "GatewayNerves", Unreachable)
     nerves = EngineNerves(load_rig(BENCH), tmp_path, 3)
     await nerves.start()
     await asyncio.sleep(10_000.0)

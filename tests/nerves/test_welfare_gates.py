@@ -151,7 +151,7 @@ def test_N9_advanced_tissue_without_a_review_is_never_stimulated() -> None:
 
 @given(st.floats(0, 400), st.floats(0, 400), st.floats(-400, 400), st.floats(0, 366))
 def test_N9_time_alone_never_widens_a_permit(age_d: float, later_d: float, begun_d: float, valid_d: float) -> None:
-    review = PermitReview("somebody", "2026-05-01", min(begun_d, 0.0), min(begun_d, 0.0) + valid_d)
+    review = PermitReview("a reviewer", "2026-05-01", min(begun_d, 0.0), min(begun_d, 0.0) + valid_d)
     tissue = Tissue(age_d, review=review)
     now, later = permit(tissue, 0.0), permit(tissue, later_d)
     assert later.tier >= now.tier

@@ -123,14 +123,14 @@ class NervesServicer:
         raise NotImplementedError('Method not implemented!')
 
     def StreamFrames(self, request, context):
-        """Raw frames. A slow reader loses frames, and is told which. Scope: read.
+        """Raw frames. A slow reader loses frames, and receives which. Scope: read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StreamSpikes(self, request, context):
-        """Spikes as they are found. A slow reader loses spikes, and is told how many. Scope: read.
+        """Spikes as they are found. A slow reader loses spikes, and receives how many. Scope: read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -144,7 +144,7 @@ class NervesServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RenewLease(self, request, context):
-        """Let a lease begin anew. Scope: stimulate.
+        """Renew a lease: its time begins again. Scope: stimulate.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
