@@ -126,7 +126,7 @@ def _figures(prefix: str, rig: _Rig, stops: int) -> dict[str, float]:
                     f" ends:\n{rig.log_end()}"
                 ) from error
         figures |= _spread(f"{prefix}{way}_begun", begun_ms)
-        if way != "signal":  # nobody answers a signal
+        if way != "signal":  # a signal gets no answer
             figures |= _spread(f"{prefix}{way}_confirmed", confirmed_ms)
     return figures
 

@@ -178,7 +178,7 @@ class _Bench:
 
     def _start(self, words: list[str]) -> subprocess.Popen[bytes]:
         with self._said.open("ab") as said:
-            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=said, stderr=said)  # noqa: S603  (ours)
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=said, stderr=said)  # noqa: S603  (our own command)
         self.processes.append(process)
         return process
 
@@ -242,7 +242,7 @@ def _figures(name: str, took_s: list[float]) -> dict[str, float]:
 def _loaded(busy: int) -> Iterator[None]:
     """Load the machine with processes that use a processor all the time, at the usual priority."""
     words = [*python("choroid")[:2], "-c", "while True: pass"]
-    processes = [subprocess.Popen(words) for _ in range(busy)]  # noqa: S603  (ours)
+    processes = [subprocess.Popen(words) for _ in range(busy)]  # noqa: S603  (our own command)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""A rig without wires: the plant, perfused by an ideal hand in virtual time, with the real ledger and estimator beside it.
+"""A rig without wires: the plant, perfused by an ideal hand in virtual time, with the real ledger and estimator.
 
 Devices, gate and protocol engine are left out, which makes it some fifty times faster than the whole stack; pumps still
 err as the plant's pumps do, the balance and the probes have their noise, gas is held by pH, and every eight hours a batch
@@ -30,7 +30,7 @@ HOUR_S = 3600.0
 CYCLE_H = 8
 BATCH_UL = 18_000.0
 BALANCE_SD_UL = 15.0
-LEAST_UL = 500.0
+MIN_UL = 500.0
 GAS_EVERY_S = 600.0
 SWEET_BELOW_MM, BUFFER_BELOW_MM = 14.0, 19.0
 Each = Callable[[], Awaitable[None]]
@@ -142,7 +142,7 @@ class Perfusion:
 
     async def _move(self, name: str, ul: float, flow_ul_min: float) -> None:
         """One transfer, booked as the balance saw it."""
-        if ul < LEAST_UL:
+        if ul < MIN_UL:
             return
         line = self.rig.lines[name]
         before_ul = self._weighed_ul()

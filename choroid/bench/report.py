@@ -35,7 +35,7 @@ _now = time.perf_counter  # noqa: TID251  (a benchmark measures this machine's r
 
 
 def bench_report() -> dict[str, Any]:
-    """Figures: seconds and greatest memory (MB) of `choroid report` in a process of its own, start-up included."""
+    """Measure the seconds and the maximum memory (MB) of `choroid report` in a process of its own, start-up included."""
     path = bench_rig()
     rig = load_rig(path)
     with tempfile.TemporaryDirectory(prefix="choroid-bench-") as folder:
@@ -57,7 +57,7 @@ def bench_report() -> dict[str, Any]:
             "journal_rows": rows,
             "seconds": spent_s,
             "cpu_seconds": usage.ru_utime + usage.ru_stime,
-            "greatest_mb": usage.ru_maxrss / 1024.0,
+            "max_mb": usage.ru_maxrss / 1024.0,
             "html_mb": page.stat().st_size / 1e6,
         }
 

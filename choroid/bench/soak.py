@@ -218,7 +218,9 @@ def _until(true: Callable[[], bool], what: str) -> None:
     deadline_s = _now_s() + START_S
     while not true():
         if _now_s() > deadline_s:
-            raise UserError(f"waited {START_S:g} s in vain until {what}. Next: run the two commands by hand")
+            raise UserError(
+                f"waited {START_S:g} s, but this did not happen: {what}. Next: run the two commands by hand"
+            )
         time.sleep(0.1)  # noqa: TID251  (real processes)
 
 

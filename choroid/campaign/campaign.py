@@ -25,7 +25,7 @@ from sim.faults.schedule import Fault
 
 AHEAD = 2
 """Trials queued ahead for each process."""
-MOST_SHRUNK = 8
+MAX_SHRUNK = 8
 MAX_FAULTS_A_DAY = 2000.0
 """Maximum fault rate: beyond it faults overlap so much that a trial has little meaning."""
 KEPT = "trials.jsonl"
@@ -129,7 +129,7 @@ def summary(results: Sequence[dict[str, Any]], failures: list[dict[str, Any]]) -
         "cycles": total("cycles"),
         "runs_refused": sum(bool(each["refused"]) for each in results),
         "alarms": total("alarms"),
-        "least_viability": min((each["viability"] for each in results), default=0.0),
+        "min_viability": min((each["viability"] for each in results), default=0.0),
         "violations": failures,
     }
 
@@ -241,7 +241,7 @@ def _failures(
                 first[violation["invariant"]] = failure | {"trial": result["trial"], "index": len(failures) - 1}
     if not shrinking or not first:
         return failures
-    chosen = list(first.values())[:MOST_SHRUNK]
+    chosen = list(first.values())[:MAX_SHRUNK]
     if progress:
         print(f"shrinking {len(chosen)} failure(s) …", file=sys.stderr, flush=True)
     work_left = {executor.submit(shrink, each["trial"], each["invariant"]): each["index"] for each in chosen}

@@ -43,7 +43,7 @@ STRAY_SEEN_S = 10.0
 """Maximum lead of a booking before the judge's notice (s): the judge samples less often than the controller."""
 SIGMAS = 4.5
 """Tolerance in standard deviations of the ledger: three would be exceeded by chance once in every few trials."""
-LEAST_UL = 60.0
+TOLERANCE_UL = 60.0
 ML = 1000.0
 
 
@@ -127,7 +127,7 @@ class Doses:
         truly, arrived = net.moved_ul - opened.net.moved_ul, net.arrived_ul - opened.net.arrived_ul
         self._moved[line] = truth.moved_ul[line]
         if kind == "step.refused":
-            if truly > LEAST_UL:
+            if truly > TOLERANCE_UL:
                 self._tell("mass balance", line, f"{line}: a dose that was refused moved {truly / ML:.3f} mL (F2)")
             return
         step = (run, opened.n)
@@ -146,7 +146,7 @@ class Doses:
         """Compare the booked volume of a dose with what left (`truly`) and what arrived (µL)."""
         line = opened.line
         low, high = body["low"], body["high"]
-        slack = max(LEAST_UL, 0.5 * (high - low), 0.02 * truly)
+        slack = max(TOLERANCE_UL, 0.5 * (high - low), 0.02 * truly)
         # Air in a line changes the volume between its ends, and the balance sees only one end.
         true = any(low - slack <= moved <= high + slack for moved in (truly, arrived))
         misread = self._troubles.misread(
@@ -221,7 +221,7 @@ class Doses:
         truth = self._lab.plant.truth()
         for name, volume in controller.ledger.volumes().items():
             error = volume.ul - truth.volumes_ul[name]
-            if abs(error) > SIGMAS * volume.sd_ul + LEAST_UL and not self._excused():
+            if abs(error) > SIGMAS * volume.sd_ul + TOLERANCE_UL and not self._excused():
                 self._tell(
                     "mass balance",
                     f"vessel {name}",

@@ -29,7 +29,7 @@ class RayExecutor(Executor):
         )
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """As :meth:`Executor.submit`; a task that fails gives its error to whoever asks for the result."""
+        """As :meth:`Executor.submit`; a task that fails raises its error where the result is read."""
         future: Future[T] = self._ray.remote(max_retries=0)(fn).remote(*args, **kwargs).future()
         return future
 

@@ -398,7 +398,7 @@ async def _pester(controller: Controller, run_id: str) -> None:
         controller.runs.get(run_id)
     list(controller.journal.entries(limit=20, newest_first=True))
     with contextlib.suppress(RunnerError, JournalError):
-        await controller.runs.pause("run-of-nobody", "flood", "a runaway script")
+        await controller.runs.pause("run-unknown", "flood", "a runaway script")
     if controller.runs.active is not None:
         with contextlib.suppress(RunnerError, JournalError):
             await controller.runs.start("recycle", {"least": "18 mL"}, "flood", "a runaway script")

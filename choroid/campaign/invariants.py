@@ -61,7 +61,7 @@ class InvariantWatch:
         self._life: int | None = None
         """Number of the controller's process at work at the last check."""
         self._last_s = asyncio.get_running_loop().time()
-        self.least_viability = lab.plant.health
+        self.min_viability = lab.plant.health
 
     @property
     def found(self) -> list[Violation]:
@@ -110,7 +110,7 @@ class InvariantWatch:
             excused = self._troubles.devices_under(OWN_NUMBERS) | self._troubles.impersonated()
             self._readings.look(life.controller.store.readings, self._findings, excused)
         self._doses.look(truth.moved_ul)
-        self.least_viability = min(self.least_viability, truth.viability)
+        self.min_viability = min(self.min_viability, truth.viability)
         self._last_s = now_s
 
     def judge(self, host: CampaignHost, injector: Injector) -> None:

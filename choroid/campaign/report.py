@@ -13,7 +13,7 @@ def as_text(answer: dict[str, Any]) -> str:
         f"{answer['runs']} trial(s), {answer['simulated_s'] / DAY_S:,.1f} days of life in {answer['wall_s']:.0f} s,"
         f" {answer['faults_injected']:,} faults, {answer['restarts']} restarts, {answer['cycles']} cycles of medium,"
         f" {answer['alarms']} alarms, {answer['checks']:,} checks",
-        f"least viability {answer['least_viability']:.3f}; runs refused before they began: {answer['runs_refused']}",
+        f"minimum viability {answer['min_viability']:.3f}; runs refused before they began: {answer['runs_refused']}",
         "",
         f"{'fault':<28}{'injected':>10}{'trials':>8}{'of these with violations':>26}",
     ]

@@ -14,26 +14,26 @@ from choroid.campaign.world import Trial
 from sim.faults.schedule import Fault
 
 Fails = Callable[[Trial], bool]
-MOST_TRIES = 80
+MAX_TRIES = 80
 SHORTEST_S = 1.0
 
 
 class Shrinker:
-    """Reduces one failing trial with at most `most` tries; `tries` counts them."""
+    """Reduces one failing trial with at most `max_tries` tries; `tries` counts them."""
 
-    def __init__(self, fails: Fails, *, most: int = MOST_TRIES) -> None:
+    def __init__(self, fails: Fails, *, max_tries: int = MAX_TRIES) -> None:
         self._fails = fails
-        self._most = most
+        self._max_tries = max_tries
         self.tries = 0
 
     def shrink(self, trial: Trial) -> Trial:
         """Return the shortest trial found that still fails; `trial` itself must fail."""
         trial = self._fewer(trial)
         trial = self._shorter(trial)
-        return self._plainer(trial)
+        return self._simpler(trial)
 
     def _holds(self, trial: Trial) -> bool:
-        if self.tries >= self._most:
+        if self.tries >= self._max_tries:
             return False
         self.tries += 1
         return self._fails(trial)
@@ -44,7 +44,7 @@ class Shrinker:
         if faults and self._holds(trial.with_faults(())):
             return trial.with_faults(())
         parts = 2
-        while len(faults) >= 2 and self.tries < self._most:
+        while len(faults) >= 2 and self.tries < self._max_tries:
             chunks = _chunks(faults, parts)
             smaller = self._first_failing(trial, chunks)
             if smaller is not None:
@@ -74,14 +74,14 @@ class Shrinker:
                 if shorter == fault or not self._holds(tried):
                     break
                 trial = tried
-        while trial.hours > 0.1 and self.tries < self._most:
+        while trial.hours > 0.1 and self.tries < self._max_tries:
             tried = replace(trial, hours=round(trial.hours / 2, 3))
             if not self._holds(tried):
                 break
             trial = tried
         return trial
 
-    def _plainer(self, trial: Trial) -> Trial:
+    def _simpler(self, trial: Trial) -> Trial:
         """Round times, and restore the bench rig's values where they do not matter."""
         for index, fault in enumerate(trial.faults):
             plain = replace(fault, at_s=float(round(fault.at_s, -1)), for_s=float(round(fault.for_s)))

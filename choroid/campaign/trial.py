@@ -132,7 +132,7 @@ async def _run(trial: Trial, data: Path, log: _Log) -> Result:
     result.faults = dict(Counter(applied.fault.kind for applied in injector.applied))
     result.lives, result.rows, result.alarms = host.lives, watch.rows, watch.alarms_raised
     result.looks = watch.looks
-    result.viability = round(watch.least_viability, 4)
+    result.viability = round(watch.min_viability, 4)
     result.down_s = round(host.down_s, 1)
     return result
 

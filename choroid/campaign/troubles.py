@@ -1,4 +1,4 @@
-"""The faults of a trial as its judges need them: whom they ail at a moment, and what they excuse."""
+"""The faults of a trial as its judges need them: which devices they affect at a moment, and what they excuse."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from sim.faults.kinds import survivable
 from sim.faults.schedule import Fault
 
 REACH_S = 180.0
-"""A device is back to order so long after the last fault of it or of its line."""
+"""Time after which a device works again, from the last fault of it or of its line (s)."""
 DISTURBED_S = 300.0
-"""The rig as a whole is back to order so long after any fault."""
+"""Time after which the rig as a whole works again, from any fault (s)."""
 NOTICED_S = 5.0
 GARBLED_S = 60.0
-"""A dose that nobody asked for may last so long after the flipped bit that began it."""
+"""Maximum duration of an uncommanded dose, from the flipped bit that began it (s)."""
 GARBLING = frozenset(("garble", "lost_byte", "doubled_byte"))
 """Faults that change bytes on a line: a command may become another one."""
 MISLEADING = frozenset(
     ("leak", "occlusion", "empty", "reversed", "bubble", "worn_tubing", "stuck", "offset", "drift", "noise", "ignores",
      "eeprom", "clogged_filter", "reboot", "power_cut", "garble", "lost_byte", "doubled_byte")
 )  # fmt: skip
-"""Faults under which a pump or the balance says what is not so. Then the ledger may be wrong, but not in silence."""
+"""Faults under which a pump or the balance says what is not so. Then the ledger may be wrong, but not without an alarm."""
 
 
 MISREADING = frozenset(("stuck", "offset", "drift", "noise"))
@@ -27,7 +27,7 @@ MISREADING = frozenset(("stuck", "offset", "drift", "noise"))
 
 
 class Troubles:
-    """What ails a rig, and when."""
+    """The faults of a rig, and when they act."""
 
     def __init__(self, rig: Rig, faults: tuple[Fault, ...]) -> None:
         self.survivable = all(survivable(fault) for fault in faults)
@@ -35,7 +35,7 @@ class Troubles:
         self._faults = faults
 
     def devices_under(self, kinds: frozenset[str]) -> frozenset[str]:
-        """Return the devices that any fault of these kinds befalls at some time."""
+        """Return the devices to which any fault of these kinds is injected at some time."""
         return frozenset(fault.target.partition(".")[0] for fault in self._faults if fault.kind in kinds)
 
     def impersonated(self) -> frozenset[str]:
@@ -48,9 +48,7 @@ class Troubles:
         return frozenset(name for name, device in self._rig.devices.items() if device.link in links)
 
     def backwards(self, line: str, at_s: float) -> bool:
-        """Return whether a motor turns backwards and drains what it should fill: nobody can know that but the rig's
-        keeper.
-        """
+        """Return whether a motor turns backwards and drains what it should fill; the controller cannot detect that."""
         pump = self._rig.lines[line].pump
         return any(
             fault.kind == "reversed" and fault.target == pump and fault.at_s <= at_s <= fault.end_s + NOTICED_S

@@ -29,7 +29,7 @@ from sim.faults.schedule import Fault
 DAY_S = 86_400.0
 HOUR_S = 3_600.0
 QUIET_S = 1_800.0
-"""After the last fault a rig has so long to find back to order."""
+"""Time that a rig has to return to order after the last fault (s)."""
 FAULTS_A_DAY = 60.0
 SURVIVABLE = 0.5
 """The part of the trials whose faults tissue must live through; one contaminated batch among two hundred faults, and that
@@ -49,7 +49,7 @@ class Trial:
     params: dict[str, str]
     rig: dict[str, Any] = field(default_factory=dict)
     attend_min: float = 30.0
-    """Somebody comes by this often: acknowledges alarms, resets latches, resumes what is held."""
+    """Interval at which an operator acknowledges alarms, resets latches and resumes what is held (min)."""
     telemetry: bool = False
     faults: tuple[Fault, ...] = ()
     without: str | None = None

@@ -160,7 +160,7 @@ def _options(transport: Transport, timeout_s: float) -> dict[str, Any]:
 
 @contextmanager
 def _explained(transport: Transport, merger: Merger) -> Iterator[None]:
-    """Turn the errors of the WebSocket's package into ours."""
+    """Turn the errors of the WebSocket's package into errors of this client."""
     exceptions: Any = optional("websockets.exceptions", "live", "the live feed")
     try:
         yield

@@ -33,7 +33,10 @@ def add(commands: Any) -> None:
     talk.add_argument("--raw", action="store_true", help="send other lines as typed, without any limit")
     talk.add_argument("--read-only", action="store_true", help="only queries; allowed while a controller runs the rig")
     talk.add_argument(
-        "--beside-controller", action="store_true", help="talk even while a controller runs the rig, at your own risk"
+        "--ignore-controller",
+        "--beside-controller",  # wording: former name
+        action="store_true",
+        help="talk even while a controller runs the rig, at your own risk",
     )
     talk.add_argument("--data", type=Path, default=Path("choroid-data"), help="data directory of this rig's controller")
     calibrate = commands.add_parser("calibrate", help="record and list calibrations of pumps and sensors")
@@ -114,7 +117,7 @@ def _talk(arguments: argparse.Namespace) -> int:
         raw=arguments.raw,
         data=arguments.data,
         read_only=arguments.read_only,
-        beside_controller=arguments.beside_controller,
+        ignore_controller=arguments.ignore_controller,
     )
 
 

@@ -199,7 +199,7 @@ def _extremes(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {
         "worst_lactate_mm": max(sample["lactate_mm"] for sample in samples),
         "worst_ammonia_mm": max(sample["ammonia_mm"] for sample in samples),
-        "least_insulin": min(sample["insulin"] for sample in samples),
+        "min_insulin": min(sample["insulin"] for sample in samples),
     }
 
 
@@ -293,7 +293,7 @@ def as_text(answer: Mapping[str, Any]) -> str:
         lines.append(
             f"{arm:<44}{row['fresh_medium_ml']:>10.1f}{row['stocks_ml']:>8.1f}{row['dialysate_ml']:>11.1f}"
             f"{eur:>8}{row['worst_lactate_mm']:>9.2f}{row['worst_ammonia_mm']:>9.3f}"
-            f"{row['least_insulin']:>9.2f}{row['viability_true_mean']:>11.4f}{row['viability_true_end']:>9.4f}"
+            f"{row['min_insulin']:>9.2f}{row['viability_true_mean']:>11.4f}{row['viability_true_end']:>9.4f}"
         )
     for arm, pair in answer["pairs"].items():
         lines.append(f"{arm} against {answer['reference']}, paired by seed (95 %):")

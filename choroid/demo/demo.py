@@ -117,7 +117,7 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
                 group.create_task(nerves.start())
                 group.create_task(follow_health(nerves, lab.plant, stop))
             await controller.runs.start("recycle", SHOWN, user="demo", reason="the demo shows a recycling rig")
-            print(f"Choroid demo: rig {rig.name}, simulated, {speed:g} times life", file=sys.stderr)
+            print(f"Choroid demo: rig {rig.name}, simulated, {speed:g} × real time", file=sys.stderr)
             print(f"Open http://127.0.0.1:{port}/ in a browser (Ctrl-C ends)", file=sys.stderr, flush=True)
             leave_endpoint(folder, f"http://127.0.0.1:{port}", auth.command_line_token())
             await stop.wait()

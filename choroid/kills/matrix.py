@@ -177,7 +177,7 @@ def as_text(answer: Mapping[str, Any]) -> str:
         for outcome in row["failed"]:
             where = f"{'before' if outcome['before'] else 'after'} row {outcome['row']}"
             lines.append(f"    {where}: {'; '.join(outcome['problems'])}")
-    lines.append(f"{answer['trials']} kills, {answer['failed']} failed, at {answer['speed']:g} times life")
+    lines.append(f"{answer['trials']} kills, {answer['failed']} failed, at {answer['speed']:g} × real time")
     lines.append("passed: no dose twice and none lost by the lab's truth, no step lost, the ledger within its bound")
-    lines.append("holds: beside the recipe's own questions, for a person who looked and let it go on")
+    lines.append("holds: in addition to the recipe's own questions, for an operator who checked and resumed")
     return "\n".join(lines)

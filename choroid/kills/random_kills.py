@@ -172,7 +172,7 @@ def carry_out(rigged: Rigged, strike: Strike, struck: Struck) -> None:
         _into_namespace(rigged)
     before_ul, run = 0.0, ""
     if strike.instant != "starting" or strike.in_dose:
-        rigged.until(rigged.heard, "every device is heard", BACK_WITHIN_S)
+        rigged.until(rigged.has_all_readings, "every device has a reading", BACK_WITHIN_S)
     if strike.in_dose:
         before_ul = rigged.truth["moved_ul"][LINE]
         run = _into_dose(rigged, strike, struck, before_ul)
@@ -240,7 +240,7 @@ def _come_back(rigged: Rigged, strike: Strike, old: set[int]) -> None:
         if strike.method == "kill":
             rigged.start_lab_again()
         rigged.let_go_on()
-        rigged.until(rigged.heard, "every device is heard again", BACK_WITHIN_S)
+        rigged.until(rigged.has_all_readings, "every device has a reading again", BACK_WITHIN_S)
     elif strike.victim == "engine":
         replaced = False
         with contextlib.suppress(RigFailed):

@@ -110,7 +110,7 @@ class Rigged:
         found: dict[str, str] = json.loads((self.data / ENDPOINT).read_text(encoding="utf-8"))
         return found
 
-    def heard(self) -> bool:
+    def has_all_readings(self) -> bool:
         """Return whether the controller has a reading of every device."""
         with contextlib.suppress(OSError, ValueError, UserError):
             state = call(self.endpoint(), "GET", "/api/state")

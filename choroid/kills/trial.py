@@ -1,8 +1,7 @@
 """One trial: `choroid lab` and a controller in processes of their own; the controller is killed, and started again.
 
-Then the lab is asked what is really in its vessels and went through its lines, and the journal what was asked, booked
-and done. Which steps there are, and how often a person is asked, is known from the recipe's reference, a trial in which
-nobody is killed.
+Then the lab reports what is really in its vessels and went through its lines, and the journal what was asked, booked and
+done. The steps, and how often a person is asked, are known from the recipe's reference, a trial without a kill.
 """
 
 from __future__ import annotations
@@ -79,11 +78,11 @@ class KillOutcome:
     moved_ul: dict[str, float] = field(default_factory=dict)
     """What really went through the line, as the lab says."""
     accepted_ul: dict[str, float] = field(default_factory=dict)
-    """What may be missing of the requests for which the run was held, and that somebody has accepted."""
+    """What may be missing of the requests for which the run was held, and that an operator has accepted."""
     doses: dict[str, int] = field(default_factory=dict)
     questions: int = 0
     holds: list[str] = field(default_factory=list)
-    """What the run was held for beside the recipe's own questions; somebody looked and let it go on."""
+    """Reasons for which the run was held, in addition to the recipe's own questions; an operator checked and resumed."""
     killed: bool = False
     reached: bool = True
     """Whether the run had that row at all: how often a valve's leave is renewed, or a refusal met, varies a little."""
@@ -118,7 +117,7 @@ def trial(
 
 
 def compare(outcome: KillOutcome, reference: KillOutcome) -> None:
-    """Add to `outcome.problems` what the reference tells: a step that was lost, a question that nobody was asked."""
+    """Add to `outcome.problems` what the reference shows: a step that was lost, a question that was not asked."""
     if outcome.problems or not outcome.reached:
         return
     remaining = iter(outcome.verbs)
@@ -133,7 +132,7 @@ def weigh_up(outcome: KillOutcome) -> None:
     """Add to `outcome.problems` what the lab's truth tells of each line: a dose given twice or lost, or not as
     booked (A10).
 
-    A dose may be missing only where the run was held for it, and only as far as somebody has accepted.
+    A dose may be missing only where the run was held for it, and only as far as an operator has accepted.
     """
     for line, moved_ul in outcome.moved_ul.items():
         asked_ul = outcome.asked_ul.get(line, 0.0)
@@ -416,8 +415,8 @@ class _Bench:
 
 
 def _awake(endpoint: dict[str, str]) -> bool:
-    """Return whether the controller has answered every device: until then a run would ask a person what nobody has
-    measured yet.
+    """Return whether the controller has answered every device: until then a run would ask a person for values that
+    are not measured yet.
     """
     with contextlib.suppress(OSError, UserError):
         state = call(endpoint, "GET", "/api/state")
@@ -427,8 +426,8 @@ def _awake(endpoint: dict[str, str]) -> bool:
 
 
 def _end_guards(plan: Path) -> None:
-    """End this trial's guards, whom nobody wished goodbye: they would look for the lab's ports for an hour, and another
-    lab may get these.
+    """End this trial's guards, which a killed controller could not end: they would look for the lab's ports for an hour,
+    and another lab may get these.
     """
     for words in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):

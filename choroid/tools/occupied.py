@@ -33,7 +33,7 @@ def require_free(name: str, rig: Rig, data: Path) -> None:
         f"{name} ({link}) is in use: a controller runs with its data in {data} ({who}), and {why}. Likely cause:"
         " `choroid run` is at work; two masters on one line take each other's answers for their own. Next: look at the"
         " device on the controller's page, or stop the controller first; --read-only asks and sets nothing,"
-        " --beside-controller continues at your own risk"
+        " --ignore-controller continues at your own risk"
     )
 
 

@@ -5,7 +5,7 @@ through the safety gate of a running rig. With `--raw`, other lines are sent as 
 must stand at the device, and its outputs are turned off at the end.
 
 While a controller runs the same rig, or another device on the same link, talking is refused; `--read-only` allows
-queries, and `--beside-controller` everything.
+queries, and `--ignore-controller` everything.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class Talk:
 
 
 def talk(
-    name: str, path: Path, *, raw: bool, data: Path, read_only: bool = False, beside_controller: bool = False
+    name: str, path: Path, *, raw: bool, data: Path, read_only: bool = False, ignore_controller: bool = False
 ) -> int:
     """Run a session until the input ends; return the exit status.
 
@@ -209,7 +209,7 @@ def talk(
         raw: Send unknown lines as typed.
         data: Where a controller of this rig would keep its journal.
         read_only: Send queries only.
-        beside_controller: Talk even if a controller uses the device.
+        ignore_controller: Talk even if a controller uses the device.
 
     Raises:
         UserError: There is no such device, or a controller uses it.
@@ -220,16 +220,16 @@ def talk(
     rig = load_rig(path, models=MODELS)
     if name not in rig.devices:
         raise UserError(f"{path} has no device {name}. Next: choose one of {', '.join(rig.devices)}")
-    if not (read_only or beside_controller):
+    if not (read_only or ignore_controller):
         require_free(name, rig, data)
-    return asyncio.run(_talk(name, rig, raw, read_only, read_only or beside_controller))
+    return asyncio.run(_talk(name, rig, raw, read_only, read_only or ignore_controller))
 
 
-async def _talk(name: str, rig: Rig, raw: bool, read_only: bool, beside: bool) -> int:
+async def _talk(name: str, rig: Rig, raw: bool, read_only: bool, allow_occupied: bool) -> int:
     spec = rig.devices[name]
     lab = SimulatedLab(rig, seed=1) if spec.link.startswith("sim:") else None
     claims.introduce("choroid talk")
-    opener = lab.opener if lab else open_unclaimed if beside else open_real
+    opener = lab.opener if lab else open_unclaimed if allow_occupied else open_real
     conversation = Talk(name, spec, opener, _print, raw=raw, read_only=read_only)
     if raw:
         _print("! raw lines bypass all limits and interlocks: stay at the device. `help` lists the commands")

@@ -10,17 +10,17 @@ from typing import Any
 
 from choroid.campaign.world import draw_trial
 
-LEAST_FAULTS = 6
+MIN_FAULTS = 6
 SHUT_S = 120.0
-"""Long enough to be told, and to burst a line if nothing stopped the pump."""
+"""Long enough to raise an alarm, and to burst a line if nothing stopped the pump."""
 
 
 def sample() -> dict[str, Any]:
-    """The first campaign that holds enough faults, and a heart's line shut for so long."""
+    """Return the first campaign with enough faults, and a heart's line shut for at least `SHUT_S`."""
     for seed in count(76):
         words = {"runs": 2, "days": 0.04, "seed": seed}
         faults = [fault for number in range(2) for fault in draw_trial(seed, number, days=0.04).faults]
         shut_s = max((fault.for_s for fault in faults if fault.kind == "heart_occlusion"), default=0.0)
-        if len(faults) >= LEAST_FAULTS and shut_s >= SHUT_S:
+        if len(faults) >= MIN_FAULTS and shut_s >= SHUT_S:
             break
     return words

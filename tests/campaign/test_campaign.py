@@ -20,7 +20,7 @@ from choroid.cli import main
 from choroid.common.failure import UserError
 from controller.safety.limits import limits_of
 from sim.faults.schedule import Fault
-from tests.campaign.samples import LEAST_FAULTS, sample
+from tests.campaign.samples import MIN_FAULTS, sample
 
 
 class _Inline(Executor):
@@ -37,7 +37,7 @@ def test_I7_a_sample_campaign_breaks_nothing_and_without_an_interlock_it_does(mo
     whole = campaign(**words, jobs=1, progress=False)
     assert whole["violations"] == []
     assert whole["runs"] == 2
-    assert whole["faults_injected"] >= LEAST_FAULTS
+    assert whole["faults_injected"] >= MIN_FAULTS
     assert whole["by_kind"]["heart_occlusion"]["injected"] >= 1
     assert whole["simulated_s"] >= 2 * 0.04 * 86_400
     assert whole["checks"] > 2 * 0.04 * 86_400 / 5

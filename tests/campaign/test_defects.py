@@ -23,7 +23,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("fault", FOUND.values(), ids=FOUND.keys())
-def test_what_was_found_stays_mended(fault: Fault) -> None:
+def test_what_was_found_stays_repaired(fault: Fault) -> None:
     hours = (fault.at_s + fault.for_s) / 3600.0
     trial = Trial(1, hours, "recycle", {"batch": "8 mL", "least": "8 mL", "every": "2 h"}, faults=(fault,))
     result = run_trial(trial)
@@ -40,8 +40,8 @@ def test_without_air_oxygen_carries_the_co2_also_where_there_is_more_gas_than_it
     assert result.violations == []
 
 
-def test_a_pump_that_loses_power_beside_a_stuck_balance_leaves_its_dose_in_doubt() -> None:
-    """Nobody knew how much had been given back: nothing was booked, a person resumed, and the vessel was pumped dry."""
+def test_a_pump_that_loses_power_next_to_a_stuck_balance_leaves_its_dose_in_doubt() -> None:
+    """How much had been given back was not known: nothing was booked, a person resumed, and the vessel was pumped dry."""
     faults = (Fault("stuck", "balance.mass", 400.0, 1300.0), Fault("reboot", "reglo", 560.0))
     trial = Trial(
         1, 0.5, "recycle", {"batch": "12 mL", "least": "12 mL", "every": "2 h"}, attend_min=5.0, faults=faults
@@ -49,7 +49,7 @@ def test_a_pump_that_loses_power_beside_a_stuck_balance_leaves_its_dose_in_doubt
     assert run_trial(trial).violations == []
 
 
-def test_I1_heat_asked_for_by_hand_beside_a_stuck_probe_does_not_overheat_the_chamber() -> None:
+def test_I1_heat_requested_by_hand_with_a_stuck_probe_does_not_overheat_the_chamber() -> None:
     """The probe stuck at 38.4 °C, below the limit: each pulse was let through, 41.0 °C within three minutes."""
     faults = (Fault("careless", "relay.heater", 60.0, 540.0), Fault("stuck", "t_chamber.temperature", 250.0, 350.0))
     assert run_trial(Trial(1, 1.0 / 6.0, "circulate", {}, faults=faults)).violations == []

@@ -52,7 +52,7 @@ def test_a_frozen_life_stands_still_and_takes_up_what_is_overdue_in_order() -> N
     assert len(life) == 10
 
 
-def test_E4_a_killed_life_runs_nothing_more_not_even_its_farewell() -> None:
+def test_E4_a_killed_life_runs_nothing_more_not_even_its_cleanup() -> None:
     said: list[tuple[str, float]] = []
     ended: list[str] = []
 
@@ -99,7 +99,7 @@ def test_what_a_life_begins_is_its_own_and_what_it_calls_in_the_world_is_not() -
 
 
 def test_a_handle_of_the_frozen_that_was_already_due_does_not_run() -> None:
-    """Frozen in the middle of a round of the loop: what waits behind in the same round belongs to nobody's turn."""
+    """Frozen in the middle of a round of the loop: what waits behind in the same round does not run."""
     said: list[str] = []
 
     async def speak(word: str) -> None:

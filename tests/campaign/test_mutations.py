@@ -22,7 +22,7 @@ PROVOKED = {
 }
 """Interlock → what asks for the harm that it keeps away, and the invariant that sees the harm in the plant.
 
-Every third of them meets the recycler at work, which begins anew each hour when all of them come one by one. The filter is
+Every third of them meets the recycler at work, which begins again each hour when all of them come one by one. The filter is
 clogged after the recycler has seen it at work: a batch would not be given back behind one that had failed before.
 """
 
@@ -51,7 +51,7 @@ def test_I1_with_every_interlock_all_of_it_does_no_harm() -> None:
 
 @pytest.mark.parametrize("interlock", PROVOKED)
 def test_I1_what_an_interlock_keeps_away_happens_without_it(interlock: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "QUIET_S", 0.0)  # the harm is done by then; nobody waits for order
+    monkeypatch.setattr(module, "QUIET_S", 0.0)  # the harm is done by then; no need to wait for order
     fault, invariant = PROVOKED[interlock]
     broken = run_trial(_trial(fault, without=interlock))
     assert invariant in {violation["invariant"] for violation in broken.violations}

@@ -18,12 +18,12 @@ def test_only_time_at_work_counts_towards_telling() -> None:
     assert time_to_tell(100.0, 90.0, [(50.0, 60.0), (300.0, 310.0)]) == 190.0, "before and after it is no excuse"
     assert time_to_tell(100.0, 90.0, [(80.0, 120.0)]) == 210.0
     pieces = [(float(begin), begin + 5.0) for begin in range(100, 325, 5)]
-    assert time_to_tell(100.0, 90.0, pieces) == 415.0, "nobody was there for 225 s, then it had its 90"
+    assert time_to_tell(100.0, 90.0, pieces) == 415.0, "no controller ran for 225 s, then it had its 90 s"
 
 
 @pytest.mark.virtual_time
 async def test_an_alarm_has_told_of_medium_that_is_minutes_behind_the_gas() -> None:
-    """The gas is right again and its alarm over, the medium still alkaline: somebody was called all the same."""
+    """The gas is right again and its alarm over, the medium still alkaline: an operator was called all the same."""
     for told_at_s, violated in ((60.0, False), (None, True)):
         findings = Findings()
         judge = Surroundings(RIG, SimulatedLab(RIG, seed=1), findings, Troubles(RIG, ()))
@@ -32,7 +32,7 @@ async def test_an_alarm_has_told_of_medium_that_is_minutes_behind_the_gas() -> N
             judge._see_acidity(8.0, 1.0, kinds, True, float(at_s))
         assert bool(findings.all) is violated
         judge._see_acidity(7.4, 1.0, set(), True, 500.0)
-        for at_s in range(600, 600 + int(PH_FOR_S) + 60, 5):  # another time, and nobody is told
+        for at_s in range(600, 600 + int(PH_FOR_S) + 60, 5):  # a second time, without an alarm
             judge._see_acidity(8.0, 1.0, set(), True, float(at_s))
         assert findings.all
 

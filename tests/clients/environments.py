@@ -1,4 +1,4 @@
-"""Other people's client libraries, each in a virtual environment of its own: made once, kept beside pytest's cache.
+"""Other people's client libraries, each in a virtual environment of its own: made once, kept next to pytest's cache.
 
 None of them is a dependency of Choroid, some have licences that it could not take in, and their pins would quarrel.
 """

@@ -1,7 +1,7 @@
 """Clients that other labs wrote for thermostats, balances, pumps and valves, and other Modbus masters: they agree with us.
 
-What a client's own code rules out is told beside it. Some of them have licences (GPL) that Choroid could not take in: they
-run as programs of their own.
+A comment next to each client says what its own code rules out. Some of them have licences (GPL) that Choroid could not
+take in: they run as programs of their own.
 """
 
 from __future__ import annotations

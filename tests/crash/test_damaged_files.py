@@ -35,11 +35,11 @@ from sim.lab import SimulatedLab
 from tests.processes import BENCH, Bench, until
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-NOBODY_LISTENS = "127.0.0.1:1"
+CLOSED_PORT = "127.0.0.1:1"
 TELEMETRY = f"""\
 telemetry:
-  mqtt: {{broker: "{NOBODY_LISTENS}", prefix: choroid}}
-  influx: {{url: "http://{NOBODY_LISTENS}", org: lab, bucket: rig}}
+  mqtt: {{broker: "{CLOSED_PORT}", prefix: choroid}}
+  influx: {{url: "http://{CLOSED_PORT}", org: lab, bucket: rig}}
 alarms:
   notify:
     channels:
@@ -56,7 +56,7 @@ OCCASIONAL = (
 )
 """Files that a run of a few seconds need not leave."""
 EMERGENCY = "emergency-stop.json"
-MADE_ANEW = (
+REWRITTEN = (
     "guard.",
     "endpoint.json",
     "nerves.json",
@@ -243,7 +243,7 @@ async def test_A11_each_file_of_the_data_folder_may_be_damaged_and_the_rig_is_ca
 def _must_tell(name: str, damage: Callable[[Path], None]) -> bool:
     if damage in (directory, dead_link):
         return (name, damage) != ("recipes", directory)
-    if name.startswith(MADE_ANEW) or name.endswith(("-wal", "-shm")) or name == "stimulation.db":
+    if name.startswith(REWRITTEN) or name.endswith(("-wal", "-shm")) or name == "stimulation.db":
         return False  # the electrode engine looks at its ledger
     return damage is not emptied or name in ("journal.db", "credentials.json")
 

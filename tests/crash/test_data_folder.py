@@ -107,7 +107,7 @@ def test_A11_a_data_folder_that_cannot_be_written_stops_neither_heart_nor_gas_no
         assert "Whether an emergency stop stands is not known" in _said(bench)
         command = ["nsenter", "-t", str(process.pid), "-m", sys.executable, "-m", "choroid", "stop"]
         done = subprocess.run([*command, "--data", str(bench.data), "--reason", "a test"], timeout=30, check=False)
-        assert done.returncode == 0, "where the data folder hangs, the stop goes by the spare one"
+        assert done.returncode == 0, "where the data folder hangs, the stop uses the spare one"
     assert "stop" in stop(bench.data, who="test", reason="a test")
     if how == "full":
         return
@@ -124,7 +124,7 @@ def test_A11_a_data_folder_that_cannot_be_written_stops_neither_heart_nor_gas_no
     assert process.wait(30) == 0
 
 
-def test_A11_a_folder_that_never_answers_is_given_up_and_nobody_is_left_behind(
+def test_A11_a_folder_that_never_answers_is_given_up_and_no_process_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
@@ -188,7 +188,7 @@ def test_A11_a_disk_that_fails_only_at_fsync_is_not_used(tmp_path: Path) -> None
     assert [path.name for path in data.iterdir()] == ["emergency-stop.json"], "the trial leaves no file"
 
 
-def test_A11_a_disk_that_turns_read_only_under_a_run_lets_a_controller_start_beside_the_guard_of_before(
+def test_A11_a_disk_that_turns_read_only_under_a_run_lets_a_controller_start_next_to_the_former_guard(
     bench: Bench,
 ) -> None:
     first = _run_there(bench, "true")

@@ -1,4 +1,4 @@
-"""The emergency stop of a real controller: in a crowd of idle sockets, by signal, and over a restart (A9)."""
+"""The emergency stop of a real controller: with many idle connections, by signal, and over a restart (A9)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.end()
 
 
-def test_A9_a_stop_by_page_and_by_signal_in_a_crowd_stands_over_a_kill(bench: Bench) -> None:
+def test_A9_a_stop_by_page_and_by_signal_with_many_idle_connections_stands_over_a_kill(bench: Bench) -> None:
     controller = bench.run()
     endpoint = json.loads((bench.data / "endpoint.json").read_text())
     host, _, port = endpoint["url"].removeprefix("http://").rpartition(":")
-    crowd = [socket.create_connection((host, int(port))) for _ in range(300)]
+    idle = [socket.create_connection((host, int(port))) for _ in range(300)]
     try:
         post(endpoint, "/api/estop", {"reason": "smoke"})
         assert Latch(bench.data).read() == ("command line", "smoke")
@@ -41,7 +41,7 @@ def test_A9_a_stop_by_page_and_by_signal_in_a_crowd_stands_over_a_kill(bench: Be
         assert bench.rows("safety.estop")[-1][1]["user"] == "signal"
         assert controller.poll() is None
     finally:
-        for one in crowd:
+        for one in idle:
             one.close()
     os.kill(controller.pid, signal.SIGKILL)
     controller.wait()

@@ -48,7 +48,7 @@ def test_E4_A1_killed_in_a_transfer_no_double_dose(bench: Bench) -> None:
     )
     assert not any("FAILED" in line for line in lines), lines
 
-    # The pump's finite volume ends by itself; nobody is there to stop it.
+    # The pump's finite volume ends by itself; no controller runs to stop it.
     time.sleep(BATCH_UL / 4000.0 * 60.0)
 
     bench.run()

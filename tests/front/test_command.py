@@ -87,7 +87,7 @@ def test_a_real_run_refuses_simulated_links(tmp_path: Path) -> None:
 
 
 def test_a_run_of_which_no_device_answers_tells_every_failure_at_once(tmp_path: Path) -> None:
-    """C5: one table of failures, no traceback, and nobody who reads the output has to wait for the guard."""
+    """C5: one table of failures, no traceback, and a process that reads the output need not wait for the guard."""
     rig = tmp_path / "dead.yaml"
     ports: dict[str, int] = {}
     described = re.sub(

@@ -1,4 +1,4 @@
-"""What a stranger does first works from an installed wheel, in an empty folder (R5)."""
+"""What a new user does first works from an installed wheel, in an empty folder (R5)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_R5_the_demo_of_the_wheel_shows_a_live_reading_within_a_minute(installed
                     healthy = bool(json.load(answer)["ok"])
             except OSError:
                 continue
-        assert healthy, "the control loop ticks within a minute, compiled anew"
+        assert healthy, "the control loop ticks within a minute, compiled again"
     finally:
         demo.terminate()
         demo.communicate(timeout=30)

@@ -1,4 +1,4 @@
-"""`choroid lab --faults` and `--by-hand`: what befalls a served lab, told as it happens."""
+"""`choroid lab --faults` and `--by-hand`: faults of a served lab, reported as they happen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RIG = load_rig(ROOT / "examples" / "rigs" / "bench.yaml")
 
 
 @pytest.mark.virtual_time
-async def test_a_file_of_faults_befalls_the_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_file_of_faults_acts_on_the_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "faults.yaml"
     path.write_text(
         """
@@ -88,7 +88,7 @@ def test_a_faults_file_with_mistakes_serves_nothing(tmp_path: Path) -> None:
 
 
 def test_the_command_serves_a_lab_that_fails_as_asked() -> None:
-    """The whole of it, at 600 times life: a kink after twenty minutes from a file, a typed fault, and the end."""
+    """The whole of it, at 600 × real time: a kink after twenty minutes from a file, a typed fault, and the end."""
     done = subprocess.run(
         [
             sys.executable,

@@ -20,7 +20,7 @@ RIG = load_rig(EXAMPLE)
 
 
 def test_D2_the_guards_plan_that_is_there_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was once written anew at each start: emptied first, and then there was no room for it."""
+    """It was once written again at each start: emptied first, and then there was no room for it."""
 
     def no_room(*_: object, **__: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -42,7 +42,9 @@ def test_D2_an_endpoint_that_cannot_be_left_is_told_and_ends_nothing(
     assert "secret" not in said
 
 
-def test_D2_a_sink_without_its_outbox_says_so_and_keeps_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_D2_a_sink_without_its_outbox_says_so_and_stops_no_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = EXAMPLE.read_text().replace("  mqtt: null", '  mqtt: {broker: "127.0.0.1:1883", prefix: choroid}', 1)
     (tmp_path / "rig.yaml").write_text(text)
 

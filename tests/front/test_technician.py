@@ -71,13 +71,13 @@ async def test_a_round_does_what_the_alarms_ask_for(tmp_path: Path) -> None:
     upkeep = UpkeepSpec(tubing={"reglo.heart": TubingSpec(life=30.0, material="tygon")})
     async with tended(tmp_path, RIG.model_copy(update={"upkeep": upkeep})) as (lab, controller, technician):
         change(lab, controller, "reservoir", 50_000.0)
-        controller.ledger._books.advance(14 * DAY_S)  # the books believe that the loop has lost water for so long
+        controller.ledger._books.advance(14 * DAY_S)  # the books believe that the loop has lost water for two weeks
         await asyncio.sleep(130.0)
         kinds = {alarm.kind for alarm in controller.alarms.active()}
         assert {"stock_low", "level_due"} <= kinds
         assert kinds & {"tubing_due", "tubing_over"}
         await technician.look(3600.0)
-        assert technician.done == [], "nobody comes for these before the next round"
+        assert technician.done == [], "the technician does not come for these before the next round"
         await technician.look(DAY_S)
         what = [each["what"] for each in technician.done]
         assert "new bottle for reservoir, lot reservoir-1" in what

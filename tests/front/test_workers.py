@@ -1,4 +1,4 @@
-"""Workers end with the process that they work for, also when that is killed and can tell nobody."""
+"""Workers end with the process that they work for, also when that is killed and cannot notify them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def simulated(folder: Path) -> bool:
     return any(folder.glob("choroid-*/journal.db"))
 
 
-def test_a_comparison_that_is_killed_leaves_nobody_at_work(tmp_path: Path) -> None:
+def test_a_comparison_that_is_killed_leaves_no_process_at_work(tmp_path: Path) -> None:
     words = ["choroid", "compare", "examples/rigs/bench.yaml", "--days", "30", "--seeds", "1", "--jobs", "2", "--json"]
     process = subprocess.Popen(
         [
@@ -71,7 +71,7 @@ def nap(note: str) -> None:
     time.sleep(20.0)
 
 
-def test_a_worker_that_dies_ends_the_pool_and_hangs_nobody(tmp_path: Path) -> None:
+def test_a_worker_that_dies_ends_the_pool_and_blocks_no_caller(tmp_path: Path) -> None:
     notes = [tmp_path / name for name in "ab"]
     with workers(2) as pool:
         napping = [pool.submit(nap, str(note)) for note in notes]

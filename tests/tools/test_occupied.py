@@ -26,6 +26,7 @@ from controller.rig.loading import load_rig
 from sim.lab import SimulatedLab
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
+FORMER_OPTION = "--beside-controller"  # wording: former name
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def controller(rig: Rig, data: Path, plan: str | None = None) -> Iterator[None]:
 
 async def test_a_controller_of_the_same_rig_has_all_its_devices(served: Rig, tmp_path: Path) -> None:
     data = tmp_path / "data"
-    require_free("balance", served, data)  # there is no such directory: nobody runs
+    require_free("balance", served, data)  # there is no such directory: no controller runs
     with controller(served, data):
         for name in ("balance", "p_heart", "reglo"):
             with pytest.raises(UserError) as refused:
@@ -107,8 +108,8 @@ def test_what_is_sent_as_typed_is_no_reading(tmp_path: Path) -> None:
         talk("balance", BENCH, raw=True, read_only=True, data=tmp_path)
 
 
-async def test_on_the_command_line_beside_a_controller(tmp_path: Path) -> None:
-    """Refused; reading goes through with --read-only, where stop is not obeyed; --beside-controller allows it."""
+async def test_on_the_command_line_while_a_controller_runs(tmp_path: Path) -> None:
+    """Refused; reading goes through with --read-only, where stop is not obeyed; --ignore-controller allows it."""
     rig = load_rig(BENCH)
     lab = SimulatedLab(rig, seed=1)
     path, data = tmp_path / "served.yaml", tmp_path / "data"
@@ -117,11 +118,11 @@ async def test_on_the_command_line_beside_a_controller(tmp_path: Path) -> None:
         with controller(load_rig(path), data):
             answers = [
                 await asyncio.to_thread(_talk, path, data, *words)
-                for words in ((), ("--read-only",), ("--beside-controller",))
+                for words in ((), ("--read-only",), ("--ignore-controller",), (FORMER_OPTION,))
             ]
     finally:
         await lab.close()
-    refused, reading, beside = answers
+    refused, reading, *ignoring = answers
     assert refused.returncode == 1
     assert "gas_co2 (tcp://" in refused.stderr
     assert "is in use" in refused.stderr
@@ -130,8 +131,9 @@ async def test_on_the_command_line_beside_a_controller(tmp_path: Path) -> None:
     assert "= flow: " in reading.stdout
     assert "“stop” is a command" in reading.stdout
     assert "at rest" not in reading.stdout
-    assert beside.returncode == 0, beside.stderr
-    assert "= flow: at rest" in beside.stdout
+    for answer in ignoring:
+        assert answer.returncode == 0, answer.stderr
+        assert "= flow: at rest" in answer.stdout
 
 
 def _talk(path: Path, data: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -193,7 +193,7 @@ async def main(tree, out):
         "volumes_ul": {name: [volume.ul, volume.sd_ul] for name, volume in controller.ledger.volumes().items()},
         "lots": sorted(controller.ledger.whereabouts.batches),
         "alarms": sorted([alarm.kind, alarm.source, alarm.state.value] for alarm in controller.alarms.active()),
-        "out_of_service": sorted(alarm.id for alarm in controller.alarms.set_aside()),
+        "out_of_service": sorted(alarm.id for alarm in controller.alarms.set_aside()),  # wording: former name
         "gain": controller.upkeep.trust("reglo.draw").gain,
         "assays": [row["text"] for row in controller.assays.recent()],
         "run": recycle,
