@@ -37,7 +37,7 @@ def test_two_faults_that_only_harm_together_are_both_kept() -> None:
     def fails(trial: Trial) -> bool:
         return sum(any(abs(fault.at_s - each.at_s) <= 5.0 for fault in trial.faults) for each in pair) == 2
 
-    shrunk = Shrinker(fails, most=200).shrink(_trial(TWENTY))
+    shrunk = Shrinker(fails, max_tries=200).shrink(_trial(TWENTY))
     assert len(shrunk.faults) == 2
     assert fails(shrunk)
 
@@ -60,4 +60,4 @@ def test_what_comes_out_fails_however_few_tries_there_are() -> None:
         def fails(trial: Trial) -> bool:
             return TWENTY[11] in trial.faults
 
-        assert fails(Shrinker(fails, most=most).shrink(_trial(TWENTY)))
+        assert fails(Shrinker(fails, max_tries=most).shrink(_trial(TWENTY)))

@@ -246,8 +246,8 @@ async def test_N4_a_pulse_at_a_sample_index_is_delivered_there_and_stands_in_the
         assert [fate.state for fate in reply.pulses] == [pb.PulseFate.DELIVERED] * 2
         assert all(now + 5_000 <= fate.delivered_frame <= now + 5_200 for fate in reply.pulses)
         await release(stub, engine, name)
-        request = pb.LedgerRequest(after=reply.decision - 1, limit=1)
-        (record,) = [record async for record in stub.Ledger(request, metadata=engine.agent)]
+        query = pb.LedgerRequest(after=reply.decision - 1, limit=1)
+        (record,) = [record async for record in stub.Ledger(query, metadata=engine.agent)]
     assert (record.decision, record.requester, record.purpose) == (reply.decision, "agent", "N4")
     assert [fate.delivered_frame for fate in record.pulses] == [fate.delivered_frame for fate in reply.pulses]
     assert record.charge_nc == pytest.approx(0.4)
