@@ -1,4 +1,4 @@
-"""The air's flow controller is not heard: without power it is closed, merely cut off it goes on. The plant is the judge."""
+"""Air without an answer: its flow controller is closed without power, and goes on without its link. Checked on the plant."""
 
 from __future__ import annotations
 

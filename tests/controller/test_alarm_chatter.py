@@ -53,7 +53,7 @@ def raised() -> Room:
     return room
 
 
-def test_L2_a_pause_begins_either_delay_anew() -> None:
+def test_L2_a_pause_restarts_either_delay() -> None:
     room = Room()
     for _ in range(20):
         room.live(CAUSE, ON_S - 2.0)
@@ -69,7 +69,7 @@ def test_L2_a_pause_begins_either_delay_anew() -> None:
 
 @given(flicker=st.lists(st.booleans(), min_size=600, max_size=600))
 def test_L3_chatter_bounded(flicker: list[bool]) -> None:
-    """Ten minutes of any flicker: no more rows than the off-delay lets through, and an alarm that nobody sees is one."""
+    """Ten minutes of any flicker: no more rows than the off-delay allows; an unacknowledged alarm is raised once."""
     room = Room()
     for present in flicker:
         room.live(CAUSE if present else {}, 0.0)
@@ -78,7 +78,7 @@ def test_L3_chatter_bounded(flicker: list[bool]) -> None:
 
 
 @given(flicker=st.lists(st.booleans(), min_size=600, max_size=600))
-def test_L3_chatter_bounded_although_somebody_acknowledges_at_once(flicker: list[bool]) -> None:
+def test_L3_chatter_bounded_although_an_operator_acknowledges_at_once(flicker: list[bool]) -> None:
     room = Room()
     for present in flicker:
         room.live(CAUSE if present else {}, 0.0)

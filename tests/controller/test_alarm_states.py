@@ -58,7 +58,7 @@ class Desk:
     @property
     def state(self) -> AlarmState:
         found = [each for each in (*self.alarms.active(), *self.alarms.suppressed()) if each.id == ID]
-        assert len(found) <= 1, "announced and set aside at once"
+        assert len(found) <= 1, "active and suppressed at the same time"
         return found[0].state if found else N
 
     def restarted(self) -> Desk:
@@ -144,16 +144,16 @@ def test_L1_every_transition_of_all_seven_states(begin: AlarmState, event: str, 
     assert desk.restarted().state is end, "a restart forgets no state"
 
 
-@pytest.mark.parametrize("aside", [SH, OO])
-def test_L4_what_is_set_aside_is_announced_when_it_comes_back_with_its_cause(aside: AlarmState) -> None:
+@pytest.mark.parametrize("suppressed", [SH, OO])
+def test_L4_a_suppressed_alarm_is_announced_when_it_comes_back_with_its_cause(suppressed: AlarmState) -> None:
     desk = Desk()
-    desk.bring_to(aside)
+    desk.bring_to(suppressed)
     desk.do("cause comes")
-    assert desk.state is aside
+    assert desk.state is suppressed
     assert not desk.alarms.active()
-    if aside is OO:
+    if suppressed is OO:
         desk.live(40 * 24 * 3600 // 60)  # it has no end of its own
-        assert desk.state is aside
+        assert desk.state is suppressed
         desk.alarms.bring_back(ID, "eve")
         desk.live(1)
     else:
@@ -195,7 +195,7 @@ def test_L4_an_event_that_happens_while_it_is_shelved_is_announced_afterwards() 
         assert [each.id for each in later.alarms.active()] == ["stray_flow:reglo.feed"]
 
 
-def test_D4_who_set_an_alarm_aside_and_why_is_recorded() -> None:
+def test_D4_who_suppressed_an_alarm_and_why_is_recorded() -> None:
     desk = Desk()
     desk.live()
     desk.alarms.shelve(ID, 60.0, "anna", "new disk")

@@ -224,7 +224,7 @@ def test_an_event_stays_until_it_is_acknowledged() -> None:
     assert [kind for kind, _ in watcher.rows] == ["alarm.raised", "alarm.acknowledged", "alarm.normal"]
 
 
-def test_the_most_urgent_comes_first() -> None:
+def test_alarms_are_ordered_by_urgency() -> None:
     watcher = Watcher()
     for kind in ("slow_loop", "command_failed", "emergency_stop", "lease_expired"):
         watcher.alarms.event(kind, "x", "y")
@@ -249,7 +249,7 @@ def test_D2_a_journal_that_is_full_silences_no_alarm() -> None:
     assert [alarm.kind for alarm in alarms.active()] == ["journal_lost"]
 
 
-def test_a_kind_that_nobody_defined_is_told_all_the_same() -> None:
+def test_a_kind_without_a_definition_is_raised_as_well() -> None:
     watcher = Watcher()
     watcher.alarms.event("dragons", "chamber", "here be")
     (alarm,) = watcher.alarms.active()
@@ -270,10 +270,10 @@ def test_L7_every_alarm_says_what_happens_what_to_do_and_by_when(definition: Any
 
 
 def test_L7_every_alarm_that_is_raised_anywhere_is_defined() -> None:
-    house = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[2]
     raised: set[str] = set()
     for folder in ("controller", "choroid"):
-        for path in (house / folder).rglob("*.py"):
+        for path in (root / folder).rglob("*.py"):
             text = path.read_text(encoding="utf-8")
             raised |= set(re.findall(r"\b_?alarm\(\s*\"([a-z_]+)\"", text))
             raised |= set(re.findall(r"\.event\(\s*\"([a-z_]+)\"", text))

@@ -298,7 +298,7 @@ async def test_R3_start_and_close_leave_nothing_behind_even_when_start_fails(tmp
     await lab.close()
 
 
-async def test_L1_what_nobody_has_acknowledged_stands_after_a_restart(tmp_path: Path) -> None:
+async def test_L1_an_unacknowledged_alarm_stands_after_a_restart(tmp_path: Path) -> None:
     async with living(tmp_path) as (controller, lab):
         lab.lines["sim:balance"].unplug()
         await asyncio.sleep(60.0)
@@ -313,4 +313,4 @@ async def test_L1_what_nobody_has_acknowledged_stands_after_a_restart(tmp_path: 
         latest = controller.journal.last("alarm.raised")
         assert latest is not None
         assert raised is not None
-        assert latest.seq == raised.seq, "nothing was raised anew"
+        assert latest.seq == raised.seq, "nothing was raised again"

@@ -61,7 +61,7 @@ async def living(
 async def under_noise(
     controller: Controller, lab: SimulatedLab, kind: str, share: float, seconds: float, links: int
 ) -> None:
-    """Let each link in turn lose or double bytes; on all at once no pump is heard, and there is little to be read."""
+    """Let each link in turn lose or double bytes; with all links at once, no pump answers and few readings are left."""
     injector = Injector(lab, [], seed=1)
     names = sorted(lab.lines)[:links]
     for link in names:

@@ -115,7 +115,7 @@ async def test_the_tissue_is_kept_at_its_temperature(model: str, tmp_path: Path)
         assert status.setpoint == pytest.approx(bath_of(lab).goal_c or 0.0, abs=0.051)
         assert not controller.alarms.active()
         assert controller.health().ok
-        # The relay that heats in the bench's own rig file has nothing to do here: it rests, and nobody can change that.
+        # The relay that heats in the bench's own rig file has nothing to do here: it rests, and no command changes that.
         asked = Intent("relay.heater", Switch(True, 5.0), "test", "a test")
         assert not (await controller.gate.submit(asked)).ok
         assert not lab.plant.switches.get("relay.heater")

@@ -114,7 +114,7 @@ async def test_F5_volumes_are_refused_at_the_gate_and_the_heart_goes_on(
 
 
 @pytest.mark.virtual_time
-async def test_F5_it_warns_expires_in_time_and_is_taken_up_again_when_somebody_calibrates(tmp_path: Path) -> None:
+async def test_F5_it_warns_expires_in_time_and_is_taken_up_again_after_a_calibration(tmp_path: Path) -> None:
     keep(tmp_path, RECORD)
     async with kept(tmp_path) as upkeep:
         assert upkeep.pumps["reglo.draw"].refusal is None
@@ -253,7 +253,7 @@ async def test_bottles_that_run_out_and_a_waste_that_fills_are_told_in_time(tmp_
 async def test_revolutions_survive_restarts_power_cycles_and_what_turned_meanwhile(tmp_path: Path) -> None:
     async with kept(tmp_path) as upkeep:
         look(upkeep, 5_000.0)
-        assert upkeep.tubing["reglo.heart"].revolutions == 0.0, "what the pump did before nobody knows of"
+        assert upkeep.tubing["reglo.heart"].revolutions == 0.0, "what the pump did before is unknown"
         await asyncio.sleep(61.0)
         look(upkeep, 5_000.0 + 100 * PER_TURN_UL)
         upkeep.write()
@@ -262,7 +262,7 @@ async def test_revolutions_survive_restarts_power_cycles_and_what_turned_meanwhi
         look(upkeep, 5_000.0 + 150 * PER_TURN_UL)  # it went on while the controller was gone
         assert upkeep.tubing["reglo.heart"].revolutions == pytest.approx(150.0)
         await asyncio.sleep(61.0)
-        look(upkeep, 10 * PER_TURN_UL)  # it lost power: its total began anew
+        look(upkeep, 10 * PER_TURN_UL)  # it lost power: its total restarted at 0
         assert upkeep.tubing["reglo.heart"].revolutions == pytest.approx(160.0)
         upkeep.install("reglo.heart", material="pharmed-bpt", bore_mm=1.02, user="anna", reason="due", lot="T-9")
         assert upkeep.tubing["reglo.heart"].revolutions == 0.0
@@ -294,7 +294,7 @@ async def test_the_end_of_a_life_is_told_before_and_after_it(tmp_path: Path) -> 
 async def test_tubing_that_cannot_be_is_refused(tmp_path: Path) -> None:
     async with kept(tmp_path) as upkeep:
         with pytest.raises(UpkeepError, match="no line has the pump"):
-            upkeep.install("reglo.nobody", material="silicone", bore_mm=None, user="anna", reason="")
+            upkeep.install("reglo.unknown", material="silicone", bore_mm=None, user="anna", reason="")
         with pytest.raises(UpkeepError, match="not known here"):
             upkeep.install("reglo.draw", material="rubber", bore_mm=None, user="anna", reason="")
 

@@ -1,4 +1,4 @@
-"""What is told of a device that falls silent without an error, and what is not: its link hangs, or only takes its time."""
+"""Alarms of a device that falls silent without an error: raised when its link hangs, not when it is only slow."""
 
 from __future__ import annotations
 

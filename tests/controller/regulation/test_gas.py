@@ -103,19 +103,19 @@ def test_oxygen_is_not_added_in_the_dark() -> None:
     assert regulator.step(state(2000 * PERIOD_S + 700.0, {}), PERIOD_S) == 0.0
 
 
-def wishes(flows: dict[str, float], ph: float) -> tuple[Intent, ...]:
+def intents_at(flows: dict[str, float], ph: float) -> tuple[Intent, ...]:
     views = {point: output(LevelStatus(flow, flow)) for point, flow in flows.items()}
     return GasMixer(RIG).intents(state(0.0, {LUNG.ph: reading(ph, 0.0), LUNG.oxygen: reading(90.0, 0.0)}, views))
 
 
 def test_co2_comes_last_when_it_rises_and_first_when_it_falls() -> None:
-    rising = wishes({LUNG.air: 48.0, LUNG.co2: 2.0, LUNG.o2: 0.0}, 7.5)
+    rising = intents_at({LUNG.air: 48.0, LUNG.co2: 2.0, LUNG.o2: 0.0}, 7.5)
     assert [intent.actuator for intent in rising] == [LUNG.air, LUNG.o2, LUNG.co2]
-    falling = wishes({LUNG.air: 45.5, LUNG.co2: 4.5, LUNG.o2: 0.0}, 7.2)
+    falling = intents_at({LUNG.air: 45.5, LUNG.co2: 4.5, LUNG.o2: 0.0}, 7.2)
     assert [intent.actuator for intent in falling] == [LUNG.co2, LUNG.o2, LUNG.air]
 
 
-def test_without_air_and_pH_oxygen_takes_its_place_until_air_is_heard_again_for_a_minute() -> None:
+def test_without_air_and_pH_oxygen_takes_its_place_until_air_has_readings_again_for_a_minute() -> None:
     mixer = GasMixer(RIG)
     views = {
         point: output(LevelStatus(flow, flow)) for point, flow in ((LUNG.air, 47.0), (LUNG.co2, 3.0), (LUNG.o2, 0.0))
@@ -142,10 +142,10 @@ def test_without_air_and_pH_oxygen_takes_its_place_until_air_is_heard_again_for_
         back = wanted(float(second), silent(139.0) if second == 140 else reading(27.0, float(second)))
         if back.get(LUNG.o2) == 0.0:
             ended.append(second)
-    assert 140 + BACK_S < ended[0] <= 141 + BACK_S + PERIOD_S, "a gap begins the minute anew"
+    assert 140 + BACK_S < ended[0] <= 141 + BACK_S + PERIOD_S, "a gap restarts the minute"
 
 
-def test_air_that_is_not_heard_while_pH_holds_changes_nothing() -> None:
+def test_air_without_a_reading_while_pH_holds_changes_nothing() -> None:
     mixer = GasMixer(RIG)
     views = {
         point: output(LevelStatus(flow, flow)) for point, flow in ((LUNG.air, 47.0), (LUNG.co2, 3.0), (LUNG.o2, 0.0))
@@ -165,14 +165,14 @@ def test_air_that_pH_tells_to_be_closed_is_silent_at_once() -> None:
     air = replace(reading(47.0, 0.0, Quality.MISSING), last_good=reading(47.0, 0.0))
     told = {LUNG.ph: reading(7.25, 5.0), LUNG.oxygen: reading(90.0, 5.0), LUNG.air: air}
     assert mixer.intents(state(4.0, {**told, LUNG.air: reading(47.0, 0.0)}, views)) is not None
-    shut = Trip(GAS_MIXTURE, LUNG.co2, "air is not heard", 5.0, (LUNG.co2,))
+    shut = Trip(GAS_MIXTURE, LUNG.co2, "air has no reading", 5.0, (LUNG.co2,))
     intents = mixer.intents(replace(state(5.0, told, views), trips=(shut,)))
     assert Level(LIMITS.levels[LUNG.o2][1]) in [intent.command for intent in intents]
 
 
 def test_noise_is_not_worth_a_command_but_a_lost_setpoint_is() -> None:
     calm = {LUNG.air: 47.0, LUNG.co2: 3.0, LUNG.o2: 0.0}
-    assert wishes(calm, LUNG.ph_setpoint) == ()
-    assert wishes({**calm, LUNG.air: 0.0}, LUNG.ph_setpoint) != ()
+    assert intents_at(calm, LUNG.ph_setpoint) == ()
+    assert intents_at({**calm, LUNG.air: 0.0}, LUNG.ph_setpoint) != ()
     silent = State(0.0, "", {}, {point: output(None) for point in POINTS}, {}, (), {})
     assert len(GasMixer(RIG).intents(silent)) == 3

@@ -67,7 +67,7 @@ def test_it_holds_the_setpoint_and_does_not_overheat(
     assert abs(sum(settled) / len(settled) - SETPOINT_C) < 0.1
 
 
-def test_an_open_door_is_made_good_without_overshoot() -> None:
+def test_an_opened_incubator_is_warmed_again_without_overshoot() -> None:
     box = Box(power_w=15.0, loss_w_k=0.5, heat_j_k=1000.0, lag_s=20.0, start_c=37.0)
     regulator = TemperatureRegulator(RIG)
     run(box, 2.0, regulator)

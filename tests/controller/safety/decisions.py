@@ -220,7 +220,7 @@ def _room_lines() -> Iterator[str]:
 
 
 def level_lines() -> Iterator[str]:
-    """Gases, one by one and as a mixture, with air heard and unheard; a bath."""
+    """Yield decisions on gases, single and as a mixture, with and without a reading of air; on a bath."""
     for gas in (AIR, CO2, O2):
         low, high = LIMITS.levels[gas]
         for value in (*around(low), *around(high), high * 3, nan, inf, -inf):
@@ -229,7 +229,7 @@ def level_lines() -> Iterator[str]:
             yield decision("peace", gas, command, peace())
     mixture = LIMITS.mixture
     assert mixture is not None
-    most = mixture.max_co2
+    max_share = mixture.max_co2
     told_flows = (0.0, 3.0, 10.0, 47.0)
     for air in told_flows:
         for co2 in (0.0, 1.0, 3.0, 4.5):
@@ -244,14 +244,14 @@ def level_lines() -> Iterator[str]:
                 for gas, value in ((AIR, 2.0), (AIR, air), (CO2, 4.5), (CO2, 0.5), (O2, 0.0), (O2, 10.0)):
                     yield decision(f"air {air:g} co2 {co2:g} o2 {o2:g}", gas, Level(value), view)
                 others = air + o2
-                for value in around((most + 0.001) * others / (1.0 - most - 0.001)):
+                for value in around((max_share + 0.001) * others / (1.0 - max_share - 0.001)):
                     yield decision(f"air {air:g} co2 {co2:g} o2 {o2:g} edge", CO2, Level(value), view)
                 airless = peace(seen=seen, watch=Watch(airless=Airless(600.0)))
-                for heard in (None, Told(0.0), Told(6.0), Told(6.0, Quality.SUSPECT)):
-                    readings = with_reading(O2, heard).readings
+                for oxygen in (None, Told(0.0), Told(6.0), Told(6.0, Quality.SUSPECT)):
+                    readings = with_reading(O2, oxygen).readings
                     for gas, value in ((CO2, 3.0), (O2, 4.0), (AIR, 1.0)):
-                        unheard = replace(airless, readings=readings)
-                        yield decision(f"no air; told {air:g} {co2:g} {o2:g} heard {heard}", gas, Level(value), unheard)
+                        unread = replace(airless, readings=readings)
+                        yield decision(f"no air; told {air:g} {co2:g} {o2:g} read {oxygen}", gas, Level(value), unread)
     for missing in (AIR, CO2, O2):
         seen = {name: each for name, each in peace().seen.items() if name != missing}
         for no_air in (None, Airless(600.0), Airless(600.0, trusted=True)):
@@ -262,7 +262,7 @@ def level_lines() -> Iterator[str]:
                         yield decision(f"{missing} never seen, O2 {o2:g}, {no_air}", gas, Level(value), view)
     # Exactly what the air controller can give carries the CO2 away.
     high = LIMITS.levels[AIR][1]
-    co2 = high * most / (1.0 - most)
+    co2 = high * max_share / (1.0 - max_share)
     for told_co2 in (*around(co2), co2 * 1.1):
         seen = {
             **peace().seen,
@@ -270,7 +270,7 @@ def level_lines() -> Iterator[str]:
             O2: Seen(True, 0.0, NOW_S),
             AIR: Seen(True, high, NOW_S),
         }
-        yield decision(f"co2 {told_co2!r} beside full air", AIR, Level(1.0), peace(seen=seen))
+        yield decision(f"co2 {told_co2!r} with full air", AIR, Level(1.0), peace(seen=seen))
     bath = limits_of(thermostat_rig())
     for name in bath.heaters:
         if name in bath.levels:

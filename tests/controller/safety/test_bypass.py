@@ -46,7 +46,7 @@ async def test_I6_a_bypassed_interlock_does_not_act_until_its_time_is_over(tmp_p
         )
         assert row.body["until_utc"] == bypass.until_utc
 
-        await asyncio.sleep(130.0)  # its debounce begins anew when the bypass is over
+        await asyncio.sleep(130.0)  # its debounce restarts when the bypass is over
         assert tripped(controller) == ["temperature"]
         assert not (await gate.submit(pulse)).accepted
         ended = controller.journal.last("safety.bypass_ended")

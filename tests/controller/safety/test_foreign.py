@@ -1,4 +1,4 @@
-"""Somebody else commands an output: it is told, and not fought for, and the tissue is kept safe (A12)."""
+"""Another controller commands an output: an alarm is raised, the gate yields, and the tissue is kept safe (A12)."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ async def test_A12_one_foreign_command_is_answered_and_told() -> None:
     assert bench.outputs[HEART].log[-1] == BASAL
     (detail,) = told(bench, HEART)
     assert "runs at 5000 instead of 2000" in detail
-    assert (await bench.ask(HEART, Run(2000.0))).ok, "one contradiction keeps nobody from the output"
+    assert (await bench.ask(HEART, Run(2000.0))).ok, "one contradiction blocks no command to the output"
 
 
 @pytest.mark.virtual_time
-async def test_A12_a_heart_that_somebody_else_keeps_circulating_is_not_fought_for() -> None:
+async def test_A12_a_heart_that_another_controller_keeps_circulating_is_not_fought_for() -> None:
     bench = Bench()
     await bench.circulate()
     sent = await second_master(bench, HEART, Run(5000.0), 1200)
@@ -56,7 +56,7 @@ async def test_A12_a_heart_that_somebody_else_keeps_circulating_is_not_fought_fo
 
 
 @pytest.mark.virtual_time
-async def test_A12_a_heart_that_somebody_else_stops_is_brought_to_its_basal_flow_once_a_minute() -> None:
+async def test_A12_a_heart_that_another_controller_stops_is_brought_to_its_basal_flow_once_a_minute() -> None:
     """Giving way altogether would leave the tissue without oxygen; answering each time would be a fight."""
     bench = Bench()
     await bench.circulate()
@@ -68,7 +68,7 @@ async def test_A12_a_heart_that_somebody_else_stops_is_brought_to_its_basal_flow
 
 
 @pytest.mark.virtual_time
-async def test_A12_a_dosing_pump_that_somebody_else_runs_is_stopped_seldom_and_gets_no_dose() -> None:
+async def test_A12_a_dosing_pump_that_another_controller_runs_is_stopped_seldom_and_gets_no_dose() -> None:
     bench = Bench()
     await bench.circulate()
     assert (await bench.ask(DRAW, Stop())).ok
@@ -89,13 +89,15 @@ async def test_A12_a_dosing_pump_that_somebody_else_runs_is_stopped_seldom_and_g
     refused = await bench.ask(DRAW, Dispense(500.0, 1000.0, "a"))
     assert not refused.accepted
     assert "another controller or a person commands reglo.draw" in refused.reasons[0]
-    assert (await bench.ask(DRAW, Stop())).accepted, "whoever gave a dose may always end it"
+    assert (await bench.ask(DRAW, Stop())).accepted, "a requester may always end its own dose"
     bench.gate.reset("anna", "the other controller is off")
     assert (await bench.ask(DRAW, Dispense(500.0, 1000.0, "b"))).accepted
 
 
 @pytest.mark.virtual_time
-async def test_A12_a_heater_that_somebody_else_switches_on_is_switched_off_seldom_and_interlocks_still_act() -> None:
+async def test_A12_a_heater_that_another_controller_switches_on_is_switched_off_seldom_and_interlocks_still_act() -> (
+    None
+):
     bench = Bench()
     await bench.circulate()
     assert (await bench.ask(HEATER, Switch(False))).ok
@@ -108,7 +110,7 @@ async def test_A12_a_heater_that_somebody_else_switches_on_is_switched_off_seldo
 
 
 @pytest.mark.virtual_time
-async def test_A12_gas_that_somebody_else_sets_is_left_and_its_regulator_goes_on() -> None:
+async def test_A12_gas_that_another_controller_sets_is_left_and_its_regulator_goes_on() -> None:
     bench = Bench()
     await bench.circulate()
     assert (await bench.ask(CO2, Level(3.0))).ok
@@ -118,7 +120,7 @@ async def test_A12_gas_that_somebody_else_sets_is_left_and_its_regulator_goes_on
 
 
 @pytest.mark.virtual_time
-async def test_A12_it_is_commanded_again_when_nobody_has_contradicted_for_a_while() -> None:
+async def test_A12_it_is_commanded_again_after_a_while_without_contradiction() -> None:
     bench = Bench()
     await bench.circulate()
     assert (await bench.ask(DRAW, Stop())).ok
@@ -132,7 +134,7 @@ async def test_A12_it_is_commanded_again_when_nobody_has_contradicted_for_a_whil
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("disturb", [lambda pump: setattr(pump, "flow", 0.0)])
 async def test_a_pump_that_stands_once_an_hour_is_restarted_each_time(disturb: Callable[[object], None]) -> None:
-    """A supply that fails now and then is nobody's command."""
+    """A power supply that fails now and then is not a foreign command."""
     bench = Bench()
     await bench.circulate()
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""The gate: intent, kernel, journal, device, readback; leases, interlocks and what an output owes."""
+"""The gate: intent, kernel, journal, device, readback; leases, interlocks and pending commands of an output."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_D4_what_goes_out_is_journalled_first_with_who_and_why() -> None:
     assert outcome.ok
     assert outcome.command == Run(4000.0)
     assert heart.flow == 4000.0
-    assert rows_at_apply == [1], "the row is written before the device hears of it"
+    assert rows_at_apply == [1], "the row is written before the device receives the command"
     (row,) = bench.rows.of("act")
     assert row["by"] == "test"
     assert row["why"] == "a test"
@@ -85,9 +85,9 @@ async def test_a_refusal_moves_nothing_and_is_recorded_once() -> None:
     assert len(bench.rows.of("act.refused")) == 3, "of doses each one"
 
 
-async def test_nobody_by_that_name() -> None:
+async def test_an_unknown_output_is_refused() -> None:
     bench = Bench()
-    outcome = await bench.ask("reglo.nobody", Stop())
+    outcome = await bench.ask("reglo.unknown", Stop())
     assert not outcome.accepted
     assert bench.rows.rows == []
 
@@ -98,7 +98,7 @@ async def test_A4_the_same_again_costs_neither_a_row_nor_a_byte() -> None:
         assert (await bench.ask(HEART, Run(2000.0))).ok
     assert bench.outputs[HEART].log == [Run(2000.0)]
     assert len(bench.rows.rows) == 1
-    bench.pump(HEART).flow = 0.0  # somebody pressed stop
+    bench.pump(HEART).flow = 0.0  # a person pressed stop
     await bench.gate.poll(HEART)
     assert (await bench.ask(HEART, Run(2000.0))).ok
     assert bench.outputs[HEART].log == [Run(2000.0)] * 2, "what is not so any more is commanded again"
@@ -233,17 +233,17 @@ async def test_A7_a_command_that_fails_ends_in_the_basal_state_with_an_alarm(
 
 
 def cut_off(bench: Bench, name: str) -> Callable[[], None]:
-    """No command reaches this output, and no answer comes back, until the returned function is called."""
+    """Lose all commands to this output and all its answers; return the function that reconnects it."""
     output, apply, status = bench.outputs[name], bench.outputs[name].apply, bench.outputs[name].status
 
     async def lost(*_: object) -> Any:
         raise NoReply("nothing came", where=name, cause="its link is down", action="look at the cable")
 
-    def mend() -> None:
+    def reconnect() -> None:
         output.apply, output.status = apply, status  # type: ignore[method-assign]
 
     output.apply = output.status = lost  # type: ignore[method-assign,assignment]
-    return mend
+    return reconnect
 
 
 async def test_I9_a_gas_whose_command_is_lost_stays_as_it_is_for_a_bounded_time() -> None:
@@ -251,10 +251,10 @@ async def test_I9_a_gas_whose_command_is_lost_stays_as_it_is_for_a_bounded_time(
     bench = Bench()
     await bench.circulate()
     assert (await bench.ask(O2, Level(5.0))).ok
-    mend = cut_off(bench, O2)
+    reconnect = cut_off(bench, O2)
     assert not (await bench.ask(O2, Level(6.0))).ok
     await bench.live(20)
-    mend()
+    reconnect()
     await bench.live(10)
     assert bench.level(O2).setpoint == 5.0, "it was not sent to its basal flow"
     assert (await bench.ask(O2, Level(6.0))).ok
@@ -270,9 +270,9 @@ async def test_I9_a_gas_whose_command_is_lost_stays_as_it_is_for_a_bounded_time(
 async def test_I9_a_gas_that_was_told_and_whose_answer_was_lost_needs_no_fallback() -> None:
     bench = Bench()
     await bench.circulate()
-    mend = cut_off(bench, O2)
+    reconnect = cut_off(bench, O2)
     assert not (await bench.ask(O2, Level(6.0))).ok
-    mend()
+    reconnect()
     bench.level(O2).setpoint = 6.0
     await bench.live(150)
     assert bench.level(O2).setpoint == 6.0
@@ -280,7 +280,7 @@ async def test_I9_a_gas_that_was_told_and_whose_answer_was_lost_needs_no_fallbac
 
 
 async def test_F2_I9_a_corrupted_total_books_no_dose() -> None:
-    """A total with a doubled digit was taken for liquid: at rest a new one must be told twice in a row."""
+    """A total with a doubled digit was once booked as liquid: at rest a new total must be read twice in a row."""
     bench = Bench()
     await bench.circulate()
     pump = bench.pump(DRAW)
@@ -326,7 +326,7 @@ async def test_A7_an_output_that_strays_later_is_brought_back() -> None:
     bench = Bench()
     await bench.circulate()
     assert (await bench.ask(CO2, Level(0.0))).ok
-    bench.level(CO2).setpoint = 20.0  # somebody turned it at its own front panel
+    bench.level(CO2).setpoint = 20.0  # a person turned it at its own front panel
     await bench.live(30)
     assert bench.level(CO2).setpoint == LIMITS.basal[CO2].value  # type: ignore[union-attr]
     assert CO2 in bench.raised("command_failed")
@@ -397,7 +397,7 @@ async def test_one_odd_poll_proves_nothing() -> None:
     assert bench.alarms == []
 
 
-async def test_a_rest_that_could_not_be_commanded_is_owed_until_it_is_done() -> None:
+async def test_a_rest_that_could_not_be_commanded_is_pending_until_it_is_done() -> None:
     bench = Bench()
     await bench.circulate()
     heater = bench.relay(HEATER)
@@ -465,7 +465,7 @@ async def test_the_view_tells_who_ends_what_was_commanded() -> None:
 # --- leases -----------------------------------------------------------------------------------------------
 
 
-async def test_A1_a_lease_that_nobody_renews_ends_in_the_basal_state() -> None:
+async def test_A1_a_lease_that_is_not_renewed_ends_in_the_basal_state() -> None:
     bench = Bench()
     await bench.circulate()
     await bench.live(29)
@@ -666,13 +666,13 @@ async def test_the_controllers_leave_taking_leaves_a_valve_open_while_its_pump_c
     assert is_open(bench)
 
 
-async def test_a_valve_of_a_process_before_stays_open_until_its_pump_is_heard() -> None:
+async def test_a_valve_of_a_process_before_stays_open_until_its_pump_answers() -> None:
     bench = Bench()
     bench.relay(VALVE).obey(Switch(True))
     bench.pump(RETURN).obey(LONG_RETURN)
     bench.outputs[RETURN].silent = True
     await bench.circulate()
-    await bench.gate.basal(VALVE, "nobody asks for it")
+    await bench.gate.basal(VALVE, "no client asks for it")
     await bench.live(20)
     assert is_open(bench)
     bench.outputs[RETURN].silent = False
@@ -811,7 +811,7 @@ async def test_A9_a_command_on_its_way_does_not_undo_an_emergency_stop() -> None
     assert at_basal(bench)
 
 
-async def test_I5_an_emergency_lasts_until_somebody_resets_it_with_a_reason() -> None:
+async def test_I5_an_emergency_lasts_until_a_person_resets_it_with_a_reason() -> None:
     bench = Bench()
     await busy(bench)
     await bench.gate.estop("ben", "smoke")

@@ -1,4 +1,4 @@
-"""The gate under any sequence of wishes, failures and pauses; single cases are in test_gate.py."""
+"""The gate under any sequence of requests, failures and pauses; single cases are in test_gate.py."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STEPS = st.one_of(
     st.tuples(st.just("wait"), st.integers(1, 45)),
     st.tuples(st.just("silence"), st.sampled_from([HEART, HEATER, VALVE, DRAW, RETURN])),
     st.tuples(st.just("deafen"), st.sampled_from([HEART, HEATER, VALVE, DRAW, RETURN])),
-    st.tuples(st.just("mend"), st.none()),
+    st.tuples(st.just("restore"), st.none()),
     st.tuples(st.just("estop"), st.none()),
     st.tuples(st.just("reset"), st.none()),
 )
@@ -47,7 +47,7 @@ STEPS = st.one_of(
 
 @dataclass
 class Witness:
-    """Stands between the gate and every device, and knows what may never be seen there."""
+    """Check every command on its way from the gate to a device."""
 
     bench: Bench
     wrong: list[str] = field(default_factory=list)
@@ -79,22 +79,22 @@ class Witness:
         recorded = [row.get("allowed") or row["command"] for row in rows]
         debt = gate._outputs[name].debt
         if debt is None or debt.command != command:
-            recorded = recorded[-1:]  # what is owed has one row, however often it is tried and whatever comes between
+            recorded = recorded[-1:]  # a pending command has one row, however often it is tried
         if command_text(command) not in recorded and gate.emergency is None:
-            self.wrong.append(f"{name} hears {command}, the journal says {recorded}")
+            self.wrong.append(f"{name} receives {command}, the journal says {recorded}")
         calm = comes_to_rest(command) or command == LIMITS.basal[name]
         if gate.emergency is not None and not calm:
-            self.wrong.append(f"{name} hears {command} in an emergency")
+            self.wrong.append(f"{name} receives {command} in an emergency")
         match command:
             case Switch(on=True, for_s=for_s) if name == HEATER and not (for_s is not None and 0 < for_s <= 60):
                 self.wrong.append(f"heat without an end: {command}")
             case Run(flow_ul_min=flow) if name != HEART or not 300.0 <= flow <= 4000.0:
-                self.wrong.append(f"{name} hears {command}")
+                self.wrong.append(f"{name} receives {command}")
             case Dispense(volume_ul=ul) if not math.isfinite(ul):
                 self.wrong.append(f"an endless dose for {name}")
 
 
-def _mend(bench: Bench) -> None:
+def _restore(bench: Bench) -> None:
     for output in bench.outputs.values():
         output.silent = output.deaf = False
 
@@ -108,11 +108,11 @@ async def _live_through(steps: list[tuple[str, Any]]) -> list[str]:
         match step:
             case "ask":
                 before = len(bench.rows.rows)
-                outcomes = await asyncio.gather(*(bench.ask(*wish) for wish in what))
+                outcomes = await asyncio.gather(*(bench.ask(*request) for request in what))
                 for (name, _), outcome in zip(what, outcomes, strict=True):
                     if not outcome.accepted and not outcome.reasons:
                         witness.wrong.append(f"{name} is refused without a reason")
-                doses = [o for (_, wish), o in zip(what, outcomes, strict=True) if isinstance(wish, Dispense)]
+                doses = [o for (_, request), o in zip(what, outcomes, strict=True) if isinstance(request, Dispense)]
                 refused = [body for kind, body in bench.rows.rows[before:] if kind == "act.refused"]
                 if sum(not outcome.accepted for outcome in doses) > len(refused):
                     witness.wrong.append("a refused dose is not in the journal")
@@ -122,25 +122,25 @@ async def _live_through(steps: list[tuple[str, Any]]) -> list[str]:
                 bench.outputs[what].silent = True
             case "deafen":
                 bench.outputs[what].deaf = True
-            case "mend":
-                _mend(bench)
+            case "restore":
+                _restore(bench)
             case "estop":
-                await bench.gate.estop("somebody", "a drill")
+                await bench.gate.estop("anna", "a drill")
             case "reset":
-                bench.gate.reset("somebody", "all is well")
-    _mend(bench)
+                bench.gate.reset("anna", "all is well")
+    _restore(bench)
     if bench.gate.emergency is not None:
         await bench.live(60)  # however long: nothing but a person ends it (I5)
         if (await bench.ask(HEART, Run(2000.0))).accepted:
             witness.wrong.append("an emergency ended by itself")
-    bench.gate.reset("somebody", "all is well")
-    await bench.live(200, poll_every=10)  # nobody asks for anything any more
+    bench.gate.reset("anna", "all is well")
+    await bench.live(200, poll_every=10)  # no further requests
     for name, output in bench.outputs.items():
         said = await bench.gate.status(name)
         view = bench.store.actuators[name]
         if name == HEART:
             if bench.pump(name).flow not in (0.0, 1000.0):
-                witness.wrong.append(f"the heart runs at {bench.pump(name).flow} though nobody holds its lease")
+                witness.wrong.append(f"the heart runs at {bench.pump(name).flow} without a lease")
         elif output.kind != "level" and (getattr(said, "running", False) or getattr(said, "on", False)):
             witness.wrong.append(f"{name} is still on: {said}")
         if view.lease_until_s is not None:
@@ -151,7 +151,7 @@ async def _live_through(steps: list[tuple[str, Any]]) -> list[str]:
 @settings(max_examples=100, deadline=None)
 @given(steps=st.lists(STEPS, min_size=1, max_size=12))
 def test_A1_A5_A7_A9_D4_whatever_is_asked_and_whatever_fails(steps: list[tuple[str, Any]]) -> None:
-    """A row before each byte, one command at a time, no heat or flow without an end, and rest when nobody asks."""
+    """A row before each byte, one command at a time, no heat or flow without an end, and rest without requests."""
     assert run_virtual(_live_through(steps)) == []
 
 

@@ -88,9 +88,9 @@ def test_coming_to_rest_is_never_refused(actuator: str) -> None:
 
 
 def test_an_unknown_actuator_is_refused() -> None:
-    verdict = ask("reglo.nobody", Stop())
+    verdict = ask("reglo.unknown", Stop())
     assert not verdict.accepted
-    assert "reglo.nobody" in (verdict.limiting or "")
+    assert "reglo.unknown" in (verdict.limiting or "")
 
 
 # --- the heart --------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def test_a_valve_may_be_held_open() -> None:
     assert ask(VALVE, Switch(True)).accepted
 
 
-# --- interlocks at the door -------------------------------------------------------------------------------
+# --- interlocks at the decision ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("told", [Told(38.6), Told(37.0, at_s=NOW_S - 16.0), None], ids=["hot", "stale", "missing"])

@@ -200,7 +200,7 @@ def test_I1_pressure_at_the_filter_holds_then_latches_until_a_person_resets_it()
 
 
 def test_I1_pressure_at_the_heart_holds_ever_longer_and_is_tried_at_the_basal_flow() -> None:
-    """Tissue without circulation dies for certain, so nobody has to come for a heart to be tried again."""
+    """Tissue without circulation dies for certain, so a heart is tried again without an operator."""
     memory, now_s = Watch(), NOW_S
     for hold_s in (60.0, 60.0, 120.0, 240.0, 300.0, 300.0):
         memory = watch(at(now_s, memory, HEART_KPA, 70.0), LIMITS)
@@ -316,7 +316,7 @@ def views(draw: st.DrawFn) -> View:
         Underway, st.sampled_from(TRANSFERS), st.floats(0.0, 10_000.0), st.sampled_from(["d-1", "d-2"]), st.booleans()
     )
     underway = tuple(draw(st.lists(going, max_size=2)))
-    emergency = draw(st.sampled_from([None, None, "somebody: fire"]))
+    emergency = draw(st.sampled_from([None, None, "anna: fire"]))
     memory = Watch()
     if draw(st.booleans()):
         memory = watch(with_reading(HEART_KPA, reading(70.0)), LIMITS)
@@ -373,7 +373,7 @@ def test_I3_more_trouble_never_lets_more_through(actuator: str, command: Command
         replace(view, readings=without),
         replace(view, volumes={}),
         replace(view, seen={name: seen for name, seen in view.seen.items() if name not in (HEART, VALVE)}),
-        replace(view, emergency="somebody: fire"),
+        replace(view, emergency="anna: fire"),
         replace(view, underway=(*view.underway, Underway(DRAW, 100.0, "d-9"))),
     ):
         verdict = ask(actuator, command, worse)
