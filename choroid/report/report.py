@@ -100,7 +100,7 @@ def _answer(period: Period, found: list[ReportFinding], now: float, zone: tzinfo
         "findings": [finding.to_json() for finding in found],
         "organs": {organ.name: organ.to_json() | ends for organ in period.organs},
         "alarms": [alarm.to_json() for alarm in period.alarms],
-        "interventions": [deed.to_json() for deed in period.deeds],
+        "interventions": [action.to_json() for action in period.actions],
         "runs": [run.to_json() for run in period.runs],
         "grades": [grade.to_json() for grade in period.grades],
         "viability": _scores(period),

@@ -107,15 +107,15 @@ def alarms(period: Period) -> str:
 
 def people(period: Period, zone: tzinfo) -> str:
     """Return the interventions by people, with their reasons."""
-    if not period.deeds:
+    if not period.actions:
         return section("people", "Interventions by people", "<p>No person intervened in the period.</p>")
     rows = [
-        (moment(deed.at, zone), escape(deed.who), escape(deed.what), escape(deed.why), str(deed.seq))
-        for deed in period.deeds
+        (moment(action.at, zone), escape(action.who), escape(action.what), escape(action.why), str(action.seq))
+        for action in period.actions
     ]
     told = (
-        f"<p>The newest {len(period.deeds)} of {len(period.deeds) + period.deeds_untold}.</p>"
-        if period.deeds_untold
+        f"<p>The newest {len(period.actions)} of {len(period.actions) + period.actions_omitted}.</p>"
+        if period.actions_omitted
         else ""
     )
     heads = ("@when", "who", "what", "why", "#journal row")

@@ -90,8 +90,8 @@ class Period:
     organs: list[OrganFigures]
     courses: dict[str, Course]
     alarms: list[AlarmFigures]
-    deeds: list[PersonAction]
-    deeds_untold: int
+    actions: list[PersonAction]
+    actions_omitted: int
     runs: list[RunRecord]
     transfers: list[BookedTransfer]
     ledger_begin: Booked | None
@@ -166,8 +166,8 @@ class Records:
             organs=organs(sources),
             courses=courses,
             alarms=alarm_figures(journal.entries(kinds=ALARM_ROWS), begin, end),
-            deeds=done[-MAX_ACTIONS:],
-            deeds_untold=max(len(done) - MAX_ACTIONS, 0),
+            actions=done[-MAX_ACTIONS:],
+            actions_omitted=max(len(done) - MAX_ACTIONS, 0),
             runs=runs(journal.entries(kinds=RUN_ROWS), begin, end),
             transfers=list(moved_rows),
             ledger_begin=books[0],
