@@ -17,7 +17,7 @@ IF = StepForm(
     "if",
     "branch on a measured value or a grade",
     {
-        "condition": Argument("condition", "for example: verdict >= B and acidity > 7.2", required=True),
+        "condition": Argument("condition", "for example: verdict >= B and ph > 7.2", required=True),
         "then": Argument("steps", "if it is so", required=True),
         "else": Argument("steps", "if not"),
     },

@@ -24,7 +24,7 @@ class DialyserModel:
 
     koa_ul_min: float
     flow_ul_min: float
-    least_ul: float
+    min_ul: float
     """The least dialysate that its pump gives."""
 
     def exchanged(self, dialysate_ul: float, batch_ul: float) -> float:

@@ -138,18 +138,18 @@ def draw(
     loop: MediumState,
     ph: float | None,
     *,
-    most_ul: float,
-    least_ul: float = 0.0,
+    max_ul: float,
+    min_ul: float = 0.0,
 ) -> Decision:
     """Return how much to draw, including nothing: `verdict` is the grade of the loop, `spent` the spent vessel's
     content.
     """
     candidates: list[Candidate] = []
-    if least_ul <= 0.0:
+    if min_ul <= 0.0:
         risk, worst, cost = _risk(bench, loop)
         refused = "" if verdict.letter in (Letter.A, Letter.B) else f"grade {verdict.letter} has to be treated"
         candidates.append(Candidate("rest", 0.0, NOTHING, {"risk": cost}, risk, worst, refused))
-    for draw_ul in sorted({max(share * most_ul, min(least_ul, most_ul)) for share in DRAWS}):
+    for draw_ul in sorted({max(share * max_ul, min(min_ul, max_ul)) for share in DRAWS}):
         batch = spent.poured(loop.taken(draw_ul))
         left = loop.taken(loop.ul - draw_ul)
         candidates += _treatments(bench, verdict, batch, left, ph, drawn_ul=draw_ul)
@@ -173,7 +173,7 @@ def _treatments(
     if bench.dialyser is not None:
         for volumes in DIALYSATES:
             dialysate_ul = volumes * batch.ul
-            if dialysate_ul >= bench.dialyser.least_ul:
+            if dialysate_ul >= bench.dialyser.min_ul:
                 for share in (0.0, *SHARES[:5]):
                     yield _candidate(bench, "dialyse", verdict, batch, loop, ph, share, dialysate_ul, drawn_ul)
     yield _candidate(bench, "discard", verdict, batch, loop, ph, 1.0, 0.0, drawn_ul, conditioned=False)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from protocols.former import EXPRESSIONS, present_name
 from protocols.grading import Letter
 
 LONGEST = 400
@@ -114,9 +115,7 @@ class _Parser:
             raise self._wrong(f"“{self._tokens[self._at][1]}” is too much")
         return Expression(self._text, node.unit, node.names, node.evaluate)
 
-    def _wrong(
-        self, what: str, fix: str = "Write for example “min(batch, 5 mL)” or “acidity < 7.2”"
-    ) -> ExpressionError:
+    def _wrong(self, what: str, fix: str = "Write for example “min(batch, 5 mL)” or “ph < 7.2”") -> ExpressionError:
         return ExpressionError(f"“{self._text}”: {what}", fix)
 
     def _peek(self, *words: str) -> str | None:
@@ -266,7 +265,8 @@ class _Parser:
         if not self._take(")"):
             raise self._wrong("a “)” is missing")
 
-    def _named(self, name: str) -> Expression:
+    def _named(self, written: str) -> Expression:
+        name = present_name(written, self._units, EXPRESSIONS)
         if name not in self._units:
             from difflib import get_close_matches
 
@@ -304,7 +304,7 @@ class _Parser:
         self._at += 1
         inner = self._named(name)
         self._close()
-        return Expression("", BOOL, inner.names, lambda values: values(name) is not None)
+        return Expression("", BOOL, inner.names, lambda values: values(inner.text) is not None)
 
     def _arguments(self) -> list[Expression]:
         """Parse the arguments of a function up to its closing parenthesis: one or more numbers of the same unit."""

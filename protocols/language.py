@@ -368,9 +368,11 @@ class Immune(Organ):
         return self._facts.max_filter_kpa
 
     @property
-    def least_pressure_kpa(self) -> float:
+    def min_pressure_kpa(self) -> float:
         """Lowest pressure that a whole filter needs while medium is given back (kPa)."""
         return self._facts.min_filter_kpa
+
+    least_pressure_kpa = min_pressure_kpa  # wording: former name
 
     async def barrier(self) -> Barrier:
         """Tell whether the filter is whole, by the pressure of its passes; a failure stays until it was tested again."""
@@ -378,7 +380,7 @@ class Immune(Organ):
         async def perform(step: Any) -> dict[str, Any]:
             return self._actions.barrier()
 
-        return Barrier(**await self._steps.step(BARRIER, {}, perform))
+        return Barrier.from_json(await self._steps.step(BARRIER, {}, perform))
 
 
 class Lung(Organ):
@@ -485,9 +487,11 @@ class Lab:
 
         return MediaEstimate.from_json(await self._steps.step(ESTIMATE, {}, perform))
 
-    def least_ul(self, verb: str) -> float:
+    def min_ul(self, verb: str) -> float:
         """Return the smallest volume (µL) of a transfer verb by its name; `lab.kidney.draw.min_ul` is the same."""
         return self._actions.route(verb).min_ul
+
+    least_ul = min_ul  # wording: former name
 
     def volumes(self) -> Mapping[str, VesselVolume]:
         """Return the vessel volumes as of the end of the branch's last step, by role: `loop`, `spent`, `waste`."""

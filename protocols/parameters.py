@@ -5,6 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
+
+from protocols.former import PARAMETERS, NamedTwiceError, present_names
+
+T = TypeVar("T")
 
 _SUFFIX = {
     "uL": "_ul",
@@ -48,6 +53,31 @@ class Param:
                 f" Next: choose {self.low:g} to {self.high:g}{unit} ({self.help})"
             )
         return float(value)
+
+
+def by_present_name(params: tuple[Param, ...], given: Mapping[str, T]) -> dict[str, T]:
+    """Return values by the present names of their parameters; `given` may use former names.
+
+    Raises:
+        ParamError: A parameter is given under both names.
+    """
+    try:
+        names = present_names(given, {param.name for param in params}, PARAMETERS)
+    except NamedTwiceError as error:
+        raise ParamError(str(error)) from None
+    return {present: given[name] for present, name in names.items()}
+
+
+def by_present_key(params: tuple[Param, ...], recorded: Mapping[str, float]) -> dict[str, float]:
+    """Return the recorded values of a run by the present keys of its parameters."""
+    former = {
+        name + _SUFFIX[param.unit]: param.key
+        for param in params
+        for name, present in PARAMETERS.items()
+        if present == param.name
+    }
+    names = present_names(recorded, {param.key for param in params}, former)
+    return {present: recorded[name] for present, name in names.items()}
 
 
 def complete(params: tuple[Param, ...], given: Mapping[str, float]) -> dict[str, float]:

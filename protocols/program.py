@@ -38,8 +38,8 @@ NAMES: Mapping[str, tuple[str, Callable[[Lab], float]]] = {
     "ph.target": (PLAIN, lambda lab: lab.targets.ph),
     "fresh.glucose": ("mM", lambda lab: lab.targets.glucose_mm),
     "filter.max_pressure": ("kPa", lambda lab: lab.immune.max_pressure_kpa),
-    "filter.least_pressure": ("kPa", lambda lab: lab.immune.least_pressure_kpa),
-    "least_dose": ("uL", lambda lab: lab.liver.min_dose_ul),
+    "filter.min_pressure": ("kPa", lambda lab: lab.immune.min_pressure_kpa),
+    "liver.min_dose": ("uL", lambda lab: lab.liver.min_dose_ul),
 }
 """What an expression may name beside parameters and what steps have saved: its unit and where it comes from."""
 

@@ -27,10 +27,10 @@ TITLE = "Draw, measure, grade, condition and give back medium"
 VERSION = 1
 """Raised when a run that began before must not go on under this text; a run is compared with its record anyway."""
 PARAMS = (
-    Param("batch", "uL", 18_000.0, 2_000.0, 35_000.0, "most medium drawn at a time"),
-    Param("least", "uL", 0.0, 0.0, 35_000.0, "medium drawn even when nothing calls for it"),
-    Param("every", "s", 8 * 3_600.0, 3_600.0, 7 * 86_400.0, "time from one look to the next"),
-    Param("cycles", "", 0, 0, 100_000, "how many; 0 goes on until stopped"),
+    Param("batch", "uL", 18_000.0, 2_000.0, 35_000.0, "maximum volume drawn at a time"),
+    Param("min_batch", "uL", 0.0, 0.0, 35_000.0, "minimum volume drawn in each cycle, needed or not"),
+    Param("every", "s", 8 * 3_600.0, 3_600.0, 7 * 86_400.0, "time between two cycles"),
+    Param("cycles", "", 0, 0, 100_000, "number of cycles; 0: until stopped"),
 )
 
 SETTLE_S = 60.0
@@ -48,37 +48,37 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
     while not params["cycles"] or cycle < params["cycles"]:
         slot = await next_turn(lab, begun_s, slot, params["every_s"])
         slot, cycle = slot + 1, cycle + 1
-        await recycle_once(lab, params["batch_ul"], cycle, least_ul=params["least_ul"])
+        await recycle_once(lab, params["batch_ul"], cycle, min_ul=params["min_batch_ul"])
 
 
-async def recycle_once(lab: Lab, batch_ul: float, cycle: int, *, least_ul: float = 0.0) -> None:
+async def recycle_once(lab: Lab, batch_ul: float, cycle: int, *, min_ul: float = 0.0) -> None:
     """Run one cycle: check the loop, and draw and treat a batch if that is worthwhile."""
     await _seen_at_work(lab)
     targets = lab.targets
-    most_ul = min(batch_ul, targets.spent_room_ul, targets.loop_spare_ul)
+    max_ul = min(batch_ul, targets.spent_room_ul, targets.loop_spare_ul)
     estimate = await lab.estimate()
-    acidity = await lab.lung.ph()
-    verdict = await judge(lab, estimate.loop, acidity, "loop")
+    ph = await lab.lung.ph()
+    verdict = await judge(lab, estimate.loop, ph, "loop")
     bench = _bench(lab, estimate)
     spent, loop = _bodies(lab, estimate)
-    wish = draw(bench, verdict, spent, loop, acidity.value, most_ul=most_ul, least_ul=min(least_ul, most_ul))
-    if wish.chosen.action == "rest":
+    decision = draw(bench, verdict, spent, loop, ph.value, max_ul=max_ul, min_ul=min(min_ul, max_ul))
+    if decision.chosen.action == "rest":
         await lab.note("grade", {"cycle": cycle, "of": "loop", **verdict.to_json(), "estimate": estimate.to_json()})
-        await _note(lab, cycle, verdict, wish, {})
+        await _note(lab, cycle, verdict, decision, {})
         return
-    drawn = await lab.kidney.draw(wish.chosen.draw_ul)
+    drawn = await lab.kidney.draw(decision.chosen.draw_ul)
     estimate = await lab.estimate()
-    acidity = await lab.liver.ph(SETTLE_S)
-    verdict = await judge(lab, estimate.spent, acidity)
+    ph = await lab.liver.ph(SETTLE_S)
+    verdict = await judge(lab, estimate.spent, ph)
     await lab.note("grade", {"cycle": cycle, "of": "batch", **verdict.to_json(), "estimate": estimate.to_json()})
     if verdict.of("sterility") is Letter.D:
         await lab.ask(
             "the sterile barrier failed. Likely cause: the filter burst, leaks or is clogged. Next: replace the filter;"
-            " then stop this run, have filter-integrity pass, and start again. If you resume, the batch is thrown away, and"
-            " so is each one until that test was passed"
+            " then stop this run, have filter-integrity pass, and start again. If you resume, the batch is"
+            " discarded, and so is each one until that test was passed"
         )
     batch, loop = _bodies(lab, estimate)
-    await treat(lab, treatment(_bench(lab, estimate), verdict, batch, loop, acidity.value), cycle, verdict, drawn)
+    await treat(lab, treatment(_bench(lab, estimate), verdict, batch, loop, ph.value), cycle, verdict, drawn)
 
 
 async def _seen_at_work(lab: Lab) -> None:
@@ -114,7 +114,7 @@ def _bodies(lab: Lab, estimate: MediaEstimate) -> tuple[MediumState, MediumState
     return MediumState.of(estimate.spent, spent), MediumState.of(estimate.loop, loop)
 
 
-async def judge(lab: Lab, media: MediaValues | MediaEstimate, acidity: Measurement, where: str = "spent") -> Grade:
+async def judge(lab: Lab, media: MediaValues | MediaEstimate, ph: Measurement, where: str = "spent") -> Grade:
     """Return the grade of the medium `where` ("spent" or "loop") by measurements and estimate."""
     if isinstance(media, MediaEstimate):
         media = media.spent if where == "spent" else media.loop
@@ -128,7 +128,7 @@ async def judge(lab: Lab, media: MediaValues | MediaEstimate, acidity: Measureme
         ammonia_mm=media.ammonia_mm,
         glucose_share=media.glucose_mm.scaled(1.0 / targets.glucose_mm),
         glucose_mm=media.glucose_mm,
-        ph=acidity.interval,
+        ph=ph.interval,
         osmolality_change_pct=Interval(
             osmolality.value * change - 100.0, osmolality.low * change - 100.0, osmolality.high * change - 100.0
         ),
@@ -155,8 +155,8 @@ async def treat(lab: Lab, decision: Decision, cycle: int, verdict: Grade, drawn:
     targets, plan = lab.targets, decision.chosen.plan
     passes = lab.volumes()["spent"].passes
     dialysate = await lab.kidney.dialyse(plan.dialysate_ul) if plan.dialysate_ul > 0 else NOTHING
-    least_ul = lab.kidney.discard.min_ul
-    discarded = await lab.kidney.discard(plan.discard_ul) if plan.discard_ul >= least_ul else NOTHING
+    min_ul = lab.kidney.discard.min_ul
+    discarded = await lab.kidney.discard(plan.discard_ul) if plan.discard_ul >= min_ul else NOTHING
     fresh = await lab.gut.feed(plan.fresh_ul) if plan.fresh_ul > 0 else NOTHING
     glucose = await lab.liver.add_glucose(plan.glucose_ul) if plan.glucose_ul > 0 else NOTHING
     base = await lab.liver.add_base(plan.base_ul) if plan.base_ul > 0 else NOTHING
@@ -165,7 +165,7 @@ async def treat(lab: Lab, decision: Decision, cycle: int, verdict: Grade, drawn:
     give_ul = min(volumes["spent"].ul - targets.spent_ul, targets.loop_ul - volumes["loop"].ul)
     given = await lab.kidney.give_back(give_ul) if give_ul >= max(TRIFLE_UL, lab.kidney.give_back.min_ul) else NOTHING
     excess_ul = lab.volumes()["spent"].ul - targets.spent_ul
-    excess = await lab.kidney.discard(excess_ul) if excess_ul >= max(2 * TRIFLE_UL, least_ul) else NOTHING
+    excess = await lab.kidney.discard(excess_ul) if excess_ul >= max(2 * TRIFLE_UL, min_ul) else NOTHING
     moved = {
         "drawn_ul": drawn.ul,
         "dialysate_ul": dialysate.ul,

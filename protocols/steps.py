@@ -77,16 +77,16 @@ class Move(Step):
     async def run(self, now: Now) -> None:
         volume_ul = await now.number(self.volume, self.place)
         dose = self.verb.of(now.lab)
-        least_ul = now.lab.least_ul(self.verb.name)
+        min_ul = now.lab.min_ul(self.verb.name)
         batch_ul = now.lab.volumes()["spent"].ul
-        if volume_ul < least_ul:
+        if volume_ul < min_ul:
             if now.policies.small_dose == "hold":
                 await now.lab.ask(
-                    f"{self.place}: {self.verb.name} of {volume_ul:g} µL is less than the {least_ul:g} µL that its pump"
+                    f"{self.place}: {self.verb.name} of {volume_ul:g} µL is less than the {min_ul:g} µL that its pump"
                     " gives. Likely cause: a computed volume came out too small. Next: look why; when you resume, nothing"
                     " is moved here and the recipe goes on"
                 )
-            await now.lab.note("not_moved", {"verb": self.verb.name, "requested_ul": volume_ul, "least_ul": least_ul})
+            await now.lab.note("not_moved", {"verb": self.verb.name, "requested_ul": volume_ul, "min_ul": min_ul})
             moved = NOTHING
         else:
             moved = await dose(volume_ul)
@@ -185,8 +185,8 @@ class GradeBatch(Step):
 
     async def run(self, now: Now) -> None:
         estimate = await now.lab.estimate()
-        acidity = await now.lab.liver.ph(await now.number(self.settle_s, self.place))
-        verdict = await judge(now.lab, estimate, acidity)
+        ph = await now.lab.liver.ph(await now.number(self.settle_s, self.place))
+        verdict = await judge(now.lab, estimate, ph)
         await now.lab.note("grade", {"cycle": 0, **verdict.to_json(), "estimate": estimate.to_json()})
         if self.save:
             now.values |= {self.save: verdict.letter, f"{self.save}.sterility": verdict.of("sterility")}

@@ -167,7 +167,7 @@ async def _stacked(seed: int, days: float, folder: Path) -> Tally:
         estimator = controller.runs.estimator
         laboratory = Laboratory(controller.assays, lab.plant, seed=seed, began=clock.utc(), fresh=estimator.state)
         ticking = asyncio.create_task(controller.run(stop))
-        await controller.runs.start("recycle", {"least": "18 mL"}, user="bench", reason="choroid bench estimator")
+        await controller.runs.start("recycle", {"min_batch": "18 mL"}, user="bench", reason="choroid bench estimator")
         estimated, next_s = estimator.latest, loop.time() + HOUR_S
         while loop.time() < end_s and not ticking.done():
             await asyncio.sleep(LOOK_EVERY_S)

@@ -123,7 +123,7 @@ async def _watch(path: Path, data: Path, for_s: float) -> dict[str, Any]:
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))
     await asyncio.sleep(WARM_UP_S)
-    params = {"batch": "2 mL", "least": "2 mL"}
+    params = {"batch": "2 mL", "min_batch": "2 mL"}
     await controller.runs.start("recycle", params, user="bench", reason="a slow disk")
     begun_s, lags_ms = loop.time(), []
     while loop.time() - begun_s < for_s:

@@ -12,7 +12,7 @@ DAYS = 0.25
 
 def bench_stack() -> dict[str, Any]:
     """Simulate a quarter of a day of `recycle` on the bench rig (target: docs/performance.md, 5,000 × real time of CPU)."""
-    answer = simulate(bench_rig(), protocol="recycle", params={"least": "18 mL"}, days=DAYS, seed=1, progress=False)
+    answer = simulate(bench_rig(), protocol="recycle", params={"min_batch": "18 mL"}, days=DAYS, seed=1, progress=False)
     requests_per_s = answer["transactions"] / answer["simulated_s"]
     return {
         "times_life": answer["speed"],

@@ -46,7 +46,7 @@ async def _measured(folder: Path) -> dict[str, Any]:
     try:
         await controller.start()
         ticking = asyncio.create_task(controller.run(stop))
-        await controller.runs.start("recycle", {"least": "18 mL"}, user="bench", reason="choroid bench vitals")
+        await controller.runs.start("recycle", {"min_batch": "18 mL"}, user="bench", reason="choroid bench vitals")
         await asyncio.sleep(LIVED_S)
         vitals = VitalSigns(
             rig,

@@ -401,4 +401,4 @@ async def _pester(controller: Controller, run_id: str) -> None:
         await controller.runs.pause("run-unknown", "flood", "a runaway script")
     if controller.runs.active is not None:
         with contextlib.suppress(RunnerError, JournalError):
-            await controller.runs.start("recycle", {"least": "18 mL"}, "flood", "a runaway script")
+            await controller.runs.start("recycle", {"min_batch": "18 mL"}, "flood", "a runaway script")

@@ -95,7 +95,7 @@ def draw_trial(
     if protocol == "recycle":
         batch = f"{rng.integers(4, 21)} mL"
         # A good loop would be left alone, and faults would find nothing moving.
-        params = {"batch": batch, "least": batch, "every": f"{rng.choice([1.0, 1.5, 2.0, 4.0, 8.0]):g} h"}
+        params = {"batch": batch, "min_batch": batch, "every": f"{rng.choice([1.0, 1.5, 2.0, 4.0, 8.0]):g} h"}
     else:
         every_h = float(rng.choice([1.0, 2.0, 4.0, 12.0]))
         # A run that the rehearsal refuses for want of medium would leave nothing for faults to hit.

@@ -34,7 +34,7 @@ from drivers.registry import MODELS
 from sim.lab import SimulatedLab
 from sim.virtual_time import MAX_SPEED, ScaledLoop, run_scaled
 
-SHOWN = {"least": "18 mL", "every": "2 h"}
+SHOWN = {"min_batch": "18 mL", "every": "2 h"}
 """Parameters of the demonstration run: good medium would be left alone for days, here it moves within two minutes."""
 
 

@@ -31,12 +31,12 @@ SHORT: Mapping[str, Mapping[str, str]] = {
     "circulate": {"time": "20 min", "every": "10 min"},
     "debubble": {"pulses": "2"},
     "dialyse": {"batch": "3 mL", "volumes": "1"},
-    "emergency-care": {"time": "1 h", "every": "30 min", "least_glucose": "50 mM", "volume": "3 mL"},
+    "emergency-care": {"time": "1 h", "every": "30 min", "min_glucose": "50 mM", "volume": "3 mL"},
     "exchange": {"cycles": "1", "volume": "3 mL"},
     "feed": {"volume": "0.5 mL"},
     "partial-exchange": {"share": "20 %"},
     "pump-calibration": {"doses": "2", "dose": "3 mL"},
-    "recycle": {"batch": "3 mL", "least": "3 mL", "cycles": "1"},
+    "recycle": {"batch": "3 mL", "min_batch": "3 mL", "cycles": "1"},
 }
 """Parameters that make a recipe short, and move what it may; `feed` gives its pump's minimum, which is lost most easily."""
 

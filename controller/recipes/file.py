@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from controller.recipes.form import FORMAT, FORMS, NAME, POLICIES, TOP, WORD
+from controller.recipes.form import FORMAT, FORMS, NAME, PARAMETER, POLICIES, TOP, WORD
 from controller.recipes.steps import Steps
 from controller.recipes.values import RESERVED, quantity
 from controller.rig.document import read_document
@@ -22,6 +22,7 @@ from controller.rig.problems import Place, Problem, RigError, nearest
 from controller.rig.quantities import QuantityError, parse_quantity
 from protocols import earlier
 from protocols.expression import PLAIN
+from protocols.former import ATTRIBUTES, NamedTwiceError, present_names
 from protocols.parameters import Param, ParamError
 from protocols.program import VERSION as PROGRAM_VERSION
 from protocols.program import Policies, Program
@@ -127,9 +128,7 @@ class _Reader(Steps):
 
     def _parameters(self, data: Any) -> None:
         if not isinstance(data, dict):
-            self.wrong(
-                ("parameters",), "is not a mapping", "Write “volume: {default: 2 mL, least: …, most: …, help: …}”"
-            )
+            self.wrong(("parameters",), "is not a mapping", "Write “volume: {default: 2 mL, min: …, max: …, help: …}”")
             return
         for name, body in data.items():
             place: Place = ("parameters", name)
@@ -139,28 +138,43 @@ class _Reader(Steps):
                     f"“{name}” cannot be a parameter's name",
                     "Use small letters, digits and _; not a word of the language",
                 )
-            elif not isinstance(body, dict) or set(body) != {"default", "least", "most", "help"}:
-                self.wrong(place, "a parameter has default, least, most and help", "Write all four, nothing else")
+            elif (attributes := self._attributes(body, place)) is not None:
+                self._parameter(name, body, attributes, place)
             else:
-                self._parameter(name, body, place)
+                self.units[name] = _unit_of_default(body)
 
-    def _parameter(self, name: str, body: Mapping[str, Any], place: Place) -> None:
+    def _attributes(self, body: Any, place: Place) -> dict[str, str] | None:
+        """Return the attributes of a parameter, each with its name in the file; None, and noted, if they are wrong."""
+        try:
+            written = present_names(body, PARAMETER, ATTRIBUTES) if isinstance(body, dict) else {}
+        except NamedTwiceError as error:
+            self.wrong(place, error.what, error.fix)
+            return None
+        if set(written) == set(PARAMETER):
+            return written
+        self.wrong(place, f"a parameter has {', '.join(PARAMETER[:-1])} and help", "Write all four, nothing else")
+        return None
+
+    def _parameter(self, name: str, body: Mapping[str, Any], attributes: Mapping[str, str], place: Place) -> None:
         """Add a parameter. If one of its quantities is wrong, only its unit is known to the steps."""
-        numbers, unit = self._parameter_range(body, place)
+        numbers, unit = self._parameter_range(body, attributes, place)
         if len(numbers) < 3 or unit is None:
             self.units[name] = unit or PLAIN
             return
         default, low, high = numbers
         if not low <= default <= high:
-            self.wrong(place, "the default is not between least and most", "Put them in order")
+            self.wrong(place, "the default is not between min and max", "Put them in order")
         self.params.append(Param(name, unit, default, low, high, str(body["help"])))
         self.units[name] = unit
 
-    def _parameter_range(self, body: Mapping[str, Any], place: Place) -> tuple[list[float], str | None]:
+    def _parameter_range(
+        self, body: Mapping[str, Any], attributes: Mapping[str, str], place: Place
+    ) -> tuple[list[float], str | None]:
         """Return default, lowest and highest value of a parameter up to the first that is wrong, and their unit."""
         numbers: list[float] = []
         unit: str | None = None
-        for key in ("default", "least", "most"):
+        for attribute in ("default", "min", "max"):
+            key = attributes[attribute]
             text = str(body[key])
             try:
                 value, own = (parse_quantity(text, unit), unit) if unit else quantity(text)
@@ -215,6 +229,14 @@ class _Reader(Steps):
             self.parts[called.watched[0][0]] = called
         self.calls.append(called)
         return called
+
+
+def _unit_of_default(body: Any) -> str:
+    """Return the unit of a parameter whose attributes are wrong, so that the steps that use it are not wrong as well."""
+    try:
+        return quantity(str(body["default"]))[1]
+    except (KeyError, TypeError, QuantityError):
+        return PLAIN
 
 
 def _course(data: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from protocols.blocks import BLOCKS
+from protocols.former import ATTRIBUTES
 from protocols.steps import DECISIONS, STEPS
 from protocols.table import FORMER, VERBS
 from protocols.verbs import Argument, StepForm, Verb
@@ -15,6 +16,9 @@ POINT_UNITS = {"ph": "", "oxygen": "%", "temperature": "degC", "pressure": "kPa"
 """Unit of a reading by the last part of its point."""
 NAME = r"^[a-z][a-z0-9-]{0,62}$"
 WORD = r"^[a-z][a-z0-9_]{0,62}$"
+
+PARAMETER = ("default", "min", "max", "help")
+"""Attributes of a parameter; all are required."""
 
 POLICIES: Mapping[str, Argument] = {
     "missing": Argument("choice", "a value could not be measured", choices=DECISIONS),
@@ -39,7 +43,7 @@ TOP: Mapping[str, str] = {
     "name": "what it is called, say gentle-exchange",
     "title": "one line for people",
     "description": "more, if need be",
-    "parameters": "name → default, least, most, help",
+    "parameters": "name → default, min, max, help",
     "policies": "what to do where the steps leave it open",
     "steps": "what is done, in order",
 }
@@ -66,21 +70,12 @@ def schema() -> dict[str, Any]:
     former = [{**_step(FORMS[name], called), "deprecated": True} for called, name in FORMER.items()]
     bare = [name for name, form in FORMS.items() if not form.required and not form.any_names]
     bare += [called for called, name in FORMER.items() if name in bare]
-    parameter = {
-        "type": "object",
-        "properties": {
-            **dict.fromkeys(("default", "least", "most"), _QUANTITY),
-            "help": {"type": "string"},
-        },
-        "required": ["default", "least", "most", "help"],
-        "additionalProperties": False,
-    }
     top: dict[str, dict[str, Any]] = {
         "recipe": {"const": FORMAT},
         "name": {"type": "string", "pattern": NAME},
         "title": {"type": "string"},
         "description": {"type": "string"},
-        "parameters": {"type": "object", "additionalProperties": parameter},
+        "parameters": {"type": "object", "additionalProperties": _parameter()},
         "policies": {
             "type": "object",
             "properties": {key: _argument(entry) for key, entry in POLICIES.items()},
@@ -102,6 +97,21 @@ def schema() -> dict[str, Any]:
                 "items": {"anyOf": [{"enum": bare}, *map(_step, FORMS.values()), *former]},
             }
         },
+    }
+
+
+def _parameter() -> dict[str, Any]:
+    """Return the schema of one parameter; each attribute has its present or its former name, never both."""
+    former = {present: name for name, present in ATTRIBUTES.items()}
+    properties: dict[str, Any] = {attribute: _QUANTITY for attribute in PARAMETER if attribute != "help"}
+    properties["help"] = {"type": "string"}
+    properties |= {name: {**_QUANTITY, "deprecated": True} for name in former.values()}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [attribute for attribute in PARAMETER if attribute not in former],
+        "allOf": [{"oneOf": [{"required": [present]}, {"required": [name]}]} for present, name in former.items()],
+        "additionalProperties": False,
     }
 
 

@@ -16,6 +16,7 @@ from controller.rig.problems import Place, nearest
 from protocols import blocks
 from protocols.blocks import Call, End, If, Repeat, Together
 from protocols.expression import PLAIN, Expression, constant, unit_text
+from protocols.former import PARAMETERS, NamedTwiceError, present_names
 from protocols.language import MEASURE, NOTE
 from protocols.parameters import ParamError
 from protocols.program import Step
@@ -331,8 +332,13 @@ class Steps(Values, ABC):
             self.wrong(place, "is not a mapping", "Write with: {volume: 2 mL}")
             return given
         params = {param.name: param for param in called.params}
-        for key, text in entries.items():
-            within = (*place, key)
+        try:
+            names = present_names(entries, params, PARAMETERS)
+        except NamedTwiceError as error:
+            self.wrong(place, error.what, error.fix)
+            return given
+        for key, written in names.items():
+            text, within = entries[written], (*place, written)
             if key not in params:
                 self.wrong(within, f"{called.name} has no parameter “{key}”", nearest(key, params, "parameters"))
                 continue

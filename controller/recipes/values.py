@@ -21,7 +21,7 @@ from protocols.verbs import READING_UNITS, UNITS, Argument
 ANY_QUANTITY = Argument("quantity", "", None)
 """A value of whatever unit."""
 RESERVED = ("and", "or", "not", "min", "max", "abs", "known", "value")
-_EXAMPLES = {"uL": "“2 mL”", "s": "“10 min”", BOOL: "“acidity < 7.2”", PLAIN: "“3”", "%": "“80 %”", "kPa": "“20 kPa”"}
+_EXAMPLES = {"uL": "“2 mL”", "s": "“10 min”", BOOL: "“ph < 7.2”", PLAIN: "“3”", "%": "“80 %”", "kPa": "“20 kPa”"}
 
 _QUANTITY = re.compile(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*[^\W\d_%°]?.*")
 _OPERATOR = re.compile(r"[-+*()<>,]|/\s*\w+\s*[*/]")

@@ -288,7 +288,7 @@ class _Paper:
 
     def barrier(self) -> dict[str, Any]:
         least, most = least_kpa(self._rig), self._rig.filters[self._rig.organs.immune.filter].max_pressure_kpa
-        return {"sterile": True, "peak_kpa": None, "least_kpa": least, "most_kpa": most, "detail": ""}
+        return {"sterile": True, "peak_kpa": None, "min_kpa": least, "max_kpa": most, "detail": ""}
 
     def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:
         """Notes are for the journal; on paper there is none."""

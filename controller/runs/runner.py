@@ -32,6 +32,7 @@ from controller.steps.steps import answered_of, records_of
 from controller.transfers.routes import Trust
 from controller.transfers.strays import Strays
 from controller.transfers.transfers import Transfers
+from protocols.parameters import by_present_key
 from protocols.registry import Recipe, UnknownProtocol, get
 
 DISK_AGAIN_S = 10.0
@@ -253,7 +254,8 @@ class Runner:
             messages=[row.body["text"] for row in rows if row.kind == "run.message"],
             answered=answered_of(rows),
         )
-        return ProtocolRun(self._bench, run_id, body["protocol"], recipe, body["params"], history)
+        params = body["params"] if recipe is None else by_present_key(recipe.params, body["params"])
+        return ProtocolRun(self._bench, run_id, body["protocol"], recipe, params, history)
 
     @property
     def min_doses_ul(self) -> dict[str, float]:

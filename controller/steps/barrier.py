@@ -67,8 +67,8 @@ class FilterRecord:
         return {
             "sterile": sterile,
             "peak_kpa": self._peak_kpa,
-            "least_kpa": min_kpa,
-            "most_kpa": max_kpa,
+            "min_kpa": min_kpa,
+            "max_kpa": max_kpa,
             "detail": detail,
         }
 

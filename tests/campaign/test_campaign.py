@@ -171,7 +171,7 @@ def test_what_makes_no_sense_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_a_trial_that_cannot_be_run_is_a_violation_and_hides_no_other() -> None:
     trial = Trial(
-        1, 0.1, "recycle", {"batch": "8 mL", "least": "8 mL", "every": "2 h"}, rig={"vessels.loop.volume": "900 mL"}
+        1, 0.1, "recycle", {"batch": "8 mL", "min_batch": "8 mL", "every": "2 h"}, rig={"vessels.loop.volume": "900 mL"}
     )
     result = work(trial.to_text())
     assert [violation["invariant"] for violation in result["violations"]] == ["the trial ends"]

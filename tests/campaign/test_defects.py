@@ -25,7 +25,7 @@ FOUND = {
 @pytest.mark.parametrize("fault", FOUND.values(), ids=FOUND.keys())
 def test_what_was_found_stays_repaired(fault: Fault) -> None:
     hours = (fault.at_s + fault.for_s) / 3600.0
-    trial = Trial(1, hours, "recycle", {"batch": "8 mL", "least": "8 mL", "every": "2 h"}, faults=(fault,))
+    trial = Trial(1, hours, "recycle", {"batch": "8 mL", "min_batch": "8 mL", "every": "2 h"}, faults=(fault,))
     result = run_trial(trial)
     assert result.violations == []
     assert result.viability > 0.945, (
@@ -44,7 +44,7 @@ def test_a_pump_that_loses_power_next_to_a_stuck_balance_leaves_its_dose_in_doub
     """How much had been given back was not known: nothing was booked, a person resumed, and the vessel was pumped dry."""
     faults = (Fault("stuck", "balance.mass", 400.0, 1300.0), Fault("reboot", "reglo", 560.0))
     trial = Trial(
-        1, 0.5, "recycle", {"batch": "12 mL", "least": "12 mL", "every": "2 h"}, attend_min=5.0, faults=faults
+        1, 0.5, "recycle", {"batch": "12 mL", "min_batch": "12 mL", "every": "2 h"}, attend_min=5.0, faults=faults
     )
     assert run_trial(trial).violations == []
 
@@ -58,7 +58,7 @@ def test_I1_heat_requested_by_hand_with_a_stuck_probe_does_not_overheat_the_cham
 def test_F1_a_pump_that_turns_back_for_a_moment_moves_its_dose_less_twice_that_volume() -> None:
     """The ledger books the net volume that the balance shows. The judge once took the way back for a part of the dose."""
     back = Fault("reversed", "reglo.return", 650.0, 19.0)
-    params = {"batch": "16 mL", "least": "16 mL", "every": "1 h"}
+    params = {"batch": "16 mL", "min_batch": "16 mL", "every": "1 h"}
     rig = {"organs.kidney.flow": "2.8 mL/min"}
     assert run_trial(Trial(1, 0.4, "recycle", params, rig=rig, attend_min=10.0, faults=(back,))).violations == []
 

@@ -29,7 +29,7 @@ clogged after the recycler has seen it at work: a batch would not be given back 
 
 def _trial(*faults: Fault, without: str | None = None) -> Trial:
     return Trial(
-        1, 0.2, "recycle", {"batch": "16 mL", "least": "16 mL", "every": "1 h"}, faults=faults, without=without
+        1, 0.2, "recycle", {"batch": "16 mL", "min_batch": "16 mL", "every": "1 h"}, faults=faults, without=without
     )
 
 

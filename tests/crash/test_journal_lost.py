@@ -55,7 +55,7 @@ def test_F7_A11_a_journal_that_is_removed_under_choroid_run_fails_health_at_once
 ) -> None:
     """Health once stayed ok, doses went on, and a restart began with a blank journal and no alarm."""
     controller = bench.run()
-    bench.protocol("start", "recycle", "--set", "batch=2 mL", "--set", "least=2 mL", "--set", "cycles=1")
+    bench.protocol("start", "recycle", "--set", "batch=2 mL", "--set", "min_batch=2 mL", "--set", "cycles=1")
     until(lambda: bool(bench.rows("act.outcome")), "the draw runs, and that is recorded", seconds=120)
     for path in bench.data.glob("journal.db*"):
         path.unlink()  # as `rm journal.db*` does: head and owner as well

@@ -28,7 +28,9 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 def test_E4_A1_killed_in_a_transfer_no_double_dose(bench: Bench) -> None:
     controller = bench.run()
-    run_id = bench.protocol("start", "recycle", "--set", "batch=2 mL", "--set", "least=2 mL", "--set", "cycles=1")["id"]
+    run_id = bench.protocol("start", "recycle", "--set", "batch=2 mL", "--set", "min_batch=2 mL", "--set", "cycles=1")[
+        "id"
+    ]
     until(lambda: bool(bench.rows("act.outcome")), "the draw runs, and that is recorded", seconds=120)
     time.sleep(3.0)  # some 0.2 mL of 2 mL have moved
     lab_waited_s = waited_s(bench.lab.pid)

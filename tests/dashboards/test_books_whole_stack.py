@@ -24,7 +24,7 @@ async def test_a_cycle_is_told_with_its_reason_and_a_balance_that_closes(tmp_pat
         app = create_app(controller, auth)
         token = {"Authorization": f"Bearer {auth.issue('a viewer', Role.VIEWER)}"}
         run = await controller.runs.start(
-            "recycle", {"least": "6 mL", "batch": "6 mL", "cycles": "1"}, user="anna", reason="a test"
+            "recycle", {"min_batch": "6 mL", "batch": "6 mL", "cycles": "1"}, user="anna", reason="a test"
         )
         await until(lambda: controller.runs.get(run).state.ended, 7200.0)
         assert controller.runs.get(run).state is RunState.COMPLETE

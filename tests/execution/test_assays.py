@@ -136,7 +136,7 @@ async def _cycles(path: Path, entries: list[tuple[float, float, str, str]]) -> C
     controller = Controller(World(), path, tick_s=5.0)
     loop = controller.world.loop
     begin_h = loop.time() / 3600.0
-    params = {"cycles": "2", "every": "4 h", "least": "18 mL"}
+    params = {"cycles": "2", "every": "4 h", "min_batch": "18 mL"}
     run = await controller.runs.start("recycle", params, "anna", "a test")
     for entered, taken, analyte, value in entries:
         await asyncio.sleep((begin_h + entered) * 3600.0 - loop.time())

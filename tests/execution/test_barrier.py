@@ -39,7 +39,7 @@ async def test_a_filter_that_resists_nothing_fails_until_it_was_tested_again(tmp
     world = World()
     world.readings["p_filter.pressure"] = ("kPa", BURST_KPA)
     controller = Controller(world, tmp_path / "j.db", catalogue=shipped())
-    assert await ran(controller, "recycle", cycles="1", least="18 mL") == 1
+    assert await ran(controller, "recycle", cycles="1", min_batch="18 mL") == 1
     assert set(sterility(controller)) == {"D"}
     note = controller.journal.last("note.recycle")
     assert note is not None
@@ -47,13 +47,13 @@ async def test_a_filter_that_resists_nothing_fails_until_it_was_tested_again(tmp
     assert FilterRecord(RIG, controller.journal).failed
     # A pass that looks well, and a new process, are no proof of a new filter.
     world.readings["p_filter.pressure"] = ("kPa", WHOLE_KPA)
-    assert await ran(controller, "recycle", cycles="1", least="18 mL") == 1
+    assert await ran(controller, "recycle", cycles="1", min_batch="18 mL") == 1
     await controller.gone()
     controller = Controller(world, tmp_path / "j.db", catalogue=shipped())
     assert set(sterility(controller)) == {"D"}
     assert FilterRecord(RIG, controller.journal).failed
     assert await ran(controller, "filter-integrity") == 0
-    assert await ran(controller, "recycle", cycles="1", least="18 mL") == 0
+    assert await ran(controller, "recycle", cycles="1", min_batch="18 mL") == 0
     assert sterility(controller)[-1] == "A"
     assert not FilterRecord(RIG, controller.journal).failed
     await controller.gone()
@@ -64,9 +64,9 @@ async def test_a_whole_filter_is_seen_at_work_before_the_first_batch_and_never_f
     tmp_path: Path,
 ) -> None:
     controller = Controller(World(), tmp_path / "j.db", catalogue=shipped())
-    assert await ran(controller, "recycle", cycles="1", least="18 mL") == 0
+    assert await ran(controller, "recycle", cycles="1", min_batch="18 mL") == 0
     assert sterility(controller) == ["A"]
-    assert await ran(controller, "recycle", cycles="1", least="18 mL") == 0
+    assert await ran(controller, "recycle", cycles="1", min_batch="18 mL") == 0
     lines = [row.body["line"] for row in controller.journal.entries(kinds=("moved",))]
     assert lines == ["draw", "return", "draw", "return", "draw", "return"]
     await controller.gone()
@@ -128,7 +128,7 @@ async def test_on_the_plant_a_hole_is_found_by_the_first_return_and_viability_sa
     lab.plant.faults.filter_torn = torn
     async with controlled(lab, tmp_path) as controller:
         await asyncio.sleep(60.0)
-        run = await controller.runs.start("recycle", {"cycles": "1", "least": "18 mL"}, "anna", "a test")
+        run = await controller.runs.start("recycle", {"cycles": "1", "min_batch": "18 mL"}, "anna", "a test")
         _, asked = await attended(controller.runs, run)
         assert asked == torn
         await asyncio.sleep(900.0)

@@ -30,7 +30,7 @@ HEAD = "recipe: 1\nname: abreast\ntitle: A test\n"
 YAML = (
     HEAD
     + """parameters:
-  volume: {default: 3 mL, least: 1 mL, most: 6 mL, help: how much}
+  volume: {default: 3 mL, min: 1 mL, max: 6 mL, help: how much}
 steps:
   - kidney.draw: {volume: volume, as: drawn}
   - together:

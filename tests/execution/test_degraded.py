@@ -30,7 +30,7 @@ from sim.lab import SimulatedLab
 from tests.sim.faults.bench import RIG
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-RUN = {"batch": "8 mL", "least": "8 mL", "every": "2 h"}
+RUN = {"batch": "8 mL", "min_batch": "8 mL", "every": "2 h"}
 
 pytestmark = pytest.mark.virtual_time
 

@@ -35,7 +35,7 @@ async def _through_the_whole_stack(folder: Path) -> dict[str, Any]:
     try:
         await controller.start()
         ticking = asyncio.create_task(controller.run(stop))
-        await controller.runs.start("recycle", {"least": "18 mL"}, user="test", reason="a test")
+        await controller.runs.start("recycle", {"min_batch": "18 mL"}, user="test", reason="a test")
         await asyncio.sleep(3600.0)
         taken, truth = clock.utc_text(), lab.plant.truth().concentrations["loop"]["glucose"]
         await asyncio.sleep(HOURS * 3600.0 - loop.time())

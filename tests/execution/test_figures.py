@@ -11,7 +11,7 @@ from tests.execution.world import BENCH
 
 
 def ended_after(days: float) -> dict[str, Any]:
-    return simulate(BENCH, protocol="recycle", params={"least": "18 mL"}, days=days, seed=1, progress=False)
+    return simulate(BENCH, protocol="recycle", params={"min_batch": "18 mL"}, days=days, seed=1, progress=False)
 
 
 @pytest.mark.parametrize("days", [0.004, 0.008], ids=["draw", "give back"])

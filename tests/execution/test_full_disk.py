@@ -39,7 +39,7 @@ async def test_D2_a_run_whose_row_cannot_be_written_waits_and_is_taken_up(full_a
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))
     run_id = await controller.runs.start(
-        "recycle", {"batch": "8 mL", "least": "8 mL", "every": "2 h"}, user="test", reason="disk"
+        "recycle", {"batch": "8 mL", "min_batch": "8 mL", "every": "2 h"}, user="test", reason="disk"
     )
     await asyncio.sleep(full_at_s)
     disk.full = True
@@ -86,7 +86,7 @@ async def test_D2_a_restart_that_meets_a_full_disk_cares_for_the_rig_and_takes_t
     await first.start()
     ticking = asyncio.create_task(first.run(stop))
     run_id = await first.runs.start(
-        "recycle", {"batch": "8 mL", "least": "8 mL", "every": "2 h"}, user="test", reason="disk"
+        "recycle", {"batch": "8 mL", "min_batch": "8 mL", "every": "2 h"}, user="test", reason="disk"
     )
     await asyncio.sleep(gone_at_s)
     disk.full = True

@@ -25,9 +25,9 @@ EVERYTHING = (
     HEAD
     + f"""steps:
   - kidney.draw: {{volume: {ASKED_UL["draw"] / 1000} mL, as: drawn}}
-  - liver.acidity: {{settle: 10 s, as: acidity}}
+  - liver.ph: {{settle: 10 s, as: ph}}
   - estimate: medium
-  - note: {{kind: seen, values: {{ph: acidity, lactate: medium.spent.lactate, drawn: drawn}}}}
+  - note: {{kind: seen, values: {{ph: ph, lactate: medium.spent.lactate, drawn: drawn}}}}
   - kidney.discard: {ASKED_UL["discard"]} uL
   - gut.feed: {ASKED_UL["feed"]} uL
   - liver.add_glucose: {ASKED_UL["glucose"]} uL
@@ -156,12 +156,12 @@ async def test_if_and_set_and_end(oxygen: float, then: str, tmp_path: Path) -> N
     recipe = recipe_of(
         tmp_path,
         """parameters:
-  least: {default: 50 %, least: 10 %, most: 90 %, help: oxygen}
+  enough: {default: 50 %, min: 10 %, max: 90 %, help: oxygen}
 steps:
   - lung.oxygen: oxygen
   - set: {half: 0.5 * oxygen.low}
   - if:
-      condition: oxygen > least
+      condition: oxygen > enough
       then: [{note: {kind: high, values: {oxygen: oxygen, half: half}}}, end]
       else: [{note: {kind: low, values: {oxygen: oxygen}}}]
   - note: {kind: after}
@@ -235,7 +235,7 @@ async def test_a_recipe_calls_others_with_their_own_names_and_limits(tmp_path: P
     recipe_of(
         tmp_path,
         """parameters:
-  volume: {default: 1 mL, least: 0.6 mL, most: 3 mL, help: fresh}
+  volume: {default: 1 mL, min: 0.6 mL, max: 3 mL, help: fresh}
 steps:
   - gut.feed: {volume: volume, as: fed}
   - note: {kind: inner, values: {volume: volume}}
@@ -247,7 +247,7 @@ steps:
     outer = recipe_of(
         tmp_path,
         """parameters:
-  volume: {default: 2 mL, least: 1 mL, most: 9 mL, help: fresh}
+  volume: {default: 2 mL, min: 1 mL, max: 9 mL, help: fresh}
 steps:
   - call: {recipe: inner.yaml, with: {volume: volume}}
   - call: inner.yaml
@@ -522,8 +522,8 @@ async def test_times_that_are_worked_out_never_mean_for_ever(times: str, turns: 
     recipe = recipe_of(
         tmp_path,
         f"""parameters:
-  time: {{default: 2 h, least: 1 h, most: 9 h, help: in all}}
-  every: {{default: 5 h, least: 1 h, most: 9 h, help: between}}
+  time: {{default: 2 h, min: 1 h, max: 9 h, help: in all}}
+  every: {{default: 5 h, min: 1 h, max: 9 h, help: between}}
 steps:
   - repeat: {{times: {times}, every: every, steps: [note: {{kind: turn}}]}}
 """,

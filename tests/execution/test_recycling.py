@@ -32,7 +32,7 @@ async def test_each_grade_is_treated_as_it_should(
 ) -> None:
     world = World()
     world.readings["ph_spent.ph"] = ("pH", ph_spent)
-    controller = await _ran(world, tmp_path / "j.db", "recycle", cycles="1", least="18 mL")
+    controller = await _ran(world, tmp_path / "j.db", "recycle", cycles="1", min_batch="18 mL")
     grade, note = controller.journal.last("note.grade"), controller.journal.last("note.recycle")
     assert grade is not None
     assert note is not None
@@ -55,7 +55,7 @@ async def test_each_grade_is_treated_as_it_should(
 async def test_a_missing_probe_caps_the_batch_at_c(tmp_path: Path) -> None:
     world = World()
     del world.readings["do_loop.oxygen"]
-    controller = await _ran(world, tmp_path / "j.db", "recycle", cycles="1", least="18 mL")
+    controller = await _ran(world, tmp_path / "j.db", "recycle", cycles="1", min_batch="18 mL")
     grade = controller.journal.last("note.grade")
     assert grade is not None
     assert grade.body["grade"] == "C"
@@ -67,7 +67,7 @@ async def test_a_missing_probe_caps_the_batch_at_c(tmp_path: Path) -> None:
 async def test_a_failed_sterile_barrier_asks_a_person_before_anything_goes_back(tmp_path: Path) -> None:
     world = World()
     world.readings["p_filter.pressure"] = ("kPa", 95.0)
-    controller = await _ran(world, tmp_path / "j.db", "recycle", cycles="1", least="18 mL")
+    controller = await _ran(world, tmp_path / "j.db", "recycle", cycles="1", min_batch="18 mL")
     view = controller.runs.list()[0]
     assert view.state is RunState.HELD
     assert any("sterile barrier" in message for message in view.messages)

@@ -28,7 +28,7 @@ PARAMS: Mapping[str, Mapping[str, str]] = {
     "debubble": {"pulses": "2"},
     "dialyse": {},
     "dilute-to-grade": {},
-    "emergency-care": {"time": "1 h", "every": "20 min", "least_glucose": "50 mM", "volume": "3 mL"},
+    "emergency-care": {"time": "1 h", "every": "20 min", "min_glucose": "50 mM", "volume": "3 mL"},
     "end-of-culture": {},
     "feed": {},
     "filter-integrity": {},

@@ -166,7 +166,7 @@ async def test_what_is_garbled_forgotten_or_zeroed_moves_nothing(
     async with controlled(lab, tmp_path) as controller:
         faults = tuple(Fault(kind, target, 600.0 + 1400.0 * n, 600.0, amount) for n in range(4))
         failing = asyncio.create_task(Injector(lab, faults, seed=3).run())
-        params = {"cycles": "0", "every": "1 h", "batch": "16 mL", "least": "16 mL"}
+        params = {"cycles": "0", "every": "1 h", "batch": "16 mL", "min_batch": "16 mL"}
         await controller.runs.start("recycle", params, "anna", "a test")
         await asyncio.sleep(2 * 3600.0)
         failing.cancel()

@@ -44,7 +44,7 @@ async def _life(data: Path, *, tcp: bool) -> tuple[list[str], dict[str, float]]:
         await controller.start()
         ticking = asyncio.create_task(controller.run(stop))
         await asyncio.sleep(60.0)
-        params = {"batch": "3 mL", "least": "3 mL", "cycles": "1"}
+        params = {"batch": "3 mL", "min_batch": "3 mL", "cycles": "1"}
         run = await controller.runs.start("recycle", params, user="anna", reason="a trace")
         deadline_s = loop.time() + OVER_AFTER_S
         while not controller.runs.get(run).state.ended:

@@ -31,7 +31,7 @@ async def test_A12_two_controllers_of_one_rig_notice_each_other_and_the_tissue_i
         await controller.start()
         controllers.append(controller)
         ticking.append(asyncio.create_task(controller.run(stop)))
-        await controller.runs.start("recycle", {"least": "18 mL"}, user=name, reason="both want to recycle")
+        await controller.runs.start("recycle", {"min_batch": "18 mL"}, user=name, reason="both want to recycle")
         await asyncio.sleep(300.0)
     before = [sum(1 for _ in each.journal.entries(kinds=("act",))) for each in controllers]
     await asyncio.sleep(FOR_S)

@@ -23,7 +23,7 @@ def kept(controller: Controller, data: Path) -> Upkeep:
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("days", [33, 56, 75])
-@pytest.mark.parametrize(("name", "params"), [("exchange", {}), ("recycle", {"least": 18_000.0})])
+@pytest.mark.parametrize(("name", "params"), [("exchange", {}), ("recycle", {"min_batch": 18_000.0})])
 async def test_I4_a_batch_long_after_the_last_reading_is_smaller_and_given_back(
     name: str, params: dict[str, float], days: int, tmp_path: Path
 ) -> None:

@@ -31,7 +31,7 @@ async def test_A10_a_pump_that_moves_the_pan_leaves_its_readings_good_and_unstab
             seen[reading.at_s] = reading
             return controller.runs.get(run).state in (RunState.COMPLETE, RunState.HELD)
 
-        run = await controller.runs.start("recycle", {"cycles": "1", "least": "18 mL"}, "anna", "a test")
+        run = await controller.runs.start("recycle", {"cycles": "1", "min_batch": "18 mL"}, "anna", "a test")
         await until(lambda: moving(controller, "kidney.draw"))
         begin = controller.clock.utc().timestamp()
         await until(look)

@@ -69,7 +69,7 @@ async def test_E4_a_controller_gone_in_a_transfer_gives_the_dose_once(
 ) -> None:
     lab = SimulatedLab(RIG, seed=3)
     async with controlled(lab, tmp_path, leave_running=leave_running) as first:
-        await first.runs.start("recycle", {"cycles": "1", "least": "18 mL"}, "anna", "a test")
+        await first.runs.start("recycle", {"cycles": "1", "min_batch": "18 mL"}, "anna", "a test")
         await until(lambda: moving(first, verb))
         await asyncio.sleep(70.0)
         assert moving(first, verb)
@@ -95,7 +95,7 @@ async def test_E4_a_controller_gone_in_a_transfer_gives_the_dose_once(
 async def test_pause_and_resume_on_the_wire(tmp_path: Path) -> None:
     lab = SimulatedLab(RIG, seed=4)
     async with controlled(lab, tmp_path, leave_running=False) as controller:
-        run = await controller.runs.start("recycle", {"cycles": "1", "least": "18 mL"}, "anna", "a test")
+        run = await controller.runs.start("recycle", {"cycles": "1", "min_batch": "18 mL"}, "anna", "a test")
         await until(lambda: moving(controller, "kidney.give_back"))
         await asyncio.sleep(60.0)
         await controller.runs.pause(run, "anna", "somebody at the door")
@@ -120,7 +120,7 @@ async def test_the_vessel_on_the_balance_may_have_a_weight_of_its_own(tmp_path: 
     rig = RIG.model_copy(update={"devices": {**RIG.devices, "balance": pan}})
     lab = SimulatedLab(rig, seed=3)
     async with controlled(lab, tmp_path, rig=rig) as controller:
-        await controller.runs.start("recycle", {"least": "18 mL"}, user="anna", reason="a test")
+        await controller.runs.start("recycle", {"min_batch": "18 mL"}, user="anna", reason="a test")
         await until(lambda: controller.journal.last("note.grade") is not None)
         believed = controller.ledger.volumes()["spent"]
         assert believed.ul == pytest.approx(lab.plant.truth().volumes_ul["spent"], abs=150.0)

@@ -103,7 +103,7 @@ class Culture:
         """One look of the recycler."""
         bench = self._bench()
         loop = self._believed(self.loop, 0)
-        wish = economy.draw(bench, self._grade(bench, loop), self._believed(self.spent, 1), loop, PH, most_ul=BATCH_UL)
+        wish = economy.draw(bench, self._grade(bench, loop), self._believed(self.spent, 1), loop, PH, max_ul=BATCH_UL)
         action = wish.chosen.action
         if action != "rest":
             self._pour(self.loop, self.spent, wish.chosen.draw_ul, 0, 1)

@@ -85,8 +85,8 @@ def test_results_on_record_are_read() -> None:
     assert Amount(**moved).peak_kpa is None
     assert Amount(**moved, peak_kpa=11.5).peak_kpa == 11.5
     barrier: dict[str, Any] = {"sterile": None, "peak_kpa": None, "detail": "no pass on record"}
-    barrier |= {"least_kpa": 2.5, "most_kpa": 80.0}
-    assert Barrier(**barrier).sterile is None
+    barrier |= {"least_kpa": 2.5, "most_kpa": 80.0}  # wording: former name
+    assert Barrier.from_json(barrier).sterile is None
     calibrated: dict[str, Any] = {"before": 6.9, "after": 7.0, "places": 1}
     assert Calibrated(**calibrated).places == 1
     volumes: dict[str, Any] = {"ul": 40_000.0, "sd_ul": 30.0, "passes": 1.5, "age_s": 3_600.0, "insulin": 0.9}

@@ -20,7 +20,7 @@ from protocols.interval import Interval
 from protocols.mixing import MediumState
 from tests.protocols.plant_only import RIGS, Story, told
 
-DIALYSER = DialyserModel(koa_ul_min=600.0, flow_ul_min=500.0, least_ul=100.0)
+DIALYSER = DialyserModel(koa_ul_min=600.0, flow_ul_min=500.0, min_ul=100.0)
 
 
 @lru_cache
@@ -78,15 +78,15 @@ def treated(
     return treatment(on, judged(batch, sterile=sterile), batch, left, 7.35)
 
 
-def drawn(on: TreatmentContext, loop: MediumState, least_ul: float = 0.0) -> Decision:
-    return draw(on, judged(loop), replace(loop, ul=3_000.0), loop, 7.35, most_ul=18_000.0, least_ul=least_ul)
+def drawn(on: TreatmentContext, loop: MediumState, min_ul: float = 0.0) -> Decision:
+    return draw(on, judged(loop), replace(loop, ul=3_000.0), loop, 7.35, max_ul=18_000.0, min_ul=min_ul)
 
 
 def test_nothing_is_drawn_while_the_loop_is_good() -> None:
     decision = drawn(WITHOUT, body(40_000.0))
     assert decision.chosen.action == "rest"
     assert decision.chosen.costs["risk"] < 0.01
-    assert drawn(WITHOUT, body(40_000.0), least_ul=9_000.0).chosen.draw_ul == pytest.approx(9_000.0)
+    assert drawn(WITHOUT, body(40_000.0), min_ul=9_000.0).chosen.draw_ul == pytest.approx(9_000.0)
 
 
 def test_near_the_edge_something_is_done_and_the_dialyser_is_cheaper_than_fresh_medium() -> None:

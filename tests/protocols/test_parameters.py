@@ -25,7 +25,7 @@ def test_text_needs_its_unit_and_numbers_are_inner_units() -> None:
         "batch_ul": 12_000.0,
         "every_s": 21_600.0,
         "cycles": 3.0,
-        "least_ul": 0.0,
+        "min_batch_ul": 0.0,
     }
     assert parse_params(recipe, {"batch": 9000.0})["batch_ul"] == 9000.0
 

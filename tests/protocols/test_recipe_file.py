@@ -97,14 +97,14 @@ def test_the_schema_is_up_to_date() -> None:
         ("steps: []\n", 4, "there are no steps"),
         ("policies: {missing: guess}\nsteps: [estimate]\n", 4, "“guess” is no choice"),
         ("steps: [estimate]\nparamters: {}\n", 5, "Did you mean “parameters”?"),
-        ("parameters:\n  v: {default: 2 mL, least: 1 min, most: 3 mL, help: x}\nsteps: [estimate]\n", 5, "not in uL"),
+        ("parameters:\n  v: {default: 2 mL, min: 1 min, max: 3 mL, help: x}\nsteps: [estimate]\n", 5, "not in uL"),
         (
-            "parameters:\n  v: {default: 9 mL, least: 1 mL, most: 3 mL, help: x}\nsteps: [estimate]\n",
+            "parameters:\n  v: {default: 9 mL, min: 1 mL, max: 3 mL, help: x}\nsteps: [estimate]\n",
             5,
-            "between least",
+            "between min",
         ),
         (
-            "parameters:\n  t: {default: 5 min, least: 0 min, most: 9 min, help: x}\nsteps:\n  - wait: t - 3 min\n",
+            "parameters:\n  t: {default: 5 min, min: 0 min, max: 9 min, help: x}\nsteps:\n  - wait: t - 3 min\n",
             7,
             "a negative time at one end of its parameters' range",
         ),

@@ -17,7 +17,7 @@ from drivers.registry import MODELS
 
 RIG = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 SHORT_D = 0.004
-DRAWN = {"least": "18 mL"}
+DRAWN = {"min_batch": "18 mL"}
 """A good loop would be left alone, and no transfer pump would run."""
 
 

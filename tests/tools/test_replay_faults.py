@@ -37,7 +37,7 @@ from sim.virtual_time import run_virtual
 RIGS = Path(__file__).resolve().parents[2] / "examples" / "rigs"
 ON_WIRES = [name for name, kind in KINDS.items() if kind.group == "link"]
 OF_DEVICES = [name for name, kind in KINDS.items() if kind.group == "device" and kind.target == "device"]
-DRAWN = {"least": "18 mL"}
+DRAWN = {"min_batch": "18 mL"}
 BEGIN_S, LAST_S = 20.0, 20.0
 
 
