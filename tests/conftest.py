@@ -14,6 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import Phase, settings
+
+settings.register_profile(
+    "mutants", derandomize=True, deadline=None, database=None, phases=(Phase.explicit, Phase.generate)
+)
+"""For `make mutate`: the same examples for every mutant, and no time spent on a smaller example of a failure."""
 
 # Tests start programs as users do: with the bytecode of the last start. Where the environment forbids that, as in many
 # containers, each of some hundred processes would compile all of Choroid for itself (a second).

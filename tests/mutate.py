@@ -44,7 +44,10 @@ _TEXT = (
 GROUPS: Mapping[str, Group] = {
     "kernel": Group(("controller/safety/kernel.py", "controller/safety/heat.py"), ("tests/controller/safety",), _TEXT),
     "interlocks": Group(("controller/safety/interlocks.py",), ("tests/controller/safety",), _TEXT),
-    "limits": Group(("controller/safety/limits.py",), ("tests/controller/safety/test_record.py",)),
+    "limits": Group(
+        ("controller/safety/limits.py",),
+        ("tests/controller/safety/test_record.py", "tests/controller/safety/test_limits.py"),
+    ),
     "transfers": Group(
         (
             "controller/transfers/delivery.py",
@@ -53,6 +56,8 @@ GROUPS: Mapping[str, Group] = {
             "controller/transfers/transfers.py",
         ),
         (
+            "tests/execution/test_delivery.py",
+            "tests/execution/test_judged_doses.py",
             "tests/execution/test_judgement.py",
             "tests/execution/test_witnesses.py",
             "tests/execution/test_delivered.py",
@@ -102,6 +107,7 @@ def config(group: Group) -> str:
             "-q",
             "-p",
             "no:cacheprovider",
+            "--hypothesis-profile=mutants",
             *(f"--deselect={name}" for name in group.leave_out),
         ],
         "pytest_add_cli_args_test_selection": list(group.tests),

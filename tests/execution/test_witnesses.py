@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.ledger.witnesses import Weight, agreed, by_balance, by_command, by_pump
+from controller.ledger.witnesses import Moved, Weight, against, agreed, by_balance, by_command, by_pump, went_back
 
 ASKED = 12_000.0
 MOST = 1.24 * ASKED
@@ -85,3 +85,98 @@ def test_a_pump_that_finished_unwatched_has_its_calibration_error() -> None:
     assert moved.low == pytest.approx(760.0)
     assert moved.high == pytest.approx(1240.0)
     assert moved.sd_ul == pytest.approx(80.0)
+
+
+# --- worked examples ----------------------------------------------------------------------------------------
+
+
+def test_the_bounds_of_the_balance_come_from_both_weighings_and_the_density() -> None:
+    """3 and 4 mg together 5 µL, the density 0.2 % of 6 mL 12 µL: 13 µL, three of them to each side."""
+    for before_g, after_g, sign in ((3.0, 9.0, 1), (9.0, 3.0, -1)):
+        moved = by_balance(Weight(before_g, 0.003), Weight(after_g, 0.004), sign=sign, max_ul=MOST)
+        assert moved is not None
+        assert (moved.ul, moved.low, moved.high) == (
+            pytest.approx(6000.0),
+            pytest.approx(5961.0),
+            pytest.approx(6039.0),
+        )
+        assert (moved.source, moved.certain) == ("balance", True)
+        assert moved.sd_ul == pytest.approx(13.0)
+    assert by_balance(Weight(3.0, 0.003), None, sign=1, max_ul=MOST) is None
+
+
+def test_no_bound_is_below_zero_or_above_what_the_pump_can_give() -> None:
+    little = by_balance(Weight(3.0, 0.003), Weight(2.999, 0.004), sign=1, max_ul=MOST)
+    assert little == Moved(0.0, 0.0, pytest.approx(14.0, abs=0.1), "balance")
+    much = by_balance(Weight(3.0, 0.003), Weight(9.001, 0.004), sign=1, max_ul=6000.0)
+    assert much == Moved(6000.0, pytest.approx(5962.0, abs=0.1), 6000.0, "balance")
+
+
+@pytest.mark.parametrize(("after_g", "ul"), [(2.0, 0.0), (20.0, 6000.0)])
+def test_what_no_transfer_can_explain_is_uncertain(after_g: float, ul: float) -> None:
+    moved = by_balance(Weight(3.0, 0.003), Weight(after_g, 0.004), sign=1, max_ul=6000.0)
+    assert moved is not None
+    assert (moved.ul, moved.low, moved.high, moved.certain) == (ul, 0.0, 6000.0, False)
+    assert moved.sd_ul == pytest.approx(6000.0 / 12**0.5), "a uniform distribution"
+
+
+def test_an_interval_that_touches_what_is_possible_is_certain() -> None:
+    exact = Weight(3.0, 0.0)
+    assert by_balance(exact, Weight(3.0, 0.0), sign=1, max_ul=6000.0) == Moved(0.0, 0.0, 0.0, "balance")
+    at_the_top = by_pump(1000.0, 7000.0, step_ul=0.0, rel_sd=0.0, max_ul=6000.0)
+    assert at_the_top == Moved(6000.0, 6000.0, 6000.0, "pump")
+
+
+def test_the_counter_of_a_pump_at_zero_before_and_after_is_no_evidence() -> None:
+    assert by_pump(0.0, 0.0, step_ul=10.0, rel_sd=0.02, max_ul=MOST) is None
+    first = by_pump(0.0, 100.0, step_ul=10.0, rel_sd=0.02, max_ul=MOST)
+    assert first == Moved(100.0, pytest.approx(84.6), pytest.approx(116.6), "pump")
+    unmoved = by_pump(4000.0, 4000.0, step_ul=10.0, rel_sd=0.02, max_ul=MOST)
+    assert unmoved == Moved(0.0, 0.0, pytest.approx(10.6), "pump")
+    almost = by_pump(0.5, 0.5, step_ul=10.0, rel_sd=0.02, max_ul=MOST)
+    assert almost is not None
+    assert by_pump(4000.0, None, step_ul=10.0, rel_sd=0.02, max_ul=MOST) is None
+
+
+def test_a_counter_went_back_when_it_lost_more_than_a_rounding() -> None:
+    assert not went_back(5000.0, 5000.0)
+    assert not went_back(5000.0, 5000.0 - 5e-7)
+    assert went_back(5000.0, 5000.0 - 5e-6)
+
+
+def test_both_intervals_are_intersected_and_the_best_value_lies_within() -> None:
+    balance = Moved(6000.0, 5900.0, 6100.0, "balance")
+    above = agreed(balance, Moved(6500.0, 6050.0, 7000.0, "pump"), asked_ul=ASKED)
+    assert above == Moved(6050.0, 6050.0, 6100.0, "balance and pump")
+    below = agreed(balance, Moved(5500.0, 5000.0, 5950.0, "pump"), asked_ul=ASKED)
+    assert below == Moved(5950.0, 5900.0, 5950.0, "balance and pump")
+    touching = agreed(balance, Moved(6500.0, 6100.0, 7000.0, "pump"), asked_ul=ASKED)
+    assert touching == Moved(6100.0, 6100.0, 6100.0, "balance and pump")
+    apart = agreed(balance, Moved(6500.0, 6101.0, 7000.0, "pump"), asked_ul=ASKED)
+    assert apart == Moved(6000.0, 5900.0, 7000.0, "contradiction", certain=False)
+    assert agreed(None, balance, asked_ul=ASKED) == balance
+    assert agreed(None, None, asked_ul=ASKED).ul == ASKED / 2
+
+
+def test_a_dose_is_in_doubt_when_the_doses_of_its_step_do_not_add_up() -> None:
+    dose = Moved(1000.0, 900.0, 1100.0, "balance", counted=3000.0, counter_step=1000.0)
+    assert against(dose, seen_ul=900.0, counted_ul=3000.0, rel_sd=0.0) is dose, "2 mL are surely counted, 2 mL seen"
+    assert against(dose, seen_ul=780.0, counted_ul=3000.0, rel_sd=0.02) is dose, "6 % less with its calibration"
+    doubtful = against(dose, seen_ul=770.0, counted_ul=3000.0, rel_sd=0.02)
+    assert (doubtful.certain, doubtful.source) == (False, "contradiction")
+    assert (doubtful.ul, doubtful.low, doubtful.high) == (1000.0, 900.0, pytest.approx(1110.0))
+    assert (doubtful.counted, doubtful.counter_step) == (3000.0, 1000.0)
+    worthless = against(dose, seen_ul=0.0, counted_ul=30_000.0, rel_sd=0.5)
+    assert worthless is dose, "a counter that may be wrong by more than all says nothing"
+
+
+def test_a_dose_that_only_its_command_vouches_for_is_never_negative() -> None:
+    assert by_command(1000.0, rel_sd=0.5) == Moved(1000.0, 0.0, 2500.0, "command")
+
+
+def test_what_the_counter_claims_is_charged_where_the_balance_saw_less() -> None:
+    slipped = Moved(100.0, 50.0, 150.0, "balance", counted=3000.0, counter_step=1000.0)
+    assert (slipped.claimed_ul, slipped.charged_ul) == (2000.0, 2000.0)
+    seen = Moved(2900.0, 2850.0, 2950.0, "balance", counted=3000.0, counter_step=1000.0)
+    assert seen.charged_ul == 2950.0
+    assert Moved(0.0, 0.0, 10.0, "pump", counted=500.0, counter_step=1000.0).claimed_ul == 0.0
