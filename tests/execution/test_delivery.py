@@ -139,7 +139,7 @@ def test_A10_the_stated_uncertainty_of_a_transfer_in_portions() -> None:
     calibrated = tolerance(GLUCOSE, Trust(1.0, 0.02, 0.0, "c"), requested_ul)
     assert calibrated.pump_ul == pytest.approx(0.06 * requested_ul)
     unweighed = tolerance(UNWEIGHED, Trust(1.0, 0.02, 0.0, "c"), requested_ul)
-    assert (unweighed.weighing_ul, unweighed.max_error_ul) == (0.0, pytest.approx(0.06 * requested_ul))
+    assert (unweighed.weighing_ul, unweighed.max_error_ul) == pytest.approx((0.0, 0.06 * requested_ul))
 
 
 @pytest.mark.parametrize(
