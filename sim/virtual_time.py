@@ -144,13 +144,34 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return timer
 
     def _run_once(self) -> None:
-        """One round: what is ready, else jump to the next timer."""
+        """Run what is ready; if nothing is ready, jump to the next timer first."""
         ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
+        if self.cancelled > MAX_CANCELLED:
+            self._sweep()
+        self._queue_due(ready)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                try:
+                    handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    self.call_exception_handler(
+                        {"message": f"Exception in callback {handle!r}", "exception": error, "handle": handle}
+                    )
+
+    def _sweep(self) -> None:
+        """Remove the cancelled timers from the heap if they are more than half of it."""
         timers = self._timers
-        if self.cancelled > MAX_CANCELLED and self.cancelled * 2 > len(timers):
+        if self.cancelled * 2 > len(timers):
             timers[:] = [each for each in timers if not each[2]._cancelled]
             heapify(timers)
             self.cancelled = 0
+
+    def _queue_due(self, ready: deque[asyncio.Handle]) -> None:
+        """Append the due timers to `ready`; if it is empty, jump to the next timer first."""
+        timers = self._timers
         while timers and timers[0][2]._cancelled:
             heappop(timers)
             self.cancelled -= 1
@@ -166,17 +187,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
                 self.cancelled -= 1
             else:
                 ready.append(timer)
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle._cancelled:
-                try:
-                    handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
-                except (SystemExit, KeyboardInterrupt):
-                    raise
-                except BaseException as error:
-                    self.call_exception_handler(
-                        {"message": f"Exception in callback {handle!r}", "exception": error, "handle": handle}
-                    )
 
     def _deadlock(self) -> str:
         waiting = [repr(task.get_coro()) for task in asyncio.all_tasks(self) if not task.done()]

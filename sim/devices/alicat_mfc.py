@@ -197,19 +197,25 @@ class AlicatMfc(AsciiDevice):
                 self._hold("" if command == "C" else command[1])
             case "L" | "U":
                 self._lock(command == "L")
-            case "VE":
-                self._say(f"{self.unit}   {self.firmware.text}")
-            case "??D*":
-                full_scale = self.full_scale_ml_min / self.ml_min_per_unit
-                self._say(*frame_table(self.firmware, self.unit, self.flow_unit, full_scale, self.decimals))
-            case "??M*":
-                self._say(*self._maker_table())
-            case "??G*":
-                self._say(*(f"{self.unit} G{number:02d} {gas:>8}" for number, gas in enumerate(GASES)))
+            case "VE" | "??D*" | "??M*" | "??G*":
+                self._say(*self._listing(command))
             case _:
                 tries = (self._of_its_firmware, self._set_flow, self._set_register, self._set_unit)
                 if not any(attempt(command) for attempt in tries):
                     self._say("?")
+
+    def _listing(self, command: str) -> list[str]:
+        """Return the lines that answer a question about the device: firmware, data frame, maker or gases."""
+        match command:
+            case "VE":
+                return [f"{self.unit}   {self.firmware.text}"]
+            case "??D*":
+                full_scale = self.full_scale_ml_min / self.ml_min_per_unit
+                return frame_table(self.firmware, self.unit, self.flow_unit, full_scale, self.decimals)
+            case "??M*":
+                return self._maker_table()
+            case _:
+                return [f"{self.unit} G{number:02d} {gas:>8}" for number, gas in enumerate(GASES)]
 
     def _zero(self, command: str) -> None:
         """Tare the flow (`V`, only while none is given) or the pressure."""

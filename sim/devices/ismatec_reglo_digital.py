@@ -266,26 +266,34 @@ class IsmatecRegloDigital(AsciiDevice):
         return None
 
     def _setting(self, code: str, argument: str) -> bytes:
+        """Carry out a command that sets a value; return its answer."""
         if code == "f" and not self.percent:
-            flow = from_volume_2(argument)
-            if flow is None:
-                return NOT_DONE
-            self._new_speed(round(flow * self.count / self.max_flow_ml_min, 4))
-            return self._query("f")
+            return self._set_flow(argument)
+        return DONE if self._set_value(code, argument) else NOT_DONE
+
+    def _set_value(self, code: str, argument: str) -> bool:
+        """Set what `code` names; return whether the argument was valid and the pump in a state to take it."""
         match code:
             case "S":
-                done = self._set_speed(argument)
+                return self._set_speed(argument)
             case "V" | "T":
-                done = self._set_time("run_s" if code == "V" else "pause_s", argument)
+                return self._set_time("run_s" if code == "V" else "pause_s", argument)
             case "U" | "%":
-                done = self._set_steps(code, argument)
+                return self._set_steps(code, argument)
             case "+":
-                done = self._set_tubing(digits(argument, 4))
+                return self._set_tubing(digits(argument, 4))
             case "D":
-                done = len(argument) <= 6
+                return len(argument) <= 6
             case _:
-                done = self._set_count(code, argument)
-        return DONE if done else NOT_DONE
+                return self._set_count(code, argument)
+
+    def _set_flow(self, argument: str) -> bytes:
+        """Set the speed that gives a flow (mL/min); answer with the flow that was set."""
+        flow = from_volume_2(argument)
+        if flow is None:
+            return NOT_DONE
+        self._new_speed(round(flow * self.count / self.max_flow_ml_min, 4))
+        return self._query("f")
 
     def _set_count(self, code: str, argument: str) -> bool:
         if code not in _COUNTS:

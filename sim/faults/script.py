@@ -169,11 +169,8 @@ class _Reader:
     # --- one fault --------------------------------------------------------------------------------------
 
     def one(self, entry: Any, place: Place) -> Fault | Conditional | Chance:
-        if not isinstance(entry, Mapping):
-            raise _Wrong(place, "is not a fault", "Write “- fault: unplug” and below it “on:” and “at:”")
-        for key in entry:
-            if key not in _KEYS:
-                raise _Wrong((*place, key), f"“{key}” is nothing a fault has", f"It has: {', '.join(_KEYS)}")
+        """Return the fault that an entry describes. Raises :class:`_Wrong` for the first problem."""
+        self._check_keys(entry, place)
         kind = self._kind(entry, place)
         start = self._start(entry, place)
         allowed = self._allowed(kind, place)
@@ -185,12 +182,24 @@ class _Reader:
         target = self._on(entry, kind, allowed, place)
         amount = self._amount(entry, kind, target, place)
         if start == "at":
-            at_s = self._quantity(entry["at"], "s", (*place, "at"))
-            if at_s < 0:
-                raise _Wrong((*place, "at"), "is before the start", "Times count from the start: write “at: 2 h”")
-            return Fault(kind.name, target, at_s, for_s or 0.0, amount)
+            return Fault(kind.name, target, self._at(entry["at"], (*place, "at")), for_s or 0.0, amount)
         fault = Fault(kind.name, target, 0.0, for_s or 0.0, amount)
         return Conditional(fault, self._when(entry["when"], (*place, "when")), self._again(entry, place))
+
+    def _check_keys(self, entry: Any, place: Place) -> None:
+        """Raise :class:`_Wrong` if an entry is not a mapping, or has a key that a fault does not have."""
+        if not isinstance(entry, Mapping):
+            raise _Wrong(place, "is not a fault", "Write “- fault: unplug” and below it “on:” and “at:”")
+        for key in entry:
+            if key not in _KEYS:
+                raise _Wrong((*place, key), f"“{key}” is not a key of a fault", f"It has: {', '.join(_KEYS)}")
+
+    def _at(self, value: Any, place: Place) -> float:
+        """Return the time of a fault (s since the start)."""
+        at_s = self._quantity(value, "s", place)
+        if at_s < 0:
+            raise _Wrong(place, "is before the start", "Times count from the start: write “at: 2 h”")
+        return at_s
 
     def _start(self, entry: Mapping[str, Any], place: Place) -> str:
         """Return the key that says when the fault happens: at, when or rate."""
@@ -324,6 +333,10 @@ class _Reader:
         if "point" not in keys or not set(keys) <= {"point", "above", "below"} or len(keys) < 2:
             fix = "Write “when: {point: balance.mass, above: 10 g}” or “when: {run: recycle, step: kidney.draw}”"
             raise _Wrong(place, "is no condition", fix)
+        return self._point_beyond(value, place)
+
+    def _point_beyond(self, value: Mapping[str, Any], place: Place) -> PointBeyond:
+        """Return the condition that a reading is above or below a bound."""
         point = str(value["point"])
         sensors = [name for name, what in self._points.items() if what.kind in ("sensor", "level")]
         if point not in sensors:

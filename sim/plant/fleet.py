@@ -54,13 +54,8 @@ class Fleet:
             random = np.random.default_rng(seed)
             self.lines["gain"][number] = 1.0 + random.normal(0.0, hydraulics.GAIN_SPREAD, len(pumped))
 
-        self.traits = np.zeros(len(index), dtype=TRAIT)
-        self.vessels: F8 = np.zeros((rigs, len(index), COLUMNS))
-        for number, vessel in enumerate(rig.vessels.values()):
-            self.traits["capacity_ul"][number] = vessel.capacity_ul
-            self.traits["live"][number] = vessel.kind in INSIDE
-            self.vessels[:, number] = self.composition(vessel.contains) * vessel.volume_ul
-        self.traits["kla_per_s"][loop], self.traits["kla_per_s"][spent] = gas.KLA_LOOP_PER_S, gas.KLA_SPENT_PER_S
+        self.traits = self._vessel_traits()
+        self.vessels = self._filled(rigs)
         self.ph: F8 = np.full((rigs, len(index)), 7.4)
         self.body = self._bodies(chamber)
         for place in {loop, spent, chamber}:
@@ -101,6 +96,23 @@ class Fleet:
         if dialyser is not None:
             every["koa_ul_s"] = dialyser.koa_ul_min / 60.0
             every["koa_at_ul_s"] = (dialyser.koa_at_ul_min or 0.0) / 60.0
+
+    def _vessel_traits(self) -> NDArray[np.void]:
+        """Return the constants of the vessels, shape (vessels,)."""
+        traits = np.zeros(len(self.vessel_names), dtype=TRAIT)
+        for number, vessel in enumerate(self.rig.vessels.values()):
+            traits["capacity_ul"][number] = vessel.capacity_ul
+            traits["live"][number] = vessel.kind in INSIDE
+        loop, _, spent, _ = self.places
+        traits["kla_per_s"][loop], traits["kla_per_s"][spent] = gas.KLA_LOOP_PER_S, gas.KLA_SPENT_PER_S
+        return traits
+
+    def _filled(self, rigs: int) -> F8:
+        """Return the contents of the vessels by the rig file, shape (rigs, vessels, COLUMNS)."""
+        vessels: F8 = np.zeros((rigs, len(self.vessel_names), COLUMNS))
+        for number, vessel in enumerate(self.rig.vessels.values()):
+            vessels[:, number] = self.composition(vessel.contains) * vessel.volume_ul
+        return vessels
 
     def _bodies(self, chamber: int) -> NDArray[np.void]:
         """Return the state of the rigs outside vessels and lines, at the start."""

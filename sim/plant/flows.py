@@ -79,8 +79,7 @@ def move(
         filter_out(leaving, body, tally)
     if not backwards:
         treat(link, line, vessels, leaving, tally)
-    if line.leak_ul_min > 0.0 and leaving[Content.LIQUID] > 0.0:
-        leak(line, leaving, tally, dt_s)
+    leak(line, leaving, tally, dt_s)
     line.arrived_ul += leaving[Content.LIQUID]
     if target == places.chamber:
         into_chamber(vessels, body, places, leaving)
@@ -189,6 +188,8 @@ def through_fibres(batch: F8, dialysate: F8, koa_ul_s: float, flow_ul_s: float) 
 @compiled
 def leak(line: LineRecord, leaving: F8, tally: F8, dt_s: float) -> None:
     """Lose the part of what leaves a line that its leak takes."""
+    if line.leak_ul_min <= 0.0 or leaving[Content.LIQUID] <= 0.0:
+        return
     part = min(1.0, line.leak_ul_min * dt_s / 60.0 / leaving[Content.LIQUID])
     for column in range(COLUMNS):
         lost = leaving[column] * part
