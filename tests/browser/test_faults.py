@@ -34,7 +34,7 @@ def test_a_cable_is_pulled_and_plugged_in_again(browser: Browser, demo: Server) 
         page.get_by_test_id("fault-for").select_option("0")
         page.get_by_test_id("make-fault").click()
         expect(page.get_by_test_id("fault")).to_contain_text("sim:balance")
-        expect(banner).to_contain_text("Unplug of sim:balance", ignore_case=True)
+        expect(banner).to_contain_text("Unplug: sim:balance", ignore_case=True)
         expect(page.locator('[data-alarm="device_lost:balance"]')).to_be_visible(timeout=30_000)
         RESULTS.mkdir(exist_ok=True)
         page.screenshot(path=RESULTS / "faults.png")
@@ -42,6 +42,6 @@ def test_a_cable_is_pulled_and_plugged_in_again(browser: Browser, demo: Server) 
         expect(page.get_by_test_id("fault")).to_have_count(0)
         expect(banner).to_be_hidden()
         expect(page.get_by_test_id("journal")).to_contain_text(
-            "unplug of sim:balance injected by demo", ignore_case=True
+            "Unplug (sim:balance) injected by demo", ignore_case=True
         )
         assert visit.complaints == []

@@ -110,7 +110,9 @@ def test_viability_is_the_range_of_what_is_possible_as_the_api_has_it(
         assert found["low"] < 0.5 < found["of_known"]
         expect(card.locator(".ring-score")).to_have_text(f"{ends(found)}%")
         expect(card).to_contain_text(f"coverage {per_cent(found['coverage'])}\u00a0%")
-        expect(page.get_by_test_id("known")).to_have_text(f"of what is known: {per_cent(found['of_known'])}\u00a0%")
+        expect(page.get_by_test_id("known")).to_have_text(
+            f"score of the known parts: {per_cent(found['of_known'])}\u00a0%"
+        )
         expect(page.get_by_test_id("score")).to_contain_text(
             f"score {per_cent(found['score'])}\u00a0%: what is missing"
         )
@@ -375,6 +377,42 @@ def test_alarms_of_a_control_loop_that_stands_are_marked_as_old(browser: Browser
         receives(page, "true")
         expect(page.locator("body")).to_have_class("ready")
         expect(page.locator(".as-of")).to_have_count(0)
+
+
+@pytest.mark.parametrize("name", ["laptop", "phone"])
+def test_the_caption_of_the_schematic_covers_no_label(browser: Browser, bad_day: Server, name: str) -> None:
+    with visiting(browser, bad_day.url, size=SIZES[name]) as visit:
+        page = visit.live()
+        expect(page.locator(".now-what")).to_have_text("The heart pump does not respond")
+        covered = page.evaluate(
+            """() => { const box = n => n.getBoundingClientRect();
+              const captions = [...document.querySelectorAll('.now text')].map(box);
+              return [...document.querySelectorAll('#schematic text, #schematic .glass-edge')]
+                .filter(n => !n.closest('.now') && n.checkVisibility()).filter(n => captions.some(a => { const b = box(n);
+                  return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom; }))
+                .map(n => n.textContent); }"""
+        )
+        assert covered == []
+
+
+def test_a_long_detail_of_an_alarm_opens_at_a_tap(browser: Browser) -> None:
+    with serving() as server, visiting(browser, server.url, size=SIZES["phone"]) as visit:
+        page = visit.live()
+        alarm = {
+            "id": "device_lost:ph_spent", "kind": "device_lost", "source": "ph_spent", "priority": "high", "times": 1,
+            "state": "unacknowledged", "detail": "ph_spent: no reply. Likely cause: no power. " + "Next: see docs. " * 9,
+            "response": "check", "respond_within": "5 min", "consequence": "data is lost", "acknowledged_by": "",
+            "raised_utc": "2026-05-04T09:00:00.000Z",
+        }  # fmt: skip
+        page.evaluate("alarms => window.choroid.feed.take({ alarms })", [alarm])
+        row = page.get_by_test_id("alarm")
+        expect(row.locator("strong").first).to_have_text("Device lost · pH spent")
+        detail = row.locator(".alarm-detail")
+        expect(detail).to_have_text(re.compile(r"^no reply\. Likely"))
+        cut = "node => node.scrollHeight > node.clientHeight + 1"
+        assert detail.evaluate(cut)
+        detail.click()
+        assert not detail.evaluate(cut)
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -80,7 +80,7 @@ async def main(port: int, *, trouble: bool, flooded: bool, zone: str, locked: bo
         controller.silent |= {"t_chamber.temperature", "p_heart.pressure"}
         controller.lost["reglo.heart"] = "reglo: no reply in 1.0 s"
         controller.alarms.event("device_lost", "ph_spent", "no reply in 1.0 s for 42 s")
-        controller.alarms.event("no_heart_flow", "reglo.heart", "the heart stands since 12 s")
+        controller.alarms.event("no_heart_flow", "reglo.heart", "no flow for 12 s")
     with tempfile.TemporaryDirectory(prefix="choroid-page-") as folder:
         auth = Auth(Path(folder), demo=not locked)
         app = create_app(controller.as_controller(), auth, speed=LoopSpeed(loop))

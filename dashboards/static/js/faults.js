@@ -3,7 +3,7 @@
 import { act, call } from "./api.js";
 import { byId, h, keyed, setText } from "./dom.js";
 import { capital } from "./format.js";
-import { spoken } from "./words.js";
+import { faultName } from "./words.js";
 
 /** @import { FaultKind, FaultsView, LastingFault } from "../../types/api.d.ts" */
 
@@ -53,7 +53,7 @@ export class Faults {
   show({ kinds, lasting }) {
     if (!this.kinds.length) this.fillKinds(kinds);
     byId("fault-banner").hidden = !lasting.length;
-    setText(byId("fault-banner-what"), lasting.map((each) => `${spoken(each.kind)} of ${each.target}`).join(" · "));
+    setText(byId("fault-banner-what"), lasting.map((each) => `${faultName(each.kind)}: ${each.target}`).join(" · "));
     keyed(
       byId("fault-list"),
       lasting,
@@ -68,7 +68,7 @@ export class Faults {
     this.kinds = kinds;
     const groups = Object.entries(GROUPS).map(([group, label]) => {
       const members = kinds.filter((each) => each.group === group);
-      const options = members.map((each) => h("option", { value: each.kind, text: capital(spoken(each.kind)) }));
+      const options = members.map((each) => h("option", { value: each.kind, text: capital(faultName(each.kind)) }));
       return h("optgroup", { label }, options);
     });
     this.kind.replaceChildren(...groups);
@@ -84,7 +84,7 @@ export class Faults {
       h(
         "span",
         { class: "fault-what", title: fault.meaning },
-        h("strong", { text: capital(spoken(fault.kind)) }),
+        h("strong", { text: capital(faultName(fault.kind)) }),
         ` ${fault.target}`,
       ),
       h("span", { class: "dim small" }),

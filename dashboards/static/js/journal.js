@@ -2,8 +2,8 @@
 
 import { call } from "./api.js";
 import { byId, h, redraw } from "./dom.js";
-import { inUtc, moment, stamp, volume } from "./format.js";
-import { named, spoken } from "./words.js";
+import { capital, inUtc, moment, stamp, volume } from "./format.js";
+import { detailOf, faultName, named, spoken } from "./words.js";
 
 /** @import { AuditModel, EntryModel } from "../../types/api.d.ts" */
 
@@ -45,12 +45,12 @@ function faultEnded(b) {
 const SENTENCES = {
   "act.refused": (b) => ["warn", `${spoken(b.actuator)} refused: ${spoken((b.reasons ?? []).join("; "))}`],
   "alarm.acknowledged": (b) => ["", `${alarm(b)} acknowledged${by(b)}`],
-  "alarm.raised": (b) => ["bad", `${alarm(b)}: ${b.detail}`],
+  "alarm.raised": (b) => ["bad", `${alarm(b)}: ${detailOf(b.alarm.slice(b.alarm.indexOf(":") + 1), b.detail)}`],
   "alarm.return_to_normal_unacknowledged": (b) => ["", `${alarm(b)} returned to normal`],
   "alarm.returned": (b) => ["", `${alarm(b)} returned to normal`],
   "controller.started": (b) => ["", `Controller started for rig ${b.rig}`],
   "controller.stopped": () => ["", "Controller stopped"],
-  "fault.made": (b) => ["warn", `${spoken(b.fault)} of ${b.on} injected${by(b)}`],
+  "fault.made": (b) => ["warn", `${capital(faultName(b.fault))} (${b.on}) injected${by(b)}`],
   "fault.ended": faultEnded,
   "fault.mended": faultEnded, // wording: former name
   "ledger.level": (b) => ["", `Level of ${b.vessel} read: ${vol(b.ul)}${by(b)}`],

@@ -1,8 +1,8 @@
 // The viability card: a ring with one arc for each part, as long as its weight and as full as its score.
 //
 // The number in the ring is the possible range; it only widens when an input goes missing. Coverage and the score of
-// the known parts stand next to it, then the parts, the welfare and the rating made of both, and what may be asked of
-// the tissue.
+// the known parts stand next to it, then the parts, the welfare and the rating made of both, and the allowed
+// stimulation.
 
 import { byId, h, redraw, s } from "./dom.js";
 import { capital, fixed, percent } from "./format.js";
@@ -61,9 +61,9 @@ function summary(found, shut) {
   return h(
     "div",
     { class: "vital-words" },
-    h("strong", { text: shut ? "a gate is not open" : "is possible" }),
+    h("strong", { text: shut ? "a gate is not open" : "possible range" }),
     h("span", { text: `coverage ${percent(found.coverage)}`, title: "The weight of the parts that are known" }),
-    h("span", { ...known, text: `of what is known: ${percentOrDash(found.of_known)}` }),
+    h("span", { ...known, text: `score of the known parts: ${percentOrDash(found.of_known)}` }),
     h("span", { class: "dim", "data-testid": "score", text: scoreText(found, shut) }),
   );
 }
@@ -81,7 +81,7 @@ function gateNote([name, gate]) {
 function ring(found, shut) {
   const parts = Object.entries(found.parts);
   const total = parts.reduce((sum, [, part]) => sum + part.weight, 0);
-  const label = `Viability possibly ${range(found)}, coverage ${percent(found.coverage)}`;
+  const label = `Viability: possible range ${range(found)}, coverage ${percent(found.coverage)}`;
   const image = s("svg", { class: "ring", viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-label": label });
   let angle = -Math.PI / 2;
   for (const [name, part] of parts) {
@@ -119,7 +119,7 @@ function arcs(name, part, begin, end) {
 function scoreText(found, shut) {
   const score = `score ${percent(found.score)}`;
   if (shut) return `${score} until every gate is open`;
-  return found.coverage > 0.999 ? score : `${score}: what is missing counts as failed`;
+  return found.coverage > 0.999 ? score : `${score}: missing parts count as failed`;
 }
 
 /**
@@ -149,13 +149,13 @@ function partValue(part) {
 }
 
 /**
- * Return welfare and the rating made of viability and welfare: possible range, coverage, and the score of what is
- * known.
+ * Return welfare and the rating made of viability and welfare: possible range, coverage, and the score of the
+ * known parts.
  * @param {Viability} found
  */
 function ratingTable({ welfare, happiness }) {
   const parts = Object.entries(welfare.parts).map(([name, part]) => partText(name, part));
-  const headings = ["possible", "coverage", "of known"].map((text) => h("th", { scope: "col", text }));
+  const headings = ["possible", "coverage", "known parts"].map((text) => h("th", { scope: "col", text }));
   return h(
     "table",
     { class: "rating", "data-testid": "rating" },
@@ -210,7 +210,7 @@ function stimulationNotes(stimulation) {
 const percentOrDash = (share) => (share === null ? "–" : percent(share));
 
 /**
- * Return minimum and maximum of what is possible as whole per cent; one number where they are equal.
+ * Return minimum and maximum of the possible range as whole per cent; one number where they are equal.
  * @param {Rating} score
  */
 function ends(score) {

@@ -9,7 +9,7 @@ import { VERBS } from "./verbs.js";
 const NAMES = {
   oxygen_pct: "oxygen",
   ph: "pH",
-  grade: "media grade",
+  grade: "medium grade",
   ldh: "LDH",
   oxygen_uptake: "oxygen uptake",
   lactate_yield: "lactate yield",
@@ -38,10 +38,45 @@ const NAMES = {
 export const named = (name) => NAMES[name] ?? name.replaceAll("_", " ");
 
 /**
- * Return an identifier as words: “t_chamber.temperature” gives “t chamber · temperature”.
+ * Return an identifier as words: “t_chamber.temperature” gives “t chamber · temperature”, “ph_loop” gives “pH loop”.
  * @param {string} name
  */
-export const spoken = (name) => name.replaceAll("_", " ").replaceAll(".", " · ");
+export const spoken = (name) =>
+  name
+    .replace(/(?<![a-z])ph(?![a-z])/g, "pH")
+    .replace(/(?<![a-z ])do(?=_)/g, "DO")
+    .replaceAll("_", " ")
+    .replaceAll(".", " · ");
+
+/** @type {Record<string, string>} */
+const FAULT_NAMES = {
+  doubled_byte: "bytes doubled",
+  echo: "bytes echoed",
+  eeprom: "worn EEPROM",
+  empty: "bottle empty",
+  garble: "bytes garbled",
+  half_open: "connection half open",
+  ignores: "commands ignored",
+  lost_byte: "bytes lost",
+  other_address: "wrong bus address",
+  reversed: "motor reversed",
+  silent: "no answer",
+  stuck: "reading stuck",
+};
+
+/**
+ * Return the printed name of a kind of fault.
+ * @param {string} kind
+ */
+export const faultName = (kind) => FAULT_NAMES[kind] ?? spoken(kind);
+
+/**
+ * Return the detail of an alarm without the source at its beginning, which the page shows before it.
+ * @param {string} source
+ * @param {string} detail
+ */
+export const detailOf = (source, detail) =>
+  detail.startsWith(`${source}: `) ? detail.slice(source.length + 2) : detail;
 
 const VERB_TEXTS = /** @type {Record<string, string>} */ (VERBS);
 
@@ -54,9 +89,7 @@ export function step(verb, args) {
   const what = VERB_TEXTS[verb] ?? verb.replaceAll("_", " ").replace(".", " · ");
   if (args.volume_ul !== undefined) return `${what} ${volume(args.volume_ul).join("\u00a0")}`;
   if (args.point !== undefined) {
-    return `${what} ${spoken(args.point)
-      .replace(/\bph\b/g, "pH")
-      .replace(/\bdo\b/g, "DO")}`;
+    return `${what} ${spoken(args.point)}`;
   }
   if (args.seconds !== undefined) return `${what} ${duration(args.seconds)}`;
   if (args.kind !== undefined) return `${what} the ${args.kind}`;

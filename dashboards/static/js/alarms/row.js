@@ -4,7 +4,7 @@ import { act } from "../api.js";
 import { byId, h, setText } from "../dom.js";
 import { capital, inUtc, moment } from "../format.js";
 import { actionFor } from "../handling.js";
-import { spoken } from "../words.js";
+import { detailOf, spoken } from "../words.js";
 
 /** @import { Alarm } from "../../../types/live.d.ts" */
 
@@ -38,7 +38,7 @@ export class AlarmRow {
     this.sending = false;
     this.mark = h("div", { class: "alarm-mark", "aria-hidden": "true" });
     this.title = h("strong");
-    this.detail = h("span", { class: "alarm-detail" });
+    this.detail = h("span", { class: "alarm-detail", onclick: () => this.detail.classList.toggle("open") });
     this.response = h("span");
     this.within = h("b");
     this.consequence = h("span", { class: "alarm-else" });
@@ -89,7 +89,7 @@ export class AlarmRow {
     this.node.dataset.alarm = alarm.id;
     setText(this.mark, alarm.priority === "critical" ? "!!" : "!");
     setText(this.title, `${capital(spoken(alarm.kind))} · ${spoken(alarm.source)}`);
-    setText(this.detail, alarm.detail);
+    setText(this.detail, detailOf(alarm.source, alarm.detail));
     this.detail.title = alarm.detail;
     setText(this.response, alarm.response);
     setText(this.within, `within ${alarm.respond_within}`);

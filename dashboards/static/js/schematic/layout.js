@@ -26,6 +26,7 @@ import { devicesOf, route } from "./routes.js";
  * @property {GasBox | null} gas
  * @property {number} width
  * @property {number} height
+ * @property {number} captionWidth - the maximum width of the caption at the lower right
  */
 
 const TOP_Y = 58;
@@ -42,6 +43,10 @@ const CHIP = 104;
 const CHIP_GAP = 8;
 const GAS_WIDTH = 168;
 const GAS_HEIGHT = 120;
+/** The width of the name and the volume next to a waste vessel. */
+const VOLUME_LABEL = 104;
+const MIN_CAPTION = 280;
+const CAPTION_HEIGHT = 84;
 
 /**
  * Lay out a rig.
@@ -50,7 +55,7 @@ const GAS_HEIGHT = 120;
  */
 export function layOut(graph) {
   /** @type {Plan} */
-  const plan = { vessels: {}, lines: {}, chips: [], gas: null, width: 0, height: 0 };
+  const plan = { vessels: {}, lines: {}, chips: [], gas: null, width: 0, height: 0, captionWidth: 0 };
   const main = MAIN_ORDER.flatMap((kind) => graph.vessels.filter((vessel) => vessel.kind === kind));
   const floor = MAIN_Y + SIZES.process[1];
   placeMain(plan, graph, main, floor);
@@ -63,7 +68,21 @@ export function layOut(graph) {
   const bottom = boxes.map((box) => box.y + box.h + (box.kind === "waste" ? 14 : 0));
   plan.width = Math.max(...right, plan.gas ? plan.gas.x + GAS_WIDTH : 0) + MARGIN;
   plan.height = Math.max(...bottom, floor + 84) + 10;
+  placeCaption(plan);
   return plan;
+}
+
+/**
+ * Reserve space for the caption: to the right of the waste vessels, or below everything where that is too narrow.
+ * @param {Plan} plan
+ */
+function placeCaption(plan) {
+  const waste = Object.values(plan.vessels).filter((box) => box.kind === "waste");
+  const taken = Math.max(0, ...waste.map((box) => box.x + box.w + VOLUME_LABEL));
+  plan.captionWidth = plan.width - MARGIN - taken;
+  if (plan.captionWidth >= MIN_CAPTION) return;
+  plan.captionWidth = plan.width - 2 * MARGIN;
+  plan.height += CAPTION_HEIGHT;
 }
 
 /**
@@ -143,9 +162,9 @@ function placeSources(plan, graph, main) {
   for (const vessel of main) {
     const group = sourcesOf(graph, vessel).filter((each) => !placed.has(each.name));
     const width = rowWidth(group.length, w, SOURCE_GAP);
-    const besideGas = plan.gas && graph.gas?.vessel === vessel.name;
+    const nextToGas = plan.gas && graph.gas?.vessel === vessel.name;
     const left =
-      besideGas && plan.gas ? plan.gas.x - width - SOURCE_GAP : middle(plan.vessels[vessel.name]) - width / 2;
+      nextToGas && plan.gas ? plan.gas.x - width - SOURCE_GAP : middle(plan.vessels[vessel.name]) - width / 2;
     group.forEach((source, i) => {
       placed.add(source.name);
       plan.vessels[source.name] = { ...source, x: left + i * (w + SOURCE_GAP), y: TOP_Y, w, h };

@@ -13,7 +13,9 @@ const LEGEND_PH = [6.6, 7, 7.4, 7.8];
 const LEGEND_ANCHORS = ["start", "middle", "middle", "end"];
 const LEGEND_WIDTH = 150;
 
-/** What is being done, in letters that can be read across a room. */
+const CAPTION_PX = 25;
+
+/** The caption of the schematic: what is being done, in large letters. */
 export class Now {
   /**
    * @param {Rig} rig
@@ -21,6 +23,9 @@ export class Now {
    */
   constructor(rig, plan) {
     this.rig = rig;
+    this.maxWidth = plan.captionWidth;
+    /** The text whose letters have the right size. @type {string | null} */
+    this.fitted = null;
     const x = plan.width - RIGHT_MARGIN;
     const y = plan.height - 40;
     this.what = s("text", { class: "now-what", x, y, "text-anchor": "end" });
@@ -33,6 +38,17 @@ export class Now {
     const { run } = state;
     setText(this.run, run ? `${run.protocol} · ${run.state}` : "no protocol");
     setText(this.what, stepText(run, state.utc) ?? this.circulation(state));
+    this.fit();
+  }
+
+  /** Use smaller letters for a text that is wider than its place. */
+  fit() {
+    if (this.fitted === this.what.textContent) return;
+    this.what.style.fontSize = "";
+    const width = this.what.getComputedTextLength();
+    if (!width) return; // not drawn yet
+    this.fitted = this.what.textContent;
+    if (width > this.maxWidth) this.what.style.fontSize = `${Math.floor((CAPTION_PX * this.maxWidth) / width)}px`;
   }
 
   /** @param {LiveState} state */
