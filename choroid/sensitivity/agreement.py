@@ -29,7 +29,7 @@ def over_seeds(
         UserError: Real links, or no seeds.
     """
     if seeds < 1 or not hours > 0:
-        raise UserError("the scores beside the truth need --seeds of 1 or more and --hours above 0")
+        raise UserError("the comparison of scores and truth needs --seeds of 1 or more and --hours above 0")
     lives = []
     for seed in range(1, seeds + 1):
         if progress:

@@ -125,7 +125,7 @@ async def live(rig: Rig, fault: ScreenedFault, data: Path, seed: int, hours: flo
         ticking = asyncio.create_task(controller.run(stop))
         if controller.runs.active is None:
             await controller.runs.start(
-                "recycle", {"min_batch": "18 mL"}, user="simulate", reason="the scores beside the truth"
+                "recycle", {"min_batch": "18 mL"}, user="simulate", reason="comparison of the scores with the truth"
             )
         fault.strike(lab)
         begin_s = loop.time()

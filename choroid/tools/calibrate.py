@@ -24,7 +24,7 @@ from drivers.registry import MODELS, load_third_party
 
 DENSITY_G_ML = 1.0
 """Water near room temperature; culture media weigh up to 1 % more (`--density`)."""
-MOST_VALID_S = 366 * 86_400.0
+MAX_VALID_S = 366 * 86_400.0
 VALID: dict[str, str] = {"pump": "30 d", "sensor": "7 d"}
 
 
@@ -197,7 +197,7 @@ def _number(text: str) -> float:
 def _times(valid: str) -> tuple[str, str]:
     """Return the present time and the end of validity, in the format of every record."""
     valid_s = parse_quantity(valid, "s")
-    if not 0 < valid_s <= MOST_VALID_S:
+    if not 0 < valid_s <= MAX_VALID_S:
         raise QuantityError(f"valid for {valid}? Next: give a time up to a year, such as 30 d")
 
     async def now() -> tuple[str, str]:

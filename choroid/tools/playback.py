@@ -1,8 +1,8 @@
 """Replay of one link of a capture in virtual time: the same events, in the same order, at the same times.
 
-Events that affected the driver (line opened or lost, bytes received, requests to the driver started and cancelled)
-are repeated. Actions of the driver (bytes sent, requests ended) are waited for: much happens at one loop time, and
-the order of a new request and the end of another decides which bytes are sent first.
+Events that affected the driver (line opened or lost, bytes received, calls of the driver begun and cancelled)
+are repeated. Actions of the driver (bytes sent, calls ended) are waited for: much happens at one loop time, and
+the order of a new call and the end of another decides which bytes are sent first.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Playback:
         await asyncio.sleep(LEEWAY_S)
 
     async def close(self) -> None:
-        """Cancel the running requests."""
+        """Cancel the running calls."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -142,35 +142,35 @@ class Playback:
         elif "<" in row or "lost" in row:
             data = bytes.fromhex(row["<"]) if "<" in row else None
             self._far.after(self._requests, row["t"] - self._requested_s, data)
-        elif "wish" in row:
-            self._tasks[row["wish"]] = self._loop.create_task(self._made(row))
+        elif "call" in row:
+            self._tasks[row["call"]] = self._loop.create_task(self._made(row))
         elif "dropped" in row and row["dropped"] in self._tasks:
             self._tasks[row["dropped"]].cancel()
 
     async def _made(self, row: Mapping[str, Any] | None) -> None:
-        """Make a request, and all those that were made at the same time at which the previous one ended.
+        """Make a call, and all those that were made at the same time at which the previous one ended.
 
-        A program that waits for one request makes the next in the same step of its task. A separate task would make
+        A program that waits for one call makes the next in the same step of its task. A separate task would make
         it after everything else that the end of the first one has woken.
         """
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  (a coroutine runs in a task)
         while row is not None:
-            self._tasks[row["wish"]] = task
+            self._tasks[row["call"]] = task
             with suppress(DeviceError):  # it may also have failed then: the bytes decide
                 await self._perform(row)
-            self._ended.add(row["wish"])
-            row = self._next(row["wish"])
+            self._ended.add(row["call"])
+            row = self._next(row["call"])
         self._at()
 
     def _next(self, ended: int) -> Mapping[str, Any] | None:
-        """Consume the rows that record the end of `ended` and a request made at that time; return the latter."""
+        """Consume the rows that record the end of `ended` and a call made at that time; return the latter."""
         rows = self._rows
         if not rows or rows[0].get("ended") != ended:
             return None
         rows.popleft()
         self._rounds = 0
-        return rows.popleft() if rows and "wish" in rows[0] and rows[0]["t"] <= self._loop.time() else None
+        return rows.popleft() if rows and "call" in rows[0] and rows[0]["t"] <= self._loop.time() else None
 
     async def _perform(self, row: Mapping[str, Any]) -> None:
         device = self._devices[row["device"]]

@@ -43,7 +43,7 @@ class Question:
     answer: re.Pattern[bytes]
     line: LineSettings = field(default_factory=LineSettings)
     serial_only: bool = False
-    """Not asked over TCP, where devices with other line settings hear it too."""
+    """Not asked over TCP, where devices with other line settings receive it too."""
     last: bool = False
     """Asked only when nothing has answered the other questions."""
 

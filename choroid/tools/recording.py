@@ -1,8 +1,8 @@
-"""`--capture FILE`: every byte of every link, and every wish that led to it, as lines of JSON.
+"""`--capture FILE`: record every byte of every link, and every call of a driver, as lines of JSON.
 
 The first line says which rig it was. Then, in the order in which they happened, each with its loop time `t` (s) and the
-number of its link: `open` (whether the line could be opened), `>` and `<` (bytes in hexadecimal), `lost`, and the wishes:
-`wish` (a number, device, point and what was asked of it), `ended` (a wish that was fulfilled or failed) and `dropped` (one
+number of its link: `open` (whether the line could be opened), `>` and `<` (bytes in hexadecimal), `lost`, and the calls of
+drivers: `call` (a number, device, point and what was called), `ended` (a call that returned or failed) and `dropped` (a call
 that was cancelled). The last line says `end`; without it the program was killed. A file is meant for
 :mod:`choroid.tools.replaying`, and for people who want to know what happened.
 """
@@ -28,17 +28,15 @@ from drivers.transport.link import Link
 from drivers.transport.opener import Opener, Streams
 from drivers.transport.url import LineSettings, LinkUrl
 
-FORMAT = 2
+FORMAT = 3
 
 
 class Recording:
-    """One capture file. `opener` wraps the real one; `watched` records the requests to every driver that is built
-    meanwhile.
-    """
+    """One capture file. `opener` wraps the real one; `watched` records the calls of every driver that is built meanwhile."""
 
     def __init__(self, path: Path, rig: Rig) -> None:
         self._links = list(dict.fromkeys(spec.link for spec in rig.devices.values()))
-        self._requests = 0
+        self._calls = 0
         self._openings = 0
         try:
             self._file: TextIO | None = path.open("x", encoding="ascii")
@@ -102,7 +100,7 @@ class Recording:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Record the requests to every driver that is built within this context."""
+        """Record the calls of every driver that is built within this context."""
         plain = dict(MODELS)
         try:
             for name, driver in plain.items():
@@ -124,26 +122,26 @@ class Recording:
         return type(driver.__name__, (driver,), {"__init__": build, "__doc__": driver.__doc__})
 
     def watch(self, link: str, device: str, point: str, part: Sensor | Actuator) -> None:
-        """Record every request to `part`."""
+        """Record every call of `part`."""
         if isinstance(part, Sensor):
             read = part.read
-            part.read = lambda: self._request(link, read(), device, point, "read")  # type: ignore[method-assign]
+            part.read = lambda: self._call(link, read(), device, point, "read")  # type: ignore[method-assign]
             return
         apply, status = part.apply, part.status
 
         async def applied(command: Command) -> None:
             words = {"command": type(command).__name__, **asdict(command)}
-            await self._request(link, apply(command), device, point, "apply", words)
+            await self._call(link, apply(command), device, point, "apply", words)
 
         part.apply = applied  # type: ignore[method-assign]
-        part.status = lambda: self._request(link, status(), device, point, "status")  # type: ignore[method-assign]
+        part.status = lambda: self._call(link, status(), device, point, "status")  # type: ignore[method-assign]
 
-    async def _request(
+    async def _call(
         self, link: str, work: Awaitable[Any], device: str, point: str, do: str, command: dict[str, Any] | None = None
     ) -> Any:
-        self._requests += 1
-        number = self._requests
-        row = {"wish": number, "device": device, "point": point, "do": do}
+        self._calls += 1
+        number = self._calls
+        row = {"call": number, "device": device, "point": point, "do": do}
         self.note(link, **row, **({} if command is None else {"command": command}))
         try:
             answer = await work
@@ -188,7 +186,7 @@ class _Reader(asyncio.StreamReader):
 
 @contextlib.contextmanager
 def recorded(path: Path | None, rig: Rig, opener: Opener) -> Iterator[Opener]:
-    """Yield `opener` itself, or, with a `path`, one that records every byte and request there."""
+    """Yield `opener` itself, or, with a `path`, one that records every byte and call there."""
     if path is None:
         yield opener
         return

@@ -1,6 +1,6 @@
-"""`choroid replay FILE`: check that the same requests to the drivers still give the same bytes.
+"""`choroid replay FILE`: check that the same calls of the drivers still give the same bytes.
 
-Each link of a capture is rebuilt in virtual time, with the captured replies at its far end: the same requests are
+Each link of a capture is rebuilt in virtual time, with the captured replies at its far end: the same calls are
 made at the same times, and every byte string that is sent is compared with the captured one. Nothing is opened.
 """
 
@@ -22,8 +22,9 @@ from drivers.registry import build, load_third_party, open_link
 from drivers.transport.capture import printable
 from sim.virtual_time import VirtualTimeLoop
 
-READABLE = (1, FORMAT)
-"""Captures of format 1 contain neither the end of a request nor their own end."""
+READABLE = (1, 2, FORMAT)
+"""Captures of format 1 contain neither the end of a call nor their own end. Until format 2 a call had a former name."""
+FORMER_CALL = "wish"  # wording: former name
 
 
 @dataclass(slots=True)
@@ -41,7 +42,7 @@ def replay(path: Path) -> dict[str, Any]:
     """Replay the capture in `path`.
 
     Returns:
-        `{"links": [{link, requests, wishes, same, difference}], "same": bool, "whole": bool}`. A capture that is
+        `{"links": [{link, requests, calls, same, difference}], "same": bool, "whole": bool}`. A capture that is
             not whole breaks off, and what was sent after that is not judged.
 
     Raises:
@@ -58,8 +59,8 @@ def as_text(answer: dict[str, Any]) -> str:
     """Return the verdict as text."""
     lines = []
     for link in answer["links"]:
-        told = "all the same bytes" if link["same"] else link["difference"]
-        lines.append(f"{link['link']}: {link['wishes']} wishes, {link['requests']} requests: {told}")
+        verdict = "all the same bytes" if link["same"] else link["difference"]
+        lines.append(f"{link['link']}: {link['calls']} calls, {link['requests']} requests: {verdict}")
     if not answer["whole"]:
         lines.append(
             "The capture breaks off. Likely cause: the program that wrote it was killed. It is replayed up to there."
@@ -74,7 +75,7 @@ def _read(path: Path) -> list[_Track]:
             if head["choroid_capture"] not in READABLE:
                 raise UserError(
                     f"{path} is a capture of format {head['choroid_capture']}; this version reads"
-                    f" {' and '.join(map(str, READABLE))}. Next: replay it with the version that wrote it"
+                    f" {', '.join(map(str, READABLE))}. Next: replay it with the version that wrote it"
                 )
             tracks = [_Track(link) for link in head["links"]]
             for device in head["devices"]:
@@ -89,6 +90,8 @@ def _read(path: Path) -> list[_Track]:
                 row = json.loads(line)
                 ended = "end" in row
                 last_s = row["t"]
+                if FORMER_CALL in row:
+                    row["call"] = row.pop(FORMER_CALL)
                 if not ended:
                     tracks[row.pop("link")].rows.append(row)
             except (ValueError, KeyError, TypeError, IndexError):
@@ -100,18 +103,19 @@ def _read(path: Path) -> list[_Track]:
 
 
 def _replayed(track: _Track) -> dict[str, Any]:
-    wishes = sum("wish" in row for row in track.rows)
+    calls = sum("call" in row for row in track.rows)
     wanted = [row[">"] for row in track.rows if ">" in row]
-    told = {"link": track.link, "requests": len(wanted), "wishes": wishes, "same": True, "difference": ""}
+    result: dict[str, Any] = {"link": track.link, "requests": len(wanted), "calls": calls}
+    result |= {"wishes": calls, "same": True, "difference": ""}  # wording: former name
     if not track.rows:
-        return told
+        return result
     loop = VirtualTimeLoop(start_s=track.rows[0]["t"])
     try:
         sent = loop.run_until_complete(_play(track))
     finally:
         loop.close()
     difference = _difference(wanted, sent, track.cut_s)
-    return told if difference is None else told | {"same": False, "difference": difference}
+    return result if difference is None else result | {"same": False, "difference": difference}
 
 
 def _difference(wanted: list[str], sent: list[tuple[float, str]], cut_s: float) -> str | None:

@@ -161,7 +161,7 @@ class _Plot:
         self._index = -1
         self._n = 0
         self._total = self._at = 0.0
-        self._least, self._most = math.inf, -math.inf
+        self._min, self._max = math.inf, -math.inf
 
     def add(self, stretch: Stretch) -> None:
         index = int((stretch.begin - self._begin) / self._step)
@@ -171,13 +171,13 @@ class _Plot:
         self._n += stretch.n
         self._total += stretch.total
         self._at += (stretch.begin + self._half) * stretch.n
-        self._least, self._most = min(self._least, stretch.least), max(self._most, stretch.most)
+        self._min, self._max = min(self._min, stretch.least), max(self._max, stretch.most)
 
     def _close(self) -> None:
         if self._n:
-            self._slots.append(Slot(self._at / self._n, self._total / self._n, self._least, self._most))
+            self._slots.append(Slot(self._at / self._n, self._total / self._n, self._min, self._max))
         self._n, self._total, self._at = 0, 0.0, 0.0
-        self._least, self._most = math.inf, -math.inf
+        self._min, self._max = math.inf, -math.inf
 
     def slots(self) -> tuple[Slot, ...]:
         self._close()

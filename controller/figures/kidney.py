@@ -20,11 +20,11 @@ def kidney(sources: Sources) -> list[Figure]:
     return [
         volume("drawn", "medium drawn from the loop", drawn, sources.days),
         volume("returned", "medium given back", returned, sources.days),
-        volume("discarded", "medium thrown away", discarded, sources.days),
+        volume("discarded", "medium discarded", discarded, sources.days),
         _net(sources),
         accuracy("draw_error", "drawn against balance", drawn),
         accuracy("return_error", "given back against balance", returned),
-        accuracy("discard_error", "thrown away against balance", discarded),
+        accuracy("discard_error", "discarded against balance", discarded),
         _unexplained(sources.ledger_begin, sources.ledger_end, sources.days),
         _recycled(sources.ledger_begin, sources.ledger_end),
         _clearance(sources),

@@ -92,7 +92,7 @@ def _ammonia_cleared(sources: Sources) -> Figure:
         before = [note for note in sources.estimates if note.at <= each.end and "spent" in _estimate(note.body)]
         found = _estimate(before[-1].body)["spent"].get("ammonia_mm") if before else None
         if found is None:
-            return missing(key, label, unit, "medium was discarded that nobody had estimated")
+            return missing(key, label, unit, "medium was discarded without an estimate of its ammonia")
         umol += found["value"] * each.ul / ML
         low += max(found["low"], 0.0) * each.ul / ML
         high += found["high"] * each.ul / ML

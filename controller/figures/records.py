@@ -263,7 +263,7 @@ def _handled(row: Entry) -> Handled:
     body = row.body
     match row.kind:
         case "ledger.loaded":
-            what = "filled anew" if body.get("replaces") else "topped up with"
+            what = "refilled with" if body.get("replaces") else "topped up with"
         case "ledger.level":
             what = "level read"
         case _:

@@ -217,7 +217,7 @@ def scores(rows: Iterable[Entry]) -> list[ScoreRecord]:
 
 @dataclass(slots=True)
 class PeriodEvents:
-    """What failed, was refused or was begun anew in a period; texts with UTC seconds, at most :data:`MOST_TOLD` a kind."""
+    """Failures, refusals and starts of a period; texts with UTC seconds, at most :data:`MAX_TEXTS` of each kind."""
 
     trips: list[tuple[float, str]] = field(default_factory=list)
     failures: list[tuple[float, str]] = field(default_factory=list)

@@ -99,7 +99,7 @@ def by_key(figures: Iterable[Figure]) -> dict[str, Figure]:
 
 
 def value(figure: Figure) -> float:
-    """Its value; a figure without one is told with its reason."""
+    """Return its value; fail with the reason if there is none."""
     assert figure.value is not None, figure.why
     return figure.value
 

@@ -140,7 +140,7 @@ def test_the_gut_is_judged_by_the_balance() -> None:
     assert found["reservoir_run_out"].verdict is FigureStatus.GOOD
 
 
-def test_a_stock_for_a_day_is_bad_and_one_that_nobody_uses_has_no_run_out() -> None:
+def test_a_stock_for_a_day_is_bad_and_an_unused_one_has_no_run_out() -> None:
     nearly = {**VOLUMES, "reservoir": Volume(12_000.0, 100.0)}
     found = by_key(gut(sources(None, [dose("feed", 1500.0)], volumes=nearly)))
     assert value(found["reservoir_run_out"]) == pytest.approx(2.0 / 1.5)

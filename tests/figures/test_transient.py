@@ -1,4 +1,4 @@
-"""kLa from a transient: found where it is, with an honest error, and nowhere else."""
+"""kLa from a transient: found where there is one, with a true error, and nowhere else."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_sensor_by_buffers(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (("pump", "reglo.heart", "5 mL"), "cannot be read"),
         (("pump", "reglo.heart", "5 mL=4 s"), "4 s"),
         (("pump", "ph_loop.ph", "5 mL=5 g"), "not a pump"),
-        (("pump", "reglo.nobody", "5 mL=5 g"), "has no point reglo.nobody"),
+        (("pump", "reglo.absent", "5 mL=5 g"), "has no point reglo.absent"),
         (("pump", "reglo.heart", "5 mL=5 g", "--valid", "9 years"), "a year"),
         (("pump", "reglo.heart", "5 mL=5 g", "--density", "13.6 g/mL"), "density"),
         (("sensor", "ph_loop.ph", "7=4", "4=7"), "no working probe"),
@@ -132,7 +132,7 @@ def test_a_record_cut_off_by_a_power_cut_is_passed_over_and_a_damaged_file_is_to
         ('"gain": 1.0', '"gain": NaN'),
     ],
 )
-def test_what_somebody_mistyped_in_a_record_is_a_damaged_file(was: str, edited: str, tmp_path: Path) -> None:
+def test_a_typing_error_in_a_record_is_a_damaged_file(was: str, edited: str, tmp_path: Path) -> None:
     """Such a slip was once found where it was first reckoned with, and ended every start."""
     path = keep(tmp_path, replace(RECORD, gain=1.0))
     assert was in path.read_text()

@@ -1,4 +1,4 @@
-"""`choroid ledger`: what is where and where a lot went, read from a journal that somebody left."""
+"""`choroid ledger`: contents of the vessels and the way of a lot, read from a journal whose controller has ended."""
 
 from __future__ import annotations
 

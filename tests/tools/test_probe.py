@@ -28,7 +28,7 @@ ASKED = [bench for bench in all_benches() if bench.model not in unasked()]
 
 
 class Port:
-    """A port with `end` on it, which hears only what is sent at its own line setting."""
+    """A port with `end` on it, which receives only what is sent at its own line setting."""
 
     def __init__(self, end: LabEnd, line: LineSettings) -> None:
         self.peer = Peer(lambda data: end.receive(data) if self.line_fits else None)
@@ -63,12 +63,12 @@ async def test_each_model_is_recognised_and_no_output_moves(bench: Bench) -> Non
 
 
 NEVER_OVER_TCP = {"masterflex-usb", "masterflex-ls"}
-"""Their questions may mean something else to another maker's drive, and over TCP all of them would hear it."""
+"""Their questions may mean something else to another maker's drive, and over TCP all of them would receive it."""
 
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("bench", [bench for bench in ASKED if bench.model not in NEVER_OVER_TCP], ids=str)
-async def test_each_model_is_recognised_over_tcp_where_every_question_is_heard(bench: Bench) -> None:
+async def test_each_model_is_recognised_over_tcp_where_every_question_is_received(bench: Bench) -> None:
     """Alicat and Watson-Marlow were missed: binary questions stayed in their line buffers, and silence ended the retries."""
     end = bench.far_end(bench.config)
     assert isinstance(end, LabEnd)
@@ -125,7 +125,7 @@ def test_every_model_is_asked() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_silence_and_babble_are_nobody() -> None:
+async def test_silence_and_babble_are_no_device() -> None:
     for babble in (b"", b"7.35\r", b"\xff" * 30, b"OK\r\n", b"?\r\n"):
         peer = Peer(lambda request, babble=babble: babble)  # type: ignore[misc]
         assert await probe(PORT, peer.open) == []

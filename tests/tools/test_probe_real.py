@@ -17,9 +17,9 @@ from drivers.transport.url import LinkUrl
 
 ASKED = [bench for bench in all_benches() if bench.model not in unasked()]
 NEVER_OVER_TCP = {"masterflex-usb", "masterflex-ls"}
-"""Their questions may mean something else to another maker's drive, and over TCP all of them would hear it."""
+"""Their questions may mean something else to another maker's drive, and over TCP all of them would receive it."""
 BOOT_S = 1.5
-"""How long a device may need before it hears."""
+"""Maximum time until a device receives after a start (s)."""
 
 
 def far_end(bench: Bench) -> LabEnd:
@@ -47,7 +47,7 @@ async def on_tcp(bench: Bench) -> AsyncIterator[str]:
 
 @contextlib.asynccontextmanager
 async def on_terminal(bench: Bench) -> AsyncIterator[str]:
-    """A pseudo-terminal with a device of `bench` at its far end. It hears all baud rates, as a USB adapter does."""
+    """A pseudo-terminal with a device of `bench` at its far end. It receives at all baud rates, as a USB adapter does."""
     end = far_end(bench)
     near, far = os.openpty()
     tty.setraw(far)

@@ -85,7 +85,7 @@ def read_only(bench: Bench, stage: Stage) -> None:
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("bench", all_benches(), ids=str)
-async def test_A12_read_only_sends_nothing_but_queries_to_a_device_that_nobody_has_set_up(bench: Bench) -> None:
+async def test_A12_read_only_sends_nothing_but_queries_to_a_device_that_was_not_set_up(bench: Bench) -> None:
     stage = Stage(bench)
     await asyncio.sleep(2.0)
     read_only(bench, stage)
@@ -111,10 +111,10 @@ async def test_A12_read_only_reads_everything_of_a_device_that_a_controller_has_
     assert await asked(stage) == []
     sent = [frame.data for frame in stage.link.capture.frames()[before:] if frame.direction == ">"]
     for actuator in stage.device.actuators.values():
-        heard = len(stage.link.capture.frames())
+        at_stop = len(stage.link.capture.frames())
         with suppress(DeviceError):  # one at rest may have nothing to send
             await actuator.apply(Stop())
-        later = [frame.data for frame in stage.link.capture.frames()[heard:] if frame.direction == ">"]
+        later = [frame.data for frame in stage.link.capture.frames()[at_stop:] if frame.direction == ">"]
         assert [request for request in later if not is_query(bench.model, request)] == []
     await stage.link.close()
     assert [request for request in sent if not is_query(bench.model, request)] == []

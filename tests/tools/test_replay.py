@@ -1,4 +1,4 @@
-"""`--capture` and `choroid replay`: the same wishes give the same bytes, and a driver that changed is found out."""
+"""`--capture` and `choroid replay`: the same calls give the same bytes, and a changed driver is detected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from choroid.cli import main
 from choroid.common.failure import UserError
 from choroid.simulation.simulate import simulate
-from choroid.tools.replaying import replay
+from choroid.tools.replaying import FORMER_CALL, replay
 from drivers.mettler_sics import MettlerSics
 from drivers.registry import MODELS
 
@@ -27,7 +27,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("capture") / "bench.jsonl"
     plain = dict(MODELS)
     simulate(RIG, protocol="recycle", params=DRAWN, days=SHORT_D, seed=1, progress=False, capture=path)
-    assert plain == MODELS  # nobody is watched any more
+    assert plain == MODELS  # no driver is watched any more
     return path
 
 
@@ -35,13 +35,23 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_the_same_wishes_give_the_same_bytes(captured: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_calls_give_the_same_bytes(captured: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(captured), "--json"]) == 0
     links = json.loads(capsys.readouterr().out)["links"]
     assert len(links) == 11
-    assert all(link["same"] and link["requests"] > 20 and link["wishes"] > 20 for link in links)
+    assert all(link["same"] and link["requests"] > 20 and link["calls"] > 20 for link in links)
     pumped = [row["command"] for row in rows(captured) if row.get("do") == "apply"]
     assert {command["command"] for command in pumped} >= {"Run", "Dispense"}
+
+
+def test_a_capture_of_format_2_is_still_read(captured: Path, tmp_path: Path) -> None:
+    """There the key of a call had a former name."""
+    head, *rest = rows(captured)
+    old = [{FORMER_CALL if key == "call" else key: value for key, value in row.items()} for row in rest]
+    assert any(FORMER_CALL in row for row in old)
+    path = tmp_path / "old.jsonl"
+    path.write_text("\n".join(map(json.dumps, [head | {"choroid_capture": 2}, *old])))
+    assert replay(path) | {"file": str(captured)} == replay(captured)
 
 
 def test_capturing_changes_nothing(captured: Path, tmp_path: Path) -> None:

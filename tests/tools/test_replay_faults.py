@@ -1,4 +1,4 @@
-"""`choroid replay` of captures in which lines and devices failed: the same wishes still give the same bytes."""
+"""`choroid replay` of captures in which lines and devices failed: the same calls still give the same bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BEGIN_S, LAST_S = 20.0, 20.0
 
 
 def capture(path: Path, rig: Rig, faults: Sequence[Fault], for_s: float, seed: int = 1) -> None:
-    """Capture `for_s` seconds of a controller on a simulated rig that `faults` befall."""
+    """Capture `for_s` seconds of a controller on a simulated rig with `faults`."""
 
     async def live() -> None:
         lab = SimulatedLab(rig, seed=seed)
@@ -96,9 +96,9 @@ def test_a_capture_of_many_faults_at_once_replays(name: str, seed: int, tmp_path
         faults.append(Fault(kind, drawn.target, drawn.at_s, min(drawn.for_s, 60.0), drawn.amount))
     path = tmp_path / "capture.jsonl"
     capture(path, rig, faults, 900.0, seed)
-    heard = rows(path)
-    assert sum("lost" in row for row in heard) > 5
-    assert sum(row.get("open") is False for row in heard) > 2
+    captured = rows(path)
+    assert sum("lost" in row for row in captured) > 5
+    assert sum(row.get("open") is False for row in captured) > 2
     assert differences(path) == []
 
 
@@ -128,7 +128,7 @@ def test_a_change_is_found_in_a_capture_with_faults(garbled: Path, monkeypatch: 
 
 
 def test_a_capture_that_breaks_off_anywhere_replays_up_to_there(garbled: Path, tmp_path: Path) -> None:
-    """A killed program leaves a capture that ends within a line, or between a wish and what came of it."""
+    """A killed program leaves a capture that ends within a line, or between a call and its result."""
     whole = garbled.read_bytes()
     cut = tmp_path / "cut.jsonl"
     assert replay(garbled)["whole"]
@@ -138,8 +138,8 @@ def test_a_capture_that_breaks_off_anywhere_replays_up_to_there(garbled: Path, t
     assert not replay(cut)["whole"]
     assert "breaks off" in as_text(replay(cut))
     lines = whole.splitlines(keepends=True)
-    wishes = [n for n, line in enumerate(lines) if b'"wish"' in line and b'">"' in lines[n + 1]]
-    for n in wishes[-12:]:
+    calls = [n for n, line in enumerate(lines) if b'"call"' in line and b'">"' in lines[n + 1]]
+    for n in calls[-12:]:
         cut.write_bytes(b"".join(lines[: n + 1]))
         assert differences(cut) == [], n
 
@@ -149,12 +149,12 @@ def test_a_request_too_many_at_the_end_of_a_whole_capture_is_found(garbled: Path
     head, *rest = rows(garbled)
     of_one = [n for n, row in enumerate(rest) if row.get("link") == 10]
     pairs = pairwise(of_one)
-    wish = max(n for n, m in pairs if "wish" in rest[n] and ">" in rest[m] and rest[n]["t"] == rest[m]["t"])
-    left = [head, *rest[: wish + 1]]
+    call = max(n for n, m in pairs if "call" in rest[n] and ">" in rest[m] and rest[n]["t"] == rest[m]["t"])
+    left = [head, *rest[: call + 1]]
     spoilt = tmp_path / "spoilt.jsonl"
     spoilt.write_text("\n".join(map(json.dumps, left)))
     assert differences(spoilt) == []
-    spoilt.write_text("\n".join(map(json.dumps, [*left, {"t": rest[wish]["t"], "end": True}])))
+    spoilt.write_text("\n".join(map(json.dumps, [*left, {"t": rest[call]["t"], "end": True}])))
     assert [text.split(": request")[0] for text in differences(spoilt)] == ["sim:balance"]
 
 
@@ -199,8 +199,8 @@ def test_a_line_that_opens_slowly_or_not_in_time_replays(tmp_path: Path) -> None
         return opening
 
     path = tmp_path / "slow.jsonl"
-    heard = one_balance(path, slow, 60.0)
-    assert [row["open"] for row in heard if "open" in row][:3] == [True, False, True]
+    captured = one_balance(path, slow, 60.0)
+    assert [row["open"] for row in captured if "open" in row][:3] == [True, False, True]
     assert differences(path) == []
 
 
@@ -214,8 +214,8 @@ def test_a_line_that_breaks_with_an_error_is_captured_as_lost_and_replays(tmp_pa
         return opening
 
     path = tmp_path / "broken.jsonl"
-    heard = one_balance(path, breaking, 30.0)
-    assert sum("lost" in row for row in heard) >= 3
+    captured = one_balance(path, breaking, 30.0)
+    assert sum("lost" in row for row in captured) >= 3
     assert differences(path) == []
 
 
@@ -238,8 +238,8 @@ def test_a_write_that_fails_is_captured_as_a_lost_line_and_replays(tmp_path: Pat
         return opening
 
     path = tmp_path / "failing.jsonl"
-    heard = one_balance(path, failing, 30.0)
-    assert sum("lost" in row for row in heard) >= 2
+    captured = one_balance(path, failing, 30.0)
+    assert sum("lost" in row for row in captured) >= 2
     assert differences(path) == []
 
 

@@ -222,7 +222,7 @@ def _brought() -> list[Bench]:
             package = "an unnamed package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
             raise UserError(
                 f"{package}: its bench “{entry.name}” ({entry.value}) cannot be loaded ({type(error).__name__}: {error})."
-                " Likely cause: a slip in that package. Next: mend its entry point (docs/writing-a-driver.md)"
+                " Likely cause: a mistake in that package. Next: correct its entry point (docs/writing-a-driver.md)"
             ) from error
         found.append(bench)
     return found
