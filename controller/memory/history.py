@@ -139,7 +139,7 @@ class History:
             if not math.isfinite(reading.value):
                 continue
             if offset is None:
-                offset = round(self._clock.utc().timestamp() - at_s, 3)
+                offset = round(self._clock.utc_us() / 1e6 - at_s, 3)
             series = self._ids.get((point, reading.unit)) or self._new_series(point, reading.unit)
             if quality is Quality.GOOD:
                 self._waiting.append((series, reading.at_s + offset, reading.value))

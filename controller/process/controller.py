@@ -53,7 +53,7 @@ from controller.process.trip_record import TripRecord
 from controller.readings.liveliness import Liveliness
 from controller.readings.nerves import NervesReader
 from controller.readings.plausibility import Plausibility
-from controller.readings.vigilance import oldest_answers, reading_causes
+from controller.readings.vigilance import Vigilance, oldest_answers
 from controller.regulation.regulators import Regulator, regulators_of
 from controller.rig.description import Rig
 from controller.rig.loading import effective_hash
@@ -134,8 +134,8 @@ class Controller:
         self._ticked_s: float | None = None
         self._closed = False
         self._assembly: Assembly | None = None
-        self._oldest_answers = oldest_answers(rig)
-        self.store = StateStore(Liveliness(rig).flat, self._oldest_answers, Plausibility(rig))
+        self._vigilance = Vigilance(rig)
+        self.store = StateStore(Liveliness(rig).flat, oldest_answers(rig), Plausibility(rig))
         self._nerves_reader = NervesReader(self.store, clock)
         self._open_records(journal, durable=durable)
         self._emergency = self._emergency_stop(stimulator)
@@ -397,22 +397,25 @@ class Controller:
         self.alarms.event("journal_unwritten", "journal", str(error))
 
     def _alarm_levels(self, state: State, late_s: float) -> None:
-        causes, unseen = reading_causes(self.rig, state, self._oldest_answers)
+        causes, unseen = self._vigilance.causes(state)
         self.alarms.levels(causes | self._causes(state, late_s), state.at_s, unseen)
 
     def _causes(self, state: State, late_s: float) -> dict[tuple[str, str], str]:
         """Return the present causes of alarms other than those in readings: detail by (alarm kind, source)."""
-        return (
-            interlock_causes(state.trips, self.gate.bypasses.active())
-            | actuator_causes(state.actuators)
-            | dict(self.upkeep.causes)
-            | self._notices
-            | nerves_causes(self._connected.scoring.concern, self._stimulator)
-            | loop_causes(late_s, TICK_S, self.load)
-            | record_causes(self.journal, self.history)
-            | ({} if self.people is None else self.people.causes())
-            | sink_causes(self._sinks)
-        )
+        causes = interlock_causes(state.trips, self.gate.bypasses.active())
+        for more in (
+            actuator_causes(state.actuators),
+            self.upkeep.causes,
+            self._notices,
+            nerves_causes(self._connected.scoring.concern, self._stimulator),
+            loop_causes(late_s, TICK_S, self.load),
+            record_causes(self.journal, self.history),
+            {} if self.people is None else self.people.causes(),
+            sink_causes(self._sinks),
+        ):
+            if more:
+                causes |= more
+        return causes
 
     def _listen(self, state: State) -> None:
         """Ask the nerves for a summary now and then, never waiting for it."""

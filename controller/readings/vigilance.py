@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from math import inf
 
-from controller.core.state import State
+from controller.core.state import ActuatorView, Reading, State
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
 from controller.safety.limits import stale_s
@@ -20,6 +20,8 @@ SUCTION_KPA = -0.2
 PRESSURE_STALE_S = 15.0
 TURN_S = 2.0
 """Maximum time (s) that another device on the same link may delay a reading, time-outs included."""
+EARLY_S = 1e-6
+"""Margin (s) of the time at which silence is looked for: the sum that predicts it is rounded."""
 
 
 Cause = tuple[str, str]
@@ -32,59 +34,102 @@ def oldest_answers(rig: Rig) -> dict[str, float]:
     return {name: max_age_s(max(spec.every_s, TURN_S * shared[spec.link])) for name, spec in rig.devices.items()}
 
 
-def reading_causes(rig: Rig, state: State, oldest: Mapping[str, float]) -> tuple[dict[Cause, str], list[Cause]]:
-    """Find the causes in the readings, in the form that :meth:`controller.alarms.Alarms.levels` takes.
+class Vigilance:
+    """Finds the causes in the readings of one rig, tick by tick.
 
-    A cause without a trusted reading is unknown: medium that was sour when a cable was pulled has not recovered by that.
-
-    Args:
-        rig: the rig.
-        state: the snapshot.
-        oldest: the result of :func:`oldest_answers`.
-
-    Returns:
-        Detail by (alarm kind, source); and the causes whose presence is unknown.
+    It keeps which points have no good reading, and the earliest time at which a device could count as silent. Both follow
+    from the readings that are new; the devices are searched only if there is something to find.
     """
-    causes: dict[Cause, str] = {}
-    unseen: list[Cause] = []
+
+    def __init__(self, rig: Rig) -> None:
+        self._oldest = oldest_answers(rig)
+        lung, heart = rig.organs.lung, rig.organs.heart
+        self._air, self._air_stale_s = lung.air, stale_s(rig, lung.air)
+        self._ph, self._ph_setpoint = lung.ph, lung.ph_setpoint
+        self._gauge, self._heart = heart.pressure, rig.lines[heart.line].pump or ""
+        self._known: dict[str, Reading | ActuatorView] = {}
+        self._faulty: set[str] = set()
+        """Points whose last reading is stuck or missing."""
+        self._silent_from_s = -inf
+        """No device counts as silent before this time (loop s)."""
+
+    def causes(self, state: State) -> tuple[dict[Cause, str], list[Cause]]:
+        """Find the causes in the readings, in the form that :meth:`controller.alarms.states.Alarms.levels` takes.
+
+        A cause without a trusted reading is unknown: medium that was sour when a cable was pulled has not recovered by that.
+
+        Returns:
+            Detail by (alarm kind, source); and the causes whose presence is unknown.
+        """
+        causes: dict[Cause, str] = {}
+        unseen: list[Cause] = []
+        self._take_in(state)
+        if self._faulty:
+            _look_for_faults(state, causes)
+        if state.at_s >= self._silent_from_s:
+            self._look_for_silence(state, causes)
+        air = state.readings.get(self._air)
+        if air is not None and trusted(state, self._air, self._air_stale_s) is None:
+            causes["air_lost", self._air] = f"it has no reading: {air.detail or 'stale'}"
+        ph = trusted(state, self._ph, PH_STALE_S)
+        if ph is None:
+            unseen.append(("acidity", self._ph))
+        elif abs(ph - self._ph_setpoint) > PH_BEYOND:
+            causes["acidity", self._ph] = f"pH {ph:.2f}, set-point {self._ph_setpoint:g}"
+        if self._gauge is not None:
+            _look_for_suction(self._gauge, self._heart, state, causes, unseen)
+        return causes, unseen
+
+    def _take_in(self, state: State) -> None:
+        """Note the readings and views that are new since the last tick."""
+        known = self._known
+        for point, reading in state.readings.items():
+            if known.get(point) is not reading:
+                known[point] = reading
+                if reading.stuck or reading.quality is Quality.MISSING:
+                    self._faulty.add(point)
+                else:
+                    self._faulty.discard(point)
+                self._expect_answer(point, reading.at_s)
+        for name, view in state.actuators.items():
+            if known.get(name) is not view:
+                known[name] = view
+                self._expect_answer(name, view.at_s)
+
+    def _expect_answer(self, point: str, at_s: float) -> None:
+        """Note when the device of `point` counts as silent if nothing newer than `at_s` comes."""
+        max_s = self._oldest.get(point.partition(".")[0])
+        if max_s is not None:
+            self._silent_from_s = min(self._silent_from_s, at_s + max_s - EARLY_S)
+
+    def _look_for_silence(self, state: State, causes: dict[Cause, str]) -> None:
+        """Detect a hung link, which neither answers nor fails: its last readings look good and only age."""
+        self._silent_from_s = inf
+        for seen in (state.readings, state.actuators):
+            for point, last in seen.items():
+                device = point.partition(".")[0]
+                max_s = self._oldest.get(device)  # the nerves are no device and are checked elsewhere
+                if max_s is not None and state.at_s - last.at_s > max_s:
+                    causes.setdefault(
+                        ("device_lost", device),
+                        f"{point} has not answered for more than {max_s:g} s, and no error came",
+                    )
+                self._expect_answer(point, last.at_s)
+
+
+def _look_for_faults(state: State, causes: dict[Cause, str]) -> None:
+    """Find stuck probes and devices that do not answer."""
     for point, reading in state.readings.items():
         if reading.stuck:
             causes["sensor_flat", point] = reading.detail
         elif reading.quality is Quality.MISSING:
             causes["device_lost", point.partition(".")[0]] = reading.detail
-    _look_for_silence(state, oldest, causes)
-    lung = rig.organs.lung
-    air = state.readings.get(lung.air)
-    if air is not None and trusted(state, lung.air, stale_s(rig, lung.air)) is None:
-        causes["air_lost", lung.air] = f"it has no reading: {air.detail or 'stale'}"
-    ph = trusted(state, lung.ph, PH_STALE_S)
-    if ph is None:
-        unseen.append(("acidity", lung.ph))
-    elif abs(ph - lung.ph_setpoint) > PH_BEYOND:
-        causes["acidity", lung.ph] = f"pH {ph:.2f}, set-point {lung.ph_setpoint:g}"
-    _look_for_suction(rig, state, causes, unseen)
-    return causes, unseen
 
 
-def _look_for_suction(rig: Rig, state: State, causes: dict[Cause, str], unseen: list[Cause]) -> None:
+def _look_for_suction(gauge: str, pump: str, state: State, causes: dict[Cause, str], unseen: list[Cause]) -> None:
     """Detect a heart that reports forward rotation but sucks where it should press: it drains its chamber."""
-    gauge, pump = rig.organs.heart.pressure, rig.lines[rig.organs.heart.line].pump or ""
-    if gauge is None:
-        return
     kpa, view = trusted(state, gauge, PRESSURE_STALE_S), state.actuators.get(pump)
     if kpa is None or view is None or not isinstance(view.status, PumpStatus):
         unseen.append(("heart_backwards", pump))
     elif view.status.running and kpa <= SUCTION_KPA:
         causes["heart_backwards", pump] = f"it runs, and its gauge shows {kpa:.2f} kPa: suction where it should press"
-
-
-def _look_for_silence(state: State, oldest: Mapping[str, float], causes: dict[Cause, str]) -> None:
-    """Detect a hung link, which neither answers nor fails: its last readings look good and only age."""
-    for seen in (state.readings, state.actuators):
-        for point, last in seen.items():
-            device = point.partition(".")[0]
-            max_s = oldest.get(device)  # the nerves are no device and are checked elsewhere
-            if max_s is not None and state.at_s - last.at_s > max_s:
-                causes.setdefault(
-                    ("device_lost", device), f"{point} has not answered for more than {max_s:g} s, and no error came"
-                )

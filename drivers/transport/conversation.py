@@ -103,10 +103,12 @@ class Conversation:
         """Send `request` and return the parsed reply; raise a :class:`~drivers.device.DeviceError` on failure."""
         while True:
             await self._in_step()
-            with suppress(Overtaken):
+            try:
                 return await self._attempt(
                     request, parse, self.timeout_s if timeout_s is None else timeout_s, self._may_go
                 )
+            except Overtaken:
+                continue
 
     async def exchange(self, request: bytes, parse: Parser[T], *, timeout_s: float) -> T:
         """Send `request` as :meth:`ask` does, where a missing reply may be normal: the caller calls :meth:`doubt`

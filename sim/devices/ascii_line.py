@@ -36,7 +36,12 @@ class AsciiDevice(WireDevice):
 
     def receive(self, data: bytes) -> None:
         """Take bytes in any chunking; each whole line becomes one :meth:`command`."""
-        *lines, rest = (self._buffer + data.replace(self.other_end, b"")).split(self.end)
+        data = data.replace(self.other_end, b"")
+        whole = data.find(self.end) == len(data) - 1 and 1 < len(data) <= LONGEST and data.isascii()
+        if whole and not self._buffer and not self._overrun:  # one whole line, as most often
+            self.command(data[:-1].decode("ascii"))
+            return
+        *lines, rest = (self._buffer + data).split(self.end)
         for line in lines:
             overrun, self._overrun = self._overrun or len(line) > LONGEST, False
             if overrun:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,13 @@ async def test_R1_a_loop_that_lags_beyond_its_budget_raises_an_alarm_that_ends_w
         await asyncio.sleep(45.0)
         active = {alarm.id: alarm.state.value for alarm in controller.alarms.active()}
         assert "slow_loop:controller" not in active or "return" in active["slow_loop:controller"], active
+
+
+def test_the_short_cut_for_a_loop_in_time_says_what_the_percentile_says() -> None:
+    """Whether any tick was late is counted; the count must follow the window of ten minutes."""
+    load, late = ProcessLoad(), random.Random(3)
+    for tick in range(4 * TICKS):
+        share = 0.05 if tick < 2 * TICKS else 0.0
+        load.ticked(0.4 if late.random() < share else 0.01)
+        assert (load.problem is not None) == (load.p99_s > LAG_BUDGET_S)
+    assert load.problem is None

@@ -7,20 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controller.alarms.definitions import DEFINITIONS
 from controller.alarms.states import Alarms
 from controller.core.state import ActuatorView, Reading, State
-from controller.readings.vigilance import TURN_S, oldest_answers, reading_causes
+from controller.readings.vigilance import TURN_S, Vigilance, oldest_answers
 from controller.rig.description import DeviceSpec, Rig
-from drivers.commands import Guarantee, Quality, Stop, SwitchStatus
+from drivers.commands import Guarantee, PumpStatus, Quality, Stop, SwitchStatus
 from tests.controller.test_life import RIG, alarms, living
 
 PH, RELAY = "ph_loop.ph", "relay.heater"
 
 
 def lost(state: State, rig: Rig = RIG) -> set[str]:
-    causes, _ = reading_causes(rig, state, oldest_answers(rig))
+    causes, _ = Vigilance(rig).causes(state)
     return {source for kind, source in causes if kind == "device_lost"}
 
 
@@ -83,14 +85,48 @@ def test_what_is_no_device_of_the_rig_is_not_polled() -> None:
 
 
 def test_a_loop_that_wakes_from_a_stall_has_old_readings_for_a_moment_and_no_alarm() -> None:
-    told = Alarms(lambda kind, body: None, lambda: "2026-01-01T00:00:00.000Z")
+    told, vigilance = Alarms(lambda kind, body: None, lambda: "2026-01-01T00:00:00.000Z"), Vigilance(RIG)
     for state in (
         seen_at(reading_s=99.0, status_s=99.0, now_s=100.0),
         seen_at(reading_s=99.0, status_s=99.0, now_s=400.0),
         seen_at(reading_s=99.0, status_s=400.5, now_s=401.0),
         seen_at(reading_s=401.5, status_s=400.5, now_s=402.0),
     ):
-        causes, unseen = reading_causes(RIG, state, oldest_answers(RIG))
+        causes, unseen = vigilance.causes(state)
         told.levels(causes, state.at_s, unseen)
     assert [alarm.id for alarm in told.active() if alarm.kind == "device_lost"] == []
     assert DEFINITIONS["device_lost"].on_delay_s > 2.0
+
+
+QUALITIES = st.sampled_from([Quality.GOOD, Quality.GOOD, Quality.SUSPECT, Quality.MISSING, Quality.STALE])
+POINTS = [PH, "p_heart.pressure", "gas_air.flow", "nerves.firing_rate"]
+
+
+@st.composite
+def courses(draw: st.DrawFn) -> list[State]:
+    """Draw the states of some ticks; between two of them some readings and the heart's view are new."""
+    now_s, states = 0.0, []
+    readings: dict[str, Reading] = {}
+    actuators: dict[str, ActuatorView] = {}
+    for _ in range(draw(st.integers(1, 12))):
+        now_s += draw(st.sampled_from([1.0, 1.0, 4.0, 19.999999, 20.0, 200.0]))
+        for point in draw(st.sets(st.sampled_from(POINTS))):
+            age_s = draw(st.sampled_from([0.0, 0.3, 15.0, 400.0, float("inf")]))
+            value = draw(st.sampled_from([7.35, 6.0, -5.0, float("nan")]))
+            stuck = draw(st.booleans()) and draw(st.booleans())
+            readings[point] = Reading(value, "x", draw(QUALITIES), now_s - age_s, "why", now_s - age_s, stuck)
+        if draw(st.booleans()):
+            status = PumpStatus(draw(st.booleans()), 1.0, 0.0)
+            actuators["reglo.heart"] = ActuatorView(status, now_s, None, Stop(), Guarantee.DEVICE)
+        states.append(State(now_s, "", dict(readings), dict(actuators), {}, (), {}))
+    return states
+
+
+@given(courses())
+def test_what_is_found_tick_by_tick_is_what_is_found_from_each_state_alone(states: list[State]) -> None:
+    """Also in the same order: alarms of one tick are raised in it."""
+    vigilance = Vigilance(RIG)
+    for state in states:
+        causes, unseen = vigilance.causes(state)
+        alone, unseen_alone = Vigilance(RIG).causes(state)
+        assert (list(causes.items()), unseen) == (list(alone.items()), unseen_alone)
