@@ -72,7 +72,7 @@ class Life:
 
 
 class CampaignHost:
-    """The host of one trial. `told` receives each journal row; `start_run` starts the protocol in the first life."""
+    """The host of one trial. `on_row` receives each journal row; `start_run` starts the protocol in the first life."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class CampaignHost:
         seed: int,
         protocol: str,
         params: Mapping[str, str | float],
-        told: OnRow,
+        on_row: OnRow,
         telemetry: bool = False,
     ) -> None:
         self.rig = rig
@@ -109,7 +109,7 @@ class CampaignHost:
         self._rng = np.random.default_rng([seed, 0xD1E])
         self._protocol = protocol
         self._params = params
-        self._told = told
+        self._on_row = on_row
         loop = asyncio.get_running_loop()
         assert isinstance(loop, LifeLoop)  # noqa: S101  (a campaign's trials run on nothing else)
         self._loop = loop
@@ -171,7 +171,7 @@ class CampaignHost:
             clock,
             self.disk,
             die=lambda: self._strike(life),
-            told=self._told,
+            on_row=self._on_row,
         )
         if self._rows_to_live is not None:
             rows, journal.dies_after = self._rows_to_live

@@ -146,16 +146,16 @@ class DelayedWriter:
 class CampaignJournal(Journal):
     """A journal whose process may die at a row: before it is queued, or just after it is on the disk.
 
-    `dies_at` is a row's number; `told` is called with each row that is on the disk. Queued rows die with the
+    `dies_at` is a row's number; `on_row` is called with each row that is on the disk. Queued rows die with the
     process.
     """
 
-    def __init__(self, path: Path, clock: Clock, disk: Disk, *, die: Callable[[], None], told: OnRow) -> None:
+    def __init__(self, path: Path, clock: Clock, disk: Disk, *, die: Callable[[], None], on_row: OnRow) -> None:
         if not path.exists():
             disk.check()  # an existing file is only read when it is opened
         self._disk = disk
         self._die = die
-        self._told = told
+        self._on_row = on_row
         self._untold: deque[tuple[int, str, Mapping[str, Any], str | None]] = deque()
         self.dead = False
         self.dies_at: int | None = None
@@ -183,7 +183,7 @@ class CampaignJournal(Journal):
 
     def _committed(self, seq: int) -> None:
         while self._untold and self._untold[0][0] <= seq:
-            self._told(*self._untold.popleft())
+            self._on_row(*self._untold.popleft())
         if self.dies_at is not None and seq >= self.dies_at and self.dies_after and not self.dead:
             self._die()
 

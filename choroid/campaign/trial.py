@@ -87,7 +87,7 @@ async def _run(trial: Trial, data: Path, log: _Log) -> Result:
         seed=trial.seed,
         protocol=trial.protocol,
         params=trial.params,
-        told=watch.on_row,
+        on_row=watch.on_row,
         telemetry=trial.telemetry,
     )
     injector = Injector(lab, Schedule(trial.faults), host, seed=trial.seed)

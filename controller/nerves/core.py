@@ -66,8 +66,8 @@ class StimulationOutcome:
 Fate = tuple[int, State, int | None, str]
 """Pulse, what became of it, at which frame, and why."""
 
-Told = Callable[[StimulationOutcome], None]
-LeaseTold = Callable[[Lease | LeaseRefused], None]
+OutcomeCallback = Callable[[StimulationOutcome], None]
+LeaseCallback = Callable[[Lease | LeaseRefused], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +78,18 @@ class StimulateCommand:
     """
 
     request: Request
-    decided: Told
-    finished: Told
+    decided: OutcomeCallback
+    finished: OutcomeCallback
     withdrawn: Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseCommand:
-    """Acquire, renew or release a lease; `told` receives the lease, or the reason for the refusal."""
+    """Acquire, renew or release a lease; `answered` receives the lease, or the reason for the refusal."""
 
     verb: Literal["acquire", "renew", "release"]
     requester: str
-    told: LeaseTold
+    answered: LeaseCallback
     lease: str = ""
     electrodes: tuple[int, ...] = ()
     ttl_s: float = 0.0
@@ -145,8 +145,8 @@ class Core:
         self._commands: deque[StimulateCommand | LeaseCommand] = deque()
         self._due: list[tuple[int, int, Pulse, str]] = []
         self._handed: dict[int, Pulse] = {}
-        self._outcomes: dict[int, tuple[StimulationOutcome, Told]] = {}
-        self._undisclosed: list[tuple[StimulationOutcome, Told, Told]] = []
+        self._outcomes: dict[int, tuple[StimulationOutcome, OutcomeCallback]] = {}
+        self._undisclosed: list[tuple[StimulationOutcome, OutcomeCallback, OutcomeCallback]] = []
         self._unsure: list[Fate] = []
         """Last words that no commit has made sure yet; a ledger that was in trouble gets them when it can be written."""
         self._next_frame: int | None = None
@@ -274,7 +274,7 @@ class Core:
             self._write(lambda: self._ledger.blanked(blanks))
 
     def _confirm(self, deliveries: Sequence[Delivery]) -> None:
-        """Write down what the array says became of pulses, and tell those who asked."""
+        """Record what the array says became of pulses, and notify their clients."""
         fates: list[Fate] = []
         for delivery in deliveries:
             pulse = delivery.pulse
@@ -302,11 +302,11 @@ class Core:
                 lease = self._leases.release(command.lease, command.requester)
                 self._end_leases([lease], "the lease was released")
         except LeaseRefused as refused:
-            command.told(refused)
+            command.answered(refused)
         else:
-            command.told(lease)
+            command.answered(lease)
 
-    def _decide(self, request: Request, now: int, decided: Told, finished: Told) -> None:
+    def _decide(self, request: Request, now: int, decided: OutcomeCallback, finished: OutcomeCallback) -> None:
         """Put a request before the governor and its decision into the ledger; nothing is handed over yet."""
         lease = self._leases.find(request.lease, request.requester)
         view = GovernorView(
@@ -409,7 +409,7 @@ class Core:
             self._finish([(number, "cancelled", None, why) for number in sorted(gone)])
 
     def _finish(self, fates: Sequence[Fate]) -> None:
-        """Record last words of pulses, and tell those whose last pulse this was."""
+        """Record the last states of pulses, and notify the clients whose last pulse this was."""
         if not fates:
             return
         self._unsure += fates
@@ -424,9 +424,7 @@ class Core:
                 finished(outcome)
 
     def _every_second(self, now: int) -> None:
-        """Slow duties: fresh impedances, forgetting old bookings, pulses the array never spoke of, the
-        ledger's health.
-        """
+        """Read impedances, forget old bookings, end pulses that the array never confirmed, try a failed ledger again."""
         self._next_second = now + round(self.info.sample_rate_hz)
         self._impedances = self._device.impedances()
         self._bookings.forget_before(now)

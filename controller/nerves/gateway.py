@@ -269,9 +269,7 @@ class Gateway(pb_grpc.NervesServicer):
         return await self._lease(context, "release", await self._grant(context), lease=request.lease)
 
     async def Stimulate(self, request: pb.StimulateRequest, context: Context) -> pb.StimulateReply:
-        """Put a request before the governor; answer with its decision and, unless told not to wait, what
-        came of it.
-        """
+        """Put a request before the governor; answer with its decision and, unless the request says otherwise, its outcome."""
         grant = await self._grant(context)
         decided: asyncio.Future[StimulationOutcome] = self._loop.create_future()
         finished: asyncio.Future[StimulationOutcome] = self._loop.create_future()
@@ -286,7 +284,9 @@ class Gateway(pb_grpc.NervesServicer):
             period_frames=request.period_frames,
             purpose=request.purpose[:MAX_TEXT],
         )
-        command = StimulateCommand(stimulation, self._teller(decided), self._teller(finished), decided.cancelled)
+        command = StimulateCommand(
+            stimulation, self._completing(decided), self._completing(finished), decided.cancelled
+        )
         outcome = await self._answer(context, command, decided)
         if not request.reply_at_decision:
             await finished
@@ -322,21 +322,23 @@ class Gateway(pb_grpc.NervesServicer):
         electrodes: tuple[int, ...] = (),
         ttl_s: float = 0.0,
     ) -> pb.LeaseReply:
-        told: asyncio.Future[Lease | LeaseRefused] = self._loop.create_future()
-        command = LeaseCommand(verb, grant.requester, self._teller(told), lease[:MAX_TEXT], electrodes, ttl_s)
-        answer = await self._answer(context, command, told)
+        answered: asyncio.Future[Lease | LeaseRefused] = self._loop.create_future()
+        command = LeaseCommand(verb, grant.requester, self._completing(answered), lease[:MAX_TEXT], electrodes, ttl_s)
+        answer = await self._answer(context, command, answered)
         if isinstance(answer, LeaseRefused):
             return pb.LeaseReply(reason=str(answer))
         return pb.LeaseReply(granted=True, lease=answer.id, until_frame=answer.until_frame)
 
-    async def _answer(self, context: Context, command: StimulateCommand | LeaseCommand, told: asyncio.Future[T]) -> T:
-        """Give the core a command and wait for its word; a call that ends before withdraws the command."""
+    async def _answer(
+        self, context: Context, command: StimulateCommand | LeaseCommand, answered: asyncio.Future[T]
+    ) -> T:
+        """Give the core a command and wait for its answer; a call that ends before withdraws the command."""
         try:
             self._core.submit(command)
         except Busy as busy:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(busy))
         try:
-            return await asyncio.wait_for(told, DECISION_WITHIN_S)
+            return await asyncio.wait_for(answered, DECISION_WITHIN_S)
         except TimeoutError:
             await context.abort(
                 grpc.StatusCode.UNAVAILABLE,
@@ -344,8 +346,8 @@ class Gateway(pb_grpc.NervesServicer):
                 " likely cause: it is unplugged or its driver hangs; nothing was stimulated",
             )
 
-    def _teller(self, future: asyncio.Future[T]) -> Callable[[T], None]:
-        """A callback for the real-time thread that completes `future` here."""
+    def _completing(self, future: asyncio.Future[T]) -> Callable[[T], None]:
+        """Return a callback for the real-time thread that completes `future` in this event loop."""
 
         def complete(value: T) -> None:
             if not future.done():

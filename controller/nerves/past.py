@@ -1,4 +1,4 @@
-"""What the ledger tells an engine that starts: the last words that a killed one left out, and what the tissue received.
+"""Read the ledger for an engine that starts: settle pulses that a killed engine left open; sum what the tissue received.
 
 A ledger grows by millions of pulses a day, and the start of the engine must not: every query here uses an index, from the
 accepted decisions of one session between two frames to their pulses and fates, newest first, and stops after a day.

@@ -75,25 +75,25 @@ class Bench:
 
     def lease(self, *electrodes: int, requester: str = "agent", ttl_s: float = 1.0) -> Lease:
         """Acquire a lease, which must be granted."""
-        told: list[Lease | LeaseRefused] = []
-        self.core.submit(LeaseCommand("acquire", requester, told.append, electrodes=electrodes, ttl_s=ttl_s))
+        answers: list[Lease | LeaseRefused] = []
+        self.core.submit(LeaseCommand("acquire", requester, answers.append, electrodes=electrodes, ttl_s=ttl_s))
         self.run(0.001)
-        assert isinstance(told[0], Lease), told
-        return told[0]
+        assert isinstance(answers[0], Lease), answers
+        return answers[0]
 
     def command(self, verb: str, lease: Lease) -> Lease | LeaseRefused:
         """Renew or release."""
-        told: list[Lease | LeaseRefused] = []
-        self.core.submit(LeaseCommand(verb, lease.requester, told.append, lease=lease.id))  # type: ignore[arg-type]
+        answers: list[Lease | LeaseRefused] = []
+        self.core.submit(LeaseCommand(verb, lease.requester, answers.append, lease=lease.id))  # type: ignore[arg-type]
         self.run(0.001)
-        return told[0]
+        return answers[0]
 
     def ask(self, request: Request) -> StimulationOutcome:
         """Submit a request and step until it is decided."""
-        told: list[StimulationOutcome] = []
-        self.core.submit(StimulateCommand(request, told.append, lambda _: None, lambda: False))
+        answers: list[StimulationOutcome] = []
+        self.core.submit(StimulateCommand(request, answers.append, lambda _: None, lambda: False))
         self.run(0.001)
-        return told[0]
+        return answers[0]
 
     def begun(self) -> list[int]:
         """Frames at which the array has begun pulses so far."""

@@ -118,12 +118,12 @@ def test_S2_a_lease_is_no_use_to_another_requester_and_an_electrode_has_one_hold
     with bench(path) as lab:
         lease = lab.lease(0, requester="anna")
         assert lab.ask(replace(ask(lease.id, 0), requester="ben")).decision.limiting == "lease"
-        told: list[object] = []
-        lab.core.submit(LeaseCommand("acquire", "ben", told.append, electrodes=(0, 1), ttl_s=1.0))
-        lab.core.submit(LeaseCommand("release", "ben", told.append, lease=lease.id))
+        answers: list[object] = []
+        lab.core.submit(LeaseCommand("acquire", "ben", answers.append, electrodes=(0, 1), ttl_s=1.0))
+        lab.core.submit(LeaseCommand("release", "ben", answers.append, lease=lease.id))
         lab.run(0.001)
-        assert "held by anna" in str(told[0])
-        assert "no living lease of ben" in str(told[1])
+        assert "held by anna" in str(answers[0])
+        assert "no living lease of ben" in str(answers[1])
         assert lab.ask(replace(ask(lease.id, 0), requester="anna")).decision.accepted
 
 
@@ -311,10 +311,10 @@ def test_S3_a_flood_of_commands_is_turned_away_and_costs_no_memory(path: Path) -
 def test_a_withdrawn_request_is_never_decided(path: Path) -> None:
     with bench(path) as lab:
         lease = lab.lease(0)
-        told: list[object] = []
-        lab.core.submit(StimulateCommand(ask(lease.id, 0), told.append, told.append, lambda: True))
+        answers: list[object] = []
+        lab.core.submit(StimulateCommand(ask(lease.id, 0), answers.append, answers.append, lambda: True))
         lab.run(0.1)
-        assert told == []
+        assert answers == []
         assert lab.begun() == []
 
 

@@ -70,16 +70,16 @@ def test_A9_a_stop_goes_before_commands_that_wait(tmp_path: Path) -> None:
     brake = Brake()
     with bench(tmp_path / "stimulation.db", brake=brake) as lab:
         lease = lab.lease(0)
-        told: list[bool] = []
+        answers: list[bool] = []
         for _ in range(100):
             lab.core.submit(
                 StimulateCommand(
-                    ask(lease.id, 0), lambda o: told.append(o.decision.accepted), lambda _: None, lambda: False
+                    ask(lease.id, 0), lambda o: answers.append(o.decision.accepted), lambda _: None, lambda: False
                 )
             )
         brake.order(BrakeOrder("smoke", lambda: None))
         lab.run(0.1)
-        assert told == [False] * 100
+        assert answers == [False] * 100
         assert lab.begun() == []
 
 

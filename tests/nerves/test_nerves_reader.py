@@ -33,7 +33,7 @@ POINTS = ("nerves.firing_rate", "nerves.active_electrodes", "nerves.evoked_ratio
 RATE = simulated_array(electrodes=32, seed=1).info.sample_rate_hz
 
 
-class Told:
+class ScriptedSource:
     """A source that returns what the test sets: "fresh", "standing" or "nothing"."""
 
     def __init__(self, says: str = "fresh") -> None:
@@ -58,7 +58,7 @@ class Told:
 
 
 @asynccontextmanager
-async def living(data: Path, source: Told | None) -> AsyncIterator[Controller]:
+async def living(data: Path, source: ScriptedSource | None) -> AsyncIterator[Controller]:
     """A controller that ticks over a lab and listens to `source`."""
     lab = SimulatedLab(RIG, seed=1)
     clock = Clock(follow_system=False, epoch=EPOCH)
@@ -89,7 +89,7 @@ def lost(controller: Controller) -> list[str]:
 async def test_an_engine_that_falls_silent_is_an_alarm_and_leaves_no_figures(
     tmp_path: Path, how: str, within_s: float
 ) -> None:
-    source = Told()
+    source = ScriptedSource()
     async with living(tmp_path, source) as controller:
         await asyncio.sleep(120.0)
         assert controller.nerves_summary is not None
@@ -115,7 +115,7 @@ async def test_an_engine_that_falls_silent_is_an_alarm_and_leaves_no_figures(
 
 @pytest.mark.virtual_time
 async def test_readings_carry_the_time_of_the_arrays_last_frame(tmp_path: Path) -> None:
-    source = Told()
+    source = ScriptedSource()
     async with living(tmp_path, source) as controller:
         await asyncio.sleep(60.0)
         source.say("standing")
@@ -128,7 +128,7 @@ async def test_readings_carry_the_time_of_the_arrays_last_frame(tmp_path: Path) 
 
 @pytest.mark.virtual_time
 async def test_an_engine_that_is_starting_is_no_alarm_and_one_that_never_starts_is(tmp_path: Path) -> None:
-    source = Told("nothing")
+    source = ScriptedSource("nothing")
     async with living(tmp_path, source) as controller:
         await asyncio.sleep(55.0)
         assert lost(controller) == []
