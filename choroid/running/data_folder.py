@@ -13,6 +13,7 @@ import shutil
 import stat
 import sys
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,22 +112,30 @@ def spare_of(data: Path) -> Path | None:
     The data folder itself is looked at by a child process only, and only where root finds a folder of another user.
     """
     user, name = os.geteuid(), _name(data)
-    for base in (SERVICE, *_bases(), *_shared_bases(user)):
-        if _private(base, user) and _private(base / name, user):
-            return base / name
-    if user != 0:
-        return None
-    # Only root makes folders in /run, so the owner of the service's folder was given it.
+    found = _private_spare((SERVICE, *_bases(), *_shared_bases(user)), name, user)
+    if found is not None or user != 0:
+        return found
+    return _spare_of_service(name) or _spare_of_owner(data, name)
+
+
+def _private_spare(bases: Iterable[Path], name: str, user: int) -> Path | None:
+    """Return the first folder `name` in one of `bases` that is private to `user`, as is the base."""
+    return next((base / name for base in bases if _private(base, user) and _private(base / name, user)), None)
+
+
+def _spare_of_service(name: str) -> Path | None:
+    """Return the spare folder of the service. Only root makes folders in /run, so its owner is the service's user."""
     with suppress(OSError):
-        service = SERVICE.lstat().st_uid
-        if _private(SERVICE, service) and _private(SERVICE / name, service):
-            return SERVICE / name
-    others = [base / name for folder in _shared() for base in folder.glob("choroid-*") if (base / name).exists()]
+        return _private_spare((SERVICE,), name, SERVICE.lstat().st_uid)
+    return None
+
+
+def _spare_of_owner(data: Path, name: str) -> Path | None:
+    """Return the spare folder of the owner of `data` in the shared folders; `data` is looked at only if there is any."""
+    others = any((base / name).exists() for folder in _shared() for base in folder.glob("choroid-*"))
     if not others or (other := owner(data)) is None:
         return None
-    return next(
-        (base / name for base in _shared_bases(other) if _private(base, other) and _private(base / name, other)), None
-    )
+    return _private_spare(_shared_bases(other), name, other)
 
 
 def quarantine_unusable(folder: Path) -> None:

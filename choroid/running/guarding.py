@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -104,6 +105,14 @@ def _connected(folder: Path) -> socket.socket | None:
     return found[0] if found else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """Why there is no connection to a guard, and whether a process listens at its socket."""
+
+    why: str
+    listens: bool
+
+
 class GuardFinder:
     """Connects a controller of `rig` with a guard."""
 
@@ -132,32 +141,36 @@ class GuardFinder:
         """Connect to the present guard; after `patience_s` (s) start one and wait for it."""
         begun_s = _now_s()
         started: subprocess.Popen[bytes] | None = None
-        refused = "no process listens at its socket"
         while True:
-            connection: socket.socket | None = None
-            try:
-                connection = connect(self._data)
-                welcome = await self._greet(connection)
-            except OSError as error:
-                refused = str(error) or type(error).__name__
-                if connection is not None:
-                    connection.close()
-                    if _now_s() < begun_s + READY_S:
-                        await asyncio.sleep(POLL_S)
-                        continue  # it exists, and may be busy with a previous controller
-                elif started is None and _now_s() >= begun_s + patience_s:
-                    started = self._start()
-            else:
-                self._service = bool(welcome.get("service"))
-                return SocketChannel(connection, _now_s)
-            failed = started is not None and started.poll() not in (None, 0)
-            if failed or _now_s() > begun_s + patience_s + READY_S:
+            answer = await self._asked()
+            if isinstance(answer, SocketChannel):
+                return answer
+            waited_s = _now_s() - begun_s
+            if answer.listens and waited_s < READY_S:
+                await asyncio.sleep(POLL_S)
+                continue  # it exists, and may be busy with a previous controller
+            if not answer.listens and started is None and waited_s >= patience_s:
+                started = self._start()
+            if _failed(started) or waited_s > patience_s + READY_S:
                 raise UserError(
-                    f"the guard of {self._data} does not answer: {refused}. Nothing was done to the rig, as without a guard"
-                    f" nothing brings it to rest when this process fails. Likely cause: see the end of {self._data / LOG}."
-                    f" Next: run `choroid guard RIG --data {self._data}` by hand and read its output"
+                    f"the guard of {self._data} does not answer: {answer.why}. Nothing was done to the rig, as without a"
+                    " guard nothing brings it to rest when this process fails. Likely cause: see the end of"
+                    f" {self._data / LOG}. Next: run `choroid guard RIG --data {self._data}` by hand and read its output"
                 )
             await asyncio.sleep(POLL_S)
+
+    async def _asked(self) -> SocketChannel | _Refusal:
+        """Ask the guard once; return the connection to it, or why there is none."""
+        connection: socket.socket | None = None
+        try:
+            connection = connect(self._data)
+            welcome = await self._greet(connection)
+        except OSError as error:
+            if connection is not None:
+                connection.close()
+            return _Refusal(str(error) or type(error).__name__, listens=connection is not None)
+        self._service = bool(welcome.get("service"))
+        return SocketChannel(connection, _now_s)
 
     async def _greet(self, connection: socket.socket) -> Message:
         """Send the greeting and return the guard's welcome; raise OSError with the reason when there is none."""
@@ -190,6 +203,11 @@ class GuardFinder:
                 stderr=said,
                 start_new_session=True,
             )
+
+
+def _failed(started: subprocess.Popen[bytes] | None) -> bool:
+    """Return whether a guard was started here and could not detach itself."""
+    return started is not None and started.poll() not in (None, 0)
 
 
 def _now_s() -> float:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import sqlite3
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from fastapi import FastAPI
 
 from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
@@ -28,7 +31,7 @@ from choroid.simulation.lab import stop_on_signals
 from choroid.tools.recording import recorded
 from controller.core.clock import Clock
 from controller.core.state import State
-from controller.delivery.people import people_of
+from controller.delivery.people import People, people_of
 from controller.guard.guarding import guard_plan
 from controller.guard.notify import notify
 from controller.hazards.loading import load_checked_rig
@@ -44,6 +47,7 @@ from dashboards.auth import Auth
 from dashboards.health import serve_health
 from dashboards.server import listen, serve
 from drivers.registry import MODELS, load_third_party
+from drivers.transport.claims import Claim
 from drivers.transport.opener import Opener, open_real
 
 ENDED_BY_GUARD = 3
@@ -129,82 +133,128 @@ async def keep(
     with contextlib.ExitStack() as undone:
         # All that may fail comes before the guard: the guard of a controller that may not run, because another one
         # does, would bring that other one's rig to rest.
-        folder = open_folder(data, guard_plan(rig).to_json())
-        data = folder.records
-        if journal is None:
-            journal = open_journal(data / JOURNAL, clock, folder.problem)
-        undone.callback(journal.close)
-        auth = Auth(data, demo=False, threaded=True)
-        listening = free_port(host, port)
-        health = listen("127.0.0.1", health_port, option="--health-port")
-        undone.callback(health.close)
-        nerves = _nerves(rig, data)
-        outboxes, sinks = _sinks(rig, data)
-        for outbox in outboxes:
-            undone.callback(outbox.close)
-        people = people_of(rig, data, clock, journal.append)
-        claimed = await claim_rig(rig, folder.guard)
-        guarded = await GuardFinder(rig, folder.guard, restart=restart_controller).guarded()
-        claimed = claimed or await claim_rig(rig, folder.guard, wait_s=GUARD_LETS_GO_S)
+        opened = _open(rig, data, host, port, health_port, clock, journal, undone)
+        claimed = await claim_rig(rig, opened.folder.guard)
+        guarded = await GuardFinder(rig, opened.folder.guard, restart=restart_controller).guarded()
+        claimed = claimed or await claim_rig(rig, opened.folder.guard, wait_s=GUARD_LETS_GO_S)
         undone.pop_all()
     stop = asyncio.Event()
     stop_on_signals(stop, None)
     controller = Controller(
         rig=rig,
         opener=opener,
-        data_dir=data,
+        data_dir=opened.folder.records,
         clock=clock,
-        nerves_source=nerves,
-        stimulator=nerves,
+        nerves_source=opened.nerves,
+        stimulator=opened.nerves,
         durable=True,
-        sinks=sinks,
+        sinks=opened.sinks,
         guard=guarded,
-        journal=journal,
+        journal=opened.journal,
         threaded=True,
-        people=people,
-        notices=_notices(folder, auth),
+        people=opened.people,
+        notices=_notices(opened.folder, opened.auth),
     )
     stop_rig_on_usr1(controller)
     ready = asyncio.Event()
     telling = asyncio.create_task(_tell_service_manager(controller, stop, ready), name="service manager")
-    app = create_app(controller, auth, host=host)
+    app = create_app(controller, opened.auth, host=host)
     try:
         await controller.start()
         ready.set()
         notify(f"READY=1\nSTATUS=rig {rig.name} is running")
-        async with asyncio.TaskGroup() as group:
-            serving = [
-                group.create_task(serve(app, host, listening, time_scale=time_scale)),
-                group.create_task(serve_health(controller, health, time_scale=time_scale)),
-            ]
-            ticking = group.create_task(controller.run(stop))
-            if nerves is not None:
-                group.create_task(nerves.start())
-            sending = [group.create_task(sink.run()) for sink in sinks]
-            if people is not None:
-                sending.append(group.create_task(people.run()))
-            health_url = f"http://127.0.0.1:{health.getsockname()[1]}/health"
-            leave_endpoint(data, f"http://{host}:{listening}", auth.command_line_token(), health_url)
-            print(
-                f"Choroid: rig {rig.name} is running; page at {auth.link(host, listening)}", file=sys.stderr, flush=True
-            )
-            await stop.wait()
-            await ticking
-            for task in (*serving, *sending):
-                task.cancel()
+        await _run_until(stop, controller, opened, app, host, time_scale)
     finally:
         notify("STOPPING=1")
         telling.cancel()
-        with contextlib.suppress(OSError):
-            (data / ENDPOINT).unlink(missing_ok=True)
-        await controller.close()
-        if nerves is not None:
-            await nerves.close()
-        for outbox in outboxes:
-            outbox.close()
-        for claim in claimed:
-            claim.release()
+        await _close(controller, opened, claimed)
     return ENDED_BY_GUARD if controller.told_to_end.is_set() else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """Files and ports of a start, opened before the guard is asked."""
+
+    folder: DataFolder
+    journal: Journal
+    auth: Auth
+    port: int
+    """Port of the page; it is free, and opened later."""
+    health: socket.socket
+    nerves: EngineNerves | None
+    outboxes: list[Outbox]
+    sinks: tuple[OutboxSink | UnopenedSink, ...]
+    people: People | None
+
+
+def _open(
+    rig: Rig,
+    data: Path,
+    host: str,
+    port: int,
+    health_port: int,
+    clock: Clock,
+    journal: Journal | None,
+    undone: contextlib.ExitStack,
+) -> _Opened:
+    """Open the files and ports of a start. `undone` closes them if a later part of the start fails."""
+    folder = open_folder(data, guard_plan(rig).to_json())
+    data = folder.records
+    if journal is None:
+        journal = open_journal(data / JOURNAL, clock, folder.problem)
+    undone.callback(journal.close)
+    auth = Auth(data, demo=False, threaded=True)
+    page_port = free_port(host, port)
+    health = listen("127.0.0.1", health_port, option="--health-port")
+    undone.callback(health.close)
+    nerves = _nerves(rig, data)
+    outboxes, sinks = _sinks(rig, data)
+    for outbox in outboxes:
+        undone.callback(outbox.close)
+    people = people_of(rig, data, clock, journal.append)
+    return _Opened(folder, journal, auth, page_port, health, nerves, outboxes, sinks, people)
+
+
+async def _run_until(
+    stop: asyncio.Event, controller: Controller, opened: _Opened, app: FastAPI, host: str, time_scale: float
+) -> None:
+    """Run control loop, page, health check, electrode engine, sinks and notification until `stop`."""
+    async with asyncio.TaskGroup() as group:
+        endless = [
+            group.create_task(serve(app, host, opened.port, time_scale=time_scale)),
+            group.create_task(serve_health(controller, opened.health, time_scale=time_scale)),
+        ]
+        ticking = group.create_task(controller.run(stop))
+        if opened.nerves is not None:
+            group.create_task(opened.nerves.start())
+        endless += [group.create_task(sink.run()) for sink in opened.sinks]
+        if opened.people is not None:
+            endless.append(group.create_task(opened.people.run()))
+        _announce(controller.rig.name, opened, host)
+        await stop.wait()
+        await ticking
+        for task in endless:
+            task.cancel()
+
+
+def _announce(rig: str, opened: _Opened, host: str) -> None:
+    """Write the addresses of page and health check for commands, and print the page's for people."""
+    token, health_url = opened.auth.command_line_token(), f"http://127.0.0.1:{opened.health.getsockname()[1]}/health"
+    leave_endpoint(opened.folder.records, f"http://{host}:{opened.port}", token, health_url)
+    print(f"Choroid: rig {rig} is running; page at {opened.auth.link(host, opened.port)}", file=sys.stderr, flush=True)
+
+
+async def _close(controller: Controller, opened: _Opened, claimed: tuple[Claim, ...]) -> None:
+    """Bring the rig to rest, then close what was opened and release the claims."""
+    with contextlib.suppress(OSError):
+        (opened.folder.records / ENDPOINT).unlink(missing_ok=True)
+    await controller.close()
+    if opened.nerves is not None:
+        await opened.nerves.close()
+    for outbox in opened.outboxes:
+        outbox.close()
+    for claim in claimed:
+        claim.release()
 
 
 def _notices(folder: DataFolder, auth: Auth) -> dict[tuple[str, str], str]:
