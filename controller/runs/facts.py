@@ -10,7 +10,7 @@ from typing import Any
 from controller.rig.description import Rig
 from controller.runs.grading import prices_of, rules_of
 from controller.safety.kernel import SIGMAS
-from controller.steps.barrier import least_kpa
+from controller.steps.barrier import min_filter_kpa
 from protocols.dialysis import DialyserModel, koa_at
 from protocols.host import Way
 from protocols.results import VesselVolume
@@ -35,7 +35,7 @@ class RigFacts:
         self._rig = rig
         sterile = rig.filters[rig.organs.immune.filter]
         self.max_filter_kpa = sterile.max_pressure_kpa
-        self.min_filter_kpa = least_kpa(rig)
+        self.min_filter_kpa = min_filter_kpa(rig)
         self.targets = RigTargets(rig, volumes)
         self.rules = rules_of(rig)
         self.prices = prices_of(rig)

@@ -21,7 +21,7 @@ from controller.recipes.form import POINT_UNITS
 from controller.rig.description import Rig
 from controller.runs.facts import RigFacts
 from controller.safety.kernel import SIGMAS
-from controller.steps.barrier import least_kpa
+from controller.steps.barrier import min_filter_kpa
 from controller.steps.branches import BRANCH, Branch, abreast, spoken
 from controller.steps.schedule import next_time
 from controller.steps.steps import StepRecord
@@ -287,7 +287,7 @@ class _Paper:
         return due.isoformat(timespec="milliseconds")
 
     def barrier(self) -> dict[str, Any]:
-        least, most = least_kpa(self._rig), self._rig.filters[self._rig.organs.immune.filter].max_pressure_kpa
+        least, most = min_filter_kpa(self._rig), self._rig.filters[self._rig.organs.immune.filter].max_pressure_kpa
         return {"sterile": True, "peak_kpa": None, "min_kpa": least, "max_kpa": most, "detail": ""}
 
     def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:

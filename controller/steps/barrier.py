@@ -31,7 +31,7 @@ MOVED_SHARE = 0.5
 KINDS = ("moved", "note.filter", "note.grade")
 
 
-def least_kpa(rig: Rig) -> float:
+def min_filter_kpa(rig: Rig) -> float:
     """Return the minimum pressure (kPa gauge) of an intact filter at the return flow: from the rig file, or computed."""
     sterile = rig.filters[rig.organs.immune.filter]
     if sterile.min_pressure_kpa is not None:
@@ -74,7 +74,7 @@ class FilterRecord:
 
     @property
     def _bounds(self) -> tuple[float, float]:
-        return least_kpa(self.rig), self.rig.filters[self.rig.organs.immune.filter].max_pressure_kpa
+        return min_filter_kpa(self.rig), self.rig.filters[self.rig.organs.immune.filter].max_pressure_kpa
 
     def _read(self) -> None:
         for entry in self.journal.entries(kinds=KINDS, after=self._seq):
