@@ -29,7 +29,11 @@ class Bench:
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
         self.lab = self.start("lab", str(rig), "--write", str(self.rig))
-        until(self.rig.exists, "the lab wrote its rig file")
+        try:
+            until(self.rig.exists, "the lab wrote its rig file")
+        except BaseException:
+            self.end()  # the caller has no object yet whose processes it could end
+            raise
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         with (self._folder / f"{words[0]}.log").open("ab") as log:
