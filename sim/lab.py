@@ -70,7 +70,7 @@ class SimulatedLab:
             keeper.bath.become(rig.organs.skin.setpoint_c)  # a lab begins with warm tissue, and so with a warm bath
 
     def _feed(self, closed: bool) -> None:
-        """The watchdog's contact gives and takes the power of what hangs on it."""
+        """Switch the power of the devices on the watchdog's contact."""
         watchdog = self.rig.safety.watchdog
         for name in () if watchdog is None else watchdog.feeds:
             if closed:
@@ -151,6 +151,6 @@ def _build(name: str, spec: DeviceSpec, plant: PlantPort) -> WireDevice:
 
 
 def _line(link: str, device: WireDevice) -> Bus:
-    """The line of a link: the device's factory speed, unless the link's text says otherwise (`?baud=…&echo=1`)."""
+    """Return the line of a link, at the device's factory speed unless the link gives another (`?baud=…&echo=1`)."""
     options = {key: values[-1] for key, values in parse_qs(link.partition("?")[2]).items()}
     return Bus(link, baud=int(options.get("baud", device.baud)), echo=options.get("echo", "0") == "1")

@@ -32,16 +32,16 @@ class MemoryTransport(asyncio.Transport):
         protocol.connection_made(self)
 
     def deliver(self, data: bytes) -> None:
-        """Bytes from the line; lost while the reader is full."""
+        """Pass bytes from the line to the reader; lose them while it is full."""
         if not self._closing and not self._paused:
             self._protocol.data_received(data)
 
     def hang_up(self) -> None:
-        """The cable was pulled."""
+        """End the connection, because the cable was pulled."""
         self._lose(ConnectionResetError(f"line {self._line.name} was unplugged"))
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Bytes to the line."""
+        """Pass bytes to the line."""
         if not self._closing:
             self._line.from_client(bytes(data), self)
 
@@ -58,35 +58,35 @@ class MemoryTransport(asyncio.Transport):
             self._loop.call_soon(self._protocol.connection_lost, error)
 
     def is_closing(self) -> bool:
-        """Whether the line has been left."""
+        """Return whether the client has left the line."""
         return self._closing
 
     def pause_reading(self) -> None:
-        """The reader is full."""
+        """Drop bytes from now on: the reader is full."""
         self._paused = True
 
     def resume_reading(self) -> None:
-        """The reader has room again."""
+        """Deliver bytes again: the reader has room."""
         self._paused = False
 
     def is_reading(self) -> bool:
-        """Whether bytes from the line are taken."""
+        """Return whether bytes from the line are delivered."""
         return not self._paused and not self._closing
 
     def get_write_buffer_size(self) -> int:
-        """Nothing is ever kept."""
+        """Return 0: nothing is buffered."""
         return 0
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Of no effect: nothing is ever kept."""
+        """Do nothing: nothing is buffered."""
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        """The line's name for `peername`."""
+        """Return the line's name for `peername`."""
         return self._line.name if name == "peername" else default
 
 
 def open_in_memory(line: Bus) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A reader and a writer on `line`; raises ConnectionRefusedError while it is unplugged."""
+    """Return a reader and a writer on `line`. Raises ConnectionRefusedError while it is unplugged."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(loop=loop)
     protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
@@ -103,7 +103,7 @@ class TcpClient(asyncio.Protocol):
         self._full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Join the line, or be sent away while it is unplugged."""
+        """Join the line, or close the connection while the line is unplugged."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101  (a stream server gives no other)
         self._transport = transport
         transport.set_write_buffer_limits(high=UNREAD_LIMIT)
@@ -116,24 +116,24 @@ class TcpClient(asyncio.Protocol):
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes to the line."""
+        """Pass bytes to the line."""
         self._line.from_client(data, self)
 
     def deliver(self, data: bytes) -> None:
-        """Bytes from the line; lost while the client does not read."""
+        """Pass bytes from the line to the client; lose them while it does not read."""
         if self._transport is not None and not self._full:
             self._transport.write(data)
 
     def pause_writing(self) -> None:
-        """The client does not read."""
+        """Drop bytes from now on: the client does not read."""
         self._full = True
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Deliver bytes again: the client reads."""
         self._full = False
 
     def hang_up(self) -> None:
-        """The cable was pulled."""
+        """End the connection, because the cable was pulled."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -181,7 +181,7 @@ class PseudoTerminal:
             self._line.from_client(os.read(self._master, CHUNK), self)
 
     def deliver(self, data: bytes) -> None:
-        """Bytes from the line. Bytes that are not read for long are dropped, as by a port that is not open."""
+        """Pass bytes from the line to the terminal. Bytes that are not read for long are dropped, as by a closed port."""
         unread = struct.unpack("i", fcntl.ioctl(self._slave, termios.FIONREAD, b"\0\0\0\0"))[0]
         if unread > UNREAD_LIMIT // 4:
             termios.tcflush(self._slave, termios.TCIFLUSH)
@@ -189,7 +189,7 @@ class PseudoTerminal:
             os.write(self._master, data)
 
     def hang_up(self) -> None:
-        """The cable was pulled: the device file is gone, as a USB adapter's is."""
+        """Remove the device file, as of a USB adapter, because the cable was pulled."""
         if self._open:
             self._open = False
             self._loop.remove_reader(self._master)
@@ -200,7 +200,7 @@ class PseudoTerminal:
                 self._shown.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Give the terminal back, for good."""
+        """Close the terminal for good."""
         if self._plug in self._line.on_plug:
             self._line.on_plug.remove(self._plug)
         self.hang_up()

@@ -30,11 +30,11 @@ MAX_SPEED = 600.0
 
 
 class VirtualDeadlock(RuntimeError):
-    """Every task waits for something that nothing will ever bring."""
+    """Every task waits, and no event is left that could wake one."""
 
 
 class _NoFiles(selectors.BaseSelector):
-    """A selector that watches nothing, and says so when it is asked to."""
+    """A selector that watches no files and refuses to."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         return []
@@ -87,7 +87,7 @@ class _Timer(asyncio.TimerHandle):
         self._scheduled = True
 
     def cancel(self) -> None:
-        """Never run this; its place in the heap is swept out later."""
+        """Never run this; its entry in the heap is removed later."""
         if not self._cancelled:
             self._cancelled = True
             self._callback, self._args = None, ()
@@ -110,7 +110,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         super().__init__(_NoFiles())
 
     def time(self) -> float:
-        """Virtual seconds."""
+        """Return virtual seconds."""
         return self._now_s
 
     # This is the hottest path of a simulation. asyncio's own spends most of it on a selector that has nothing, on
@@ -119,7 +119,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """As asyncio's."""
+        """Call soon, as asyncio does."""
         if self._closed:  # type: ignore[attr-defined]
             raise RuntimeError("Event loop is closed")
         handle = _Soon(callback, args, self, context)
@@ -129,13 +129,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """As asyncio's."""
+        """Call after a delay, as asyncio does."""
         return self.call_at(self._now_s + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """As asyncio's; timers of the same moment run in the order of these calls."""
+        """Call at a time, as asyncio does; timers of the same moment run in the order of these calls."""
         if self._closed:  # type: ignore[attr-defined]
             raise RuntimeError("Event loop is closed")
         timer = _Timer(when, callback, args, self, context)
@@ -209,17 +209,17 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             self.create_task(agen.aclose())
 
     def _make_self_pipe(self) -> None:
-        """No self-pipe: there are no other threads to wake this loop."""
+        """Make no self-pipe: no other thread wakes this loop."""
 
     def _close_self_pipe(self) -> None:
         """See :meth:`_make_self_pipe`."""
 
     def call_soon_threadsafe(self, *_: Any, **__: Any) -> NoReturn:  # type: ignore[override]
-        """Refused: a thread would make the order of events depend on the machine."""
+        """Refuse: a thread would make the order of events depend on the machine."""
         raise RuntimeError("A virtual-time loop has no threads: call_soon_threadsafe() would break determinism")
 
     def run_in_executor(self, *_: Any, **__: Any) -> NoReturn:  # type: ignore[override]
-        """Refused: a thread would make the order of events depend on the machine."""
+        """Refuse: a thread would make the order of events depend on the machine."""
         raise RuntimeError("A virtual-time loop has no threads: run_in_executor() would break determinism")
 
 
@@ -244,22 +244,22 @@ class ScaledLoop(asyncio.SelectorEventLoop):
 
     @property
     def speed(self) -> float:
-        """Times real time, when the machine keeps up."""
+        """Return the speed in multiples of real time, if the machine is fast enough."""
         return self._speed
 
     def time(self) -> float:
-        """Scaled seconds."""
+        """Return scaled seconds."""
         elapsed_s = (time.monotonic() - self._base_real_s) * self._speed  # noqa: TID251
         return self._base_s + min(elapsed_s, self._max_s)
 
     def set_speed(self, speed: float) -> None:
-        """Change the speed from now on (1 to 600); time itself goes on without a jump."""
+        """Change the speed from now on (1 to 600), without a jump of time."""
         checked = _checked(speed)
         self.may_pass(LEAP_S)
         self._speed = checked
 
     def may_pass(self, max_s: float) -> None:
-        """From now to the next such call, no more than `max_s` scaled seconds go by."""
+        """Let at most `max_s` scaled seconds pass from now to the next such call."""
         self._base_s = self.time()
         self._base_real_s = time.monotonic()  # noqa: TID251
         self._max_s = max_s

@@ -88,7 +88,7 @@ class AlicatMfc(AsciiDevice):
         self._act()
 
     def _act(self) -> None:
-        """Let through what the set-point and the hold say."""
+        """Set the flow by the set-point and the hold of the valve."""
         if self.held != "P":
             flow = 0.0 if self.held == "C" else self.setpoint_ml_min
             if flow != self._given:
@@ -121,29 +121,29 @@ class AlicatMfc(AsciiDevice):
     # --- what it says -----------------------------------------------------------------------------------
 
     def bad_line(self) -> None:
-        """Whom it was for cannot be known."""
+        """Ignore a bad line: the unit that it was meant for is unknown."""
 
     def _say(self, *lines: str) -> None:
         self.send("".join(f"{line}\r" for line in lines).encode("ascii"))
 
     @property
     def ml_min_per_unit(self) -> float:
-        """How much one of its engineering units of flow is (mL/min)."""
+        """Return the size of its engineering unit of flow (mL/min)."""
         return FLOW_UNITS[self.flow_unit][2]
 
     @property
     def decimals(self) -> int:
-        """Decimals of a flow."""
+        """Return the number of decimals of a flow."""
         return max(0, DIGITS - len(str(int(self.full_scale_ml_min / self.ml_min_per_unit))))
 
     def _number(self, ml_min: float, *, sign: bool = True) -> str:
-        """A flow in the engineering unit."""
+        """Return the text of a flow in the engineering unit."""
         value = ml_min / self.ml_min_per_unit
         text = f"{abs(value):0{DIGITS + 1 if self.decimals else DIGITS}.{self.decimals}f}"
         return ("-" if value < 0 and float(text) else "+") + text if sign else text
 
     def frame(self) -> str:
-        """The data frame without the unit's id."""
+        """Return the data frame without the unit's id."""
         flow = self.plant.sense(self._point) - self._tare
         volumetric = flow * (14.696 / PRESSURE_PSIA)
         codes = " HLD" * bool(self.held) + " LCK" * self.locked + " MOV" * (flow > self.full_scale_ml_min * OVERRANGE)
@@ -164,7 +164,7 @@ class AlicatMfc(AsciiDevice):
             self._streaming = self.loop.call_later(self._stream_s, self._stream_frame)
 
     def _stream_frame(self) -> None:
-        """A streaming unit leaves its id out."""
+        """Send a data frame without id, as a streaming unit does, and schedule the next."""
         if self.line is not None and self.line.clients:
             self.send(f"{self.frame()}\r".encode("ascii"), after_s=0.0, unsolicited=True)
         self._streaming = self.loop.call_later(self._stream_s, self._stream_frame)
@@ -235,7 +235,7 @@ class AlicatMfc(AsciiDevice):
         self._frame()
 
     def _set_flow(self, command: str) -> bool:
-        """`S5.00` or `S 5.00`, in the engineering unit, up to 2.4 % beyond full scale; answered by a data frame."""
+        """Carry out `S5.00` or `S 5.00` (engineering unit, up to 2.4 % beyond full scale); answer with a data frame."""
         if command[0] != "S" or not self._take(command[1:].strip()):
             return False
         self._frame()
@@ -277,14 +277,14 @@ class AlicatMfc(AsciiDevice):
         return answer is not None
 
     def _loop_setpoint(self, words: list[str]) -> str | None:
-        """`LS`, `LS 5.00`: the set-point in force and the one that was asked for, with number and label of the unit."""
+        """Answer `LS`, `LS 5.00`: the set-point in force and the requested one, with number and label of the unit."""
         if len(words) > 1 or (words and not self._take(words[0])):
             return None
         number = self._number(self.setpoint_ml_min)
         return f"{number} {number} {self.flow_unit} {FLOW_UNITS[self.flow_unit][0]}"
 
     def _loop_variable(self, words: list[str]) -> str | None:
-        """`LV`, `LV 37`."""
+        """Answer `LV`, `LV 37`: the controlled variable."""
         if words:
             number = _integer(words[0])
             if len(words) > 1 or number not in LOOP_VARIABLES:
@@ -293,7 +293,7 @@ class AlicatMfc(AsciiDevice):
         return str(self.loop_variable)
 
     def _active_gas(self, words: list[str]) -> str | None:
-        """`GS`, `GS 8`, `GS 8 1` (kept over a power cut)."""
+        """Answer `GS`, `GS 8`, `GS 8 1` (kept over a power cut): the active gas."""
         if words:
             number = _integer(words[0])
             if len(words) > 2 or number is None or number >= len(GASES) or words[1:] not in ([], ["0"], ["1"]):
@@ -302,7 +302,7 @@ class AlicatMfc(AsciiDevice):
         return f"{self.gas} {GASES[self.gas]} {GAS_NAMES[self.gas]}"
 
     def _engineering_unit(self, words: list[str]) -> str | None:
-        """`DCU 5`, `DCU 5 7`: the unit of a statistic. Flows share one unit; those of pressure and temperature stay."""
+        """Answer `DCU 5`, `DCU 5 7`: the unit of a statistic. Flows share one unit; pressure and temperature keep theirs."""
         numbers = [_integer(word) for word in words]
         if numbers[0:1] and numbers[0] in (MASS, MASS_SETPOINT, VOLUMETRIC) and len(numbers) < 3:
             if len(numbers) == 2:
@@ -318,7 +318,7 @@ class AlicatMfc(AsciiDevice):
         return None
 
     def _full_scale(self, words: list[str]) -> str | None:
-        """`FPF 5`: the full scale of a statistic, with number and label of its unit."""
+        """Answer `FPF 5`: the full scale of a statistic, with number and label of its unit."""
         match [_integer(word) for word in words]:
             case [statistic] if statistic in (MASS, MASS_SETPOINT, VOLUMETRIC):
                 label = FLOW_UNITS[self.flow_unit][statistic == VOLUMETRIC]
@@ -330,7 +330,7 @@ class AlicatMfc(AsciiDevice):
         return None
 
     def _set_register(self, command: str) -> bool:
-        """`R122`, `W122=37`, `$$W46=4`, `G 4`, `W91=50`; R and W are also taken behind `$$`."""
+        """Answer `R122`, `W122=37`, `$$W46=4`, `G 4`, `W91=50`; R and W may follow `$$`."""
         command = command.removeprefix("$$")
         if command.startswith("G"):
             command = f"W{GAS_REGISTER}={command[1:].strip()}"
@@ -352,7 +352,7 @@ class AlicatMfc(AsciiDevice):
         return True
 
     def _write(self, register: str, number: int | None) -> bool:
-        """Write a number into a register; False when it cannot be."""
+        """Write a number into a register; return False when it does not take the number."""
         if number is None:
             return False
         if register == LOOP_REGISTER and number in LOOP_VARIABLES:
@@ -366,7 +366,7 @@ class AlicatMfc(AsciiDevice):
         return True
 
     def _set_unit(self, command: str) -> bool:
-        """`@=B` gives the unit another id, `@=@` makes it stream."""
+        """Carry out `@=B` (another id) or `@=@` (stream); return whether it was one of them."""
         unit = command[2:]
         if not command.startswith("@=") or len(unit) != 1 or not (unit.isalpha() or unit == POLLED):
             return False
@@ -396,5 +396,5 @@ class AlicatMfc(AsciiDevice):
 
 
 def _integer(word: str) -> int | None:
-    """The whole number that `word` is; None for anything else."""
+    """Return `word` as a whole number; None if it is not one."""
     return int(word) if word.isascii() and word.isdigit() and len(word) < 6 else None

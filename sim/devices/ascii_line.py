@@ -16,7 +16,7 @@ _DECIMAL = re.compile(r"[+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})", re.ASCII)
 
 
 def decimal(text: str) -> float | None:
-    """The number that firmware would read in `text`: plain digits, a sign, a point; None for anything else.
+    """Return the number that firmware reads in `text`: plain digits, a sign, a point; None for anything else.
 
     Python's own float() takes "nan", "1e9" and "1_0", and digits of every script; no instrument does.
     """

@@ -45,7 +45,7 @@ class EzoPh(EzoUart):
         return again
 
     def reading(self) -> str:
-        """The calibrated pH."""
+        """Return the calibrated pH."""
         return f"{min(14.0, max(0.0, self._calibrated(self.plant.sense(self._point)))):.3f}"
 
     def _calibrated(self, raw: float) -> float:
@@ -82,7 +82,7 @@ class EzoPh(EzoUart):
         return None
 
     def _calibrate(self, place: str, value: float) -> list[str]:
-        """The middle comes first and discards the others; a point must stand clear of the middle."""
+        """Calibrate a point. The middle comes first and discards the others; a point must differ enough from the middle."""
         raw = self.plant.sense(self._point)
         if place == "mid":
             self._points = {"mid": (raw, value)}
@@ -134,7 +134,7 @@ class EzoDo(EzoUart):
         return again
 
     def reading(self) -> str:
-        """The outputs that are on, mg/L first."""
+        """Return the outputs that are on, mg/L first."""
         percent = max(0.0, (self.plant.sense(self._point) - self._zero_pct) * self._gain)
         mg_l = percent / 100.0 * saturation_mg_l(self.temperature_c, self.salinity_ppt, self.pressure_kpa)
         texts = {"mg": f"{mg_l:.2f}", "%": f"{percent:.1f}"}
@@ -161,7 +161,7 @@ class EzoDo(EzoUart):
         return None
 
     def _ask(self, name: str) -> list[str] | None:
-        """Answer a question; None when it is none."""
+        """Return the answer to a question; None when it is not a question."""
         answers = {
             "o": "?O" + "".join(f",{output}" for output in ("%", "mg") if self.outputs[output]),
             "t": f"?T,{self.temperature_c:.2f}",
@@ -237,7 +237,7 @@ class EzoRtd(EzoUart):
         return again
 
     def reading(self) -> str:
-        """The temperature in the chosen scale."""
+        """Return the temperature in the chosen scale."""
         celsius = self.plant.sense(self._point) + self._offset_c
         return f"{ {'c': celsius, 'k': celsius + 273.15, 'f': celsius * 1.8 + 32.0}[self.scale]:.3f}"
 
@@ -294,7 +294,7 @@ class EzoEc(EzoUart):
         self._points.clear()
 
     def reading(self) -> str:
-        """The outputs that are on, conductivity first."""
+        """Return the outputs that are on, conductivity first."""
         us = self._compensated()
         ppt = us * 5.5e-4  # seawater: 50 mS/cm is about 33 ppt at 25 °C
         texts = {"EC": _us_text(us), "TDS": f"{us * 0.54:.0f}", "S": f"{ppt:.2f}", "SG": f"{1.0 + ppt * 7.6e-4:.3f}"}
@@ -325,7 +325,7 @@ class EzoEc(EzoUart):
         return None
 
     def _ask(self, name: str) -> list[str] | None:
-        """Answer a question; None when it is none."""
+        """Return the answer to a question; None when it is not a question."""
         answers = {
             "o": "?,O" + "".join(f",{output}" for output, on in self.outputs.items() if on),
             "k": f"?K,{self.probe_k:.2f}",
@@ -350,7 +350,7 @@ class EzoEc(EzoUart):
         return None
 
     def _calibrate(self, place: str, wanted_us: float) -> list[str]:
-        """A gain of one point; it must not be far from the factory's."""
+        """Calibrate the gain at one point; refuse a gain far from the factory's."""
         self._gain, before = 1.0, self._gain
         now = self._compensated()
         if wanted_us <= 0.0 or not 0.4 <= now / wanted_us <= 2.5:
@@ -379,7 +379,7 @@ class EzoOrp(EzoUart):
         self._offset_mv, self._calibrated = 0.0, False
 
     def reading(self) -> str:
-        """The potential, within the range of the circuit."""
+        """Return the potential, within the range of the circuit."""
         return f"{max(-1019.9, min(1019.9, self.plant.sense(self._point) + self._offset_mv)):.1f}"
 
     def own_command(self, words: list[str]) -> list[str] | None:
@@ -397,7 +397,7 @@ class EzoOrp(EzoUart):
 
 
 def _us_text(us_cm: float) -> str:
-    """Conductivity with the digits that the circuit prints: four, and never more than two decimals."""
+    """Return a conductivity with the digits that the circuit prints: four, and at most two decimals."""
     if us_cm < 1000.0:
         return f"{us_cm:.2f}" if us_cm < 100.0 else f"{us_cm:.1f}"
     step = 1.0 if us_cm < 1e4 else 10.0 if us_cm < 1e5 else 100.0
@@ -405,7 +405,7 @@ def _us_text(us_cm: float) -> str:
 
 
 def saturation_mg_l(temperature_c: float, salinity_ppt: float, pressure_kpa: float) -> float:
-    """Oxygen in water under humid air (mg/L): Benson and Krause 1984, at 1 atm and scaled by total pressure."""
+    """Return oxygen in water under humid air (mg/L): Benson and Krause 1984, at 1 atm, scaled by total pressure."""
     kelvin = temperature_c + 273.15
     fresh = (
         -139.34411 + 1.575701e5 / kelvin - 6.642308e7 / kelvin**2 + 1.243800e10 / kelvin**3 - 8.621949e11 / kelvin**4

@@ -99,11 +99,11 @@ class AtlasEzoPmp(EzoUart):
 
     @property
     def dosing(self) -> bool:
-        """Whether the motor turns."""
+        """Return whether the motor turns."""
         return self._rate != 0.0
 
     def _run(self, rate: float, motor: float) -> None:
-        """Turn so that `rate` is believed and `motor` is what the chart of the uncalibrated pump says."""
+        """Turn at the flow `motor` by the chart of the uncalibrated pump; `rate` is the flow by the pump's calibration."""
         self._rate, self._motor = rate, motor
         self._since_s = self.loop.time()
         self.plant.set_pump(self._point, (-motor if self.inverted else motor) * 1000.0)
@@ -130,7 +130,7 @@ class AtlasEzoPmp(EzoUart):
             self.plant.set_pump(self._point, 0.0)
 
     def _stop(self) -> None:
-        """Rest and forget what was left."""
+        """Stop the motor and drop the rest of the dose."""
         self._rest()
         self._left_ml = None
         self.paused = False
@@ -151,12 +151,12 @@ class AtlasEzoPmp(EzoUart):
     # --- talk -------------------------------------------------------------------------------------------
 
     def reading(self) -> str:
-        """Volume of the dose that runs, or of the last one (mL)."""
+        """Return the volume of the present dose, or of the last one (mL)."""
         self._account()
         return f"{self._given_ml:.2f}"
 
     def reports_now(self) -> bool:
-        """`C,*` reports only while the pump doses."""
+        """Return whether a report is due: with `C,*` only while the pump doses."""
         return self.dosing or not self._only_while_dosing
 
     def own_command(self, words: list[str]) -> list[str] | None:
@@ -177,7 +177,7 @@ class AtlasEzoPmp(EzoUart):
         return None
 
     def _ask(self, name: str) -> list[str] | None:
-        """Answer a question; None when it is none."""
+        """Return the answer to a question; None when it is not a question."""
         if name in ("tv", "atv"):
             self._account()
         answers = {
@@ -195,7 +195,7 @@ class AtlasEzoPmp(EzoUart):
         return [answers[name]] if name in answers else None
 
     def _act(self, name: str) -> list[str] | None:
-        """Carry out a command of one word; None when it is none."""
+        """Carry out a command of one word; return None when it is not one."""
         match name:
             case "x":
                 if self.obeys:
@@ -313,7 +313,7 @@ class AtlasEzoPmp(EzoUart):
         return []
 
     def _calibrate(self, measured_ml: float) -> list[str]:
-        """The last dose was really `measured_ml`: by volume after `D,ml`, by time after the other ways to dose."""
+        """Calibrate by the measured volume of the last dose: by volume after `D,ml`, by time after other commands."""
         if self.dosing or self._given_ml < MIN_DOSE_ML:
             return REFUSED
         factor = measured_ml / self._given_ml

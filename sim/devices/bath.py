@@ -42,7 +42,7 @@ class Bath:
             self._go_on()
 
     def touch(self, touches: bool) -> None:
-        """Its fluid circulates through what it warms, or its block is fitted to it, from now on; or no longer."""
+        """Connect the bath's fluid or block to what it warms, or disconnect it."""
         if touches != self._touches:
             self._touches = touches
             self._go_on()
@@ -59,18 +59,18 @@ class Bath:
             self._tell(course)
 
     def _goal(self) -> tuple[float, float]:
-        """Where it goes (°C), and with which time constant (s)."""
+        """Return the temperature that the bath approaches (°C), and the time constant (s)."""
         return (AMBIENT_C, LEFT_ALONE_S) if self.goal_c is None else (self.goal_c, REGULATED_S)
 
     @property
     def temperature_c(self) -> float:
-        """Of this moment (°C)."""
+        """Return the present temperature (°C)."""
         goal_c, constant_s = self._goal()
         passed_s = self._loop.time() - self._since_s
         return goal_c + (self._from_c - goal_c) * math.exp(-passed_s / constant_s)
 
     def output(self, *, cools: bool) -> float:
-        """Heating (%), negative for cooling."""
+        """Return the heating power (%), negative for cooling."""
         if self.goal_c is None:
             return 0.0
         wanted = HOLDING * (self.goal_c - AMBIENT_C) + GAIN * (self.goal_c - self.temperature_c)

@@ -96,7 +96,7 @@ class BronkhorstPropar(WireDevice):
         self._since_s = now_s
 
     def _flow(self) -> float:
-        """What flows (mL/min): the plant's word, or the set-point where the plant has no such gas."""
+        """Return the flow (mL/min) of the plant, or the set-point where the plant has no such gas."""
         try:
             return self.plant.sense(self._point)
         except KeyError:
@@ -121,7 +121,7 @@ class BronkhorstPropar(WireDevice):
             buffer.clear()
 
     def _ascii(self, buffer: bytearray) -> bool:
-        """Act on one ASCII message; False while it is incomplete."""
+        """Act on one ASCII message; return False while it is incomplete."""
         end = buffer.find(b"\r\n")
         if end < 0:
             return False
@@ -139,7 +139,7 @@ class BronkhorstPropar(WireDevice):
         return True
 
     def _binary(self, buffer: bytearray) -> bool:
-        """Act on one binary message; False while it is incomplete."""
+        """Act on one binary message; return False while it is incomplete."""
         if len(buffer) < 2:
             return False
         if buffer[1] != 0x02:
@@ -185,7 +185,7 @@ class BronkhorstPropar(WireDevice):
         return bytes((STATUS, NO_COMMAND, 0))
 
     def _read(self, data: bytes) -> bytes:
-        """One parameter: return process, return index, process, parameter, and for a string the length wanted."""
+        """Read one parameter, requested by return process and index, process, parameter, and a length for a string."""
         if len(data) not in (4, 5) or (data[0] | data[1] | data[2] | data[3]) & CHAINED:
             return bytes((STATUS, NO_COMMAND, 0))
         kind, wanted = data[3] & 0x60, (data[2], data[3] & 0x1F)
@@ -201,7 +201,7 @@ class BronkhorstPropar(WireDevice):
         return bytes((ANSWER, data[0], data[1])) + packed
 
     def _value(self, parameter: Parameter) -> int | float | bytes | None:
-        """What a parameter holds: int for 16 bits, float, bytes for a string."""
+        """Return the value of a parameter: int for 16 bits, float, bytes for a string."""
         if parameter == (104, 1):
             self._count()
         if parameter == (1, 0):
@@ -221,7 +221,7 @@ class BronkhorstPropar(WireDevice):
         return values.get(parameter)
 
     def _write(self, data: bytes) -> tuple[int, int]:
-        """Write one parameter after another; status and, when it is 0, how many bytes were taken."""
+        """Write one parameter after another; return the status and, when it is 0, the number of bytes used."""
         shares: list[float] = []
         at, more_processes = 0, True
         while more_processes:
@@ -247,7 +247,7 @@ class BronkhorstPropar(WireDevice):
         return OK, at
 
     def _written(self, process: int, data: bytes, at: int) -> tuple[int, int, float]:
-        """Read one parameter of a write; status, the position behind it, and the set-point as a share of :data:`FULL`."""
+        """Read one parameter of a write; return status, next position, and the set-point as a share of :data:`FULL`."""
         kind, index = data[at] & 0x60, data[at] & 0x1F
         at += 1
         size = {BYTE: 1, INTEGER: 2, LONG: 4}.get(kind, 0)

@@ -78,14 +78,14 @@ class Eurotherm3200(ModbusSlave):
         return round(celsius / self.scale)
 
     def working(self) -> int:
-        """The set-point that holds at this moment."""
+        """Return the set-point in force."""
         fresh = self.loop.time() - self._remote_at_s <= self.remote_s
         if self.remote_selected and self._remote is not None and fresh:
             return self._remote
         return self._stored[SP2 if self._registers[SELECT] else SP1]
 
     def _regulate(self) -> None:
-        """Regulate to the working set-point, and look again when the remote one has grown old."""
+        """Regulate the bath to the working set-point."""
         if not self.powered:
             return
         self.bath.regulate(self.working() * self.scale)

@@ -66,7 +66,7 @@ class EzoUart(AsciiDevice):
         self.send(text.encode("ascii"), after_s=after_s, unsolicited=unsolicited)
 
     def receive(self, data: bytes) -> None:
-        """Any byte wakes a sleeping circuit and is itself lost; one chunk may hold the command to sleep and more."""
+        """Receive bytes. Any byte wakes a sleeping circuit and is lost; a chunk may go on after the command to sleep."""
         while data:
             line_end = data.find(self.end) + 1 or len(data)
             piece, data = data[:line_end], data[line_end:]
@@ -103,7 +103,7 @@ class EzoUart(AsciiDevice):
                 self.answer(self._common_command(words) if reply is None else reply)
 
     def _measure(self) -> None:
-        """One reading after the other; what is asked for far beyond is lost with the input buffer."""
+        """Measure one reading after the other; drop requests beyond the input buffer."""
         now = self.loop.time()
         begins_s = max(now, self._measuring_s)
         if begins_s < now + QUEUE_S:
@@ -118,14 +118,14 @@ class EzoUart(AsciiDevice):
             self.say(*lines, after_s=after_s)
 
     def sleep(self) -> None:
-        """Low power: everything stops until a byte comes."""
+        """Stop everything until a byte arrives."""
         self.report_every(0.0)
         self.asleep = True
 
     # --- continuous reports -----------------------------------------------------------------------------
 
     def report_every(self, period_s: float) -> None:
-        """Report without being asked, every `period_s` seconds from now; 0 ends it."""
+        """Report every `period_s` seconds from now; 0 ends it."""
         if self._reporting is not None:
             self._reporting.cancel()
             self._reporting = None
@@ -139,21 +139,21 @@ class EzoUart(AsciiDevice):
         self._reporting = self.loop.call_later(self.period_s, self._report)
 
     def reports_now(self) -> bool:
-        """Whether a continuous report is due to be said at all."""
+        """Return whether a continuous report may be sent now."""
         return True
 
     # --- commands ---------------------------------------------------------------------------------------
 
     @abstractmethod
     def reading(self) -> str:
-        """The reading as the circuit prints it."""
+        """Return the reading as the circuit prints it."""
 
     @abstractmethod
     def own_command(self, words: list[str]) -> list[str] | None:
-        """The answer to a command of this kind of circuit (lower case, split at commas); None when it is none."""
+        """Return the answer to a command of this kind of circuit (lower case, split at commas); None for any other."""
 
     def factory(self) -> None:
-        """Forget what was stored."""
+        """Return to the factory's settings."""
         self.response_codes = True
         self.label = ""
         self.locked = False
@@ -177,7 +177,7 @@ class EzoUart(AsciiDevice):
         return []
 
     def _tell(self, name: str, asked: bool) -> str | None:
-        """Return the answer to a question, with or without a question mark; None when it is none."""
+        """Return the answer to a question, with or without a question mark; None when it is not a question."""
         if not asked:
             return {
                 "i": f"?I,{self.kind},{self.firmware}",

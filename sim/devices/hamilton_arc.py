@@ -109,15 +109,15 @@ class HamiltonArc(ModbusSlave):
     # --- what it measures -------------------------------------------------------------------------------
 
     def primary(self) -> tuple[float, float, float]:
-        """Value in the selected unit and the measuring range in that unit."""
+        """Return the value and the measuring range, in the selected unit."""
         raise NotImplementedError
 
     def celsius(self) -> float:
-        """The temperature that the plant tells (°C)."""
+        """Return the temperature at the sensor (°C)."""
         return self.plant.sense(self._temperature)
 
     def status(self) -> int:
-        """The status bits of every measured value."""
+        """Return the status bits of every measured value."""
         celsius = self.celsius()
         return (
             T_MEASURING * (not -20.0 <= celsius <= 130.0)
@@ -130,7 +130,7 @@ class HamiltonArc(ModbusSlave):
     # --- the registers ----------------------------------------------------------------------------------
 
     def _blocks(self) -> dict[int, RegisterBlock]:
-        """The blocks by their first register, counted from 1."""
+        """Return the blocks by their first register, counted from 1."""
         blocks = {
             1032: RegisterBlock(8, lambda: _text(self.firmware, 16)),
             2048: RegisterBlock(2, lambda: _u32(self.channels)),
@@ -233,7 +233,7 @@ class HamiltonArc(ModbusSlave):
         self.passwords[level] = password
 
     def _calibrate(self, data: bytes) -> None:
-        """Calibration point 1 at once, the liquid taken for stable; 0 asks to recognise it."""
+        """Calibrate point 1 at once, as in a stable liquid; 0 asks the sensor to recognise the liquid."""
         (wanted,) = struct.unpack(">f", data[2:4] + data[:2])
         if not math.isfinite(wanted) or wanted < 0.0:
             raise ModbusError(ILLEGAL_VALUE)
@@ -248,7 +248,7 @@ class HamiltonArc(ModbusSlave):
         self._calibrated_at = target
 
     def recognised(self, raw: float, wanted: float) -> float | None:
-        """The value that calibration point 1 shall have; None if the liquid is none that it knows."""
+        """Return the value of calibration point 1 in this liquid; None if the sensor does not recognise the liquid."""
         raise NotImplementedError
 
 
@@ -261,14 +261,14 @@ class HamiltonPhArc(HamiltonArc):
     description = "pH"
 
     def primary(self) -> tuple[float, float, float]:
-        """pH from 0 to 14, or the voltage of the glass membrane."""
+        """Return the pH (0 to 14), or the voltage of the glass membrane."""
         ph = self.plant.sense(self._point) + self._offset
         if self.unit == 0x1000:
             return ph, 0.0, 14.0
         return (ph - 7.0) * MV_PER_PH, 7.0 * MV_PER_PH, -7.0 * MV_PER_PH
 
     def recognised(self, raw: float, wanted: float) -> float | None:
-        """The nearest buffer; a pH that is none of them is not accepted."""
+        """Return the pH of the nearest buffer; None if none is near."""
         nearest = min(BUFFERS_PH, key=lambda buffer: abs(buffer - raw))
         if abs(nearest - raw) > RECOGNISED_PH or (wanted and abs(wanted - nearest) > 0.01):
             return None
@@ -285,12 +285,12 @@ class HamiltonVisifermDo(HamiltonArc):
     firmware = "ODOUM043"
 
     def primary(self) -> tuple[float, float, float]:
-        """Oxygen in the selected unit, up to three times air."""
+        """Return oxygen in the selected unit, up to three times air."""
         scale = 1.0 if self.unit == 0x20 else AIR_PERCENT_VOL / 100.0
         return (self.plant.sense(self._point) + self._offset) * scale, 0.0, 300.0 * scale
 
     def recognised(self, raw: float, wanted: float) -> float | None:
-        """Air, if it is near."""
+        """Return the value of air if the reading is near it, else None."""
         target = wanted or 100.0
         return target if abs(raw - target) < 30.0 else None
 

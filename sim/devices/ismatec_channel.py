@@ -55,16 +55,16 @@ class Settings:
 
     @property
     def ml_per_rev(self) -> float:
-        """Volume a revolution, as the pump believes."""
+        """Return the volume of a revolution by the pump's calibration (mL)."""
         return ml_per_revolution(self.tubing) * self.calibration
 
     @property
     def max_flow_ml_min(self) -> float:
-        """The most that these settings can give."""
+        """Return the maximum flow at these settings (mL/min)."""
         return self.ml_per_rev * MAX_RPM
 
     def copy(self) -> Settings:
-        """An independent copy."""
+        """Return an independent copy."""
         return replace(self)
 
 
@@ -118,11 +118,11 @@ class PumpChannel:
 
     @property
     def running(self) -> bool:
-        """Whether a pumping operation is under way (a pause between cycles is part of it)."""
+        """Return whether a pumping operation is under way (a pause between cycles is part of it)."""
         return self.state in (ChannelState.PUMPING, ChannelState.PAUSED, ChannelState.CALIBRATING)
 
     def start(self) -> bool:
-        """Begin, or go on after :meth:`pause`; False when the settings cannot be done. Running already: no change."""
+        """Begin, or continue after :meth:`pause`; return False for impossible settings. Without effect while running."""
         if self.running:
             return True
         if not self.startable():
@@ -137,7 +137,7 @@ class PumpChannel:
         return True
 
     def startable(self) -> bool:
-        """Whether these settings can be done; else `refusal` says why not."""
+        """Return whether these settings are possible; if not, `refusal` gives the reason."""
         settings = self.settings
         self.refusal = ""
         if settings.mode in VOLUME_MODES and not 0.0 < settings.volume_ml <= MAX_VOLUME_ML:
@@ -151,19 +151,19 @@ class PumpChannel:
         return not self.refusal
 
     def stop(self) -> None:
-        """Stop, and forget what was left of the work."""
+        """Stop, and drop the rest of the work."""
         self._rest()
         self._held = False
         if self.state is not ChannelState.CALIBRATION_PENDING:
             self.state = ChannelState.STOPPED
 
     def trip(self, cause: str) -> None:
-        """A fault, or a hand: it stops of itself and says why: "1" stopped at the pump, "2" too hot, "3" overcurrent."""
+        """Stop by itself and report the cause (a fault): "1" stopped at the pump, "2" too hot, "3" overcurrent."""
         self.stop()
         self._ended(cause)
 
     def pause(self) -> None:
-        """Stop; a later start does what is left (in the modes L and M there is nothing left)."""
+        """Stop; a later start does the rest (in the modes L and M there is no rest)."""
         finite = self.settings.mode not in (Mode.RPM, Mode.FLOW)
         if self.state is ChannelState.PUMPING and finite:
             self._rest()
@@ -173,7 +173,7 @@ class PumpChannel:
             self.stop()
 
     def respeed(self, *, rpm: float | None = None, flow_ml_min: float | None = None) -> bool:
-        """Set the speed or the flow; a running channel follows at once. False, and no change, if it cannot."""
+        """Set the speed or the flow; a running channel follows at once. Return False, without a change, if it cannot."""
         settings = self.settings
         before = settings.rpm, settings.flow_ml_min
         settings.rpm = before[0] if rpm is None else rpm
@@ -187,7 +187,7 @@ class PumpChannel:
         return True
 
     def configure(self, **values: float | bool | Mode) -> bool:
-        """Set the named settings of a channel at rest, which forgets held work; False while it runs.
+        """Set the named settings of a channel at rest, which drops paused work; return False while it runs.
 
         Other tubing than before discards the calibration. Setting what is already set changes nothing, ever.
         """
@@ -222,7 +222,7 @@ class PumpChannel:
         return True
 
     def measured(self, volume_ml: float) -> None:
-        """What the user caught during the calibration; ignored when none is pending."""
+        """Take the volume that the user measured during the calibration; ignored when none is pending."""
         if self.state is ChannelState.CALIBRATION_PENDING and volume_ml > 0.0:
             self.settings.calibration *= volume_ml / self.settings.calibration_volume_ml
             self.since_calibration_s = 0.0
@@ -242,18 +242,18 @@ class PumpChannel:
     # --- what it tells ----------------------------------------------------------------------------------
 
     def totals(self) -> tuple[float, float, float]:
-        """Volume (mL), revolutions and pumping time (s) since power came."""
+        """Return volume (mL), revolutions and pumping time (s) since power-up."""
         self._account()
         return self.total_ml, self.total_revolutions, self.total_s
 
     def progress(self) -> tuple[float, float, int]:
-        """Time left in this cycle (s), volume dispensed in it (mL), cycles left: the fields of a status event."""
+        """Return the fields of a status event: time left (s) and volume dispensed (mL) in this cycle, cycles left."""
         self._account()
         left = self._timer.when() - self._loop.time() if self._timer is not None else 0.0
         return max(0.0, left), self._dispensed_ml, self._cycles_left if self.running else 0
 
     def power_off(self) -> None:
-        """Everything stops; totals and unsaved settings are gone."""
+        """Stop everything; lose totals and unsaved settings."""
         self.stop()
         self.state = ChannelState.STOPPED
         self.settings = self.saved.copy()
@@ -262,7 +262,7 @@ class PumpChannel:
     # --- the motor --------------------------------------------------------------------------------------
 
     def _wanted_rpm(self) -> float:
-        """Motor speed for these settings, in the motor's steps of 0.01 rpm."""
+        """Return the motor speed for these settings, in the motor's steps of 0.01 rpm."""
         settings = self.settings
         if settings.mode is Mode.RPM:
             return settings.rpm
@@ -275,13 +275,13 @@ class PumpChannel:
         return round(flow / settings.ml_per_rev / RPM_STEP) * RPM_STEP
 
     def _load(self) -> None:
-        """A new cycle's work."""
+        """Load the work of a new cycle."""
         settings = self.settings
         self._left_ml = settings.volume_ml if settings.mode in VOLUME_MODES else None
         self._left_s = settings.run_s if settings.mode in (Mode.TIME, Mode.TIME_PAUSE) else None
 
     def _go(self) -> None:
-        """Turn at the wanted speed; the end of finite work is set again."""
+        """Turn at the wanted speed, and set the end of finite work again."""
         self._cancel()
         rpm = self._wanted_rpm()
         self._turn(rpm if self.settings.clockwise else -rpm)

@@ -22,12 +22,12 @@ _VOLUME_2 = re.compile(r"(\d{4})([+-]\d)", re.ASCII)
 
 
 def ml_per_revolution(tubing: int) -> float:
-    """What the chart promises of `tubing` (1/100 mm)."""
+    """Return the volume of a revolution (mL) of `tubing` (1/100 mm) by the maker's chart."""
     return CHART_ML_MIN[tubing] / MAX_RPM
 
 
 def volume_1(value: float) -> str:
-    """`mmmmEse`, that is m.mmm × 10^(se): the form of replies (mL, mL/min)."""
+    """Return `mmmmEse`, that is m.mmm × 10^(se): the form of replies (mL, mL/min)."""
     if value <= 0.0:
         return "0000E+0"
     exponent = max(-9, min(9, floor(log10(value))))
@@ -38,23 +38,23 @@ def volume_1(value: float) -> str:
 
 
 def from_volume_2(text: str) -> float | None:
-    """`mmmmse`, the form of requests, in mL or mL/min; None when `text` is not one."""
+    """Return the value (mL or mL/min) of `mmmmse`, the form of requests; None when `text` does not have it."""
     match = _VOLUME_2.fullmatch(text)
     return int(match[1]) / 1000 * 10.0 ** int(match[2]) if match else None
 
 
 def digits(text: str, width: int) -> int | None:
-    """Exactly `width` decimal digits; None otherwise."""
+    """Return the number in exactly `width` decimal digits; None for any other text."""
     return int(text) if len(text) == width and text.isascii() and text.isdigit() else None
 
 
 def discrete_4(value: float) -> str:
-    """Ten digits: whole units, of those that are full."""
+    """Return ten digits: the number of whole units."""
     return f"{int(value + 1e-6) % 2**32:010d}"
 
 
 def total_text(ml: float) -> str:
-    """The running total in the unit that suits it, four digits: "983.0 ul", "4.983 ml", "1.204 l"."""
+    """Return the running total with four digits in a unit that fits: "983.0 ul", "4.983 ml", "1.204 l"."""
     for unit, scale in (("ul", 1000.0), ("ml", 1.0), ("l", 0.001)):
         value = ml * scale
         if value < 999.95 or unit == "l":

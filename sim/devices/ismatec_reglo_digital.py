@@ -73,11 +73,11 @@ class IsmatecRegloDigital(AsciiDevice):
 
     @property
     def max_flow_ml_min(self) -> float:
-        """What the pump believes it gives at full speed."""
+        """Return the flow at full speed by the pump's calibration (mL/min)."""
         return self.calibrated_ml_min or CHART[self.tubing]
 
     def block(self) -> None:
-        """A fault: the head is blocked, the motor overloads."""
+        """Block the head (a fault): the motor overloads."""
         self.motor.rest()
         self.overload = True
 
@@ -164,7 +164,7 @@ class IsmatecRegloDigital(AsciiDevice):
             super().receive(data)
 
     def bad_line(self) -> None:
-        """Stay silent: in a chain no pump answers what is addressed to none."""
+        """Stay silent: in a chain no pump answers a request without address."""
 
     def command(self, text: str) -> None:
         """See :meth:`AsciiDevice.command`."""

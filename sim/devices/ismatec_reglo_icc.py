@@ -132,7 +132,7 @@ class IsmatecRegloIcc(AsciiDevice):
     # --- requests ---------------------------------------------------------------------------------------
 
     def bad_line(self) -> None:
-        """Stay silent in a daisy chain: no pump answers what is addressed to none."""
+        """Stay silent in a daisy chain: no pump answers a request without address."""
         if self.channel_addressing:
             self.send(NOT_DONE)
 
@@ -157,7 +157,7 @@ class IsmatecRegloIcc(AsciiDevice):
         return [self.channels[to]] if to in self.channels else []
 
     def _on_channels(self, channels: list[PumpChannel], request: str) -> bytes:
-        """One answer for one or all channels: the first that is not a plain success speaks for all."""
+        """Return one answer for one or all channels: the first that is not a plain success."""
         if not channels:
             return NOT_DONE
         plain = request.removesuffix(str(self.address))
@@ -194,7 +194,7 @@ class IsmatecRegloIcc(AsciiDevice):
         return _status(channel.configure(**{setting: units * self._time_unit_s}))
 
     def _whole_pump(self, request: str) -> bytes | None:
-        """Carry out a command of the pump rather than of a channel, whatever the address digit; None when it is none."""
+        """Carry out a command of the pump, whatever the address digit; return None for a command of a channel."""
         if (told := self._described(request)) is not None:
             return _data(told)
         match request:
@@ -215,7 +215,7 @@ class IsmatecRegloIcc(AsciiDevice):
         return DONE
 
     def _described(self, request: str) -> str | None:
-        """Return what the pump tells of itself; None when it is not asked that."""
+        """Return the answer to a question about the pump; None for another request."""
         answers = {
             "x!": PROTOCOL_VERSION,
             "~": str(int(self.channel_addressing)),
@@ -243,7 +243,7 @@ class IsmatecRegloIcc(AsciiDevice):
         return DONE
 
     def _name_or_text(self, request: str) -> bool:
-        """Take a text for the display, a name, or a number of the pump; False when the request is none."""
+        """Take a text for the display, a name, or a number of the pump; return False for another request."""
         argument = request[2:]
         match request[:2]:
             case "xN" if len(request) <= 66:
@@ -380,7 +380,7 @@ def _set_speed(channel: PumpChannel, argument: str) -> bytes:
 
 
 def _set_flow(channel: PumpChannel, argument: str) -> bytes:
-    """Answers the flow that is now set, which is the old one when a running channel cannot go at the new one."""
+    """Set the flow; answer with the flow in force, which is the old one if a running channel cannot reach the new one."""
     flow = from_volume_2(argument)
     if flow is None:
         return NOT_DONE

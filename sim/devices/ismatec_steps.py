@@ -18,7 +18,7 @@ _UNITS = (("M", 60.0, 3), ("H", 3600.0, 3), ("", 0.1, 4))
 
 
 def answer(channel: PumpChannel, request: str) -> str | bool | None:
-    """Return the data, or whether it was done, or None for a request that is not one of these."""
+    """Return the data, or whether it was done, or None for any other request."""
     code = request[:2] if request[0] == "x" else request[0]
     argument = request[len(code) :]
     match code:

@@ -75,12 +75,12 @@ class Julabo(AsciiDevice):
         self._regulate()
 
     def _regulate(self) -> None:
-        """Its pump runs and stops with the regulation."""
+        """Start or stop the regulation, and the circulation pump with it."""
         self.bath.regulate(self.setpoints[0] if self.running else None)
         self.bath.touch(self.running)
 
     def bad_line(self) -> None:
-        """Noise is ignored."""
+        """Ignore noise."""
 
     def _say(self, text: str) -> None:
         self.send(f"{self.prefix}{text}{self.end_of_line}".encode("ascii"))
@@ -123,7 +123,7 @@ class Julabo(AsciiDevice):
         self._regulate()
 
     def fail(self, alarm: str) -> None:
-        """An alarm stops it."""
+        """Stop the regulation with `alarm` (a fault)."""
         self.alarm, self.running = alarm, False
         self._regulate()
 
@@ -141,7 +141,7 @@ class Julabo(AsciiDevice):
         return None if value is None else self._number(value)
 
     def _value(self, name: str) -> float | None:
-        """Return what a question asks for, in °C or %; None when it is none."""
+        """Return the value that a question asks for, in °C or %; None when it is not a question."""
         match name:
             case "in_pv_00":
                 return self.bath.temperature_c

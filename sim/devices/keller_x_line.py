@@ -92,11 +92,11 @@ class KellerXLine(ModbusSlave):
         return again
 
     def mine(self, address: int) -> bool:
-        """Its own address, and the transparent one."""
+        """Return whether the device answers to `address`: its own, or the transparent one."""
         return address in (self.address, TRANSPARENT_ADDRESS)
 
     def value(self, channel: int) -> float:
-        """Process value `channel` (bar or °C); NaN where nothing is fitted, ±infinity beyond the range."""
+        """Return process value `channel` (bar or °C): NaN without a sensor, ±infinity beyond the range."""
         if channel == 1:
             bar = self.plant.sense(self._point) / KPA_PER_BAR - self.zero_bar
             if bar > MAX_GAUGE_BAR:
@@ -134,7 +134,7 @@ class KellerXLine(ModbusSlave):
         return struct.pack(">f", self.value(channel))
 
     def _integer(self, channel: int) -> bytes:
-        """1/100 mbar or 1/100 °C; what a float calls NaN or infinite sits at the ends of the range."""
+        """Return a value in 1/100 mbar or 1/100 °C; NaN and infinity become the ends of the range."""
         value = self.value(channel)
         scaled = value * (100_000.0 if channel in (0, 1, 2) else 100.0)
         if math.isnan(scaled):
@@ -152,24 +152,24 @@ class KellerXLine(ModbusSlave):
         return body[:4]
 
     def _zero(self, *, reset: bool, wanted_bar: float = 0.0) -> None:
-        """Make P1 read `wanted_bar` now, or go back to the factory's zero."""
+        """Make P1 read `wanted_bar` now, or restore the factory's zero."""
         self.zero_bar = 0.0 if reset else self.plant.sense(self._point) / KPA_PER_BAR - wanted_bar
 
     # --- Keller bus -------------------------------------------------------------------------------------
 
     def frame_length(self, buffer: bytearray) -> int | None:
-        """Keller bus frames have a length of their own."""
+        """Return the length of a frame; Keller bus frames have their own lengths."""
         data_bytes = _KB_DATA_BYTES.get(buffer[1])
         return super().frame_length(buffer) if data_bytes is None else 4 + data_bytes
 
     def intact(self, frame: bytes) -> bool:
-        """High byte first in a Keller bus frame."""
+        """Return whether the checksum fits: in a Keller bus frame its high byte comes first."""
         if frame[1] not in _KB_DATA_BYTES:
             return super().intact(frame)
         return crc16(frame[:-2]) == frame[-2] << 8 | frame[-1]
 
     def on_frame(self, frame: bytes) -> None:
-        """Keller bus functions here, all others as Modbus."""
+        """Carry out Keller bus functions here, all others as Modbus."""
         if frame[1] not in _KB_DATA_BYTES:
             super().on_frame(frame)
         elif self.mine(frame[0]) and frame[0] != BROADCAST:
@@ -183,7 +183,7 @@ class KellerXLine(ModbusSlave):
         self.send(frame + crc16(frame).to_bytes(2, "big"))
 
     def _kb_answer(self, function: int, data: bytes) -> bytes:
-        """The answer's data; nothing but function 48 is served before it was called once after power-up."""
+        """Return the answer's data; after power-up no function is served before function 48."""
         if function == KB_INITIALISE:
             first, self._initialised = not self._initialised, True
             return IDENTITY + bytes((first,))
@@ -201,17 +201,17 @@ class KellerXLine(ModbusSlave):
         return struct.pack(">I", self.serial)
 
     def _kb_new_address(self, data: bytes) -> bytes:
-        """0 asks for the present address."""
+        """Take a new address; 0 asks for the present one."""
         self.address = _below(TRANSPARENT_ADDRESS, data[0]) or self.address
         return bytes((self.address,))
 
     def _kb_zero(self, data: bytes) -> bytes:
-        """0 sets the zero of P1 so that it reads 0 now, 1 goes back to the factory's."""
+        """Set the zero of P1: with 0 it reads 0 now, with 1 the factory's zero is restored."""
         self._zero(reset=_below(2, data[0]) == 1)
         return b"\0"
 
     def _kb_read_coefficient(self, data: bytes) -> bytes:
-        """64 zero of P1, 80 and 81 the range of P1 (bar); the others are not simulated."""
+        """Return coefficient 64 (zero of P1), 80 or 81 (range of P1, bar); the others are not simulated."""
         known = {64: -self.zero_bar, 80: MIN_GAUGE_BAR, 81: MAX_GAUGE_BAR}
         if data[0] not in known:
             raise ModbusError(KB_ILLEGAL_PARAMETER)
@@ -237,7 +237,7 @@ class KellerXLine(ModbusSlave):
 
 
 def _below(limit: int, parameter: int) -> int:
-    """`parameter`, if it is below `limit`."""
+    """Return `parameter`. Raises ModbusError if it is not below `limit`."""
     if parameter >= limit:
         raise ModbusError(KB_ILLEGAL_PARAMETER)
     return parameter

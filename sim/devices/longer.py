@@ -21,7 +21,7 @@ STEP_RPM = {"bt100": 0.1, "l100": 0.1, "t100-wx10": 0.1, "wt600-2j": 1.0}
 
 
 def check_byte(data: bytes | bytearray) -> int:
-    """XOR of all bytes."""
+    """Return the XOR of all bytes."""
     value = 0
     for byte in data:
         value ^= byte
@@ -29,7 +29,7 @@ def check_byte(data: bytes | bytearray) -> int:
 
 
 def packed(address: int, message: bytes) -> bytes:
-    """A frame as it goes over the line."""
+    """Return a frame as it is sent on the line."""
     plain = bytes([address, len(message), *message])
     out = bytearray([START])
     for byte in plain + bytes([check_byte(plain)]):
@@ -119,7 +119,7 @@ class Longer(WireDevice):
             self._whole(inner)
 
     def _whole(self, inner: bytearray) -> None:
-        """Answer a whole message that is addressed to this pump."""
+        """Answer a complete message that is addressed to this pump."""
         if check_byte(inner) == 0 and inner[0] in (self.address, BROADCAST):
             reply = self._answer(bytes(inner[2:-1]))
             if reply and inner[0] != BROADCAST:

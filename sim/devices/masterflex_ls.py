@@ -61,7 +61,7 @@ class MasterflexLs(WireDevice):
         self.motor.power_off()
 
     def block(self) -> None:
-        """A fault: the head is blocked, the motor overloads."""
+        """Block the head (a fault): the motor overloads."""
         self._rest(OVERLOAD)
 
     # --- motor ------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class MasterflexLs(WireDevice):
             self.send(self._obey(commands))
 
     def _obey(self, commands: str) -> bytes:
-        """One answer for all commands of a frame: the first that is more than an acknowledgement."""
+        """Carry out the commands of a frame; return one answer, the first that is more than an acknowledgement."""
         answer = bytes((ACK,))
         at = 0
         while at < len(commands):

@@ -90,7 +90,7 @@ class MasterflexUsb(AsciiDevice):
 
     @property
     def running(self) -> bool:
-        """Whether it pumps, or waits between two batches."""
+        """Return whether it pumps, or waits between two batches."""
         return self.motor.running or self._pause is not None
 
     def _start(self) -> None:
@@ -115,13 +115,13 @@ class MasterflexUsb(AsciiDevice):
 
     @property
     def turned(self) -> float:
-        """Revolutions since they were reset."""
+        """Return the revolutions since the last reset."""
         return self.motor.revolutions - self._cleared
 
     # --- requests ---------------------------------------------------------------------------------------
 
     def bad_line(self) -> None:
-        """Stay silent: no pump answers what is addressed to none."""
+        """Stay silent: no pump answers a request without address."""
 
     def command(self, text: str) -> None:
         """See :meth:`AsciiDevice.command`."""
@@ -147,7 +147,7 @@ class MasterflexUsb(AsciiDevice):
         self.send(text.encode("ascii") + b"\r\n")
 
     def _value(self, request: str) -> str | None:
-        """Return the answer to a question; None when it is none."""
+        """Return the answer to a question; None when it is not a question."""
         answers = {
             "RC": f"{self.address},{int(self.running)},{int(not self.clockwise)}",
             "R": f"{self.rpm:.2f}",
@@ -169,7 +169,7 @@ class MasterflexUsb(AsciiDevice):
         return re.fullmatch(r'[HIJKLNABW0*]|R"|(R[VTA]?|S|V[MH]?|")\d{2,7}', request, re.ASCII) is not None
 
     def _do(self, request: str) -> bool:
-        """Carry out a command; False when the pump refuses it."""
+        """Carry out a command; return False when the pump refuses it."""
         if request in ("H", "I", "J", "K"):
             return self._move(request) if self.obeys else True
         match request:

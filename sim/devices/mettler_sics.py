@@ -86,7 +86,7 @@ class MettlerSics(AsciiDevice):
         return self._vessel_g + self.plant.sense(self._point)
 
     def look(self) -> tuple[float, bool]:
-        """The load now (g), and whether it stands still since the balance looked last."""
+        """Return the load (g), and whether it has been still since the last call."""
         now, load = self.loop.time(), self._load_g()
         elapsed = now - self._seen_s
         if elapsed >= LOOK_EVERY_S / 2:
@@ -122,7 +122,7 @@ class MettlerSics(AsciiDevice):
         return f'I4 A "{self.serial_number}"'
 
     def _when_still(self, code: str, then: Callable[[float], str]) -> None:
-        """Answer `then(load)` as soon as the weight stands still; `code I` if it does not within 10 s."""
+        """Answer `then(load)` as soon as the weight is still; `code I` if it is not within 10 s."""
         asker = self.line.asker if self.line is not None else None
         give_up_s = self.loop.time() + GIVE_UP_S
 
@@ -197,7 +197,7 @@ class MettlerSics(AsciiDevice):
         return f"T{'' if still else 'I'} {'S' if still else 'D'} {self._grams(gross)}"
 
     def _zero(self, load: float, status: str = "A") -> str:
-        """The new zero, and no tare; refused far from it."""
+        """Set the zero and clear the tare; refuse a load far from the zero."""
         if abs(load) > CAPACITY_G * ZERO_RANGE:
             return f"Z{'' if status == 'A' else 'I'} {'+' if load > 0 else '-'}"
         self.zero_g, self.tare_g = load, 0.0
@@ -249,7 +249,7 @@ class MettlerSics(AsciiDevice):
         return True
 
     def _tare_value(self, argument: str) -> None:
-        """Tell the tare, or take a new one."""
+        """Answer with the tare, or take a new one."""
         if argument:
             match = _WEIGHT.fullmatch(argument)
             if match is None or float(match[1]) > CAPACITY_G:

@@ -133,7 +133,7 @@ class ModbusCoilRelay(ModbusSlave):
 
 
 def _range(body: bytes) -> tuple[int, int]:
-    """First coil and count of a request, both within the board."""
+    """Return first coil and count of a request, both within the board."""
     first, count = struct.unpack_from(">HH", body)
     if first + count > RELAYS:
         raise ModbusError(ILLEGAL_ADDRESS)

@@ -122,7 +122,7 @@ class ModbusGeneric(ModbusSlave):
     # --- what stands where --------------------------------------------------------------------------------
 
     def _fill(self, cell: _Cell) -> None:
-        """What a cell holds at power-up: rest, or its example."""
+        """Fill a cell with its value at power-up: rest, or its example."""
         told = cell.told
         if told.get("level") is not None:
             cell.raw = self._rounded(cell, float(told["level"]["rest"]))
@@ -165,7 +165,7 @@ class ModbusGeneric(ModbusSlave):
         return cells
 
     def _hole(self, function: int, address: int) -> bool:
-        """Whether an undescribed register may be read: between points of one group, or within the gap allowed."""
+        """Return whether an undescribed register may be read: between points of one group, or within the allowed gap."""
         gap = int(self._told.get("max_gap", 0))
         cells = self._table(function)
         below = [cell for cell in cells if cell.address + cell.size <= address]
@@ -250,7 +250,7 @@ class ModbusGeneric(ModbusSlave):
 
     @property
     def commanded(self) -> tuple[str, ...]:
-        """The points that a host may set."""
+        """Return the points that a host may set."""
         return tuple(
             name for name, cell in self._cells.items() if cell.told.get("level") or cell.told.get("switch") is not None
         )
@@ -263,7 +263,7 @@ class ModbusGeneric(ModbusSlave):
         return cell.unit_value(cell.raw)
 
     def _act(self, cell: _Cell) -> None:
-        """Tell the plant, and let what is measured follow."""
+        """Pass the command in a cell to the plant, and start the change of the value that measures it."""
         point, value = f"{self.name}.{cell.name}", cell.unit_value(cell.raw)
         if cell.told.get("switch") is not None:
             self.plant.set_switch(point, cell.raw != float(cell.told["switch"].get("off", 0)))
@@ -279,13 +279,13 @@ class ModbusGeneric(ModbusSlave):
 
 @lru_cache(maxsize=64)
 def _described(text: str) -> Mapping[str, Any]:
-    """What a description says; read once for all devices that share it, and changed by none."""
+    """Read a description, once for all devices that share it; no device changes it."""
     told: Mapping[str, Any] = _keys_as_words(yaml.safe_load(text))
     return told
 
 
 def _keys_as_words(data: Any) -> Any:
-    """`data` with the keys that YAML 1.1 takes for booleans (`on`, `off`) as the words they are."""
+    """Return `data` with the keys that YAML 1.1 reads as booleans (`on`, `off`) as words."""
     if isinstance(data, dict):
         words = {True: "on", False: "off"}
         return {words[key] if isinstance(key, bool) else str(key): _keys_as_words(value) for key, value in data.items()}
@@ -298,7 +298,7 @@ def _groups(cells: list[_Cell]) -> set[str]:
 
 
 def _raw_value(cell: _Cell, data: bytes) -> float:
-    """Return what is written into a cell. Raises ModbusError for a float that is not finite."""
+    """Return the value that is written into a cell. Raises ModbusError for a float that is not finite."""
     swapped = data[2:4] + data[0:2] if cell.low_first and cell.size == 2 else data
     code = "H" if cell.kind == "bit" else _CODES[cell.kind]
     raw = struct.unpack(">" + code, swapped)[0]

@@ -44,7 +44,7 @@ _CRC_TABLE = _crc_table()
 
 
 def crc16(data: bytes) -> int:
-    """CRC-16 of Modbus (polynomial 0xA001 reflected, from 0xFFFF); goes low byte first on the wire."""
+    """Return the CRC-16 of Modbus (polynomial 0xA001 reflected, from 0xFFFF); it is sent low byte first."""
     crc = 0xFFFF
     for byte in data:
         crc = crc >> 8 ^ _CRC_TABLE[(crc ^ byte) & 0xFF]
@@ -52,7 +52,7 @@ def crc16(data: bytes) -> int:
 
 
 def sealed(frame: bytes) -> bytes:
-    """`frame` with its checksum, low byte first."""
+    """Return `frame` with its checksum, low byte first."""
     return frame + crc16(frame).to_bytes(2, "little")
 
 
@@ -90,13 +90,13 @@ class ModbusSlave(WireDevice):
 
     @abstractmethod
     def serve(self, function: int, body: bytes) -> bytes:
-        """The answer's data to a request's data (both without address, function and checksum).
+        """Return the answer's data to a request's data (both without address, function and checksum).
 
         Raises :class:`ModbusError` before anything has changed.
         """
 
     def mine(self, address: int) -> bool:
-        """Whether this device answers to `address`."""
+        """Return whether this device answers to `address`."""
         return address == self.address
 
     def receive(self, data: bytes) -> None:
@@ -134,7 +134,7 @@ class ModbusSlave(WireDevice):
             self._silence = None
 
     def frame_length(self, buffer: bytearray) -> int | None:
-        """The length of the request that begins `buffer` (at least 4 bytes); None when only silence can tell."""
+        """Return the length of the request that begins `buffer` (at least 4 bytes); None when only silence marks its end."""
         function = buffer[1]
         if 1 <= function <= 6 or function == DIAGNOSTICS:
             return 8
@@ -143,7 +143,7 @@ class ModbusSlave(WireDevice):
         return None
 
     def intact(self, frame: bytes) -> bool:
-        """Whether the checksum fits."""
+        """Return whether the checksum fits."""
         return crc16(frame[:-2]) == frame[-2] | frame[-1] << 8
 
     def on_frame(self, frame: bytes) -> None:

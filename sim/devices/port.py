@@ -20,21 +20,21 @@ class PlantPort(Protocol):
     """
 
     def set_pump(self, point: str, flow_ul_min: float) -> None:
-        """The pump moves at a speed that gives `flow_ul_min` (µL/min) by the maker's own chart.
+        """Turn a pump at the speed that gives `flow_ul_min` (µL/min) by the maker's chart.
 
         The sign is the direction, 0 is standing still. What really flows is the plant's business: tubing and
         motors differ from the chart, and a user's calibration in the pump is meant to take that out again.
         """
 
     def set_switch(self, point: str, on: bool) -> None:
-        """A relay contact closes or opens."""
+        """Close or open a relay contact."""
 
     def set_gas(self, point: str, flow_ml_min: float) -> None:
-        """The flow that a mass flow controller lets through (mL/min at standard conditions)."""
+        """Set the flow of a mass flow controller (mL/min at standard conditions)."""
 
     def set_bath(self, point: str, course: BathRamp | None) -> None:
-        """What a thermostat's fluid or block does, where it touches what it warms; None when it does not circulate."""
+        """Set the temperature course of a thermostat's fluid or block; None when it does not circulate."""
 
     def sense(self, point: str) -> float:
-        """What the probe puts out now, its own error included: pH, % air saturation, °C, kPa gauge, g, mL/min."""
+        """Return the probe's present output with its error: pH, % air saturation, °C, kPa gauge, g, mL/min."""
         ...

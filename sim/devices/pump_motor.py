@@ -20,7 +20,7 @@ class PumpMotor:
         loop: asyncio.AbstractEventLoop,
         ended: Callable[[], None] | None = None,
     ) -> None:
-        """`ul_per_rev`: what a revolution of the fitted tubing gives by the maker's chart (µL)."""
+        """Create a motor at rest; `ul_per_rev`: volume of a revolution (µL) of the fitted tubing by the maker's chart."""
         self.ul_per_rev = ul_per_rev
         self.rpm = 0.0
         """Signed; 0 while it stands."""
@@ -35,36 +35,36 @@ class PumpMotor:
 
     @property
     def running(self) -> bool:
-        """Whether it turns."""
+        """Return whether it turns."""
         return self.rpm != 0.0
 
     @property
     def revolutions(self) -> float:
-        """All that it has turned since power came, in either direction."""
+        """Return the revolutions since power-up, in either direction."""
         self._account()
         return self._turned
 
     def turn(self, rpm: float, *, revolutions: float | None = None, seconds: float | None = None) -> None:
-        """Turn at `rpm` (signed), for ever or for so many revolutions or so many seconds."""
+        """Turn at `rpm` (signed), without end, or for a number of revolutions or seconds."""
         self._account()
         self._left, self._left_s = revolutions, seconds
         self._set(rpm)
 
     def change(self, rpm: float) -> None:
-        """Another speed (signed) for what it does already; without effect at rest."""
+        """Change the speed (signed) of the present task; without effect at rest."""
         if self.running and rpm != self.rpm:
             self._account()
             self._set(rpm)
 
     def rest(self) -> None:
-        """Stand still and forget what was left."""
+        """Stop, and drop the rest of the task."""
         self._account()
         self._left = self._left_s = None
         if self.running:
             self._set(0.0)
 
     def power_off(self) -> None:
-        """Stand still, and lose the count."""
+        """Stop, and lose the count."""
         self.rest()
         self._turned = 0.0
 

@@ -76,7 +76,7 @@ class SartoriusSbi(WireDevice):
         return self._vessel_g + self.plant.sense(self._point)
 
     def look(self) -> tuple[float, bool]:
-        """The load now (g), and whether it stands still since the balance looked last."""
+        """Return the load (g), and whether it has been still since the last call."""
         now, load = self.loop.time(), self._load_g()
         elapsed = now - self._seen_s
         if elapsed >= LOOK_EVERY_S / 2:
@@ -85,7 +85,7 @@ class SartoriusSbi(WireDevice):
         return load, self._still
 
     def _display(self) -> str:
-        """What the display shows, as 14 characters."""
+        """Return the 14 characters of the display."""
         if self.error:
             return f"Err {self.error:03d}".ljust(14)
         if self.loop.time() < self._adjusting_s:
@@ -102,7 +102,7 @@ class SartoriusSbi(WireDevice):
     # --- talk -------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """An escape begins a command, whatever came before."""
+        """Receive bytes; an escape begins a command, whatever came before."""
         for byte in data:
             character = chr(byte & 0x7F)
             if byte == ESC:

@@ -113,7 +113,7 @@ class SensirionSlf3x(WireDevice):
     # --- frames -----------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """A flag ends a frame and begins the next; what is too short or for another address is met with silence."""
+        """Receive bytes. A flag ends a frame and begins the next; a short frame, or one for another address, is ignored."""
         for byte in data:
             if byte == 0x7E:
                 frame, self._inside, self._escaping = self._inside, bytearray(), False
@@ -207,7 +207,7 @@ class SensirionSlf3x(WireDevice):
         return b""
 
     def _last_measurement(self, what: int) -> bytes:
-        """Flow, temperature and flags, or nothing yet; a cable that does not measure begins to, as from the factory."""
+        """Return flow, temperature and flags, or nothing yet; start measuring if the cable does not measure."""
         if what != 3:
             raise Answer(BAD_PARAMETER)
         if not self.interval_ms:

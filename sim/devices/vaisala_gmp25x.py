@@ -69,7 +69,7 @@ class VaisalaGmp25x(ModbusSlave):
         self._started_s = self.loop.time() if self.boots > 1 else -math.inf
 
     def _status(self) -> int:
-        """The CO2 status."""
+        """Return the CO2 status."""
         up_s = self.loop.time() - self._started_s
         return NOT_READY | NOT_RELIABLE if up_s < READY_S else NOT_RELIABLE if up_s < RELIABLE_S else 0
 
@@ -91,7 +91,7 @@ class VaisalaGmp25x(ModbusSlave):
         raise ModbusError(ILLEGAL_FUNCTION)
 
     def _registers(self) -> dict[int, bytes]:
-        """All registers, by the number that the guide gives them."""
+        """Return all registers by their number in the guide."""
         status = self._status()
         ppm = math.nan if status & NOT_READY else self.plant.sense(self._point)
         known: dict[int, bytes] = {}
@@ -129,7 +129,7 @@ class VaisalaGmp25x(ModbusSlave):
         return body[:4]
 
     def _set_small(self, register: int, value: int) -> bool:
-        """Set a mode or the filtering; False for another register, or a value out of range."""
+        """Set a mode or the filtering; return False for another register, or a value out of range."""
         if 773 <= register <= 775 and value <= 1:
             self.modes[register - 773] = value
         elif register == 777 and value <= 100:
@@ -150,7 +150,7 @@ class VaisalaGmp25x(ModbusSlave):
         self.memory_writes += kept is self.stored
 
     def _identification(self, body: bytes) -> bytes:
-        """Basic identification (application protocol V1.1b3, 6.21), always from the first object on."""
+        """Return the basic identification (application protocol V1.1b3, 6.21), always from the first object on."""
         if len(body) != 3 or body[0] != READ_IDENTIFICATION:
             raise ModbusError(ILLEGAL_FUNCTION)
         if body[1] != 1 or body[2] != 0:
@@ -169,5 +169,5 @@ def _float(value: float) -> bytes:
 
 
 def _integer(value: float) -> int:
-    """Unavailable is 0x8000; what does not fit stays at the end."""
+    """Return a value as a 16-bit integer, limited to its range; an unavailable one is 0x8000."""
     return 0x8000 if math.isnan(value) else max(-32767, min(32767, round(value)))

@@ -55,14 +55,14 @@ class ViciActuator(AsciiDevice):
         return forgetting(self, {"unit": "", "positions": 10, "response": 0, "long": False})
 
     def _halt(self) -> None:
-        """The motor stops where it is; a valve needs no power to stay."""
+        """Stop the motor where it is; a valve needs no power to hold its position."""
         self.forget_input()
         if self._turning is not None:
             self._turning.cancel()
             self._turning = None
 
     def bad_line(self) -> None:
-        """Noise is ignored."""
+        """Ignore noise."""
 
     def receive(self, data: bytes) -> None:
         """See :meth:`AsciiDevice.receive`; input is ignored while the motor turns."""
@@ -87,7 +87,7 @@ class ViciActuator(AsciiDevice):
             self._say(f"{text} = Bad command")
 
     def _carry_out(self, name: str, number: int | None, text: str) -> bool:
-        """Carry out a command; False when it is none, or its number is out of range."""
+        """Carry out a command; return False for any other text, or a number out of range."""
         if name in ("GO", "CW", "CC") and (number is None or 1 <= number <= self.positions):
             self._turn(name, number, text)
             return True
@@ -97,7 +97,7 @@ class ViciActuator(AsciiDevice):
         return self._ask(name) if number is None else self._set(name, number)
 
     def _ask(self, name: str) -> bool:
-        """Answer a question; False when it is none."""
+        """Answer a question; return False for any other text."""
         match name:
             case "CP":
                 shown = f"{self.position:0{self.width}d}"
@@ -118,7 +118,7 @@ class ViciActuator(AsciiDevice):
         return True
 
     def _set(self, name: str, number: int) -> bool:
-        """Take a setting; False when it is none, or out of its range."""
+        """Take a setting; return False for any other text, or a value out of range."""
         match name:
             case "NP" if 2 <= number <= MAX_POSITIONS:
                 self.positions = number

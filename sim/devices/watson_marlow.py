@@ -84,7 +84,7 @@ class WatsonMarlow(AsciiDevice):
 
     @property
     def pulses(self) -> int:
-        """What the tacho has counted."""
+        """Return the count of the tachometer."""
         return int((self.motor.revolutions - self._cleared) * self.pulses_per_rev + 1e-6)
 
     # --- line -------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class WatsonMarlow(AsciiDevice):
         super().receive(data)
 
     def bad_line(self) -> None:
-        """No error is ever reported."""
+        """Ignore a bad line: the pump reports no errors."""
 
     def command(self, text: str) -> None:
         """See :meth:`AsciiDevice.command`."""
@@ -111,7 +111,7 @@ class WatsonMarlow(AsciiDevice):
             self._tell(code)
 
     def _do(self, code: str, argument: str) -> bool:
-        """Obey a command; False when it is none."""
+        """Carry out a command; return False for any other text."""
         if code in _MOVES:
             if self.obeys:
                 self._move(code, argument)

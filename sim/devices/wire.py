@@ -27,10 +27,10 @@ class WireClient(Protocol):
     """A client that has opened a line."""
 
     def deliver(self, data: bytes) -> None:
-        """Bytes for this client."""
+        """Deliver bytes to this client."""
 
     def hang_up(self) -> None:
-        """The cable was pulled."""
+        """End the connection, because the cable was pulled."""
 
 
 class WireDevice(ABC):
@@ -84,26 +84,26 @@ class WireDevice(ABC):
         self.power_on()
 
     def _boot(self) -> None:  # noqa: B027  (a hook, not a duty)
-        """What a device does when power comes."""
+        """Start, at power-up."""
 
     def _halt(self) -> None:  # noqa: B027  (a hook, not a duty)
-        """What a device does when power goes: end timers, bring outputs to rest."""
+        """Stop, at power-down: end timers, bring outputs to rest."""
 
     def forget(self) -> Callable[[], None]:
-        """A fault: what is stored for good falls back to the factory's. Returns what stores it again."""
+        """Reset the stored settings to the factory's (a fault); return the function that stores them again."""
         return lambda: None
 
     @property
     def answers_to(self) -> str | None:
-        """Its address on a shared line, as a rig file writes it; None when nothing there is addressed."""
+        """Return its address on a shared line, as in a rig file; None when its protocol has no addresses."""
         return None
 
     def readdress(self, address: str) -> None:
-        """A fault: it answers to `address` from now on. Raises ValueError where nothing is addressed."""
+        """Answer to `address` from now on (a fault). Raises ValueError when its protocol has no addresses."""
         raise ValueError(f"{self.name}: a device of this model has no address that a fault could change")
 
     def forged(self, data: bytes, address: str) -> bytes | None:
-        """A fault: its own answer `data` as one at `address` would have sent it; None when that cannot be determined.
+        """Return its answer `data` with another `address` (a fault); None when that cannot be determined.
 
         It cannot when the answer is not its own, or answers bear no address.
         """
@@ -122,7 +122,7 @@ class WireDevice(ABC):
 
 
 def forgetting(device: object, factory: Mapping[str, object]) -> Callable[[], None]:
-    """Put the factory's value into each of these attributes of `device`; returns what puts back those that stood there."""
+    """Set each of these attributes of `device` to the factory's value; return the function that restores them."""
     stored = {name: getattr(device, name) for name in factory}
 
     def put(values: Mapping[str, object]) -> None:
@@ -179,7 +179,7 @@ class Bus:
         self.clients.append(client)
 
     def disconnect(self, client: WireClient) -> None:
-        """Remove a client. The devices go on with what they do."""
+        """Remove a client. The devices continue."""
         if client in self.clients:
             self.clients.remove(client)
         self.ghosts.discard(client)
@@ -187,7 +187,7 @@ class Bus:
             self.asker = None
 
     def from_client(self, data: bytes, client: WireClient | None = None) -> None:
-        """Bytes that a client wrote."""
+        """Pass on bytes that a client wrote."""
         if not self.plugged or not data or client in self.ghosts:
             return
         self.asker = client
@@ -229,7 +229,7 @@ class Bus:
             self._deliver(data, client)
 
     def _send_faulty(self, data: bytes, client: WireClient | None) -> None:
-        """Deliver what the faults of the line leave of the bytes, when they let it through."""
+        """Deliver the bytes as the faults of the line change and delay them."""
         pieces: list[tuple[float, bytes]] = [(0.0, data)]
         for fault in self.outward:
             pieces = [(late_s + more_s, part) for late_s, piece in pieces for more_s, part in fault(piece)]

@@ -64,5 +64,5 @@ class Conditional:
             self._begun = True
 
     def fault_at(self, at_s: float) -> Fault:
-        """The fault as it happens, with its time (s since the start)."""
+        """Return the fault with its time (s since the start)."""
         return replace(self.fault, at_s=round(at_s, 6))

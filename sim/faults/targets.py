@@ -45,13 +45,13 @@ def targets(kind: str, rig: Rig) -> tuple[str, ...]:
 
 
 def next_on_bus(rig: Rig, name: str) -> str:
-    """The device whose address `name` takes in `other_address`: the next on the same link, or the first."""
+    """Return the device whose address `name` takes in `other_address`: the next on the same link, or the first."""
     others = _addressed(rig, rig.devices[name].link)
     return others[(others.index(name) + 1) % len(others)]
 
 
 def address_of(rig: Rig, name: str) -> str:
-    """The address of a device as its rig file writes it, or the factory's."""
+    """Return the address of a device as in its rig file, or the factory's."""
     family = FAMILIES.get(rig.devices[name].model)
     return rig.devices[name].address or (family.default_address if family is not None else "") or "1"
 

@@ -23,7 +23,7 @@ def put(hooks: list[T], hook: T) -> Callable[[], None]:
 
 
 def on_time(change: Inward) -> Outward:
-    """The same change towards clients, without delay."""
+    """Return the same change towards clients, without delay."""
     return lambda data: [(0.0, change(data))]
 
 
@@ -71,7 +71,7 @@ def late(by_s: float) -> Outward:
 
 
 def doubling(share: float, rng: np.random.Generator, lasts_s: Callable[[bytes], float]) -> Outward:
-    """This share of all pieces comes a second time, right after the first."""
+    """Return a change that sends this share of all pieces twice."""
 
     def double(data: bytes) -> Sequence[tuple[float, bytes]]:
         once = [(0.0, data)]
@@ -81,7 +81,7 @@ def doubling(share: float, rng: np.random.Generator, lasts_s: Callable[[bytes], 
 
 
 def readdressing(share: float, rng: np.random.Generator, devices: Sequence[WireDevice]) -> Inward:
-    """This share of all answers bears the address of the next device on the bus, its checksum right."""
+    """Return a change that gives this share of all answers the address of the next device, with a correct checksum."""
 
     def readdress(data: bytes) -> bytes:
         if rng.random() >= share:

@@ -50,9 +50,7 @@ ARTEFACT_DECAY_S = 0.0008
 
 
 def spike_shape(width: float) -> NDArray[np.float32]:
-    """An extracellular spike of unit trough, shape (SPIKE_FRAMES,): a sharp fall, then a slower, smaller
-    rise.
-    """
+    """Return an extracellular spike of unit trough, shape (SPIKE_FRAMES,): a sharp fall, then a slower, smaller rise."""
     t = (np.arange(SPIKE_FRAMES) - TROUGH_FRAME) / SAMPLE_RATE_HZ * 1e3
     trough = np.exp(-0.5 * (t / (0.11 * width)) ** 2)
     after = 0.32 * np.exp(-0.5 * ((t - 0.55 * width) / (0.28 * width)) ** 2)
@@ -105,7 +103,7 @@ class SimulatedArray:
         return tuple(float(z) for z in self.network.impedance_kohm)
 
     def generate(self, frames: int) -> NDArray[np.int16]:
-        """The next `frames` frames, shape (frames, electrodes)."""
+        """Return the next `frames` frames, shape (frames, electrodes)."""
         out = np.empty((frames, self.electrodes), np.int16)
         done = 0
         while done < frames:
@@ -182,9 +180,7 @@ class SimulatedArray:
             self._ahead[: len(wave) - len(head), electrode] += wave[len(head) :]
 
     def _artefact(self, electrode: int, at_frame: int, phases: Sequence[tuple[float, float]]) -> None:
-        """What the amplifiers see of the pulse itself: saturating nearby, weaker with distance, then
-        decaying.
-        """
+        """Add the artefact of a pulse at the amplifiers: saturating nearby, weaker with distance, then decaying."""
         ends = np.cumsum([us for us, _ in phases]) * 1e-6 * SAMPLE_RATE_HZ
         frames = np.arange(math.ceil(ends[-1]))
         phase = np.minimum(np.searchsorted(ends, frames, side="right"), len(phases) - 1)

@@ -47,9 +47,7 @@ class Network:
 
     @classmethod
     def grown(cls, electrodes: int, seed: int) -> Network:
-        """The specimen that this seed grows. One electrode of eight records nothing; one (if there are eight)
-        is broken.
-        """
+        """Return the specimen of this seed. One electrode of eight records nothing; one (if there are eight) is broken."""
         rng = np.random.default_rng([seed, 0x6E65])
         base_hz = rng.lognormal(math.log(1.6), 0.7, electrodes).clip(0.3, 12.0)
         deaf = rng.permutation(electrodes)[: electrodes // 8]

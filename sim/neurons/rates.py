@@ -20,7 +20,7 @@ class RateModel:
         self.network = Network.grown(electrodes, seed)
 
     def rates_hz(self, health: float, t_s: float) -> NDArray[np.float64]:
-        """Expected spikes a second, shape (electrodes,), of tissue of this health (0 to 1) at this time."""
+        """Return the expected spikes a second, shape (electrodes,), of tissue of this health (0 to 1) at this time."""
         tonic = self.network.tonic_hz(health, t_s)
         in_burst = tonic + self.network.burst_hz(health)
         bursting = self.network.bursts_hz(health) * BURST_LENGTH_S
@@ -29,5 +29,5 @@ class RateModel:
 
 
 def _refractory(drive_hz: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Firing of a Poisson neuron that rests after each spike."""
+    """Return the firing rate of a Poisson neuron with a refractory period."""
     return drive_hz / (1.0 + drive_hz * REFRACTORY_S)

@@ -149,12 +149,12 @@ class Fleet:
         )  # fmt: skip
 
     def contents(self) -> F8:
-        """Everything that is in vessels and lines, shape (rigs, COLUMNS)."""
+        """Return the content of all vessels and lines, shape (rigs, COLUMNS)."""
         total: F8 = self.vessels.sum(axis=1) + self.held.sum(axis=(1, 2))
         return total
 
     def composition(self, medium: str | None) -> F8:
-        """What one microlitre of a medium carries, shape (COLUMNS,); nothing for None."""
+        """Return the content of one microlitre of a medium, shape (COLUMNS,); zeros for None."""
         row: F8 = np.zeros(COLUMNS)
         if medium is None:
             return row
@@ -192,7 +192,7 @@ class Fleet:
                 vessel[Content.CARBON] = (co2_mm + chemistry.bicarbonate_of(alkalinity, ph)) * volume
 
     def _settle_core(self) -> None:
-        """Tissue that old has the core that its size and the gentlest stream give it."""
+        """Set the initial necrotic core: the one of this size in the slowest stream."""
         radius = organoid.radius_m(float(self.body["volume_mm3"][0]))
         velocity = self.rig.organs.heart.flow_ul_min * 1e-9 / 60 / organoid.CHAMBER_SECTION_M2 + organoid.STILL_M_S
         film = sphere.film_coefficient(2 * radius, velocity)

@@ -29,5 +29,5 @@ def warmed(
 
 @compiled
 def relaxed(bath_c: float, goal_c: float, per_s: float, dt_s: float) -> float:
-    """A bath's temperature (°C) after `dt_s` on its way to `goal_c`, exactly."""
+    """Return a bath's temperature (°C) after `dt_s` of exponential approach to `goal_c`."""
     return goal_c + (bath_c - goal_c) * exp(-dt_s * per_s)

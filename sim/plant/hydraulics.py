@@ -34,7 +34,7 @@ BORE_EXPONENT = 2.08
 
 
 def revolution_ul(bore_mm: float) -> float:
-    """What one revolution moves (µL), by the power law of the OMEGA table."""
+    """Return the volume of one revolution (µL), by the power law of the OMEGA table."""
     return float(1000.0 * VOLUME_PER_REVOLUTION_ML * bore_mm**BORE_EXPONENT)
 
 
@@ -56,7 +56,7 @@ def ripple_hz(flow_ul_min: float, revolution_volume_ul: float) -> float:
 
 @compiled
 def wear(revolutions: float) -> float:
-    """What tubing still moves, over new tubing."""
+    """Return the volume of a revolution of worn tubing over that of new tubing."""
     return 1.0 - WEAR_LOSS * (1.0 - exp(-revolutions / WEAR_REVOLUTIONS))
 
 

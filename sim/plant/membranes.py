@@ -105,7 +105,7 @@ def hole_ml_min(hole_um: float, pressure_kpa: float) -> float:
 def integrity(
     area_cm2: float, pore_um: float, hole_um: float = 0.0, *, visible_ml_min: float = 5.0
 ) -> dict[str, float]:
-    """What both tests of a wet filter show: its bubble point (kPa) and its diffusion (mL/min at 80 % of that).
+    """Return the results of both tests of a wet filter: bubble point (kPa) and diffusion (mL/min at 80 % of that).
 
     The bubble point is the pressure at which a person or a machine sees `visible_ml_min` of bulk flow.
     """

@@ -77,7 +77,7 @@ class Probe:
         """When and what it has measured lately, before any wire: judges compare with it what became of a reading."""
 
     def read(self, truth: float, now_s: float, faults: Faults) -> float:
-        """The reading at `now_s`. The probe follows the truth with its lag since it was last asked."""
+        """Return the reading at `now_s`. The probe follows the truth with its lag since the last reading."""
         model = self.model
         if model.lag_s and self._follows is not None:
             self._follows += (truth - self._follows) * (1.0 - exp(-(now_s - self._at_s) / model.lag_s))
