@@ -47,7 +47,7 @@ SEIZURE_FACTOR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class FiringMeasures:
     """Known measures of the firing; None is missing. See :data:`CORNERS`; `signal_quality` is 0..1."""
 
     active_ratio: Interval | None = None
@@ -63,7 +63,7 @@ class Heard:
 
 
 def activity(
-    heard: Heard,
+    firing: FiringMeasures,
     weight: float,
     *,
     weights: Mapping[str, float] = WEIGHTS,
@@ -75,7 +75,7 @@ def activity(
     name = "activity"
     known_weight = known = low = value = high = 0.0
     for field, share in weights.items():
-        reading: Interval | None = getattr(heard, field)
+        reading: Interval | None = getattr(firing, field)
         if reading is None or not all(math.isfinite(v) for v in (reading.low, reading.value, reading.high)):
             high += share
             continue
@@ -84,7 +84,7 @@ def activity(
         known, known_weight = known + share * guess, known_weight + share
     if known_weight == 0.0:
         return missing(name, weight)
-    worst, guess, best = _trust(heard)
+    worst, guess, best = _trust(firing)
     score = max(FLOOR, value * guess)
     return ScorePart(
         name,
@@ -92,25 +92,25 @@ def activity(
         score,
         max(FLOOR, low * worst),
         max(FLOOR, high * best),
-        max(FLOOR, known / known_weight * (guess if heard.signal_quality is not None else 1.0)),
+        max(FLOOR, known / known_weight * (guess if firing.signal_quality is not None else 1.0)),
         known_weight,
         round(value * guess, 6),
-        ", ".join(field for field in weights if getattr(heard, field) is not None),
+        ", ".join(field for field in weights if getattr(firing, field) is not None),
     )
 
 
-def terms(heard: Heard) -> tuple[float, ...]:
+def terms(firing: FiringMeasures) -> tuple[float, ...]:
     """Return the scores of the parts of :data:`WEIGHTS`, times their trust: their weighted sum is the activity
     (0..1).
     """
-    trusted = _trust(heard)[1]
-    readings = ((field, getattr(heard, field)) for field in WEIGHTS)
+    trusted = _trust(firing)[1]
+    readings = ((field, getattr(firing, field)) for field in WEIGHTS)
     return tuple(0.0 if seen is None else CORNERS[field].score(seen.value) * trusted for field, seen in readings)
 
 
-def _trust(heard: Heard) -> tuple[float, float, float]:
+def _trust(firing: FiringMeasures) -> tuple[float, float, float]:
     """Return the factor for signal quality and hypersynchrony: worst case, best guess, best case; unknown is worst."""
-    calm = SEIZURE_FACTOR if heard.seizure_like else 1.0
-    if heard.signal_quality is None:
+    calm = SEIZURE_FACTOR if firing.seizure_like else 1.0
+    if firing.signal_quality is None:
         return 0.0, 0.0, calm
-    return heard.signal_quality.low * calm, heard.signal_quality.value * calm, heard.signal_quality.high * calm
+    return firing.signal_quality.low * calm, firing.signal_quality.value * calm, firing.signal_quality.high * calm

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from protocols.activity import CORNERS as ACTIVITY_CORNERS
 from protocols.activity import WEIGHTS as ACTIVITY_WEIGHTS
-from protocols.activity import Heard, activity
+from protocols.activity import FiringMeasures, activity
 from protocols.grading import Letter
 from protocols.interval import Interval
 from protocols.scoring import FLOOR, Corners, Score, ScorePart, Veto, combined, gate, missing, part
@@ -70,7 +70,7 @@ class Vitals:
     growth: Interval | None = None
     lactate_yield: Interval | None = None
     grade: MediumGrade | None = None
-    heard: Heard = field(default_factory=Heard)
+    firing: FiringMeasures = field(default_factory=FiringMeasures)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data that :meth:`from_json` reads: a journalled score can be recomputed."""
@@ -88,13 +88,13 @@ class Vitals:
         """Return what :meth:`to_json` wrote."""
         own = {each.name for each in fields(cls)}
         values = {name: _read(value) for name, value in data.items()}
-        heard = Heard(**{name: value for name, value in values.items() if name not in own})
-        return cls(**{name: value for name, value in values.items() if name in own}, heard=heard)
+        firing = FiringMeasures(**{name: value for name, value in values.items() if name not in own})
+        return cls(**{name: value for name, value in values.items() if name in own}, firing=firing)
 
 
 def _flat(vitals: Vitals) -> dict[str, Any]:
-    flat = {each.name: getattr(vitals, each.name) for each in fields(vitals) if each.name != "heard"}
-    return flat | {each.name: getattr(vitals.heard, each.name) for each in fields(vitals.heard)}
+    flat = {each.name: getattr(vitals, each.name) for each in fields(vitals) if each.name != "firing"}
+    return flat | {each.name: getattr(vitals.firing, each.name) for each in fields(vitals.firing)}
 
 
 def _read(value: Any) -> Any:
@@ -117,7 +117,7 @@ def viability(
     parts: list[ScorePart] = []
     for name, weight in weights.items():
         if name == "activity":
-            parts.append(activity(vitals.heard, weight, weights=activity_weights, corners=activity_corners))
+            parts.append(activity(vitals.firing, weight, weights=activity_weights, corners=activity_corners))
         elif name == "grade":
             parts.append(_grade(vitals.grade, weight))
         else:

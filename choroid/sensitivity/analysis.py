@@ -241,7 +241,7 @@ def _missing(moments: Sequence[Moment]) -> Iterator[Change]:
         takers.append(
             (
                 name,
-                lambda m, n=name: replace(m, vitals=replace(m.vitals, heard=replace(m.vitals.heard, **{n: None}))),  # type: ignore[misc]
+                lambda m, n=name: replace(m, vitals=replace(m.vitals, firing=replace(m.vitals.firing, **{n: None}))),  # type: ignore[misc]
             )
         )
     for name in welfare.WEIGHTS:
@@ -302,13 +302,13 @@ class _Table:
         self._open = np.array([all(gate.is_open for gate in each.gates.values()) for each in alive], float)
         self._alive = np.array([[part.score for part in each.parts.values()] for each in alive])
         self._kept = np.array([[part.score for part in each.parts.values()] for each in kept])
-        self._heard = np.array([activity.terms(moment.vitals.heard) for moment in moments])
+        self._firing = np.array([activity.terms(moment.vitals.firing) for moment in moments])
         self._place = list(viability.WEIGHTS).index("activity")
 
-    def happiness(self, alive: Mapping[str, float], kept: Mapping[str, float], heard: Mapping[str, float]) -> Array:
+    def happiness(self, alive: Mapping[str, float], kept: Mapping[str, float], firing: Mapping[str, float]) -> Array:
         """Return the happiness of each moment with these weights."""
         parts = self._alive.copy()
-        parts[:, self._place] = np.maximum(FLOOR, self._heard @ np.array(list(heard.values())))
+        parts[:, self._place] = np.maximum(FLOOR, self._firing @ np.array(list(firing.values())))
         v = self._open * np.exp(np.log(parts) @ np.array(list(alive.values())))
         w = np.exp(np.log(self._kept) @ np.array(list(kept.values())))
         found: Array = np.sqrt(v * w)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from controller.rig.description import Rig
-from protocols.activity import Heard
+from protocols.activity import FiringMeasures
 from protocols.grading import Letter
 from protocols.interval import Interval
 from protocols.viability import MediumGrade, Vitals
@@ -25,7 +25,7 @@ def _graded(letter: Letter) -> MediumGrade:
     return MediumGrade(letter, letter)
 
 
-_HEARD = Heard(
+_FIRING = FiringMeasures(
     active_ratio=_near(1.0),
     rate_z=Interval(0.0, -0.5, 0.5),
     burst_cv=_near(0.8),
@@ -42,7 +42,7 @@ _ALIVE = Vitals(
     growth=_near(0.03, 0.3),
     lactate_yield=_near(1.3),
     grade=_graded(Letter.A),
-    heard=_HEARD,
+    firing=_FIRING,
 )
 _KEPT = Treatment(
     temperature_spread_c=_near(0.4),
@@ -54,8 +54,8 @@ _KEPT = Treatment(
 )
 
 
-def _less(rate_z: float, active: float) -> Heard:
-    return replace(_HEARD, rate_z=Interval(rate_z, rate_z - 0.5, rate_z + 0.5), active_ratio=_near(active))
+def _less(rate_z: float, active: float) -> FiringMeasures:
+    return replace(_FIRING, rate_z=Interval(rate_z, rate_z - 0.5, rate_z + 0.5), active_ratio=_near(active))
 
 
 def _band(rate_z: float) -> Interval:
@@ -69,30 +69,32 @@ EXAMPLE_DAYS: Days = {
         replace(_KEPT, ph_spread=_near(0.35), osmolality_spread_pct=_near(5.0)),
     ),
     "ammonia": (
-        replace(_ALIVE, grade=_graded(Letter.D), ldh=_near(3.0), oxygen_uptake=_near(0.7), heard=_less(-2.5, 0.8)),
+        replace(_ALIVE, grade=_graded(Letter.D), ldh=_near(3.0), oxygen_uptake=_near(0.7), firing=_less(-2.5, 0.8)),
         replace(_KEPT, own_band=_band(-2.5)),
     ),
     "little oxygen": (
         replace(
-            _ALIVE, lactate_yield=_near(2.0), oxygen_uptake=_near(0.4), heard=_less(-3.5, 0.5), grade=_graded(Letter.C)
+            _ALIVE, lactate_yield=_near(2.0), oxygen_uptake=_near(0.4), firing=_less(-3.5, 0.5), grade=_graded(Letter.C)
         ),
         replace(_KEPT, own_band=_band(-3.5)),
     ),
     "starving": (
-        replace(_ALIVE, growth=_near(-0.02), oxygen_uptake=_near(0.6), heard=_less(-2.0, 0.7), grade=_graded(Letter.D)),
+        replace(
+            _ALIVE, growth=_near(-0.02), oxygen_uptake=_near(0.6), firing=_less(-2.0, 0.7), grade=_graded(Letter.D)
+        ),
         replace(_KEPT, own_band=_band(-2.0)),
     ),
     "dying slowly": (
-        replace(_ALIVE, ldh=_near(2.5), growth=_near(-0.03), oxygen_uptake=_near(0.5), heard=_less(-3.0, 0.6)),
+        replace(_ALIVE, ldh=_near(2.5), growth=_near(-0.03), oxygen_uptake=_near(0.5), firing=_less(-3.0, 0.6)),
         replace(_KEPT, own_band=_band(-3.0)),
     ),
     "too much stimulation": (
-        replace(_ALIVE, heard=replace(_less(-1.8, 0.9), evoked_ratio=_near(0.4))),
+        replace(_ALIVE, firing=replace(_less(-1.8, 0.9), evoked_ratio=_near(0.4))),
         replace(_KEPT, stimulation_load=Interval.exact(1.0), rest_h=Interval.exact(8.0), own_band=_band(-1.8)),
     ),
     "seizure-like": (
         replace(
-            _ALIVE, heard=replace(_HEARD, rate_z=_band(4.0), burst_cv=_near(0.1), sttc=_near(0.8), seizure_like=True)
+            _ALIVE, firing=replace(_FIRING, rate_z=_band(4.0), burst_cv=_near(0.1), sttc=_near(0.8), seizure_like=True)
         ),
         replace(_KEPT, own_band=_band(4.0), seizure_like=True),
     ),
@@ -101,7 +103,7 @@ EXAMPLE_DAYS: Days = {
         replace(_KEPT, temperature_spread_c=_near(2.5), ph_spread=_near(0.4)),
     ),
     "chilled": (
-        replace(_ALIVE, temperature_c=Interval.around(31.0, 0.15), oxygen_uptake=_near(0.6), heard=_less(-4.0, 0.5)),
+        replace(_ALIVE, temperature_c=Interval.around(31.0, 0.15), oxygen_uptake=_near(0.6), firing=_less(-4.0, 0.5)),
         replace(_KEPT, temperature_spread_c=_near(6.0), own_band=_band(-4.0)),
     ),
 }
@@ -115,9 +117,11 @@ def as_measured(days: Days, rig: Rig) -> Days:
     )
     seen = {}
     for name, (vitals, treated) in days.items():
-        heard = Heard() if rig.nerves is None else replace(vitals.heard, burst_cv=None, sttc=None, branching=None)
+        firing = (
+            FiringMeasures() if rig.nerves is None else replace(vitals.firing, burst_cv=None, sttc=None, branching=None)
+        )
         by = "" if outlet else "told from lactate making [P]"
-        vitals = replace(vitals, ldh=None, growth=None, lactate_yield=None, oxygen_uptake_by=by, heard=heard)
+        vitals = replace(vitals, ldh=None, growth=None, lactate_yield=None, oxygen_uptake_by=by, firing=firing)
         if rig.nerves is None:
             treated = replace(treated, own_band=None)
         seen[name] = (vitals, treated)

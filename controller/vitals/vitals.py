@@ -28,7 +28,7 @@ from controller.safety.terms import Trip
 from controller.steps.barrier import FilterRecord
 from controller.vitals.rolling_baseline import RollingBaseline
 from drivers.commands import PumpStatus
-from protocols.activity import SEIZURE_SHARE, Heard
+from protocols.activity import SEIZURE_SHARE, FiringMeasures
 from protocols.baseline import Norm
 from protocols.grading import Letter
 from protocols.happiness import happiness
@@ -179,7 +179,7 @@ class VitalSigns:
 
     # --- viability --------------------------------------------------------------------------------------
 
-    def _vitals(self, state: State, activity: Heard) -> Vitals:
+    def _vitals(self, state: State, activity: FiringMeasures) -> Vitals:
         self._look_up(state.at_s)
         found = self._found
         medium = None if found is None else self._medium(found)
@@ -195,7 +195,7 @@ class VitalSigns:
             oxygen_uptake_by=by,
             lactate_yield=None if media is None else _yield(media),
             grade=medium,
-            heard=activity,
+            firing=activity,
         )
 
     def _trusted(self, state: State, point: str, quantity: str) -> Interval | None:
@@ -287,11 +287,11 @@ class VitalSigns:
 
     def _activity(
         self, state: State, nerves: NervesSummary | None, treatment: StimulationTreatment | None
-    ) -> tuple[Heard, Interval | None]:
+    ) -> tuple[FiringMeasures, Interval | None]:
         """Return the activity on the array, and the firing rate in spreads of the baseline."""
         if nerves is None or not nerves.electrodes or state.at_s - nerves.at_s > STALE_S:
             self._baseline.note("firing_hz", None)
-            return Heard(), None
+            return FiringMeasures(), None
         firing = self._baseline.note("firing_hz", nerves.firing_rate_hz)
         share = nerves.active_electrodes / nerves.electrodes
         active = self._baseline.note("active_share", share)
@@ -302,7 +302,7 @@ class VitalSigns:
         sound = sum(rate < ELECTRODE_FAULT_HZ for rate in nerves.rates_hz) / max(len(nerves.rates_hz), 1)
         evoked = None if treatment is None else treatment.evoked_ratio
         return (
-            Heard(
+            FiringMeasures(
                 active_ratio=None
                 if active is None
                 else Interval(share, max(share - one, 0.0), share + one).scaled(1.0 / active.value),

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from controller.vitals.vitals import Scores
-from protocols.activity import Heard
+from protocols.activity import FiringMeasures
 from protocols.grading import Letter
 from protocols.interval import Interval
 from protocols.viability import MediumGrade, Vitals
@@ -36,7 +36,7 @@ def well_or_not(well: bool) -> Scores:
     def reads(good: float, bad: float, off: float) -> Interval:
         return Interval.around(good if well else bad, off)
 
-    heard = Heard(
+    firing = FiringMeasures(
         active_ratio=reads(1.0, 0.2, 0.02),
         rate_z=reads(0.1, -4.0, 0.1),
         evoked_ratio=reads(1.0, 0.3, 0.02),
@@ -52,7 +52,7 @@ def well_or_not(well: bool) -> Scores:
         growth=reads(0.05, 0.25, 0.005),
         lactate_yield=reads(1.2, 1.9, 0.05),
         grade=MediumGrade(letter, letter),
-        heard=heard,
+        firing=firing,
     )
     treated = Treatment(
         temperature_spread_c=reads(0.2, 1.5, 0.05), ph_spread=reads(0.05, 0.3, 0.01), rest_h=reads(20.0, 2.0, 0.5)
@@ -63,7 +63,7 @@ def well_or_not(well: bool) -> Scores:
 def without(scores: Scores, name: str) -> Scores:
     nothing: dict[str, Any] = {name: None}
     if name in HEARD:
-        return replace(scores, vitals=replace(scores.vitals, heard=replace(scores.vitals.heard, **nothing)))
+        return replace(scores, vitals=replace(scores.vitals, firing=replace(scores.vitals.firing, **nothing)))
     if name in INPUTS:
         return replace(scores, vitals=replace(scores.vitals, **nothing))
     return replace(scores, treated=replace(scores.treated, **nothing))

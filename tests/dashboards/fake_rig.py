@@ -36,7 +36,7 @@ from controller.rig.loading import load_rig
 from controller.runs.grading import rules_of
 from controller.upkeep.upkeep import Upkeep
 from drivers.commands import Guarantee, Level, LevelStatus, PumpStatus, Quality, Run, Status, Stop, Switch, SwitchStatus
-from protocols.activity import Heard
+from protocols.activity import FiringMeasures
 from protocols.conditioning import BatchPlan
 from protocols.economy import Candidate, Decision
 from protocols.grading import Sample, grade
@@ -316,7 +316,7 @@ class FakeController:
 
     def _scores(self, temperature_c: float | None, oxygen_pct: float | None) -> dict[str, Any]:
         near = Interval(0.2, -0.3, 0.7)
-        heard = Heard(active_ratio=Interval(1.0, 0.97, 1.0), rate_z=near, signal_quality=Interval.exact(1.0))
+        firing = FiringMeasures(active_ratio=Interval(1.0, 0.97, 1.0), rate_z=near, signal_quality=Interval.exact(1.0))
         letter = None if self._grade is None else self._grade["letter"]
         vitals = Vitals(
             temperature_c=None if temperature_c is None else Interval.around(temperature_c, 0.15),
@@ -324,7 +324,7 @@ class FakeController:
             oxygen_uptake=Interval(0.98, 0.8, 1.15),
             oxygen_uptake_by="told from lactate making [P]",
             grade=None if letter is None else MediumGrade(letter, letter),
-            heard=heard,
+            firing=firing,
         )
         treated = Treated(
             temperature_spread_c=Interval.around(0.3, 0.05), ph_spread=Interval.around(0.06, 0.01),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols import activity, happiness, viability, welfare
-from protocols.activity import Heard
+from protocols.activity import FiringMeasures
 from protocols.grading import Letter
 from protocols.interval import Interval
 from protocols.scoring import FLOOR, Corners, Score
@@ -32,13 +32,13 @@ WELL = Vitals(
     growth=exact(0.03),
     lactate_yield=exact(1.2),
     grade=MediumGrade(Letter.A, Letter.A),
-    heard=Heard(exact(1.0), exact(0.0), exact(0.8), exact(0.2), exact(1.0), exact(1.0), exact(1.0)),
+    firing=FiringMeasures(exact(1.0), exact(0.0), exact(0.8), exact(0.2), exact(1.0), exact(1.0), exact(1.0)),
 )
 KEPT = Treatment(exact(0.2), exact(0.05), exact(1.0), exact(0.1), exact(20.0), exact(0.0))
 VITAL_NAMES = [
-    each.name for each in fields(Vitals) if each.type != "bool" and each.name not in ("heard", "oxygen_uptake_by")
+    each.name for each in fields(Vitals) if each.type != "bool" and each.name not in ("firing", "oxygen_uptake_by")
 ]
-HEARD_NAMES = [each.name for each in fields(Heard) if each.type != "bool"]
+FIRING_NAMES = [each.name for each in fields(FiringMeasures) if each.type != "bool"]
 TREATED_NAMES = [each.name for each in fields(Treatment) if each.type != "bool"]
 
 
@@ -53,8 +53,8 @@ def some(low: float, high: float) -> st.SearchStrategy[Interval | None]:
 
 LETTERS = st.sampled_from(list(Letter))
 GRADES = st.tuples(LETTERS, LETTERS).map(lambda two: MediumGrade(max(two), min(two)))
-HEARDS = st.builds(
-    Heard,
+FIRINGS = st.builds(
+    FiringMeasures,
     active_ratio=some(0.0, 2.0),
     rate_z=some(-20.0, 10.0),
     burst_cv=some(0.0, 4.0),
@@ -74,7 +74,7 @@ VITALS = st.builds(
     growth=some(-0.2, 0.5),
     lactate_yield=some(0.0, 3.0),
     grade=st.one_of(st.none(), GRADES),
-    heard=HEARDS,
+    firing=FIRINGS,
 )
 TREATMENTS = st.builds(
     Treatment,
@@ -133,12 +133,12 @@ def test_the_labels_say_what_it_is() -> None:
     assert viability.viability(WELL).to_json()["label"] == viability.LABEL
 
 
-@given(VITALS, st.sampled_from([*VITAL_NAMES, *HEARD_NAMES]))
+@given(VITALS, st.sampled_from([*VITAL_NAMES, *FIRING_NAMES]))
 def test_missing_data_never_raise_viability_and_never_narrow_its_interval(vitals: Vitals, name: str) -> None:
     known = viability.viability(vitals)
     assert 0.0 <= known.low <= known.score <= known.high <= 1.0
-    deaf = name in HEARD_NAMES
-    less = replace(vitals, heard=but(vitals.heard, name, None)) if deaf else but(vitals, name, None)
+    deaf = name in FIRING_NAMES
+    less = replace(vitals, firing=but(vitals.firing, name, None)) if deaf else but(vitals, name, None)
     no_better(viability.viability(less), known)
 
 
@@ -232,10 +232,10 @@ def test_a_worse_medium_scores_less_and_its_doubt_shows(letter: Letter) -> None:
 
 
 def test_silence_and_seizure_cost_activity_and_welfare() -> None:
-    silent = replace(WELL.heard, rate_z=exact(-20.0), active_ratio=exact(0.0))
-    assert viability.viability(replace(WELL, heard=silent)).parts["activity"].score == pytest.approx(0.55)
-    wild = replace(WELL.heard, seizure_like=True)
-    assert viability.viability(replace(WELL, heard=wild)).parts["activity"].score == pytest.approx(0.5)
+    silent = replace(WELL.firing, rate_z=exact(-20.0), active_ratio=exact(0.0))
+    assert viability.viability(replace(WELL, firing=silent)).parts["activity"].score == pytest.approx(0.55)
+    wild = replace(WELL.firing, seizure_like=True)
+    assert viability.viability(replace(WELL, firing=wild)).parts["activity"].score == pytest.approx(0.5)
     assert welfare.welfare(replace(KEPT, seizure_like=True)).parts["own_band"].score == FLOOR
     assert welfare.welfare(replace(KEPT, own_band=exact(-20.0))).parts["own_band"].score == FLOOR
 
@@ -243,7 +243,7 @@ def test_silence_and_seizure_cost_activity_and_welfare() -> None:
 def test_nobody_can_hear_a_task_in_the_scores() -> None:
     """N10: care never depends on task reward, so no input of any score is one."""
     words = {"reward", "task", "score", "win", "rally", "trial"}
-    names = [*viability.CORNERS, *welfare.CORNERS, *activity.CORNERS, *VITAL_NAMES, *HEARD_NAMES, *TREATED_NAMES]
+    names = [*viability.CORNERS, *welfare.CORNERS, *activity.CORNERS, *VITAL_NAMES, *FIRING_NAMES, *TREATED_NAMES]
     assert not [name for name in names if set(name.split("_")) & words]
 
 
