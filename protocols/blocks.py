@@ -1,4 +1,4 @@
-"""The steps of a recipe that have others inside: branch, repeat, side by side, call; and the one that ends it."""
+"""Steps of a recipe that contain others: if, repeat, together, call; and the step that ends the recipe."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ IF = StepForm(
     "branch on a measured value or a grade",
     {
         "condition": Argument("condition", "for example: verdict >= B and ph > 7.2", required=True),
-        "then": Argument("steps", "if it is so", required=True),
-        "else": Argument("steps", "if not"),
+        "then": Argument("steps", "steps if the condition is met", required=True),
+        "else": Argument("steps", "steps if it is not met"),
     },
 )
 REPEAT = StepForm(
     "repeat",
-    "steps again and again",
+    "repeat steps",
     {
         "steps": Argument("steps", "what to repeat", required=True),
-        "times": Argument("quantity", "how often; the number 0 = until stopped (wants every or daily_at)", minimum=0.0),
+        "times": Argument(
+            "quantity", "number of turns; the number 0: until stopped (needs every or daily_at)", minimum=0.0
+        ),
         "every": Argument("quantity", "time from one turn to the next; missed turns are left out", "s"),
         "daily_at": Argument("clock", "once a day at this local time, for example “09:00”"),
         "zone": Argument("zone", "the time zone of daily_at, for example Europe/Berlin"),
-        "while": Argument("condition", "before each turn: go on while this is so"),
+        "while": Argument("condition", "continue while this is true, checked before each turn"),
         "count": Argument("name", "save the number of the turn, from 1, under this name"),
     },
 )
@@ -44,12 +46,12 @@ CALL = StepForm(
     "call",
     "carry out another recipe",
     {
-        "recipe": Argument("recipe", "a shipped one by name, or a file beside this one", required=True),
+        "recipe": Argument("recipe", "name of a shipped recipe, or a file in the same folder", required=True),
         "with": Argument("values", "its parameters", None),
     },
     "recipe",
 )
-END = StepForm("end", "the recipe is done here")
+END = StepForm("end", "end the recipe")
 BLOCKS = (IF, REPEAT, TOGETHER, CALL, END)
 """Forms of the steps that are declared here."""
 
@@ -72,11 +74,11 @@ class If(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat(Step):
-    """Steps again and again: `times` of them (the constant 0, and none: until stopped), `every_s` apart, or while a
-    condition holds. A number of times that is worked out never means for ever: below a half it is no turn.
+    """Repeat steps: `times` turns (the constant 0, or None: until stopped), `every_s` apart, or while a condition holds.
+    A computed number of turns never means “until stopped”: below one half it means no turn.
 
-    With `every_s`, the first turn is at once and each next one on the grid of the first; turns that were missed (the run
-    was held) are left out, never made up for in a burst (:mod:`protocols.turns`). `count` saves the number of the turn,
+    With `every_s`, the first turn is at once and each next one on the time grid of the first. Turns that were missed while
+    the run was held are skipped, never repeated in a burst (:mod:`protocols.turns`). `count` saves the number of the turn,
     from 1.
     """
 
@@ -119,8 +121,8 @@ class Repeat(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Together(Step):
-    """Branches at the same time, by name. Each begins with the names that were saved before; what it saves is there for
-    the others when all are through. An `end` in a branch ends that branch, and the recipe when all are through.
+    """Run branches at the same time, by name. Each begins with the names that were saved before. What it saves is visible
+    to the others when all branches have ended. An `end` in a branch ends that branch, and the recipe after all branches.
     """
 
     branches: Mapping[str, Sequence[Step]]
@@ -154,7 +156,7 @@ _NOTHING = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Step):
-    """Carry out another recipe; its names are its own. `of` is a program, or a Python protocol."""
+    """Carry out another recipe, which has its own names. `of` is a program, or a Python protocol."""
 
     name: str
     of: Program | Callable[[Lab, Mapping[str, float]], Awaitable[None]]
@@ -179,7 +181,7 @@ class Call(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End(Step):
-    """The recipe is done here."""
+    """End the recipe."""
 
     async def run(self, now: Now) -> None:
         raise Ended

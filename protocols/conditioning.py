@@ -75,11 +75,11 @@ def plan_batch(
     """
     wanted_ul = max(targets.loop_ul - loop.ul, 0.0)
     goal_ul = targets.spent_ul + wanted_ul  # what the spent vessel must hold before it is returned
-    least_left_ul = targets.spent_floor_ul + DREGS_UL
+    min_left_ul = targets.spent_floor_ul + DREGS_UL
     if emptied:
-        discard_ul = max(spent_ul - least_left_ul, 0.0)
+        discard_ul = max(spent_ul - min_left_ul, 0.0)
     else:
-        discard_ul = min(share * max(spent_ul - targets.spent_ul, 0.0), max(spent_ul - least_left_ul, 0.0))
+        discard_ul = min(share * max(spent_ul - targets.spent_ul, 0.0), max(spent_ul - min_left_ul, 0.0))
     if discard_ul < TRIFLE_UL:
         discard_ul = 0.0
     left_ul = spent_ul - discard_ul
@@ -89,7 +89,7 @@ def plan_batch(
         # Doses need room: discard as much of the batch, and not of its fresh share, which provides what stocks
         # lack.
         fresh_ul = max(goal_ul - left_ul, 0.0)
-        roomier_ul = min(max(goal_ul - fresh_ul - glucose_ul - base_ul, least_left_ul), left_ul)
+        roomier_ul = min(max(goal_ul - fresh_ul - glucose_ul - base_ul, min_left_ul), left_ul)
         if (
             spent_ul - roomier_ul >= TRIFLE_UL
         ):  # otherwise the vessel stays that much fuller, until a transfer is worthwhile
@@ -97,7 +97,7 @@ def plan_batch(
     fresh_ul = max(goal_ul - left_ul - glucose_ul - base_ul, 0.0)
     if 0.0 < fresh_ul < min_dose_ul:
         if discard_ul > 0.0 and share > 0.0:  # discard slightly more, so that the minimum dose fits
-            discard_ul += min(min_dose_ul - fresh_ul, max(left_ul - least_left_ul, 0.0))
+            discard_ul += min(min_dose_ul - fresh_ul, max(left_ul - min_left_ul, 0.0))
             fresh_ul = min_dose_ul
         else:
             fresh_ul = 0.0  # replaced when the deficit has grown to the minimum dose

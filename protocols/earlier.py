@@ -1,8 +1,8 @@
-"""Hashes that the release before gave to protocols, so that a run which began under it goes on after the update.
+"""Hashes that the previous release gave to protocols: a run that began under it goes on after the update.
 
 That release hashed the texts of its own modules as well (commit c0b9dcd). `earlier.json` has its hash of each shipped
 protocol, with today's hash of the protocol that goes on with such a run; `earlier.txt.xz` has the texts that it hashed with
-a laboratory's own protocol. Both, and this module, may go with the release after.
+a laboratory's own protocol. Both files and this module may be removed in the release after this one.
 """
 
 from __future__ import annotations

@@ -326,7 +326,7 @@ def beyond(interval: Interval, sense: str, edge: Any) -> float:
         low, high = edge
         return min(1.0, beyond(interval, "low", low) + beyond(interval, "high", high))
     distance = interval.value - edge if sense == "high" else edge - interval.value
-    # The half of the interval that faces the edge.
+    # The half of the interval on the side of the edge.
     towards_high = (sense == "high") == (distance <= 0)
     sd = (interval.high - interval.value if towards_high else interval.value - interval.low) / K_BOUND
     if sd <= 0.0:

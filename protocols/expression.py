@@ -300,7 +300,7 @@ class _Parser:
         """Parse the rest of `known(NAME)`: whether the name has a value."""
         kind, name = self._tokens[self._at] if self._at < len(self._tokens) else ("", "")
         if kind != "name":
-            raise self._wrong("known() wants a name")
+            raise self._wrong("known() needs a name")
         self._at += 1
         inner = self._named(name)
         self._close()
@@ -327,8 +327,8 @@ class _Parser:
 
     def _same(self, left: Expression, right: Expression) -> None:
         if left.unit != right.unit:
-            what = f"{unit_text(left.unit)} beside {unit_text(right.unit)}"
-            raise self._wrong(what, "Both sides want the same kind of quantity; write numbers with their unit")
+            what = f"{unit_text(left.unit)} combined with {unit_text(right.unit)}"
+            raise self._wrong(what, "Both sides must have the same unit; write numbers with their unit")
 
 
 def unit_text(unit: str) -> str:

@@ -1,6 +1,6 @@
-"""What the lab of a protocol asks of the controller beside its actions: steps, routes and facts of the rig.
+"""What a protocol's lab needs from the controller in addition to its actions: steps, routes and facts of the rig.
 
-The controller implements it twice: a run (controller/runs/run.py, controller/runs/performer.py) and a rehearsal on paper
+The controller implements it twice: a run (controller/runs/run.py, controller/runs/performer.py) and a rehearsal
 (controller/runs/rehearsal.py). The actions are in :mod:`protocols.language`, with the verbs that need them.
 """
 

@@ -4,9 +4,9 @@ A protocol is `async def name(lab: Lab, params: Mapping[str, float]) -> None`. A
 from its beginning, and every verb that was finished before returns what was recorded. So a protocol must take times,
 volumes and readings only from `lab`; it must not read files, clocks or random numbers.
 
-A verb returns when its work is done and measured, however long that takes. A refusal that passes is waited out; any other
-holds the run until a person resumes it, and then the verb goes on with what remains. Only abort and stop end a protocol
-from outside, as :class:`RunEnded`, which it must let pass.
+A verb returns when its work is done and measured. After a temporary refusal it waits and tries again; any other refusal
+holds the run until a person resumes it, and then the verb continues with the remainder. Only abort and stop end a protocol
+from outside, as :class:`RunEnded`, which it must not catch.
 
 Each verb is declared here by one record (:mod:`protocols.verbs`). Transfers and readings are attributes of the
 organs and need no code at all; other verbs are a record and a method. "Add a verb" in docs/protocols.md says how.
@@ -42,7 +42,7 @@ from protocols.verbs import (
 )
 
 VERSION = 1
-"""Raised when a run that began before must not go on under the verbs as they are now: part of every protocol's hash."""
+"""Increased when a run that began before must not go on under the present verbs: part of every protocol's hash."""
 
 
 class RunEnded(BaseException):
@@ -50,7 +50,7 @@ class RunEnded(BaseException):
 
 
 class ProtocolError(Exception):
-    """A verb was called with an argument that makes no sense (a negative volume, an unknown sensor)."""
+    """A verb was called with an invalid argument (a negative volume, an unknown sensor)."""
 
 
 ESTIMATED = ("glucose", "lactate", "ammonia")
@@ -68,7 +68,7 @@ MEASURE = Verb(
         {
             "point": Argument("point", "device.point as in the rig file", required=True),
             "settle": SETTLE,
-            "unit": Argument("choice", "its unit, where the point's name does not tell", choices=READING_UNITS),
+            "unit": Argument("choice", "unit of the reading, if the point has no standard name", choices=READING_UNITS),
             "as": SAVE_AS,
         },
         "point",
@@ -81,11 +81,11 @@ CALIBRATE = Verb(
     says="Calibrate the batch's pH probe",
     form=StepForm(
         "liver.calibrate",
-        "tell the batch's pH probe that it stands in a buffer; a person has to have put it there",
+        "calibrate the batch's pH probe, which a person has put into a buffer",
         {
             "place": Argument(
                 "choice",
-                "which place of its calibration",
+                "point of the calibration",
                 required=True,
                 choices=("mid", "low", "high"),
                 parameter="place",
@@ -99,21 +99,21 @@ CALIBRATE = Verb(
                 parameter="ph",
             ),
             "valid": Argument(
-                "quantity", "how long it is trusted (default 7 d)", "s", default=PROBE_VALID_S, parameter="valid_s"
+                "quantity", "validity of the calibration (default 7 d)", "s", default=PROBE_VALID_S, parameter="valid_s"
             ),
             "as": SAVE_AS,
         },
         saves={"": SavedValue("after", ""), ".before": SavedValue("before", ""), ".places": SavedValue("places", "")},
     ),
 )
-BARRIER = Verb(name="immune.barrier", policy=Policy.REDO, says="Look at the filter's passes")
+BARRIER = Verb(name="immune.barrier", policy=Policy.REDO, says="Check the filter's passes")
 ESTIMATE = Verb(
     name="estimate",
     policy=Policy.REDO,
     says="Estimate the medium",
     form=StepForm(
         "estimate",
-        "what the soft sensor makes of loop and batch",
+        "estimate of the composition of loop and batch by the soft sensor",
         {"as": SAVE_AS},
         "as",
         {
@@ -129,7 +129,7 @@ SLEEP = Verb(
     policy=Policy.DEADLINE,
     says="Wait",
     form=StepForm(
-        "wait", "wait", {"time": Argument("quantity", "so long", "s", required=True, parameter="seconds")}, "time"
+        "wait", "wait", {"time": Argument("quantity", "duration", "s", required=True, parameter="seconds")}, "time"
     ),
 )
 SLEEP_UNTIL = Verb(name="sleep_until", policy=Policy.DEADLINE, says="Wait for the next cycle")
@@ -141,8 +141,8 @@ ASK = Verb(
     words=frozenset(("message",)),
     form=StepForm(
         "ask_operator",
-        "hold until a person has read this and resumed",
-        {"message": Argument("text", "what to do; {expression} shows a value", required=True, parameter="message")},
+        "hold until a person has read the message and resumed",
+        {"message": Argument("text", "instruction; {expression} shows a value", required=True, parameter="message")},
         "message",
     ),
 )
@@ -155,7 +155,7 @@ NOTE = Verb(
         "write values to the journal",
         {
             "kind": Argument("name", "the note's kind", required=True),
-            "values": Argument("values", "what to write", None),
+            "values": Argument("values", "values to write", None),
         },
         "kind",
     ),
@@ -164,7 +164,7 @@ TOGETHER = Verb(name="together", policy=Policy.BRANCHES, says="Run branches")
 
 
 class Actions(Protocol):
-    """Carries out steps on the rig, or on paper; answers are plain JSON data. `step` is the controller's record of it."""
+    """Carries out steps on the rig, or in a rehearsal; results are plain JSON data. `step` is the controller's record."""
 
     def route(self, verb: str) -> Way:
         """Return the route of a transfer verb; raises :class:`ProtocolError` without a line."""
@@ -204,7 +204,7 @@ class Actions(Protocol):
 
 
 class Organ:
-    """What all organs have: the steps of a run, its actions, and facts of the rig."""
+    """Common part of all organs: steps of a run, its actions, and facts of the rig."""
 
     def __init__(self, steps: StepRunner, actions: Actions, facts: Facts) -> None:
         self._steps = steps
@@ -219,8 +219,8 @@ class Organ:
         """Carry out a transfer verb."""
         if refusal := self.route(verb).refusal(volume_ul):
             raise ProtocolError(
-                f"{verb.name}({volume_ul:g} µL): {refusal}. Likely cause: a computed volume came out too small. Next: leave"
-                " the step out below that"
+                f"{verb.name}({volume_ul:g} µL): {refusal}. Likely cause: a computed volume is too small. Next: skip"
+                " the step below that volume"
             )
 
         async def perform(step: Any) -> dict[str, float | None]:
@@ -264,7 +264,7 @@ class Heart(Organ):
         sensor="heart.pressure",
         absent="this rig has no pressure sensor at the heart",
     )
-    flow = InstantReadingVerb(help="what the heart's pump says of its flow", unit="uL/min", pump_of="heart.line")
+    flow = InstantReadingVerb(help="flow as the heart's pump reports it", unit="uL/min", pump_of="heart.line")
 
 
 class Kidney(Organ):
@@ -288,7 +288,7 @@ class Kidney(Organ):
         dialyses=True,
         says="Kidney dialyses against",
     )
-    mass = ReadingVerb(help="what the balance under the spent vessel shows", unit="g", sensor="kidney.mass")
+    mass = ReadingVerb(help="reading of the balance under the spent vessel", unit="g", sensor="kidney.mass")
 
     @property
     def dialyser(self) -> DialyserModel | None:
@@ -303,7 +303,7 @@ class Gut(Organ):
         help="reservoir → spent vessel", line="gut.feed", flow="gut.flow_ul_min", says="Gut feeds fresh"
     )
     flush = TransferVerb(
-        help="reservoir → spent vessel, to displace medium that has stood in the feed line; discard it afterwards",
+        help="reservoir → spent vessel, to displace old medium in the feed line; discard it afterwards",
         line="gut.feed",
         flow="gut.flow_ul_min",
         says="Gut flushes the feed line with",
@@ -340,13 +340,16 @@ class Liver(Organ):
 
     @property
     def min_dose_ul(self) -> float:
-        """Smallest volume (µL) that each of its dosing pumps gives."""
+        """Minimum volume (µL) that all dosing pumps can deliver."""
         return max(self.route(verb).min_ul for verb in (Liver.add_glucose, Liver.add_base, Gut.feed))
 
     async def calibrate(self, place: str, ph: float, valid_s: float) -> Calibrated:
-        """Tell the batch's pH probe that it stands in a buffer of this pH; `place` is mid (first), low or high.
+        """Calibrate the batch's pH probe, which a person has put into a buffer.
 
-        A person must have put it there. Its readings are recorded afterwards, and trusted for `valid_s`.
+        Args:
+            place: Point of the calibration: mid (first), low or high.
+            ph: pH of the buffer at its temperature.
+            valid_s: Validity of the calibration (s).
         """
         point = self._facts.sensor(Liver.ph.sensor) or ""
 
@@ -364,18 +367,18 @@ class Immune(Organ):
 
     @property
     def max_pressure_kpa(self) -> float:
-        """Highest pressure that the filter stands (kPa)."""
+        """Maximum pressure of the filter (kPa)."""
         return self._facts.max_filter_kpa
 
     @property
     def min_pressure_kpa(self) -> float:
-        """Lowest pressure that a whole filter needs while medium is given back (kPa)."""
+        """Minimum pressure of an intact filter while medium is given back (kPa)."""
         return self._facts.min_filter_kpa
 
     least_pressure_kpa = min_pressure_kpa  # wording: former name
 
     async def barrier(self) -> Barrier:
-        """Tell whether the filter is whole, by the pressure of its passes; a failure stays until it was tested again."""
+        """Return whether the filter is intact, by the pressure of its passes. A failure stays until a new test."""
 
         async def perform(step: Any) -> dict[str, Any]:
             return self._actions.barrier()
@@ -398,7 +401,7 @@ class Skin(Organ):
 
 
 class Lab:
-    """What a protocol gets: the organs, and verbs that belong to none of them."""
+    """The interface of a protocol: the organs, and verbs that belong to no organ."""
 
     def __init__(self, steps: StepRunner, actions: Actions, facts: Facts) -> None:
         self._steps = steps
@@ -419,16 +422,16 @@ class Lab:
         """Run coroutines that use this lab as branches, at the same time; return their results in order.
 
         `names` (default 1, 2, …) are for people and the journal. Transfers that share a vessel, and readings in the
-        spent vessel, take turns, first come, first served; where the order matters, write it in one branch. A hold,
-        a question, a stop and an error concern the whole run.
+        spent vessel, take turns in the order of their requests; if the order matters, write them in one branch. A hold,
+        a question, a stop and an error apply to the whole run.
         """
         named = [str(name) for name in names or range(1, len(works) + 1)]
         if len(named) != len(works) or len(set(named)) != len(named) or any("." in name for name in named):
             for work in works:
                 work.close()
             raise ProtocolError(
-                f"together() got {len(works)} branches and the names {', '.join(named)}. Next: give each a name of its own"
-                " without a dot, or none at all"
+                f"together() got {len(works)} branches and the names {', '.join(named)}. Next: give each branch its own name"
+                " without a dot, or no names"
             )
         return await self._steps.together(works, named)
 
@@ -437,7 +440,7 @@ class Lab:
         return await self._any.measure(point, settle_s)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait. The deadline is absolute, so a restart in between does not lengthen it."""
+        """Wait. The deadline is absolute: a restart does not extend it."""
 
         async def perform(step: Any) -> None:
             await self._actions.slept(step, seconds)
@@ -445,7 +448,7 @@ class Lab:
         await self._steps.step(SLEEP, {"seconds": seconds}, perform)
 
     async def sleep_until(self, elapsed_s: float) -> float:
-        """Wait until `elapsed_s` after the run's start; return how late it ended (s, 0 when it waited as planned)."""
+        """Wait until `elapsed_s` after the run's start; return how late it ended (s; 0 if it waited as planned)."""
 
         async def perform(step: Any) -> float:
             return await self._actions.slept_until(step, elapsed_s)
@@ -455,7 +458,7 @@ class Lab:
     async def sleep_until_clock(self, at: str, zone: str, *, after: str | None = None) -> str:
         """Wait until it is `at` (HH:MM) in the time zone `zone` (IANA); return that time (UTC, ISO 8601).
 
-        `after` is what the call before returned: each date is waited for once, whatever happens to the clocks.
+        `after` is the result of the call before: each date occurs once, even after a clock step.
         """
 
         async def perform(step: Any) -> str:
@@ -464,7 +467,7 @@ class Lab:
         return str(await self._steps.step(SLEEP_UNTIL_CLOCK, {"at": at, "zone": zone, "after": after}, perform))
 
     async def note(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Write something to the journal, as kind `note.<kind>`."""
+        """Write data to the journal, as kind `note.<kind>`."""
 
         async def perform(step: Any) -> None:
             self._actions.noted(step, kind, data)
@@ -488,7 +491,7 @@ class Lab:
         return MediaEstimate.from_json(await self._steps.step(ESTIMATE, {}, perform))
 
     def min_ul(self, verb: str) -> float:
-        """Return the smallest volume (µL) of a transfer verb by its name; `lab.kidney.draw.min_ul` is the same."""
+        """Return the minimum volume (µL) of a transfer verb by its name; `lab.kidney.draw.min_ul` is the same."""
         return self._actions.route(verb).min_ul
 
     least_ul = min_ul  # wording: former name

@@ -1,9 +1,8 @@
-"""What a recipe file becomes: a program of steps, carried out through the same verbs as a Python protocol, so with the same
-journal.
+"""The program of a recipe file: steps that use the same verbs as a Python protocol and write the same journal.
 
-controller/recipes/file.py makes one; it runs like any protocol function. What single steps do is in
-:mod:`protocols.steps`, what steps around others do in :mod:`protocols.blocks`. None of it looks at anything but the lab,
-so a program repeats itself after a restart.
+controller/recipes/file.py makes one; it runs like any protocol function. Single steps are in :mod:`protocols.steps`, steps
+that contain others in :mod:`protocols.blocks`. A program takes all its inputs from the lab, so it repeats itself after a
+restart.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from protocols.language import Lab, ProtocolError
 from protocols.parameters import Param
 
 VERSION = 1
-"""Raised when a run that began before must not go on under the steps as they are now: part of every recipe's hash."""
+"""Increased when a run that began before must not go on under the present steps: part of every recipe's hash."""
 
 DEEPEST_CALL = 8
 BURST = 10_000
-"""Turns of a `while`, and steps without a reading or a wait, at the very most: a loop that only reckons would stop the
-controller's own."""
+"""Maximum number of turns of a `while`, and of steps without a reading or a wait: a loop that only computes would block the
+controller."""
 
 NAMES: Mapping[str, tuple[str, Callable[[Lab], float]]] = {
     "loop.volume": ("uL", lambda lab: lab.volumes()["loop"].ul),
@@ -41,7 +40,7 @@ NAMES: Mapping[str, tuple[str, Callable[[Lab], float]]] = {
     "filter.min_pressure": ("kPa", lambda lab: lab.immune.min_pressure_kpa),
     "liver.min_dose": ("uL", lambda lab: lab.liver.min_dose_ul),
 }
-"""What an expression may name beside parameters and what steps have saved: its unit and where it comes from."""
+"""Predefined names of expressions: unit and source. Parameters and saved results have names as well."""
 
 
 class Ended(Exception):
@@ -50,61 +49,61 @@ class Ended(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """What a recipe wants done where its text leaves it open."""
+    """Decisions for cases that the steps of a recipe leave open."""
 
     missing: str = "ask"
-    """A value could not be measured: "ask" (hold; then as go_on), "go_on" (the condition counts as not met, the volume
-    as nothing), "end" (end the recipe)."""
+    """A value could not be measured: "ask" (hold, then as go_on), "go_on" (the condition is not met, the volume is 0), "end"
+    (end the recipe)."""
     timeout: str = "ask"
-    """A wait was in vain: "ask", "go_on" or "end"."""
+    """A wait has timed out: "ask", "go_on" or "end"."""
     small_dose: str = "skip"
-    """A computed volume is below what its pump gives: "skip" (move nothing) or "hold" (ask first; then move nothing)."""
+    """A computed volume is below the minimum of its pump: "skip" (move nothing) or "hold" (ask, then move nothing)."""
 
 
 @dataclass(slots=True)
 class Now:
-    """A program being carried out."""
+    """State of a running program."""
 
     lab: Lab
     values: dict[str, Any]
     policies: Policies
     depth: int = 0
     idle: int = 0
-    """Steps since the last one that took the lab's time."""
+    """Steps since the last reading or wait."""
 
     def value(self, name: str) -> Any:
-        """What an expression's name stands for now; None when it could not be had."""
+        """Return the present value of a name; None if it is missing."""
         if name in self.values:
             return self.values[name]
         if name in NAMES:
             return NAMES[name][1](self.lab)
         raise ProtocolError(
-            f"“{name}” is used before a step has saved it. Likely cause: that step was left out. Next: move it up"
+            f"“{name}” is used before a step has saved it. Likely cause: that step was skipped. Next: move it up"
         )
 
     async def number(self, expression: Expression, where: str, *, missing: float = 0.0) -> float:
-        """The value of `expression`; what a missing value means is the recipe's policy."""
+        """Return the value of `expression`; the recipe's policy decides about a missing value."""
         return float(await self.valued(expression, where, missing))
 
     async def holds(self, condition: Expression, where: str) -> bool:
-        """Whether a condition is met."""
+        """Return whether a condition is met."""
         return bool(await self.valued(condition, where, False))
 
     async def valued(self, expression: Expression, where: str, missing: Any) -> Any:
-        """The value of `expression`, whatever its kind; `missing` where it has none and the policy goes on."""
+        """Return the value of `expression` of any kind; `missing` if it has none and the policy goes on."""
         try:
             value = expression.evaluate(self.value)
         except ZeroDivisionError:
-            raise ProtocolError(f"{where}: “{expression.text}” divides by zero. Next: mend the recipe") from None
+            raise ProtocolError(f"{where}: “{expression.text}” divides by zero. Next: correct the recipe") from None
         except MissingValue as error:
-            await self.decide(self.policies.missing, f"{where}: {error}. Next: look at its sensor, then resume")
+            await self.decide(self.policies.missing, f"{where}: {error}. Next: check its sensor, then resume")
             return missing
         if isinstance(value, float) and not math.isfinite(value):
-            raise ProtocolError(f"{where}: “{expression.text}” is not a finite number. Next: mend the recipe")
+            raise ProtocolError(f"{where}: “{expression.text}” is not a finite number. Next: correct the recipe")
         return value
 
     async def decide(self, policy: str, message: str) -> None:
-        """Follow a policy: ask a person, go on, or end the recipe."""
+        """Apply a policy: ask a person, go on, or end the recipe."""
         if policy == "ask":
             await self.lab.ask(message)
         elif policy == "end":
@@ -119,20 +118,20 @@ class Step:
 
     @property
     def takes_time(self) -> bool:
-        """Whether it reads, waits or asks: a loop with such a step lets others run."""
+        """Whether it reads, waits or asks: a loop with such a step does not block others."""
         return False
 
     @property
     def place(self) -> str:
-        """File and line without the folder: what the journal may hold."""
+        """File and line without the folder, for the journal."""
         return self.where.rpartition("/")[2]
 
     async def run(self, now: Now) -> None:
-        """Do it."""
+        """Carry out the step."""
         raise NotImplementedError
 
     def inner(self) -> Iterator[Step]:
-        """The steps inside it."""
+        """Yield the steps inside it."""
         yield from ()
 
 
@@ -159,13 +158,13 @@ class Program:
     policies: Policies = field(default_factory=Policies)
 
     async def __call__(self, lab: Lab, params: Mapping[str, float]) -> None:
-        """Run it as a protocol."""
+        """Run the program as a protocol."""
         await self.run(lab, params)
 
     async def run(self, lab: Lab, params: Mapping[str, float], *, depth: int = 0) -> None:
-        """Run it; `depth` counts the recipes around it."""
+        """Run the program; `depth` is the number of recipes that call it."""
         if depth > DEEPEST_CALL:
-            raise ProtocolError(f"recipes call each other more than {DEEPEST_CALL} deep. Next: flatten them")
+            raise ProtocolError(f"recipes call each other more than {DEEPEST_CALL} deep. Next: nest them less")
         values: dict[str, Any] = {param.name: params[param.key] for param in self.params}
         try:
             await run_all(self.steps, Now(lab, values, self.policies, depth))
@@ -173,7 +172,7 @@ class Program:
             return
 
     def all_steps(self) -> Iterator[Step]:
-        """Every step, also those inside others and of called recipes, in the order of the text."""
+        """Yield every step, those inside others and of called recipes included, in the order of the text."""
         waiting = list(reversed(self.steps))
         while waiting:
             step = waiting.pop()

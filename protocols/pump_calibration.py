@@ -16,12 +16,12 @@ from protocols.parameters import Param
 from protocols.verbs import BoundTransfer
 
 NAME = "pump-calibration"
-TITLE = "Draw known doses, weigh them, and tell each pump's gain with its interval"
+TITLE = "Draw known doses, weigh them, and report each pump's gain with its interval"
 VERSION = 1
-"""Raised when a run that began before must not go on under this text; a run is compared with its record anyway."""
+"""Increased when a run that began before must not go on under this text; its steps are compared with its record as well."""
 PARAMS = (
     Param("dose", "uL", 5_000.0, 1_000.0, 15_000.0, "volume of each dose"),
-    Param("doses", "", 3, 2, 20, "how many doses of each pump"),
+    Param("doses", "", 3, 2, 20, "number of doses of each pump"),
     Param("settle", "s", 10.0, 0.0, 600.0, "wait before each weighing"),
 )
 
@@ -36,10 +36,10 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
     """Run rounds of draw, discard, feed and give back, each weighed; then write one note per pump."""
     asked_ul, settle_s = params["dose_ul"], params["settle_s"]
     targets = lab.targets
-    most_ul = min(targets.spent_room_ul, targets.loop_spare_ul) / 2.0
-    if asked_ul > most_ul:
+    max_ul = min(targets.spent_room_ul, targets.loop_spare_ul) / 2.0
+    if asked_ul > max_ul:
         raise ProtocolError(
-            f"a dose of {asked_ul / 1000:g} mL is more than this rig can move back and forth ({most_ul / 1000:g} mL)."
+            f"a dose of {asked_ul / 1000:g} mL is more than this rig can move back and forth ({max_ul / 1000:g} mL)."
             " Next: choose a smaller dose"
         )
     gains: dict[str, list[float]] = {}

@@ -25,7 +25,7 @@ from protocols.turns import first_turn, next_turn
 NAME = "recycle"
 TITLE = "Draw, measure, grade, condition and give back medium"
 VERSION = 1
-"""Raised when a run that began before must not go on under this text; a run is compared with its record anyway."""
+"""Increased when a run that began before must not go on under this text; its steps are compared with its record as well."""
 PARAMS = (
     Param("batch", "uL", 18_000.0, 2_000.0, 35_000.0, "maximum volume drawn at a time"),
     Param("min_batch", "uL", 0.0, 0.0, 35_000.0, "minimum volume drawn in each cycle, needed or not"),

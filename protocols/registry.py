@@ -1,4 +1,4 @@
-"""Which protocols there are: the shipped ones by name, a lab's own by path."""
+"""The protocols: shipped ones by name, a laboratory's own by path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from protocols.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A protocol as the runner knows it; `source_sha256` is that of :func:`source_hash`."""
+    """A protocol with all that the runner needs; `source_sha256` is that of :func:`source_hash`."""
 
     name: str
     title: str
@@ -28,26 +28,26 @@ class Recipe:
     function: ProtocolFunction
     source_sha256: str
     watched: tuple[tuple[Path, str], ...] = ()
-    """Its files outside Choroid, each with its sha256: a run is held when one changes under it."""
+    """Its files outside Choroid, each with its sha256: a run is held if one of them changes."""
     earlier: Callable[[], str | None] = lambda: None
     """Returns the hash that the release before gave it (:mod:`protocols.earlier`)."""
 
     def began_as(self, recorded: str) -> bool:
-        """Whether a run that began with this hash on record was a run of this protocol."""
+        """Return whether a run that began with this hash on record may go on with this protocol."""
         return recorded == self.source_sha256 or recorded == self.earlier()
 
     def altered(self) -> Path | None:
-        """The file that is not what it was when this was loaded, or is gone; None when all are."""
+        """Return the file that has changed or disappeared since this was loaded; None if there is none."""
         return next((path for path, sha256 in self.watched if file_sha256(path) != sha256), None)
 
     @property
     def program(self) -> Program | None:
-        """Its steps, when it came from a recipe file."""
+        """Its steps if it came from a recipe file, else None."""
         return self.function if isinstance(self.function, Program) else None
 
 
 def file_sha256(path: Path) -> str | None:
-    """sha256 of a file's bytes, read again only when the file's date or size has changed; None when it is gone."""
+    """Return the sha256 of a file, read again only if its date or size has changed; None if it is gone."""
     try:
         stat = path.stat()
         return _file_sha256(path, stat.st_mtime_ns, stat.st_size, stat.st_ino)
@@ -68,10 +68,13 @@ class UnknownProtocol(KeyError):
 
 
 def load(path: Path) -> Recipe:
-    """A lab's own protocol: a Python file that defines `NAME`, `TITLE`, `PARAMS` and `async def protocol(lab, params)`.
+    """Load a laboratory's Python file, which defines `NAME`, `TITLE`, `PARAMS` and `async def protocol(lab, params)`.
 
-    The file is code and runs with the controller's rights; it is named by whoever starts the controller, never by
-    a remote client. Raises :class:`UnknownProtocol` when the file lacks one of those.
+    The file is code and runs with the controller's rights. Only the person who starts the controller can name it, never a
+    remote client.
+
+    Raises:
+        UnknownProtocol: The file lacks one of these names.
     """
     spec = importlib.util.spec_from_file_location(f"choroid_protocol_{path.stem}", path)
     if spec is None or spec.loader is None:
@@ -115,7 +118,7 @@ PROTOCOLS: Mapping[str, Recipe] = shipped()
 
 
 def get(name: str, catalogue: Mapping[str, Recipe] = PROTOCOLS) -> Recipe:
-    """The recipe of that name; raises :class:`UnknownProtocol` with the names there are."""
+    """Return the recipe of a name; raise :class:`UnknownProtocol` with the known names."""
     try:
         return catalogue[name]
     except KeyError:

@@ -9,7 +9,7 @@ and in the low end, and as if it were perfect in the high end. So for any inputs
 * never narrows the interval (FLOOR to 1 holds whatever the reading could have said),
 * never raises the coverage.
 
-`of_known` is the same product over what is known alone. It is shown beside the score and is not the score: it rises when a
+`of_known` is the same product over what is known alone. It is shown next to the score and is not the score: it rises when a
 bad reading goes missing.
 """
 

@@ -21,25 +21,25 @@ from protocols.results import NOTHING, Measurement
 from protocols.verbs import READING_UNITS, SAVE_AS, Argument, ReadingVerb, SavedValue, StepForm, TransferVerb, Verb
 
 DECISIONS = ("ask", "go_on", "end")
-"""What a recipe may want done where a value is missing or a wait was in vain."""
+"""What a recipe may do if a value is missing or a wait has timed out."""
 
 GRADE_BATCH = StepForm(
     "grade",
     "grade the batch in the spent vessel, A to D",
-    {"settle": Argument("quantity", "wait so long before reading", "s", default=SETTLE_S), "as": SAVE_AS},
+    {"settle": Argument("quantity", "wait before the reading", "s", default=SETTLE_S), "as": SAVE_AS},
     "as",
     {"": SavedValue("letter", GRADE), ".sterility": SavedValue("", GRADE)},
 )
 WAIT_UNTIL = StepForm(
     "wait_until",
-    "read again and again until it is so",
+    "read repeatedly until a condition is met",
     {
         "read": Argument("point", "an organ's reading (lung.oxygen) or a device.point", required=True),
-        "unit": Argument("choice", "its unit, where the point's name does not tell", choices=READING_UNITS),
+        "unit": Argument("choice", "unit of the reading, if the point has no standard name", choices=READING_UNITS),
         "until": Argument("condition", "a condition on “value”", required=True),
         "every": Argument("quantity", "time between readings (default 1 min)", "s", default=60.0),
-        "timeout": Argument("quantity", "give up after so long", "s", required=True),
-        "on_timeout": Argument("choice", "what then (default: the policy)", choices=DECISIONS),
+        "timeout": Argument("quantity", "maximum time to wait", "s", required=True),
+        "on_timeout": Argument("choice", "what to do after the timeout (default: the policy)", choices=DECISIONS),
     },
 )
 SET = StepForm("set", "give names to values", any_names="values")
@@ -83,8 +83,8 @@ class Move(Step):
             if now.policies.small_dose == "hold":
                 await now.lab.ask(
                     f"{self.place}: {self.verb.name} of {volume_ul:g} µL is less than the {min_ul:g} µL that its pump"
-                    " gives. Likely cause: a computed volume came out too small. Next: look why; when you resume, nothing"
-                    " is moved here and the recipe goes on"
+                    " gives. Likely cause: a computed volume is too small. Next: find out why; when you resume, nothing"
+                    " is moved here and the recipe continues"
                 )
             await now.lab.note("not_moved", {"verb": self.verb.name, "requested_ul": volume_ul, "min_ul": min_ul})
             moved = NOTHING

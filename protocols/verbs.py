@@ -1,6 +1,6 @@
-"""Records of verbs: one record holds everything that the rest of Choroid needs to know of a verb.
+"""Records of verbs: one record describes a verb completely.
 
-The verbs themselves are declared in :mod:`protocols.language`; what only recipes have (`if`, `repeat`, …) in
+The verbs are declared in :mod:`protocols.language`; steps that only recipes have (`if`, `repeat`, …) in
 :mod:`protocols.steps` and :mod:`protocols.blocks`. Recipe form, JSON schema, methods of the organs, routes, resume
 policies, page texts and the table in docs/protocols.md are derived from these records.
 """
@@ -23,17 +23,17 @@ class Policy(StrEnum):
     """What a step does after the controller died in it."""
 
     RESUME = "resume"
-    """Find out what was delivered, give the rest (transfers)."""
+    """Find out what was delivered, then deliver the remainder (transfers)."""
     REDO = "redo"
-    """Do it again: nothing was moved, or doing it twice has the same effect as doing it once."""
+    """Repeat it: nothing was moved, or a repetition has the same effect (readings, settings)."""
     DEADLINE = "deadline"
-    """Go on to the same absolute time (waits)."""
+    """Wait for the same absolute time (waits)."""
     BRANCHES = "branches"
-    """Run its branches again, each fed with what is recorded of it. Every step in them has its own policy."""
+    """Run its branches again, each with its recorded results. Every step in them has its own policy."""
 
 
 UNITS = ("uL", "s", "uL/min", "mM", "kPa", "degC", "g", "uS/cm", "%")
-"""Inner units of quantities in a recipe, in the order in which they are tried."""
+"""Internal units of quantities in a recipe, in the order in which they are tried."""
 READING_UNITS = (*UNITS, "mL/min", "pH")
 """Units that a recipe may give for a reading."""
 
@@ -47,11 +47,11 @@ class Argument:
     kind: Kind
     help: str
     unit: str | None = ""
-    """Inner unit of a quantity; None where any unit will do."""
+    """Internal unit of a quantity; None: any unit."""
     required: bool = False
     choices: tuple[str, ...] = ()
     default: float = 0.0
-    """Value of a quantity that is left out, in its inner unit."""
+    """Value of a quantity that is left out, in its internal unit."""
     minimum: float | None = None
     """Smallest permitted value; volumes and times may never be negative."""
     maximum: float | None = None
@@ -60,11 +60,11 @@ class Argument:
 
     @property
     def min_value(self) -> float | None:
-        """Smallest permitted value in the inner unit, or None."""
+        """Smallest permitted value in the internal unit, or None."""
         return 0.0 if self.minimum is None and self.unit in ("uL", "s") else self.minimum
 
     def out_of_range(self, value: float) -> str:
-        """Return the range that `value` (inner unit) is out of, such as `≥ 0`; an empty text if it is within."""
+        """Return the range that `value` (internal unit) is out of, such as `≥ 0`; an empty text if it is within."""
         low, high = self.min_value, self.maximum
         if low is not None and value < low:
             return f"≥ {low:g}"
@@ -76,7 +76,7 @@ class SavedValue:
     """One value that a step saves: its attribute of the verb's result, and its unit."""
 
     attribute: str
-    """Empty where the step works it out."""
+    """Empty if the step computes it."""
     unit: str
 
 
@@ -91,7 +91,7 @@ class StepForm:
     saves: Mapping[str, SavedValue] = field(default_factory=dict)
     """Suffix of the name after `as` → value: `.low` of `as: drawn` is saved as `drawn.low`."""
     any_names: Literal["", "values", "steps"] = ""
-    """What the step takes under names that the recipe chooses, instead of arguments."""
+    """What the step accepts under names that the recipe chooses, instead of arguments."""
 
     @property
     def required(self) -> list[str]:
@@ -106,30 +106,30 @@ def interval_values(unit: str) -> dict[str, SavedValue]:
 
 
 SAVE_AS = Argument("name", "save the result under this name")
-SETTLE = Argument("quantity", "wait so long before reading", "s")
+SETTLE = Argument("quantity", "wait before the reading", "s")
 
 
 @dataclass(eq=False, kw_only=True)
 class Verb:
     """One verb of the lab: each call is one journalled step.
 
-    A verb of this class has a method of its own in :mod:`protocols.language`, with its performance in
-    controller/execution/performer.py and its rehearsal in controller/execution/rehearsal.py. A :class:`TransferVerb` or
-    a :class:`ReadingVerb` needs nothing but its record.
+    A verb of this class has its own method in :mod:`protocols.language`, its performance in controller/runs/performer.py
+    and its rehearsal in controller/runs/rehearsal.py. A :class:`TransferVerb` or a :class:`ReadingVerb` needs only its
+    record.
     """
 
     name: str = ""
     """Name in the journal: `organ.method`, or the method of :class:`protocols.language.Lab`."""
     policy: Policy
     says: str
-    """Text on the page, before the step's volume, sensor or time."""
+    """Text on the page, before volume, sensor or time of the step."""
     form: StepForm | None = None
-    """How a recipe writes it; None where it cannot."""
+    """Its form in a recipe; None if recipes do not have it."""
     words: frozenset[str] = frozenset()
-    """Arguments that are text for people: the same step in other words is the same step."""
+    """Arguments that are texts for people: other words do not make it another step."""
 
     def same(self, args: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
-        """Whether two calls are the same but for their words."""
+        """Return whether two calls are the same except for :attr:`words`."""
         return all(args.get(key) == others.get(key) for key in {*args, *others} - self.words)
 
     def of(self, lab: object) -> Callable[..., Awaitable[Any]]:
@@ -146,12 +146,12 @@ class BoundTransfer:
     organ: Organ
 
     async def __call__(self, volume_ul: float) -> Amount:
-        """Move `volume_ul` (µL, > 0). Raises :class:`protocols.language.ProtocolError` for one that no pump gives."""
+        """Move `volume_ul` (µL, > 0). Raises :class:`protocols.language.ProtocolError` if the pump cannot deliver it."""
         return await self.organ.move(self.verb, volume_ul)
 
     @property
     def min_ul(self) -> float:
-        """Smallest volume (µL) that the pump gives."""
+        """Minimum volume of the pump (µL)."""
         return self.organ.route(self.verb).min_ul
 
 
@@ -170,7 +170,7 @@ class TransferVerb(Verb):
     min_dose: str = ""
     """Place of the smallest dose (µL); empty: the pump's own."""
     needs: str = ""
-    """What a rig must have for it, where not every rig does."""
+    """What a rig must have for it; empty: every rig has it."""
     dialyses: bool = False
     """Whether it exchanges solutes of the batch instead of moving the batch; recipes save `.exchanged` as well."""
     policy: Policy = Policy.RESUME
@@ -206,7 +206,7 @@ class BoundReading:
     organ: Organ
 
     async def __call__(self, settle_s: float | None = None) -> Measurement:
-        """Wait `settle_s` (s; None: the verb's usual time), then read."""
+        """Wait `settle_s` (s; None: the default of the verb), then read."""
         return await self.organ.read(self.verb, self.verb.settle_s if settle_s is None else settle_s)
 
 
@@ -224,20 +224,20 @@ class BoundInstantReading:
 
 @dataclass(eq=False, kw_only=True)
 class AnyReadingVerb(Verb):
-    """What both kinds of readings have. Exactly one of `sensor`, `pump_of` and `probe` is given.
+    """Common part of both kinds of readings. Exactly one of `sensor`, `pump_of` and `probe` is given.
 
     A reading is journalled as a step of the verb `measure`.
     """
 
     help: str
     unit: str
-    """Inner unit of the value; empty for pH."""
+    """Internal unit of the value; empty for pH."""
     sensor: str = ""
     """Place of the sensor."""
     pump_of: str = ""
     """Place of the line whose pump reports its flow."""
     probe: str = ""
-    """Quantity of a probe that hangs in `vessel`; not every rig has one."""
+    """Quantity of a probe in `vessel`; not every rig has one."""
     vessel: str = ""
     """Place of the vessel of the probe."""
     absent: str = ""
@@ -257,7 +257,7 @@ class AnyReadingVerb(Verb):
 
 @dataclass(eq=False, kw_only=True)
 class InstantReadingVerb(AnyReadingVerb):
-    """A verb that reads what needs no settling; called as `await lab.heart.flow()`."""
+    """A reading that needs no settling; called as `await lab.heart.flow()`."""
 
     @overload
     def __get__(self, organ: None, owner: type[Organ]) -> InstantReadingVerb: ...
@@ -269,10 +269,10 @@ class InstantReadingVerb(AnyReadingVerb):
 
 @dataclass(eq=False, kw_only=True)
 class ReadingVerb(AnyReadingVerb):
-    """A verb that reads a sensor once it has settled; called as `await lab.lung.oxygen(settle_s)`."""
+    """A settled reading of a sensor; called as `await lab.lung.oxygen(settle_s)`."""
 
     settle_s: float = 0.0
-    """Usual wait before it, where a Python protocol does not say (s); a recipe that does not say waits for nothing."""
+    """Default wait of a Python protocol before the reading (s); the default of a recipe is 0."""
 
     def _arguments(self) -> dict[str, Argument]:
         return {"settle": SETTLE, "as": SAVE_AS}

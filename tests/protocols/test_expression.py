@@ -58,8 +58,8 @@ def test_values_and_units(text: str, unit: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("2 mL + 3 min", "a quantity in uL beside a quantity in s"),
-        ("batch < 3", "a quantity in uL beside a plain number"),
+        ("2 mL + 3 min", "a quantity in uL combined with a quantity in s"),
+        ("batch < 3", "a quantity in uL combined with a plain number"),
         ("batch * batch", "uL times uL"),
         ("1 / batch", "a plain number divided by uL"),
         ("bath + 1 mL", "Did you mean “batch”?"),

@@ -11,7 +11,7 @@ export const VERBS = {
   "liver.add_base": "Liver adds base",
   measure: "Measure",
   "liver.calibrate": "Calibrate the batch's pH probe",
-  "immune.barrier": "Look at the filter's passes",
+  "immune.barrier": "Check the filter's passes",
   estimate: "Estimate the medium",
   sleep: "Wait",
   sleep_until: "Wait for the next cycle",
