@@ -18,7 +18,7 @@ VERSION = 1
 PARAMS = (
     Param("volume", "uL", 20_000.0, 1_000.0, 35_000.0, "medium replaced each time"),
     Param("every", "s", 86_400.0, 3_600.0, 7 * 86_400.0, "time from one replacement to the next"),
-    Param("cycles", "", 0, 0, 100_000, "how often; 0 goes on until stopped"),
+    Param("cycles", "", 0, 0, 100_000, "number of replacements; 0: until stopped"),
 )
 
 

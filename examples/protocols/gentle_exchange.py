@@ -16,7 +16,7 @@ TITLE = "Replace a little medium often"
 PARAMS = (
     Param("volume", "uL", 3_000.0, 1_000.0, 10_000.0, "medium replaced each time"),
     Param("every", "s", 4 * 3_600.0, 1_800.0, 86_400.0, "time from one replacement to the next"),
-    Param("cycles", "", 0, 0, 100_000, "how often; 0 goes on until stopped"),
+    Param("cycles", "", 0, 0, 100_000, "number of replacements; 0: until stopped"),
 )
 
 

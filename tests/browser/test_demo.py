@@ -33,7 +33,7 @@ def test_medium_is_recycled_before_ones_eyes(browser: Browser, demo: Server) -> 
         expect(run_state).to_have_text("aborted", timeout=30_000)
         page.get_by_test_id("protocol-select").select_option("recycle")
         page.get_by_test_id("param-batch").fill("12 mL")
-        page.get_by_test_id("param-least").fill("12 mL")
+        page.get_by_test_id("param-min_batch").fill("12 mL")
         page.locator("#start-reason").fill("browser test")
         page.get_by_test_id("start-run").click()
         expect(run_state).to_have_text("running", timeout=20_000)
