@@ -15,7 +15,7 @@ DENSITY_REL_SD = 0.002
 """Relative uncertainty of the density at 37 °C: water 0.993 g/mL, and about 1 % of salts and sugar."""
 K = 3.0
 """Half width of an interval, in standard deviations."""
-UNMEASURED = "unmeasured"
+UNMEASURED = "no measurement"
 """Source of a volume that neither the pump nor the balance has measured."""
 
 

@@ -126,7 +126,7 @@ def test_F2_a_counter_that_was_zeroed_claims_nothing(trust: Trust, counter_ul: f
     told = PumpStatus(False, 0.0, 100.0, counter_ul)
     assert judgement.lost_power(dose, told)
     moved = judgement.left_open(step(), dose, trust, balance=None, status=told)
-    assert (moved.counted, moved.certain, moved.source) == (0.0, False, "unmeasured")
+    assert (moved.counted, moved.certain, moved.source) == (0.0, False, "no measurement")
 
 
 @given(trusts, counters, st.floats(0.2, 1.0))
