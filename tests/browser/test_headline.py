@@ -27,7 +27,7 @@ SEEN = """async found => {
 """What the headlines say of each score, read in the same breath in which it was shown."""
 
 INPUTS = ("temperature_c", "oxygen_short_s", "ldh", "oxygen_uptake", "growth", "lactate_yield", "grade")
-HEARD = ("active_ratio", "rate_z", "evoked_ratio", "sttc", "signal_quality")
+FIRING = ("active_ratio", "rate_z", "evoked_ratio", "sttc", "signal_quality")
 
 
 def well_or_not(well: bool) -> Scores:
@@ -62,7 +62,7 @@ def well_or_not(well: bool) -> Scores:
 
 def without(scores: Scores, name: str) -> Scores:
     nothing: dict[str, Any] = {name: None}
-    if name in HEARD:
+    if name in FIRING:
         return replace(scores, vitals=replace(scores.vitals, firing=replace(scores.vitals.firing, **nothing)))
     if name in INPUTS:
         return replace(scores, vitals=replace(scores.vitals, **nothing))
@@ -73,7 +73,7 @@ def without(scores: Scores, name: str) -> Scores:
 def test_taking_an_input_away_never_raises_what_the_headlines_say(browser: Browser, server: Server, well: bool) -> None:
     """Each input by itself, then one after the other until nothing is known: the range widens, its lower end never rises."""
     whole = well_or_not(well)
-    names = (*INPUTS, *HEARD, "temperature_spread_c", "ph_spread", "rest_h")
+    names = (*INPUTS, *FIRING, "temperature_spread_c", "ph_spread", "rest_h")
     fewer = [whole]
     for name in names:
         fewer.append(without(fewer[-1], name))
