@@ -25,6 +25,8 @@ FLOOR = 95.0
 """Minimum share of mutants that must be detected (%)."""
 SURVIVED, UNREACHED, UNTRIED = 0, (5, 33), None
 """Exit codes that mutmut keeps for a mutant: tests passed; no test reaches it; not run."""
+TIMED_OUT = (36, 24, -24, 152, 255)
+"""The tests did not end in time. That counts as detected: an endless loop. On a busy machine it may be a survivor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,7 @@ GROUPS: Mapping[str, Group] = {
             "tests/execution/test_judgement.py",
             "tests/execution/test_witnesses.py",
             "tests/execution/test_delivered.py",
-            "tests/execution/test_whole_stack.py",
             "tests/execution/test_slipped_tube.py",
-            "tests/execution/test_crashes.py",
             "tests/execution/test_dead_pumps.py",
         ),
     ),
@@ -80,6 +80,8 @@ class Score:
     detected: int
     survivors: tuple[str, ...]
     untried: int = 0
+    timed_out: int = 0
+    """How many of the detected ones only by a test that did not end in time."""
 
     @property
     def share(self) -> float:
@@ -91,7 +93,8 @@ def score(group: str, exit_codes: Mapping[str, int | None]) -> Score:
     """Judge mutmut's exit code of each mutant."""
     tried = {name: code for name, code in exit_codes.items() if code is not UNTRIED}
     survivors = tuple(sorted(name for name, code in tried.items() if code == SURVIVED or code in UNREACHED))
-    return Score(group, len(tried), len(tried) - len(survivors), survivors, len(exit_codes) - len(tried))
+    timed_out = sum(code in TIMED_OUT for code in tried.values())
+    return Score(group, len(tried), len(tried) - len(survivors), survivors, len(exit_codes) - len(tried), timed_out)
 
 
 def config(group: Group) -> str:
@@ -175,7 +178,9 @@ def main(words: Sequence[str] | None = None) -> int:
     for each in scores:
         verdict = "" if each.share >= arguments.floor else f"  BELOW {arguments.floor:g} %"
         sample = f" (a sample; {each.untried} not tried)" if each.untried else ""
-        print(f"{each.group:<14}{each.detected:>6} of {each.mutants:>5} detected{each.share:8.1f} %{verdict}{sample}")
+        late = f" ({each.timed_out} by a test that did not end)" if each.timed_out else ""
+        counts = f"{each.detected:>6} of {each.mutants:>5} detected{each.share:8.1f} %"
+        print(f"{each.group:<14}{counts}{verdict}{late}{sample}")
         for name in each.survivors:
             print(f"  survived  {name}")
     if arguments.json is not None:

@@ -53,6 +53,8 @@ def test_A10_the_first_dose(requested_ul: float, gain: float, expected: Decision
 def test_A10_a_minimum_dose_is_given_up_to_the_uncertainty_of_pump_or_weighing() -> None:
     assert decide(given(), UNWEIGHED, USUAL, 480.0) == Give(500.0), "20 µL are within the 32.5 µL of the pump"
     assert decide(given(), UNWEIGHED, USUAL, 460.0) == Short(), "40 µL are not within its 31.4 µL"
+    scattered = Trust(1.0, 0.0, 8.0, "24 µL")
+    assert decide(given(), UNWEIGHED, scattered, 476.0) == Give(500.0), "just within"
     assert decide(given(), GLUCOSE, EXACT, 460.0) == Give(500.0), "40 µL are within the 63.7 µL of the weighing"
 
 

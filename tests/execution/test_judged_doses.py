@@ -198,10 +198,10 @@ def test_the_maximum_that_a_dose_can_have_moved() -> None:
 def test_F2_the_doubt_names_the_volumes_that_a_person_decides_on() -> None:
     unknown = judgement.doubt(agreed(None, None, asked_ul=6400.0))
     assert any("0.00 and 6.40 mL" in line and "may have" in line for line in unknown)
-    slipped = judgement.doubt(Moved(2000.0, 1940.0, 8000.0, "contradiction", certain=False, counted=7500.0))
-    assert "7.50 mL" in slipped[0]
+    slipped = judgement.doubt(Moved(12_000.0, 11_940.0, 18_000.0, "contradiction", certain=False, counted=17_500.0))
+    assert "17.50 mL" in slipped[0]
     assert "tube" in slipped[0]
-    assert "1.94 and 8.00 mL" in slipped[1]
+    assert "11.94 and 18.00 mL" in slipped[1]
     handled = judgement.doubt(Moved(0.0, 0.0, 9000.0, "balance, out of all reason", certain=False, counted=7500.0))
     assert handled[0] == "balance, out of all reason"
     assert "0.00 and 9.00 mL" in handled[1]
