@@ -133,7 +133,6 @@ def agreed(balance: Moved | None, pump: Moved | None, *, asked_ul: float) -> Mov
 def _clipped(ul: float, low: float, high: float, max_ul: float, source: str) -> Moved | None:
     """Clip an interval to what is possible: from zero to the pump's volume with its calibration error."""
     if low > max_ul or high < 0:
-        low, high = min(max(low, 0.0), max_ul), max(min(high, max_ul), 0.0)
         return Moved(min(max(ul, 0.0), max_ul), 0.0, max_ul, f"{source}, out of all reason", certain=False)
     low, high = max(low, 0.0), min(high, max_ul)
     return Moved(min(max(ul, low), high), low, high, source)

@@ -96,6 +96,16 @@ def test_A10_the_upper_bound_of_a_dose_that_was_cut_short_counts_as_given() -> N
     assert decide(step, GLUCOSE, coarse, 2000.0) == Give(820.0)
     step.charged_ul = 1182.0
     assert decide(step, GLUCOSE, coarse, 2000.0) == Give(1000.0)
+    scattered = Trust(1.0, 0.0, 8.0, "24 µL")
+    assert decide(given((1000.0, 24.0, "stopped")), GLUCOSE, scattered, 2000.0) == Give(976.0), "just within"
+
+
+def test_A10_a_remainder_below_the_minimum_of_a_pump_that_gives_too_much_is_rounded_up() -> None:
+    generous = replace(USUAL, gain=1.1)
+    assert decide(given((1400.0, 0.0, "stopped")), GLUCOSE, generous, 2000.0) == Give(600.0)
+    rounded = decide(given((1480.0, 0.0, "stopped")), GLUCOSE, generous, 2000.0)
+    assert isinstance(rounded, Give)
+    assert rounded.volume_ul == pytest.approx(550.0)
 
 
 def test_A10_a_remainder_below_a_hundredth_is_left_out_where_the_transfer_is_complete_without_it() -> None:

@@ -81,6 +81,7 @@ def test_F2_beside_a_stuck_balance_the_counter_accounts_for_half_of_the_time(
 def test_F2_a_stuck_balance_does_not_narrow_what_the_counter_says() -> None:
     moved = watched(counter(6000.0, 1000.0), weighed(6500.0), stuck=True)
     assert (moved.source, moved.low, moved.high) == ("pump", 5000.0, 7000.0)
+    assert (moved.counted, moved.counter_step) == (6000.0, 1000.0), "it is not given again"
 
 
 def test_F2_a_stuck_balance_may_contradict_the_counter() -> None:
@@ -117,6 +118,13 @@ def test_F2_a_counter_that_contradicts_the_balance_puts_the_dose_in_doubt() -> N
     assert (moved.certain, moved.source) == (False, "contradiction")
     assert moved.low == pytest.approx(5000.0, abs=60.0)
     assert moved.high == 8000.0
+
+
+def test_F2_a_balance_that_saw_more_than_the_counter_puts_the_dose_in_doubt() -> None:
+    """A leak from elsewhere, or a tube of another size: only one of them can be right."""
+    moved = watched(counter(2000.0), weighed(5000.0))
+    assert (moved.certain, moved.source, moved.low) == (False, "contradiction", 2000.0)
+    assert moved.high == pytest.approx(5000.0, abs=60.0)
 
 
 def test_F2_without_a_balance_the_end_of_a_dose_counts_unless_the_counter_denies_it() -> None:
@@ -161,6 +169,14 @@ def test_F2_all_doses_of_a_step_add_up_to_the_counter_or_are_in_doubt() -> None:
     for _ in range(2):
         enough.booked(Moved(800.0, 780.0, 820.0, "balance", counted=900.0, counter_step=1000.0), "stopped")
     assert watched(counter(900.0, 1000.0), weighed(100.0), step=enough).certain
+
+
+def test_F2_a_counter_that_was_zeroed_does_not_contradict_what_the_balance_saw() -> None:
+    """What the pump counted in earlier doses has been judged with them."""
+    step = StepRecord(1, "kidney.draw", {}, "1")
+    step.booked(Moved(100.0, 50.0, 150.0, "balance", counted=3000.0, counter_step=0.0), "stopped")
+    balance = weighed(500.0)
+    assert watched(counter(100.0, before_ul=0.0), balance, step=step) == balance
 
 
 def test_F2_a_counter_that_has_gone_back_by_less_than_a_rounding_was_not_zeroed() -> None:

@@ -116,6 +116,7 @@ def test_what_no_transfer_can_explain_is_uncertain(after_g: float, ul: float) ->
     assert moved is not None
     assert (moved.ul, moved.low, moved.high, moved.certain) == (ul, 0.0, 6000.0, False)
     assert moved.sd_ul == pytest.approx(6000.0 / 12**0.5), "a uniform distribution"
+    assert "balance" in moved.source, "people must know what to look at"
 
 
 def test_an_interval_that_touches_what_is_possible_is_certain() -> None:
@@ -130,6 +131,7 @@ def test_the_counter_of_a_pump_at_zero_before_and_after_is_no_evidence() -> None
     first = by_pump(0.0, 100.0, step_ul=10.0, rel_sd=0.02, max_ul=MOST)
     assert first is not None
     assert (first.ul, first.low, first.high) == pytest.approx((100.0, 84.6, 116.6))
+    assert by_pump(0.0, 0.5, step_ul=0.1, rel_sd=0.02, max_ul=MOST) is not None, "a pump of fine steps"
     unmoved = by_pump(4000.0, 4000.0, step_ul=10.0, rel_sd=0.02, max_ul=MOST)
     assert unmoved is not None
     assert (unmoved.ul, unmoved.low, unmoved.high) == pytest.approx((0.0, 0.0, 10.6))
@@ -165,6 +167,7 @@ def test_a_dose_is_in_doubt_when_the_doses_of_its_step_do_not_add_up() -> None:
     assert (doubtful.certain, doubtful.source) == (False, "contradiction")
     assert (doubtful.ul, doubtful.low, doubtful.high) == pytest.approx((1000.0, 900.0, 1110.0))
     assert (doubtful.counted, doubtful.counter_step) == (3000.0, 1000.0)
+    assert not against(dose, seen_ul=899.5, counted_ul=3000.0, rel_sd=0.0).certain, "half a microlitre is missing"
     worthless = against(dose, seen_ul=0.0, counted_ul=30_000.0, rel_sd=0.5)
     assert worthless is dose, "a counter that may be wrong by more than all says nothing"
 
