@@ -1,4 +1,4 @@
-"""The lab in software: one plant, and a wire-level device for each that the rig names, on lines that anyone may open.
+"""The simulated lab: one plant, and a wire-level device for each device of the rig, on lines that clients open.
 
 In memory (:attr:`SimulatedLab.opener`) for a stack under virtual time; over TCP and pseudo-terminals for anyone's client.
 """
@@ -25,15 +25,15 @@ from sim.serving import PseudoTerminal, TcpClient, open_in_memory
 
 
 class SimUrl(Protocol):
-    """What the opener needs to know of a link."""
+    """The parts of a link that the opener needs."""
 
     @property
     def scheme(self) -> str:
-        """`sim`, `tcp` or `serial`."""
+        """Return `sim`, `tcp` or `serial`."""
 
     @property
     def target(self) -> str:
-        """The name of the line."""
+        """Return the name of the line."""
 
 
 class SimulatedLab:
@@ -108,7 +108,7 @@ class SimulatedLab:
         return endpoints
 
     async def serve_pty(self) -> dict[str, str]:
-        """Serve each line on a pseudo-terminal; returns link → path, in a folder of their own.
+        """Serve each line on a pseudo-terminal; return link → path, in a folder of their own.
 
         A line that is unplugged is gone from there until it is plugged in again, under the same name. A pseudo-terminal
         takes any baud rate and parity that a client sets, so it proves neither.

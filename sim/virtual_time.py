@@ -1,4 +1,4 @@
-"""Loops whose time is not the machine's: the whole, unchanged stack in virtual or in scaled time.
+"""Event loops with virtual or scaled time for the whole, unchanged stack.
 
 :class:`VirtualTimeLoop` has no real input or output. When nothing is ready it jumps its own clock to the next
 timer, so a day passes as fast as its work can be done, and the same program gives the same order of events every
@@ -87,7 +87,7 @@ class _Timer(asyncio.TimerHandle):
         self._scheduled = True
 
     def cancel(self) -> None:
-        """Never run this; its entry in the heap is removed later."""
+        """Cancel this; its entry in the heap is removed later."""
         if not self._cancelled:
             self._cancelled = True
             self._callback, self._args = None, ()

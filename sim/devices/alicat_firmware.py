@@ -20,7 +20,7 @@ PRESSURE, TEMPERATURE, VOLUMETRIC, MASS, MASS_SETPOINT = 2, 3, 4, 5, 37
 
 @dataclass(frozen=True, slots=True)
 class Firmware:
-    """What one firmware version understands and how it formats its answers.
+    """Commands and answer formats of one firmware version.
 
     Args:
         text: The answer to `VE`.

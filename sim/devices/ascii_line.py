@@ -1,4 +1,4 @@
-"""Devices that take lines of text: splitting whatever chunks arrive into whole commands."""
+"""Devices that take lines of text: chunks of bytes are split into whole commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def decimal(text: str) -> float | None:
 
 
 class AsciiDevice(WireDevice):
-    """Collects bytes up to `end`; subclasses fulfil :meth:`command`. The other line-end character is ignored."""
+    """Collects bytes up to `end`; subclasses implement :meth:`command`. The other line-end character is ignored."""
 
     end = b"\r"
     other_end = b"\n"

@@ -24,7 +24,7 @@ LONGEST_DOSE_ML = 100_000.0
 
 
 class AtlasEzoPmp(EzoUart):
-    """The pump. Volumes are as the pump believes; a calibration corrects its belief, not its motor."""
+    """The pump. Volumes are those of the pump's calibration, which does not change the motor's speed."""
 
     kind = "PMP"
     firmware = "1.06"

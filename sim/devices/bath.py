@@ -1,4 +1,4 @@
-"""The bath or block that a simulated thermostat keeps warm: first-order, exact at any time, moved by nothing else.
+"""The bath or block of a simulated thermostat: first-order, exact at any time, without other heat flows.
 
 It is large compared with what it warms: the plant receives its course and takes heat from it, and does not cool it.
 """
@@ -23,7 +23,7 @@ GAIN = 20.0
 
 
 class Bath:
-    """The temperature now. `tell` receives its further course at each change."""
+    """The temperature of a bath. `tell` receives its further course at each change."""
 
     def __init__(self, tell: Callable[[BathRamp | None], None]) -> None:
         self._tell = tell

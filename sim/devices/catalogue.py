@@ -1,4 +1,4 @@
-"""Which simulated devices there are, by the model's id in the rig file."""
+"""All simulated devices, by the model's id in the rig file."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SENSOR_BREAK = 0x7FFF
 
 
 class Eurotherm3200(ModbusSlave):
-    """A heating loop with its own bath; `remote_selected` is what was chosen at the front panel."""
+    """A heating loop with its own bath; `remote_selected` is the choice at the front panel."""
 
     think_s = 0.010
 

@@ -1,4 +1,4 @@
-"""What every Atlas Scientific EZO circuit does over UART: lines, response codes, sleep, continuous reports.
+"""The common part of Atlas Scientific EZO circuits over UART: lines, response codes, sleep, continuous reports.
 
 Sources: the EZO data sheets (UART mode, response codes) and captures of firmware 1.06 of the EZO-PMP. A request and
 every line of an answer end with CR; data come first, then `*OK` where response codes are on. Case does not matter.
@@ -22,7 +22,7 @@ REFUSED = ["*ER"]
 
 
 class EzoUart(AsciiDevice):
-    """Subclasses fulfil :meth:`own_command` and :meth:`reading`."""
+    """Base of all EZO circuits. Subclasses implement :meth:`own_command` and :meth:`reading`."""
 
     kind = ""
     """The circuit's name in the answer to `i`."""

@@ -57,7 +57,7 @@ class RegisterBlock(NamedTuple):
 
 
 class HamiltonArc(ModbusSlave):
-    """What both sensors share; subclasses say what they measure."""
+    """The common part of both sensors; subclasses define the measurement."""
 
     baud = 19200
     think_s = 0.010

@@ -23,7 +23,7 @@ REGULATES, CIRCULATES, PUMP_TURNS = 1 << 0, 1 << 1, 1 << 4
 
 
 class HuberPb(WireDevice):
-    """A bath that heats and cools; `process_sensor` tells whether one is connected, `locked` whether it takes commands."""
+    """A bath that heats and cools; `process_sensor`: a sensor is connected; `locked`: it takes no commands."""
 
     think_s = 0.010
 

@@ -28,7 +28,7 @@ CYCLIC_MODES = frozenset({Mode.VOLUME_PAUSE, Mode.TIME_PAUSE})
 
 @dataclass(slots=True)
 class Settings:
-    """What a user sets, and `*` saves: tubing in 1/100 mm, mL, mL/min, rpm, s."""
+    """Settings of a user, which `*` saves: tubing in 1/100 mm, mL, mL/min, rpm, s."""
 
     tubing: int
     mode: Mode = Mode.RPM
@@ -69,7 +69,7 @@ class Settings:
 
 
 class ChannelState(StrEnum):
-    """What the channel does, by its letter in a status event."""
+    """States of a channel, by their letter in a status event."""
 
     PUMPING = "A"
     PAUSED = "B"

@@ -33,7 +33,7 @@ _COUNTS = {
 
 
 class IsmatecRegloDigital(AsciiDevice):
-    """The pump. `tubing_mm` in the rig is what is fitted and, unless `set_tubing_mm` says otherwise, what is set."""
+    """The pump. `tubing_mm` in the rig is the fitted tubing and, without `set_tubing_mm`, also the set one."""
 
     think_s = 0.004
 

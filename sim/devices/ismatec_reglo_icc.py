@@ -45,7 +45,7 @@ def _status(done: bool) -> bytes:
 
 
 class IsmatecRegloIcc(AsciiDevice):
-    """The pump. Channels of the rig are "1" to "4"; `tubing_mm` is what is really fitted and at first also set."""
+    """The pump. Channels of the rig are "1" to "4"; `tubing_mm` is the fitted tubing, and initially the set one."""
 
     think_s = 0.004
 

@@ -24,7 +24,7 @@ HIGH_LIMIT_C, LOW_LIMIT_C = 200.0, -50.0
 
 
 class Julabo(AsciiDevice):
-    """A bath that heats and cools; `remote` is what was chosen at the panel, `alarm` a condition such as "-01 …"."""
+    """A bath that heats and cools; `remote` is the choice at the panel, `alarm` a condition such as "-01 …"."""
 
     baud = 4800
     think_s = 0.015

@@ -1,4 +1,4 @@
-"""A Keller transmitter of which the bus is used and the temperature counts; see :mod:`sim.devices.keller_x_line`."""
+"""A Keller transmitter on the Keller bus, with temperature; see :mod:`sim.devices.keller_x_line`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sim.devices.port import PlantPort
 
 
 class KellerBus(KellerXLine):
-    """As :class:`KellerXLine`; TOB1 is what the plant tells, and a value may carry a status."""
+    """As :class:`KellerXLine`; TOB1 is the plant's temperature, and a value may carry a status."""
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
         super().__init__(name, spec, plant)

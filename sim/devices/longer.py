@@ -38,7 +38,7 @@ def packed(address: int, message: bytes) -> bytes:
 
 
 class Longer(WireDevice):
-    """The pump. Settings: `drive`, `ul_per_rev` (µL, what the fitted tubing gives), `max_rpm`, `reply_order`."""
+    """The pump. Settings: `drive`, `ul_per_rev` (µL, of the fitted tubing), `max_rpm`, `reply_order`."""
 
     think_s = 0.010
 

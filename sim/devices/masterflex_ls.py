@@ -23,7 +23,7 @@ _COMMAND = re.compile(r"S[+-]\d{1,3}(?:\.\d)?|S|V\d{1,5}(?:\.\d{1,2})?|G0|G|Z0|Z
 
 
 class MasterflexLs(WireDevice):
-    """The drive. Settings: `ul_per_rev` (what is fitted, µL), `max_rpm`, `go0_nak` (as seen on real drives)."""
+    """The drive. Settings: `ul_per_rev` (µL, of the fitted tubing), `max_rpm`, `go0_nak` (as seen on real drives)."""
 
     baud = 4800
     think_s = 0.010

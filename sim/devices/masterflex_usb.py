@@ -25,7 +25,7 @@ _WIDTHS = {"R": 6, "S": 5, "V": 4, "VM": 3, "VH": 2, '"': 5, "RA": 2}
 
 
 class MasterflexUsb(AsciiDevice):
-    """The drive. Settings: `ul_per_rev` (what is fitted, µL), `max_rpm`, `bare`."""
+    """The drive. Settings: `ul_per_rev` (µL, of the fitted tubing), `max_rpm`, `bare`."""
 
     baud = 115200
     think_s = 0.003

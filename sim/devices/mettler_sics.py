@@ -1,4 +1,4 @@
-"""A balance that speaks MT-SICS levels 0 and 1 (Mettler-Toledo reference manual; operating instructions p. 72).
+"""A balance with MT-SICS levels 0 and 1 (Mettler-Toledo reference manual; operating instructions p. 72).
 
 A command ends CR LF, an answer too: id, status, weight right-aligned in ten characters, unit. The status is S when the
 weight stands still, D while it moves, I when a command cannot be done now, + and - beyond the range.

@@ -1,4 +1,4 @@
-"""The device that a Modbus description tells of: its registers, at the places and in the types described.
+"""A device by its Modbus description: registers at the described addresses and in the described types.
 
 Written from the format's page (docs/generic-modbus.md) and the Modbus application protocol V1.1b3. The plant gives the
 values of the points it knows; a point that it does not know tells its `example`, and one that a level names as
@@ -43,7 +43,7 @@ _CODES = {"u16": "H", "i16": "h", "u32": "I", "i32": "i", "f32": "f"}
 
 @dataclass(slots=True)
 class _Cell:
-    """One described point: where it stands and what is in it."""
+    """One described point: its address and its value."""
 
     name: str
     told: dict[str, Any]
@@ -93,7 +93,7 @@ class _Cell:
 
 
 class ModbusGeneric(ModbusSlave):
-    """One described device; `writes` counts what was written to each point, as its EEPROM would wear."""
+    """One described device; `writes` counts the writes to each point, which wear its EEPROM."""
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
         super().__init__(name, spec, plant)

@@ -65,7 +65,7 @@ class ModbusError(Exception):
 
 
 class ModbusSlave(WireDevice):
-    """Answers one address. Subclasses fulfil :meth:`serve`."""
+    """Answers one address. Subclasses implement :meth:`serve`."""
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
         super().__init__(name, spec, plant)

@@ -1,4 +1,4 @@
-"""What simulated devices may do to the plant, and ask of it."""
+"""The interface from simulated devices to the plant."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 
 class BathRamp(NamedTuple):
-    """How the temperature of a bath goes on from now: from `now_c` to `goal_c` (°C), with a time constant (s)."""
+    """The temperature of a bath from now on: from `now_c` to `goal_c` (°C), with a time constant (s)."""
 
     now_c: float
     goal_c: float

@@ -1,4 +1,4 @@
-"""The motor of a simulated pump: it turns, counts what it has turned, and ends by itself what was given as finite."""
+"""The motor of a simulated pump: it turns, counts revolutions, and ends finite tasks by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A balance that speaks SBI (Sartorius operating instructions GC803S p57, LE2202S p51, Cubis MSE p71).
+"""A balance with the SBI protocol (Sartorius operating instructions GC803S p57, LE2202S p51, Cubis MSE p71).
 
 A command is ESC and a capital, or ESC, a small letter, a digit and an underline; CR LF may follow. An answer is a line of
 16 characters, CR LF included, or of 22 with an ID in front. What is no command is met with silence.

@@ -28,7 +28,7 @@ FACTORY_INTERVAL_MS = 100
 
 
 class Variant(NamedTuple):
-    """What differs between models."""
+    """The properties that differ between models."""
 
     name: str
     product: int
@@ -61,7 +61,7 @@ _SIZES = {
 
 
 class SensirionSlf3x(WireDevice):
-    """Measures when it was started, or asked, since power-up; it does not tell which liquid it was started for."""
+    """The sensor: it measures after a start or a request since power-up, and does not report the liquid of the start."""
 
     baud = 115200
     think_s = 0.002

@@ -1,4 +1,4 @@
-"""A VICI universal actuator in multi-position mode (Valco technical note pp. 14-16): commands end CR, moves say nothing.
+"""A VICI universal actuator in multi-position mode (Valco technical note pp. 14-16): commands end CR, moves have no answer.
 
 While the motor turns, what arrives is lost: the controller is busy counting steps. With an ID set, only commands that
 begin with it (or with `*`) are taken.

@@ -27,7 +27,7 @@ _MOVES = ("SP", "SI", "SD", "GO", "ST", "RR", "RL", "RC", "DO")
 
 
 class WatsonMarlow(AsciiDevice):
-    """The pump. Settings: `series`, `ul_per_rev` (what is fitted, µL), `max_rpm`, `pulses_per_rev`, `echo`."""
+    """The pump. Settings: `series`, `ul_per_rev` (µL, of the fitted tubing), `max_rpm`, `pulses_per_rev`, `echo`."""
 
     think_s = 0.005
 

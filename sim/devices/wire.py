@@ -1,4 +1,4 @@
-"""What every simulated device is made of: a place on a line, bytes in, bytes out after a realistic time."""
+"""The base of every simulated device: a place on a line, bytes in, bytes out after a realistic time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WireClient(Protocol):
 
 
 class WireDevice(ABC):
-    """One simulated device. Subclasses speak the manufacturer's bytes and move the plant through `plant`.
+    """One simulated device. Subclasses implement the maker's protocol and act on the plant through `plant`.
 
     A device is made without power; :meth:`power_on` boots it. It keeps its own truth (what runs, what was counted,
     what is stored) whether or not anyone is connected, and ends by itself what was given to it as finite.

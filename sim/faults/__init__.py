@@ -1,1 +1,1 @@
-"""Faults of a lab in software: what can go wrong, when it does, and how it is brought about and taken back."""
+"""Faults of a simulated lab: kinds, schedules, injection and undoing."""

@@ -1,4 +1,4 @@
-"""Faults drawn by chance, from a given generator and nothing else."""
+"""Draw random faults, from a given generator only."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def draw(rng: np.random.Generator, rig: Rig, days: float, rate: float, *, surviv
 
 
 def draw_one(rng: np.random.Generator, kind: Kind, target: str, at_s: float) -> Fault:
-    """One fault of a kind: how long it lasts (s) and how much of it there is are drawn."""
+    """Draw a fault of a kind, with its duration (s) and amount."""
     for_s = 0.0 if kind.momentary else round(_log_uniform(rng, *kind.drawn_s), 1)
     amount = 0.0
     if kind.amount is not None:

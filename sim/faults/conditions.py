@@ -1,4 +1,4 @@
-"""Faults that wait for something: a point's reading, or a step of a run."""
+"""Faults on a condition: a point's reading, or a step of a run."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sim.lab import SimulatedLab
 
 @dataclass(frozen=True, slots=True)
 class PointBeyond:
-    """What a probe puts out (in its point's unit) is above or below a bound; its own errors and faults included."""
+    """The output of a probe, errors and faults included, is above or below a bound (in its point's unit)."""
 
     point: str
     above: float = -math.inf
     below: float = math.inf
 
     def holds(self, lab: SimulatedLab) -> bool:
-        """Whether it is so now."""
+        """Return whether the condition holds now."""
         return self.above < lab.plant.sense(self.point) < self.below
 
 
@@ -32,13 +32,13 @@ class StepBegun:
     verb: str
 
     def matches(self, kind: str, body: Mapping[str, Any], protocol: str | None) -> bool:
-        """Whether this journal row is what is waited for."""
+        """Return whether this journal row is the one to wait for."""
         return kind == "step" and body.get("verb") == self.verb and protocol == self.run
 
 
 @dataclass(slots=True)
 class Conditional:
-    """A fault and what it waits for; with `again` it happens whenever the condition becomes true again."""
+    """A fault and its condition; with `again` it occurs whenever the condition becomes true again."""
 
     fault: Fault
     when: PointBeyond | StepBegun
@@ -47,11 +47,11 @@ class Conditional:
     _begun: bool = field(default=False, init=False)
 
     def begin(self) -> None:
-        """Forget what was before."""
+        """Begin to watch; earlier events do not count."""
         self._was = self._begun = False
 
     def met(self, lab: SimulatedLab) -> bool:
-        """Whether the condition has become true since the last look."""
+        """Return whether the condition has become true since the last call."""
         if isinstance(self.when, StepBegun):
             begun, self._begun = self._begun, False
             return begun

@@ -1,4 +1,4 @@
-"""Between devices and plant: where a motor may turn another way than its electronics believe."""
+"""A layer between devices and plant in which a motor can turn against its command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sim.devices.port import PlantPort
 
 
 class Drives:
-    """Fulfils :class:`sim.devices.port.PlantPort` by handing everything on; pumps in `reversed` turn the other way."""
+    """Implements :class:`sim.devices.port.PlantPort` and passes all calls on; pumps in `reversed` turn the other way."""
 
     def __init__(self, plant: PlantPort) -> None:
         self._plant = plant

@@ -109,7 +109,7 @@ class Injector:
 
     @property
     def now_s(self) -> float:
-        """Seconds since the start."""
+        """Return the seconds since the start."""
         return self._loop.time() - self._start_s
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong and when: a list of faults, which is all that is needed to bring them about again."""
+"""A list of faults with their times, sufficient to inject them again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Fault:
 
     @property
     def end_s(self) -> float:
-        """When it is over (s since the start); infinite when it lasts for good."""
+        """Return the time of its end (s since the start); infinite for a fault without an end."""
         return self.at_s + self.for_s if self.for_s > 0 else math.inf
 
 
@@ -35,12 +35,12 @@ class Schedule(tuple[Fault, ...]):
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        """The faults themselves."""
+        """Return the faults."""
         return tuple(self)
 
 
 def to_json(schedule: Iterable[Fault]) -> list[dict[str, Any]]:
-    """Plain data; :func:`from_json` reads it."""
+    """Return plain data, which :func:`from_json` reads."""
     return [asdict(fault) for fault in schedule]
 
 

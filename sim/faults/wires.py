@@ -1,4 +1,4 @@
-"""What a bad line makes of bytes: functions for `Line.inward` and `Line.outward`."""
+"""Changes of bytes on a bad line: functions for `Line.inward` and `Line.outward`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def losing(share: float, rng: np.random.Generator) -> Inward:
 
 
 def flipping(share: float, rng: np.random.Generator) -> Inward:
-    """Flip one bit in this share of all bytes."""
+    """Return a change that flips one bit in this share of all bytes."""
 
     def flip(data: bytes) -> bytes:
         hit = rng.random(len(data)) < share
@@ -66,7 +66,7 @@ def cutting(share: float, rng: np.random.Generator) -> Inward:
 
 
 def late(by_s: float) -> Outward:
-    """Everything comes `by_s` later."""
+    """Return a change that delays everything by `by_s`."""
     return lambda data: [(by_s, data)]
 
 

@@ -95,11 +95,11 @@ class SimulatedArray:
 
     @property
     def next_frame(self) -> int:
-        """The first frame not yet generated."""
+        """Return the number of the next frame."""
         return self._next
 
     def impedances_kohm(self) -> tuple[float, ...]:
-        """Magnitude at 1 kHz of each electrode; one lead is open."""
+        """Return the magnitude at 1 kHz of each electrode; one lead is open."""
         return tuple(float(z) for z in self.network.impedance_kohm)
 
     def generate(self, frames: int) -> NDArray[np.int16]:
@@ -193,7 +193,7 @@ class SimulatedArray:
             self._add(other, at_frame, seen.clip(-SATURATION_UV, SATURATION_UV).astype(np.float32))
 
     def _answer(self, electrode: int, at_frame: int, charge_nc: float) -> None:
-        """Evoked spikes: one directly, some by way of synapses, now and then a whole network burst."""
+        """Evoke spikes: one directly, some through synapses, now and then a network burst."""
         near = np.exp(-self._distance_um[electrode] / REACH_UM)
         drive = EVOKED_SLOPE * math.log(max(charge_nc, 1e-6) / EVOKED_HALF_NC) + 4.0 * (near - 1.0)
         since_s = (at_frame - self._last_answer) / SAMPLE_RATE_HZ

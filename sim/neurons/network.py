@@ -1,4 +1,4 @@
-"""The network of neurons that both models of the array share: who fires how much, and what health does to it.
+"""The network of neurons of both array models: firing rates, and their dependence on health.
 
 Rates, burst figures and spike sizes lie inside what is published for cortical organoids on planar arrays:
 spikes of 30 to 200 µV and about a millisecond, single-unit rates of a few hertz with a skewed distribution,
@@ -73,28 +73,26 @@ class Network:
 
     @property
     def electrodes(self) -> int:
-        """How many electrodes record it."""
+        """Return the number of electrodes."""
         return len(self.base_hz)
 
     def vigour(self, health: float) -> Floats:
-        """Share of its full firing that each neuron has at this health (0 to 1): 0 below its own point of
-        silence.
-        """
+        """Return the share of its full firing of each neuron at this health (0 to 1): 0 below its threshold of silence."""
         share = (min(max(health, 0.0), 1.0) - self.falls_silent_at) / (1.0 - self.falls_silent_at)
         return np.maximum(share, 0.0)
 
     def drift(self, t_s: float) -> Floats:
-        """Slow wandering of each neuron's rate around 1, over a quarter of an hour to two hours."""
+        """Return the slow drift of each neuron's rate around 1, with periods of a quarter of an hour to two hours."""
         return 1.0 + 0.15 * np.sin(2.0 * math.pi * t_s / self.drift_period_s + self.drift_phase)
 
     def tonic_hz(self, health: float, t_s: float) -> Floats:
-        """Drive outside bursts in Hz, before the refractory time takes its share."""
+        """Return the drive outside bursts (Hz), before the effect of the refractory period."""
         return self.base_hz * self.vigour(health) * self.drift(t_s)
 
     def burst_hz(self, health: float) -> Floats:
-        """Additional drive inside a burst in Hz."""
+        """Return the additional drive inside a burst (Hz)."""
         return BURST_RATE_HZ * self.takes_part * self.vigour(health)
 
     def bursts_hz(self, health: float) -> float:
-        """Network bursts a second."""
+        """Return the network bursts a second."""
         return min(max(health, 0.0), 1.0) / BURST_EVERY_S

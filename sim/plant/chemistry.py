@@ -25,7 +25,7 @@ _LN10 = log(10.0)
 
 
 def ph_of(alkalinity_mm: float, co2_mm: float, guess: float = 7.4) -> float:
-    """pH of medium with `alkalinity_mm` (bicarbonate plus buffer base above pH 7.4) and dissolved CO2, both mmol/L.
+    """Return the pH at `alkalinity_mm` (bicarbonate plus buffer base above pH 7.4) and dissolved CO2, both mmol/L.
 
     Solves CO2·10^(pH−pK) + β·(pH−7.4) = alkalinity by Newton's method; monotonic, so it always converges.
     """
@@ -43,7 +43,7 @@ def ph_of(alkalinity_mm: float, co2_mm: float, guess: float = 7.4) -> float:
 
 @compiled
 def ph_closed(alkalinity_mm: float, carbon_mm: float, guess: float) -> float:
-    """pH of medium with this alkalinity and this total inorganic carbon (mmol/L): carbon can only change its form.
+    """Return the pH of a closed medium with this alkalinity and this total inorganic carbon (mmol/L).
 
     Solves carbon/(1 + 10^(pK−pH)) + β·(pH−7.4) = alkalinity by Newton's method, steps held to 0.5; the left side
     rises with pH everywhere, so there is one root and it is found from any `guess`.
@@ -62,30 +62,30 @@ def ph_closed(alkalinity_mm: float, carbon_mm: float, guess: float) -> float:
 
 @compiled
 def co2_of(carbon_mm: float, ph: float) -> float:
-    """Dissolved CO2 (mmol/L) among this much inorganic carbon at this pH."""
+    """Return the dissolved CO2 (mmol/L) of this total inorganic carbon at this pH."""
     return carbon_mm / (1.0 + exp(_LN10 * (ph - PK)))
 
 
 @compiled
 def co2_per_carbon(carbon_mm: float, ph: float) -> float:
-    """How much of a little added carbon stays dissolved CO2, 0 to 1; the rest turns bicarbonate against the buffer."""
+    """Return the share of a little added carbon that stays dissolved CO2 (0 to 1); the rest becomes bicarbonate."""
     share = 1.0 / (1.0 + exp(_LN10 * (PK - ph)))
     capacity = carbon_mm * _LN10 * share * (1.0 - share) + BUFFER_MM_PER_PH
     return 1.0 - BUFFER_MM_PER_PH * share / capacity
 
 
 def bicarbonate_of(alkalinity_mm: float, ph: float) -> float:
-    """Bicarbonate (mmol/L) that goes with this alkalinity at this pH."""
+    """Return the bicarbonate (mmol/L) at this alkalinity and pH."""
     return alkalinity_mm - BUFFER_MM_PER_PH * (ph - BUFFER_REFERENCE_PH)
 
 
 def oxygen_mm(fraction: float) -> float:
-    """Oxygen (mmol/L) in equilibrium with a humid gas at 37 °C that is `fraction` oxygen (0..1)."""
+    """Return the oxygen (mmol/L) in equilibrium with a humid gas at 37 °C with `fraction` of oxygen (0..1)."""
     return O2_MM_PER_KPA * fraction * DRY_KPA
 
 
 def co2_mm(fraction: float) -> float:
-    """CO2 (mmol/L) in equilibrium with a humid gas at 37 °C that is `fraction` CO2 (0..1)."""
+    """Return the CO2 (mmol/L) in equilibrium with a humid gas at 37 °C with `fraction` of CO2 (0..1)."""
     return CO2_MM_PER_MMHG * fraction * DRY_KPA * MMHG_PER_KPA
 
 

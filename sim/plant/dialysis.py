@@ -24,7 +24,7 @@ RISE = log(1.14) / log(800 / 500)
 
 
 def clearance(koa: float, qb: float, qd: float) -> float:
-    """Clearance (in the unit of the flows) of a solute at zero ultrafiltration."""
+    """Return the clearance (in the unit of the flows) of a solute without ultrafiltration."""
     if abs(qd - qb) < 1e-9 * qb:
         return qb * koa / (qb + koa)
     z = exp(koa * (qd - qb) / (qb * qd))
@@ -32,24 +32,24 @@ def clearance(koa: float, qb: float, qd: float) -> float:
 
 
 def clearance_filtering(koa: float, qb: float, qd: float, quf: float, sieving: float) -> float:
-    """Clearance with a little ultrafiltration: K + S·Quf (small Quf only)."""
+    """Return the clearance with a little ultrafiltration: K + S·Quf (small Quf only)."""
     return clearance(koa, qb, qd) + sieving * quf
 
 
 def diafiltration(c0: float, sieving: float, volumes: float) -> float:
-    """Concentration after diafiltration with `volumes` times the vessel's volume: c0·e^(−S·N)."""
+    """Return the concentration after diafiltration with `volumes` times the vessel's volume: c0·e^(−S·N)."""
     return c0 * exp(-sieving * volumes)
 
 
 def recycled(c0: float, generated: float, k: float, c_dialysate: float, volume: float, t: float) -> float:
-    """V·dC/dt = G − K·(C − Cd) after `t`, in consistent units."""
+    """Return the concentration after `t` of V·dC/dt = G − K·(C − Cd), in consistent units."""
     end = c_dialysate + generated / k
     return end + (c0 - end) * exp(-k * t / volume)
 
 
 @compiled
 def risen(koa: float, measured_at: float, qd: float) -> float:
-    """KoA at a dialysate flow `qd`, measured at another (same unit; 0: it is the same at any)."""
+    """Return KoA at a dialysate flow `qd`, measured at another (same unit; 0: KoA is the same at any flow)."""
     if measured_at <= 0.0 or qd <= 0.0:
         return koa
     return koa * float((qd / measured_at) ** RISE)
@@ -57,7 +57,7 @@ def risen(koa: float, measured_at: float, qd: float) -> float:
 
 @compiled
 def exchange_share(koa: float, q: float, passed: float, volume: float) -> float:
-    """Share of the distance between a stirred `volume` around the fibres and the dialysate that `passed` of it closes.
+    """Return the share of the difference between a stirred `volume` and the dialysate that `passed` volume removes.
 
     The limit of :func:`clearance` for a batch side that is stirred: K = Qd·(1 − e^(−KoA/Qd)), dC/dt = −K·(C − Cd)/V.
     """

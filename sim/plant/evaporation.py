@@ -23,7 +23,7 @@ def tube_loss_ul_s(
     humidity: float = HUMIDITY,
     permeability_barrer: float = SILICONE_WATER_BARRER,
 ) -> float:
-    """Water lost by a filled tube (µL/s): 2π·P·L·Δp/ln(OD/ID)."""
+    """Return the water lost by a filled tube (µL/s): 2π·P·L·Δp/ln(OD/ID)."""
     deficit_pa = SATURATION_PA * (1.0 - humidity)
     mol_s = 2 * pi * permeability_barrer * BARRER * length_m * deficit_pa / log(outer_mm / bore_mm)
     return mol_s * WATER_UL_PER_MOL

@@ -1,4 +1,4 @@
-"""What may be wrong with a plant: every field is neutral in health, and the plant reads it at each step.
+"""Faults of a plant: each field is neutral without a fault, and the plant reads it at each step.
 
 A fault is injected by setting a field, and ended by resetting it; dictionaries are keyed by the rig's own names. Call
 :meth:`sim.plant.plant.Plant.advance` first when the instant matters: a field holds from the plant's last step on.

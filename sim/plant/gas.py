@@ -24,7 +24,7 @@ SILICONE_O2_BARRER = 600.0
 
 
 def mixed(air_ml_min: float, co2_ml_min: float, o2_ml_min: float) -> tuple[float, float] | None:
-    """Fractions of oxygen and CO2 in the gas that three flows make; None when nothing flows."""
+    """Return the fractions of oxygen and CO2 in the mixture of three flows; None without flow."""
     total = air_ml_min + co2_ml_min + o2_ml_min
     if total <= 0:
         return None
@@ -32,7 +32,7 @@ def mixed(air_ml_min: float, co2_ml_min: float, o2_ml_min: float) -> tuple[float
 
 
 def tube_conductance_m2_s(bore_mm: float, outer_mm: float) -> float:
-    """Oxygen through a silicone tube's wall, mol a second per metre and mol/m³ of difference (m²/s).
+    """Return the oxygen conductance of a silicone tube's wall, mol a second per metre and mol/m³ of difference (m²/s).
 
     The liquid's film (π·Sh·D) and the wall (2π·P/ln(OD/ID), per dissolved oxygen) in series.
     """
@@ -43,20 +43,20 @@ def tube_conductance_m2_s(bore_mm: float, outer_mm: float) -> float:
 
 
 def tube_kla_per_s(bore_mm: float, outer_mm: float) -> float:
-    """kLa of the medium in such a tube (1/s)."""
+    """Return the kLa of the medium in such a tube (1/s)."""
     return tube_conductance_m2_s(bore_mm, outer_mm) / (pi / 4 * (bore_mm * 1e-3) ** 2)
 
 
 @compiled
 def oxygen_gain(oxygen_mm: float, fraction: float, kla: float, dt_s: float) -> float:
-    """Oxygen taken up in `dt_s` (mmol/L, negative: given off): c* − (c* − c)·e^(−kLa·t), exactly."""
+    """Return the oxygen taken up in `dt_s` (mmol/L, negative: given off): c* − (c* − c)·e^(−kLa·t), exactly."""
     goal = chemistry.O2_MM_PER_FRACTION * fraction
     return (goal - oxygen_mm) * (1.0 - exp(-kla * dt_s))
 
 
 @compiled
 def carbon_gain(carbon_mm: float, ph: float, fraction: float, kla: float, dt_s: float) -> float:
-    """Carbon taken up in `dt_s` (mmol/L, negative: given off) at this pH.
+    """Return the carbon taken up in `dt_s` (mmol/L, negative: given off) at this pH.
 
     Only dissolved CO2 passes, and bicarbonate makes it good: dC/dt = kLa·(CO2* − CO2(C)), linear over one step around
     the present pH and solved exactly (exponential Rosenbrock, second order, stable for any step).

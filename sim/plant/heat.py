@@ -17,7 +17,7 @@ JACKET_W_PER_K = 11.0
 def warmed(
     temperature_c: float, power_w: float, ambient_c: float, jacket_w_per_k: float, bath_c: float, dt_s: float
 ) -> float:
-    """Temperature (°C) after `dt_s` at steady power and bath, exactly.
+    """Return the temperature (°C) after `dt_s` at steady power and bath, exactly.
 
     T∞ + (T − T∞)·e^(−G·t/C), with G the losses to the room and through the jacket, T∞ = ambient + P/G, and P the heater's
     power and what the jacket would give at the room's temperature.

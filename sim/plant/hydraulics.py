@@ -39,18 +39,18 @@ def revolution_ul(bore_mm: float) -> float:
 
 
 def tube_kpa_per_ul_min(bore_mm: float, length_m: float) -> float:
-    """Resistance of a tube (kPa per µL/min): 128·µ·L/(π·d⁴)."""
+    """Return the resistance of a tube (kPa per µL/min): 128·µ·L/(π·d⁴)."""
     pa_per_m3_s = 128 * VISCOSITY_PA_S * length_m / (pi * (bore_mm * 1e-3) ** 4)
     return pa_per_m3_s * 1e-9 / 60 / 1000
 
 
 def wall_shear_pa(bore_mm: float, flow_ul_min: float) -> float:
-    """Shear at a tube's wall (Pa): 32·µ·Q/(π·d³)."""
+    """Return the shear stress at a tube's wall (Pa): 32·µ·Q/(π·d³)."""
     return 32 * VISCOSITY_PA_S * flow_ul_min * 1e-9 / 60 / (pi * (bore_mm * 1e-3) ** 3)
 
 
 def ripple_hz(flow_ul_min: float, revolution_volume_ul: float) -> float:
-    """How often a second a roller passes."""
+    """Return the frequency at which rollers pass (Hz)."""
     return ROLLERS * abs(flow_ul_min) / revolution_volume_ul / 60
 
 
@@ -62,7 +62,7 @@ def wear(revolutions: float) -> float:
 
 @compiled
 def loaded(unloaded_ul_min: float, resistance_kpa_per_ul_min: float) -> float:
-    """Flow against a resistance: Q = Q0·(1 − R·Q/P_stall), solved for Q."""
+    """Return the flow against a resistance: Q = Q0·(1 − R·Q/P_stall), solved for Q."""
     return unloaded_ul_min / (1.0 + resistance_kpa_per_ul_min * abs(unloaded_ul_min) / P_STALL_KPA)
 
 

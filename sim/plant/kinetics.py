@@ -33,7 +33,7 @@ class Monod:
     glutamine_half: float = 2.1
 
     def rates(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
-        """d/dt of (living cells, glucose, glutamine, lactate, ammonia), an hour. Shape (5,)."""
+        """Return d/dt of (living cells, glucose, glutamine, lactate, ammonia), an hour, shape (5,)."""
         cells, glucose, glutamine, lactate, ammonia = (max(0.0, float(value)) for value in state)
         mu = self.growth * glucose / (glucose + self.k_glucose) * glutamine / (glutamine + self.k_glutamine)
         mu *= self.inhibition_lactate / (self.inhibition_lactate + lactate)
@@ -58,7 +58,7 @@ class Monod:
 
 
 def grow(model: Monod, start: NDArray[np.float64], hours: float, steps: int) -> NDArray[np.float64]:
-    """Batch culture by the classical Runge–Kutta method: shape (steps + 1, 5), from `start` on."""
+    """Integrate a batch culture by the classical Runge–Kutta method: shape (steps + 1, 5), from `start` on."""
     dt = hours / steps
     rows = [np.asarray(start, dtype=np.float64)]
     for _ in range(steps):

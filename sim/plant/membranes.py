@@ -1,4 +1,4 @@
-"""Filters: how they foul, what they hold back, and how one tells that they are whole.
+"""Filters: fouling, retention and integrity tests.
 
 Hermia's laws d²t/dV² = k·(dt/dV)^n with n = 2 complete blocking, 1.5 standard (pore constriction), 1 intermediate, 0 cake
 [R Hermia 1982; V S34]. With ρ = resistance over that of the new filter they read dρ/dV = κ·ρ^n, κ = k·J0^(1−n), which holds
@@ -38,7 +38,7 @@ AIR_DENSITY_KG_M3 = 1.18
 
 
 def flux(j0: float, k: float, t: float, law: float) -> float:
-    """Flux after time `t` at constant pressure by Hermia's law `law`; units of `k` follow from j0 and t."""
+    """Return the flux after time `t` at constant pressure by Hermia's law `law`; units of `k` follow from j0 and t."""
     if law == COMPLETE:
         return j0 * exp(-k * t)
     if law == STANDARD:
@@ -52,7 +52,7 @@ def flux(j0: float, k: float, t: float, law: float) -> float:
 
 @compiled
 def fouled(resistance: float, kappa_volume: float, law: float) -> float:
-    """Relative resistance after a volume: dρ/dV = κ·ρ^n integrated, `kappa_volume` = κ·V. Infinite once blocked."""
+    """Return the relative resistance after a volume: dρ/dV = κ·ρ^n, `kappa_volume` = κ·V. Infinite once blocked."""
     if law == 1.0:
         return resistance * exp(kappa_volume)
     left = resistance ** (1.0 - law) + (1.0 - law) * kappa_volume
@@ -62,29 +62,29 @@ def fouled(resistance: float, kappa_volume: float, law: float) -> float:
 
 
 def darcy_flux_m_s(tmp_kpa: float, resistance_per_m: float) -> float:
-    """Flux (m/s) through a membrane at this pressure: TMP/(µ·R)."""
+    """Return the flux (m/s) through a membrane at this pressure: TMP/(µ·R)."""
     return tmp_kpa * 1000.0 / (VISCOSITY_PA_S * resistance_per_m)
 
 
 def filter_kpa_per_ul_min(area_cm2: float) -> float:
-    """Resistance of a new sterile filter (kPa per µL/min)."""
+    """Return the resistance of a new sterile filter (kPa per µL/min)."""
     flux_m_s = 1e-9 / 60 / (area_cm2 * 1e-4)
     return VISCOSITY_PA_S * MEMBRANE_PER_M * flux_m_s / 1000.0
 
 
 def bubble_point_kpa(pore_um: float, contact_angle_deg: float = 0.0, shape: float = PORE_SHAPE) -> float:
-    """Pressure at which air pushes water out of the widest pore: 4·κ·γ·cos θ/d."""
+    """Return the pressure at which air pushes water out of the widest pore (kPa): 4·κ·γ·cos θ/d."""
     return 4 * shape * SURFACE_TENSION_N_M * cos(radians(contact_angle_deg)) / (pore_um * 1e-6) / 1000.0
 
 
 def diffusion_ml_min(area_cm2: float, pressure_kpa: float) -> float:
-    """Air (mL/min at 1 atm, 25 °C) that dissolves through a wet, whole membrane: D·H·Δp·ε·A/L."""
+    """Return the air (mL/min at 1 atm, 25 °C) that diffuses through a wet, intact membrane: D·H·Δp·ε·A/L."""
     mol_s = AIR_DIFFUSIVITY_M2_S * AIR_SOLUBILITY_MOL_M3_PA * pressure_kpa * 1000 * POROSITY * area_cm2 * 1e-4
     return mol_s / THICKNESS_M * 24_465.0 * 60
 
 
 def hole_ml_min(hole_um: float, pressure_kpa: float) -> float:
-    """Air (mL/min at 1 atm) through one round hole, none while surface tension still holds water in it.
+    """Return the air (mL/min at 1 atm) through one round hole; 0 while surface tension holds water in it.
 
     Orifice (discharge 0.62, choked above twice the atmosphere) and Poiseuille in series, the smaller ruling.
     """
@@ -127,5 +127,5 @@ def integrity(
 
 
 def log_reduction(passed: float) -> float:
-    """Log10 reduction value of a filter that lets the fraction `passed` through."""
+    """Return the log10 reduction value of a filter that lets the fraction `passed` through."""
     return -log(passed) / log(10.0) if passed > 0 else inf

@@ -60,7 +60,7 @@ TROPHIC_VOLUME_UL = 42_000.0
 
 @compiled
 def pace(temperature_c: float) -> float:
-    """Metabolic rate over that at 37 °C."""
+    """Return the metabolic rate over that at 37 °C."""
     rate: float = Q10 ** ((temperature_c - 37.0) / 10.0)
     if temperature_c > 42.0:
         rate *= max(0.0, 1.0 - (temperature_c - 42.0) / 4.0)
@@ -69,21 +69,21 @@ def pace(temperature_c: float) -> float:
 
 @kept
 def radius_m(volume_mm3: float) -> float:
-    """Radius (m) of a sphere of this volume (mm³)."""
+    """Return the radius (m) of a sphere of this volume (mm³)."""
     root: float = (3.0 * volume_mm3 / (4.0 * pi)) ** (1.0 / 3.0)
     return root * 1e-3
 
 
 @compiled
 def glucose_uptake(volume_m3: float, glucose_mm: float, oxygen_shortage: float) -> float:
-    """Glucose (mol/s) that `volume_m3` of living tissue takes up; `oxygen_shortage` 0 (none) to 1 (no oxygen)."""
+    """Return the glucose (mol/s) that `volume_m3` of living tissue takes up; `oxygen_shortage` 0 (none) to 1 (no oxygen)."""
     glucose = max(glucose_mm, 0.0)
     return V_GLUCOSE * volume_m3 * glucose / (glucose + KM_GLUCOSE_MM) * (1.0 + PASTEUR * oxygen_shortage)
 
 
 @compiled
 def burnable(oxygen_wanted: float, glucose: float, lactate_mm: float) -> float:
-    """Oxygen that can be burnt (in the unit of `oxygen_wanted` and `glucose`): six a glucose, then lactate from outside."""
+    """Return the oxygen that can be burnt (unit of `oxygen_wanted` and `glucose`): six a glucose, then external lactate."""
     from_glucose = min(oxygen_wanted, 6.0 * glucose)
     lactate = max(lactate_mm, 0.0)
     return from_glucose + (oxygen_wanted - from_glucose) * lactate / (lactate + KM_LACTATE_MM)
@@ -91,13 +91,13 @@ def burnable(oxygen_wanted: float, glucose: float, lactate_mm: float) -> float:
 
 @compiled
 def grown(volume_mm3: float, health: float, dt_s: float) -> float:
-    """Volume (mm³) of one organoid after `dt_s` seconds at `health` (0..1)."""
+    """Return the volume (mm³) of one organoid after `dt_s` seconds at `health` (0..1)."""
     return CEILING_MM3 * exp(log(volume_mm3 / CEILING_MM3) * exp(-GROWTH_PER_DAY * health * dt_s / 86_400.0))
 
 
 @compiled
 def core_after(dead: float, anoxic: float, dt_s: float) -> float:
-    """Dead fraction of the tissue after `dt_s` with the fraction `anoxic` without oxygen."""
+    """Return the dead fraction of the tissue after `dt_s` with the fraction `anoxic` without oxygen."""
     constant = DYING_S if anoxic > dead else REFILLING_S
     return anoxic + (dead - anoxic) * exp(-dt_s / constant)
 
@@ -142,7 +142,7 @@ def outside(value: float, low: float, high: float) -> float:
 
 @compiled
 def viability_rate_per_hour(viability: float, harm: float, trophic: float) -> float:
-    """Change of viability (1/h): recovery of 1 % an hour towards what the trophic factor supports, unless harmed."""
+    """Return the change of viability (1/h): harm, or else recovery of 1 % an hour to what the trophic factor supports."""
     best = 0.94 + 0.06 * trophic / (trophic + 0.15)
     healing = 0.01 * (best - viability) if harm < 0.001 else 0.0
     return healing - harm * viability

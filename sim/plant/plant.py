@@ -72,7 +72,7 @@ class PlantTruth:
 
 
 class Plant:
-    """Fulfils `PlantPort` for one rig; `now` is the loop's time."""
+    """Implements `PlantPort` for one rig; `now` is the loop's time."""
 
     def __init__(self, rig: Rig, *, seed: int, now: Callable[[], float]) -> None:
         self.rig = rig
@@ -157,10 +157,10 @@ class Plant:
     # --- what a person does -----------------------------------------------------------------------------
 
     def fill(self, vessel: str, volume_ul: float, *, on_top: bool = False) -> None:
-        """Another bottle of what the rig file has in there, with this volume; an emptied one for a waste and 0.
+        """Replace a vessel by one with this volume of the medium in the rig file; 0 for an emptied waste.
 
-        With `on_top` it comes to what is there. Raises KeyError for a vessel that is none, ValueError for more than it
-        holds, or for another volume than 0 where the rig file has no medium.
+        With `on_top` the volume is added to the content. Raises KeyError for an unknown vessel, ValueError for more than
+        it holds, or for another volume than 0 where the rig file has no medium.
         """
         spec = self.rig.vessels[vessel]
         self._advance(exact=True)
@@ -173,7 +173,7 @@ class Plant:
         self.fleet.replace(0, number, before + self.fleet.composition(spec.contains) * volume_ul, TallyCause.HAND)
 
     def take(self, vessel: str, volume_ul: float) -> None:
-        """So much of what is in a vessel is poured off; of less all. Raises KeyError for a vessel that is none."""
+        """Pour a volume out of a vessel, or all if there is less. Raises KeyError for an unknown vessel."""
         if vessel not in self.rig.vessels:
             raise KeyError(vessel)
         self._advance(exact=True)
@@ -191,18 +191,18 @@ class Plant:
 
     @property
     def losses_ul(self) -> dict[str, float]:
-        """What has left the rig unasked, by cause (µL)."""
+        """Return the volume that has left the rig without a command, by cause (µL)."""
         tally = self.fleet.tally[0]
         return {name: 0.0 - float(tally[cause, Content.LIQUID]) for name, cause in FLOW_LOSSES.items()}
 
     @property
     def health(self) -> float:
-        """The tissue's viability, 0 to 1."""
+        """Return the tissue's viability, 0 to 1."""
         return float(self._body["viability"])
 
     @property
     def firing_scale(self) -> float:
-        """How lively the tissue fires, 0 to 1: health, warmth and oxygen."""
+        """Return the firing activity of the tissue, 0 to 1, by health, warmth and oxygen."""
         self._advance(exact=False)
         return self._firing_scale()
 
@@ -211,7 +211,7 @@ class Plant:
         self._advance(exact=True)
 
     def truth(self) -> PlantTruth:
-        """Everything, exactly, as of now."""
+        """Return the exact present state."""
         self._advance(exact=True)
         concentrations, acidity = self._concentrations()
         body, lines = self._body, self._lines
@@ -293,7 +293,7 @@ class Plant:
         return 100.0 * self._per_volume(vessel, Content.OXYGEN) / chemistry.AIR_SATURATION_MM
 
     def _refresh(self) -> None:
-        """Flows and pressures as pumps, valves and faults are now, not as of the last step."""
+        """Update flows and pressures to the present pumps, valves and faults."""
         self._apply_faults()
         command_now(self.fleet.link_rows, self.fleet.line_rows[0], self.fleet.body_rows[0])
 

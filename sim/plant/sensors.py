@@ -1,4 +1,4 @@
-"""What probes make of the truth: calibration error, lag, drift, fouling, noise, and the faults that are put upon them."""
+"""Errors of probes: calibration, lag, drift, fouling, noise, and injected faults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEASURED = 32
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """How a kind of probe errs; every figure in its own unit [P, of the order of its data sheet].
+    """Errors of a kind of probe, each in its own unit [P, of the order of its data sheet].
 
     `offset` is the spread of the calibration error, `noise` that of one reading, `lag_s` its time constant, `drift` the
     spread of its drift in a day, `fouling` the part of its sensitivity around `foot` that it loses in a day.

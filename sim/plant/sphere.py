@@ -56,7 +56,7 @@ def solve(
     km_mm: float,
     diffusivity: float,
 ) -> float:
-    """Uptake of the sphere (mol/s); `profile` (mmol/L, shape (nodes,)) is the start and becomes the solution.
+    """Return the uptake of the sphere (mol/s); `profile` (mmol/L, shape (nodes,)) is the start and becomes the solution.
 
     `film_m_s` is the mass-transfer coefficient of the medium around it. mmol/L equals mol/m³.
     """
@@ -102,7 +102,7 @@ def solve(
 def core_radius(
     shells: NDArray[np.float64], profile: NDArray[np.float64], radius_m: float, threshold_mm: float
 ) -> float:
-    """Radius (m) below which oxygen is under the threshold, between nodes by a straight line; 0 when nowhere."""
+    """Return the radius (m) below which oxygen is under the threshold, interpolated between nodes; 0 if there is none."""
     nodes = profile.shape[0]
     if profile[0] >= threshold_mm:
         return 0.0
@@ -124,13 +124,13 @@ def one(
     km_mm: float,
     diffusivity: float,
 ) -> float:
-    """:func:`solve`, compiled for callers in Python."""
+    """Call :func:`solve`, compiled for callers in Python."""
     return solve(shells, profile, radius_m, bulk_mm, film_m_s, v_max, km_mm, diffusivity)
 
 
 @kept
 def film_coefficient(diameter_m: float, velocity_m_s: float, viscosity_m2_s: float = 0.72e-6) -> float:
-    """Mass transfer to a sphere in a stream (m/s): Sh = 2 + 0.6·Re^½·Sc^⅓ [R Ranz–Marshall], oxygen in water 3e-9 m²/s.
+    """Return the mass transfer to a sphere in a stream (m/s): Sh = 2 + 0.6·Re^½·Sc^⅓ [R Ranz–Marshall], D 3e-9 m²/s.
 
     [V, S3] for the diffusivity.
     """

@@ -28,20 +28,20 @@ MICROBE_GLUCOSE_NMOL_S = 1e-15 / 3600 * 1e9
 
 @compiled
 def glutamine_rate(ph: float) -> float:
-    """Chemical decay of glutamine to ammonia (1/s); outside pH 6.5 to 8.2 as at the edge."""
+    """Return the rate of glutamine's decay to ammonia (1/s); outside pH 6.5 to 8.2 as at the edge."""
     return GLUTAMINE_PER_S_AT_7_2 * exp(GLUTAMINE_PER_PH * (min(8.2, max(6.5, ph)) - 7.2))
 
 
 @compiled
 def insulin_lost(albumin_mm: float) -> float:
-    """Fraction of insulin lost at one pass through a pump; albumin guards it."""
+    """Return the fraction of insulin lost at one pass through a pump; albumin protects it."""
     guarded = albumin_mm / (albumin_mm + ALBUMIN_HALF_MM)
     return INSULIN_PER_PASS * (1.0 - guarded)
 
 
 @compiled
 def multiplied(per_ml: float, dt_s: float) -> float:
-    """Microbes (CFU/mL) after `dt_s`: logistic growth, exactly."""
+    """Return the microbes (CFU/mL) after `dt_s`: logistic growth, exactly."""
     if per_ml <= 0.0:
         return 0.0
     most = max(MAX_MICROBES_PER_ML, per_ml)

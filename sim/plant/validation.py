@@ -1,4 +1,4 @@
-"""V1 to V12: what papers report, and what this plant makes of the same question.
+"""V1 to V12: published results, and the results of this plant for the same questions.
 
 Each test says what kind it is. `fit`: a parameter was chosen on it. `consistency`: the same equation or an assumption
 stands behind both sides. `prediction`: neither. The only number tuned on any of them is V_MAX, on V4; V3 and V5 are held
@@ -61,7 +61,7 @@ def _verdict(parts: list[Part]) -> Literal["pass", "fail"]:
 
 
 def _ph_with(bicarbonate_mm: float, co2_mm: float) -> float:
-    """pH of a fluid with this bicarbonate: the solver's answer at the alkalinity that bicarbonate and buffer make."""
+    """Return the pH of a fluid with this bicarbonate: the solver's answer at the alkalinity of bicarbonate and buffer."""
     ph = 7.4
     for _ in range(200):
         alkalinity = bicarbonate_mm + chemistry.BUFFER_MM_PER_PH * (ph - chemistry.BUFFER_REFERENCE_PH)
@@ -134,7 +134,7 @@ FINE = 400
 
 
 def _sphere(radius_m: float, bulk: float, v_max: float, km: float, d: float, film: float = 1e3) -> tuple[float, F8, F8]:
-    """Uptake (mol/s), profile (mmol/L) and shell volumes (of a unit sphere) on a fine grid."""
+    """Return uptake (mol/s), profile (mmol/L) and shell volumes (of a unit sphere) on a fine grid."""
     shells = sphere.geometry(FINE)
     profile = np.full(FINE, bulk)
     uptake = sphere.one(shells, profile, radius_m, bulk, film, v_max, km, d)
@@ -173,7 +173,7 @@ def v3() -> Validation:
 
 
 def critical_radius_m(v_max: float = organoid.V_MAX, bulk: float = 0.19) -> float:
-    """Radius (m) at which the centre reaches the death threshold, in still tissue constants and without a film."""
+    """Return the radius (m) at which the centre reaches the death threshold, without a film."""
     low, high = 50e-6, 3e-3
     for _ in range(40):
         middle = 0.5 * (low + high)
@@ -485,7 +485,7 @@ def v12(rig: Rig, weeks: int = 13) -> Validation:
 
 
 def everything(rig: Rig) -> list[Validation]:
-    """V1 to V12 in order, on `rig` where a rig is needed; some ten seconds."""
+    """Run V1 to V12 in order, on `rig` where a rig is needed; takes about ten seconds."""
     tests: tuple[Callable[[], Validation], ...] = (
         v1, v2, v3, v4, v5, v6, v7, v8, v9, lambda: v10(rig), v11, lambda: v12(rig),
     )  # fmt: skip
