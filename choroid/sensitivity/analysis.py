@@ -60,7 +60,7 @@ class Choice:
     activity: Mapping[str, float]
     vital_corners: Mapping[str, Corners]
     treated_corners: Mapping[str, Corners]
-    heard_corners: Mapping[str, Corners]
+    firing_corners: Mapping[str, Corners]
 
     def scores(self, moment: Moment) -> tuple[float, float, float]:
         """Return viability, welfare and happiness of a moment."""
@@ -69,7 +69,7 @@ class Choice:
             weights=self.viability,
             corners=self.vital_corners,
             activity_weights=self.activity,
-            activity_corners=self.heard_corners,
+            activity_corners=self.firing_corners,
         )
         kept = welfare.welfare(moment.treated, weights=self.welfare, corners=self.treated_corners)
         return alive.score, kept.score, happiness(alive, kept).score
@@ -211,7 +211,7 @@ def reweighted(weights: Mapping[str, float], factors: Mapping[str, float]) -> We
 
 
 def _corner_changes(moments: Sequence[Moment]) -> Iterator[Change]:
-    for part, where in (("viability", "vital_corners"), ("welfare", "treated_corners"), ("activity", "heard_corners")):
+    for part, where in (("viability", "vital_corners"), ("welfare", "treated_corners"), ("activity", "firing_corners")):
         table: Mapping[str, Corners] = getattr(PROPOSED, where)
         for name, corners in table.items():
             for corner in (each.name for each in fields(Corners)):
