@@ -1,4 +1,4 @@
-"""Whose request it is, and whether that person may do what it asks."""
+"""Find the user of a request, and check the user's role."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class ApiProblem(Exception):
-    """An answer that is not what was hoped for: what happened, where, the likely cause, the next action."""
+    """Answer with an error: what happened, where, the likely cause, the next action."""
 
     def __init__(self, status: int, what: str, *, cause: str, action: str, where: str = "") -> None:
         super().__init__(what)
@@ -26,23 +26,26 @@ class ApiProblem(Exception):
         self.action = action
 
     def body(self) -> dict[str, dict[str, str]]:
-        """As JSON."""
+        """Return the error as JSON."""
         return {"error": {"what": self.what, "where": self.where, "cause": self.cause, "action": self.action}}
 
 
 def cookie_name(connection: HTTPConnection) -> str:
-    """The session cookie's name. Cookies know no ports, so the port is in it: two rigs on one machine stay apart."""
+    """Return the name of the session cookie.
+
+    Cookies ignore ports, so the name contains the port: two rigs on one machine stay apart.
+    """
     return f"choroid_session_{connection.url.port or 80}"
 
 
 def bearer(connection: HTTPConnection) -> str:
-    """The bearer token of a request, or nothing."""
+    """Return the bearer token of a request, or nothing."""
     scheme, _, token = connection.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def identify(connection: HTTPConnection) -> User | None:
-    """Whose request this is: by bearer token, else by session cookie."""
+    """Return the user of a request: by bearer token, else by session cookie."""
     auth: Auth = connection.app.state.auth
     token = bearer(connection)
     if token:
@@ -63,7 +66,7 @@ def unknown_caller() -> ApiProblem:
 
 
 def require(role: Role) -> Callable[[Request], Awaitable[User]]:
-    """A dependency: the user of this request, who must have at least `role`."""
+    """Return a dependency: the user of this request, who must have at least `role`."""
 
     async def check(request: Request) -> User:
         user = identify(request)
@@ -94,7 +97,7 @@ def require(role: Role) -> Callable[[Request], Awaitable[User]]:
 
 
 async def the_controller(request: Request) -> Controller:
-    """The controller behind this page, once it has started."""
+    """Return the controller of this page, once it has started."""
     found: Controller = request.app.state.controller
     if not found.started:
         raise ApiProblem(

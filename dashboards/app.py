@@ -1,4 +1,4 @@
-"""The web application: the API, the live feed and the page, over one controller."""
+"""Build the web application of a controller: the API, the live feed and the page."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ANSWERS: dict[type[Exception], int] = {
     JournalUnwritten: 503,
     Unkept: 507,
 }
-"""What the layers below raise in words of their own."""
+"""Exceptions of the layers below whose text is complete."""
 
 
 def create_app(
@@ -69,10 +69,10 @@ def create_app(
     names: frozenset[str] = frozenset(),
     mishaps: FaultsControl | None = None,
 ) -> FastAPI:
-    """The application. `speed` and `mishaps` only for simulated rigs; `nerves` is asked for spikes if the controller
-    has none.
+    """Build the application.
 
-    `host` is the address it will be bound to; `names` are further host names by which it may be opened.
+    `speed` and `mishaps` only for simulated rigs; `nerves` is asked for spikes if the controller has none. `host` is
+    the address it will be bound to; `names` are further host names by which it may be opened.
     """
     app = FastAPI(
         title="Choroid",
@@ -111,7 +111,7 @@ def create_app(
 
     @app.get("/api/openapi.json", include_in_schema=False)
     async def description(_: Viewer) -> dict[str, Any]:
-        """The API's own description."""
+        """Return the description of the API."""
         return app.openapi()
 
     return app
@@ -122,7 +122,7 @@ def _from_here(request: Request) -> bool:
 
 
 def _explain_errors(app: FastAPI) -> None:
-    """Every answer that is not a success says what, where, why and what next."""
+    """Make every error answer say what happened, where, why, and what to do."""
 
     @app.exception_handler(ApiProblem)
     async def problem(_: Request, error: ApiProblem) -> JSONResponse:
@@ -164,11 +164,11 @@ def _explain_errors(app: FastAPI) -> None:
         return JSONResponse(words.body(), status_code=500)
 
     for kind, status in ANSWERS.items():
-        app.add_exception_handler(kind, _in_their_words(status))
+        app.add_exception_handler(kind, _split_handler(status))
 
 
-def _in_their_words(status: int) -> Callable[[Request, Exception], Awaitable[Response]]:
-    """The layers below write “what. Likely cause: … Next: …”; the page shows the three apart."""
+def _split_handler(status: int) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Return a handler that splits “what. Likely cause: … Next: …” into its three parts."""
 
     async def handler(request: Request, error: Exception) -> Response:
         what, _, action = str(error).partition(" Next: ")

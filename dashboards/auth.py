@@ -30,11 +30,11 @@ VERSION = 1
 SESSION_AGE = timedelta(days=30)
 MAX_SESSIONS = 500
 LONGEST_SECRET = 200
-"""Characters; longer ones are not even hashed."""
+"""Maximum number of characters; longer tokens are not hashed."""
 
 
 class Role(IntEnum):
-    """Each may do what those before it may."""
+    """Each role includes the roles before it."""
 
     VIEWER = 1
     OPERATOR = 2
@@ -43,7 +43,7 @@ class Role(IntEnum):
 
     @property
     def word(self) -> str:
-        """As in files and on the page."""
+        """Return the name used in files and on the page."""
         return self.name.lower()
 
 
@@ -77,7 +77,7 @@ class Auth:
     """The credentials of one rig's page, kept in `data_dir`; without one, and in the demo, in memory only."""
 
     def __init__(self, data_dir: Path | None = None, *, demo: bool, threaded: bool = False) -> None:
-        """`threaded`: from now on a thread of its own waits for the disk, not the control loop (R2)."""
+        """With `threaded`, a thread waits for the disk from now on, and the control loop does not (R2)."""
         self.demo = demo
         self._path = None if demo or data_dir is None else data_dir / FILE
         self._tokens: dict[str, User] = {}
@@ -85,10 +85,10 @@ class Auth:
         self._passing: dict[str, User] = {}
         self._tickets: set[str] = set()
         self._writer: ThreadPoolExecutor | None = None
-        """One thread: the file gets the changes in their order."""
+        """One thread, so that the file gets the changes in their order."""
         self._written: Future[None] | None = None
         self.problem = ""
-        """Why the credentials are kept in memory only, for people; empty when they are kept as they should be."""
+        """Reason why the credentials are in memory only, for people; empty when the file is written."""
         if demo:
             self._link = ""
         elif self._path is not None and os.path.lexists(self._path):
@@ -128,13 +128,13 @@ class Auth:
             raise self._unkept(what, error) from error
 
     def take_back(self, token: str) -> None:
-        """Forget one token that :meth:`issue` has just made and that was not shown yet."""
+        """Delete a token that :meth:`issue` has just made and that was not shown yet."""
         del self._tokens[_hash(token)]
         with contextlib.suppress(OSError):  # the text of what a full disk kept of it is not known to anyone
             self._save()
 
     def users(self) -> list[dict[str, str | int]]:
-        """Who holds tokens or sessions: name, highest role, and how many of each."""
+        """Return the users with tokens or sessions: name, highest role, and numbers of each."""
         found: dict[str, dict[str, Any]] = {}
         held = [("tokens", user) for user in self._tokens.values()]
         held += [("sessions", session.user) for session in self._sessions.values()]
@@ -182,7 +182,7 @@ class Auth:
         return token
 
     def by_token(self, token: str) -> User | None:
-        """Who carries `token`."""
+        """Return the user of `token`."""
         if not token or len(token) > LONGEST_SECRET:
             return None
         digest = _hash(token)
@@ -224,14 +224,14 @@ class Auth:
         return self.open_session(User("demo", Role.OPERATOR), now)
 
     def by_session(self, value: str, now: datetime) -> User | None:
-        """Who has this session, if it has not run out."""
+        """Return the user of a session that has not expired."""
         if not value or len(value) > LONGEST_SECRET:
             return None
         session = self._sessions.get(_hash(value))
         return session.user if session is not None and session.until > now else None
 
     def close_session(self, value: str) -> None:
-        """Sign out."""
+        """End a session."""
         session = self._sessions.pop(_hash(value), None)
         if session is None:
             return
@@ -243,7 +243,10 @@ class Auth:
     # --- the file ---------------------------------------------------------------------------------------
 
     def _restored(self, path: Path) -> str:
-        """Take up the file; return the secret of the page link. A file that cannot be read is left alone: it is evidence."""
+        """Read the file and return the secret of the page link.
+
+        A file that cannot be read stays unchanged: it is evidence.
+        """
         try:
             self._load(path)
         except CredentialsError as error:
@@ -350,7 +353,7 @@ def _hash(secret: str) -> str:
 
 
 def _find(users: dict[str, User], digest: str) -> User | None:
-    """Looked through to the end, whatever matches first, so that time tells nothing."""
+    """Return the entry whose hash matches. Every entry is compared, so that the time reveals nothing."""
     found = None
     for known, user in users.items():
         if hmac.compare_digest(known, digest):

@@ -1,8 +1,8 @@
-"""The live feed: what changed, four times a second of real time, to every browser that looks.
+"""Send the changes of the state four times per second of real time to every open page.
 
-One producer makes each message once and encodes it once, however many listen. Each client has a short queue of its own:
-one that does not keep up loses its own messages, is given the whole state when it has caught up, and delays no other.
-Without clients nothing is made at all. The feed takes no orders.
+One producer makes and encodes each message once for all clients. Each client has a short queue: a slow client loses
+only its own messages, receives the whole state when it has caught up, and delays no other. Without clients no message
+is made. The feed accepts no commands.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from dashboards.views import alarm_view, ledger_view, nerves_view, run_view, sta
 logger = logging.getLogger(__name__)
 
 PERIOD_S = 0.25
-"""Real seconds from one message to the next."""
+"""Real seconds between two messages."""
 SLOW_EVERY = 8
-"""Ledger, grade, score and health come with every so many messages."""
+"""Number of messages between two with ledger, grade, score and health."""
 QUEUE_MESSAGES = 8
 SEND_TIME_S = 20.0
-"""Real seconds in which one message has to leave; a connection slower than that is dead."""
+"""Maximum real seconds to send one message; a slower connection counts as lost."""
 KNOWN_FOR_S = 3.0
-"""Real seconds after which it is looked up again whether a listener's token or session still holds."""
+"""Real seconds between two checks that a client's token or session is still valid."""
 MAX_RECEIVED = 32
-"""A client has nothing to say; one that says more than this is shut out."""
+"""Maximum number of messages from a client, which has nothing to send; then it is disconnected."""
 SHOWN_STEPS = 60
 MAX_CLIENTS = 64
 
@@ -46,7 +46,7 @@ routes = APIRouter()
 
 
 class FeedSubscriber:
-    """One listener: its queue, and whether it is to be given the whole state next."""
+    """One client: its queue, and whether it must receive the whole state next."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[str | None] = asyncio.Queue(QUEUE_MESSAGES)
@@ -54,7 +54,7 @@ class FeedSubscriber:
         self.lost = 0
 
     def offer(self, change: str, whole: str) -> None:
-        """Put the next message into the queue, or let the client fall behind."""
+        """Put the next message into the queue; if it is full, mark the client as behind."""
         text = whole if self.behind else change
         try:
             self.queue.put_nowait(text)
@@ -65,7 +65,7 @@ class FeedSubscriber:
 
 
 class Feed:
-    """The producer and its clients. `close` ends every connection."""
+    """Produce messages for all clients. `close` ends every connection."""
 
     def __init__(self, controller: Controller, speed: SpeedControl | None, nerves: NervesSource | None = None) -> None:
         self._controller = controller
@@ -81,20 +81,20 @@ class Feed:
 
     @property
     def pace(self) -> float:
-        """Loop seconds in a real one."""
+        """Loop seconds per real second."""
         return 1.0 if self._speed is None else self._speed.speed
 
     @property
     def clients(self) -> int:
-        """How many listen."""
+        """Return the number of clients."""
         return len(self._clients)
 
     def hurry(self) -> None:
-        """The speed has changed: what waits on the loop's time now waits too long."""
+        """Restart the waits after a change of the speed: they were computed for the former speed."""
         self._hurry.set()
 
     def close(self) -> None:
-        """End every connection; the clients will try again."""
+        """End every connection; the clients reconnect."""
         self._closed = True
         for client in self._clients:
             while not client.queue.empty():
@@ -103,7 +103,7 @@ class Feed:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[FeedSubscriber]:
-        """A client for as long as the block lasts; the first starts the producer, the last ends it."""
+        """Register a client for the duration of the block; the first one starts the producer, the last one ends it."""
         client = FeedSubscriber()
         self._clients.add(client)
         if self._producer is None:
@@ -149,7 +149,7 @@ class Feed:
             client.offer(change_text, whole_text)
 
     def message(self, *, slow: bool) -> dict[str, Any]:
-        """Everything the page shows now; what changes slowly only now and then."""
+        """Return the state that the page shows; the slow parts only in some messages."""
         rig = self._controller
         shown = rig.runs.latest
         nerves = rig.nerves or self._nerves
@@ -175,9 +175,9 @@ class Feed:
 
 
 def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """What of `now` differs from `before`: whole parts, but of keyed parts only the entries that changed.
+    """Return the difference of `now` from `before`: whole parts, but of keyed parts only the changed entries.
 
-    An entry that is gone is sent as null.
+    A removed entry is sent as null.
     """
     change: dict[str, Any] = {}
     for name, value in now.items():
@@ -191,7 +191,7 @@ def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _changed_entries(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a part that changed; one that is gone is None."""
+    """Return the changed entries of a part; a removed one is None."""
     entries = {key: entry for key, entry in now.items() if before.get(key) != entry}
     return entries | {key: None for key in before if key not in now}
 
@@ -202,9 +202,9 @@ def _encode(message: Mapping[str, Any]) -> str:
 
 @routes.websocket("/ws")
 async def live(socket: WebSocket) -> None:
-    """The live feed of a known user. First the whole state, marked `whole`, then what changes.
+    """Serve the live feed to a known user: first the whole state, marked `whole`, then the changes.
 
-    It ends with 4401 when the token or session it was opened with is revoked, signed out or has run out.
+    It ends with 4401 when its token or session is revoked, signed out or expired.
     """
     feed: Feed = socket.app.state.feed
     if identify(socket) is None:
@@ -226,9 +226,9 @@ async def live(socket: WebSocket) -> None:
 
 
 async def _send(socket: WebSocket, client: FeedSubscriber, feed: Feed) -> None:
-    """Pass on what is queued.
+    """Send the queued messages.
 
-    Ends when the far end is gone or takes nothing, when its user is not known any more, or when the feed is closed.
+    Ends when the client has gone or takes nothing, when its user is no longer valid, or when the feed is closed.
     """
     loop = asyncio.get_running_loop()
     known_s = loop.time()
@@ -247,7 +247,7 @@ async def _send(socket: WebSocket, client: FeedSubscriber, feed: Feed) -> None:
 
 
 async def _receive(socket: WebSocket) -> None:
-    """Notice when the far end goes; drop what it says, and shut it out when it does not stop."""
+    """Detect that the client has gone; ignore its messages, and disconnect it above the maximum number."""
     for _ in range(MAX_RECEIVED):
         event = await socket.receive()
         if event["type"] == "websocket.disconnect":

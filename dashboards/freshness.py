@@ -1,9 +1,10 @@
-"""Refuse remote commands that are late or come twice (A8).
+"""Refuse remote commands that are late or repeated (A8).
 
-A command may name itself (`Choroid-Command-Id`) and the state it was decided on (`Choroid-Seen`, the `utc` of that state).
-One whose id was received before is refused: a proxy or a reader that tries again repeats nothing. One that was decided on
-a state older than :data:`MAX_AGE_S` is refused: the rig may look otherwise now. Each refusal is a journal row. The page
-sends both, `choroid` on the command line the name alone. An emergency stop is never refused.
+A command may name itself (`Choroid-Command-Id`) and the state on which it was decided (`Choroid-Seen`, the `utc` of
+that state). A command whose id was received before is refused, so that a retry by a proxy or a client repeats nothing.
+A command that was decided on a state older than :data:`MAX_AGE_S` is refused: the rig may have changed. Each refusal is
+a journal row. The page sends both headers, `choroid` on the command line only the id. An emergency stop is never
+refused.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ SEEN = "choroid-seen"
 MAX_AGE_S = 30.0
 """Maximum age of the state that a command was decided on (s of real time)."""
 MAX_AHEAD_S = 5.0
-"""A state from later than this after now was never shown by this controller (s of real time)."""
+"""Maximum time of a state after now (s of real time); a later one was never shown by this controller."""
 REMEMBERED = 1024
-"""Commands whose names are kept."""
+"""Number of commands whose ids are kept."""
 ALWAYS = frozenset({"/api/estop"})
 _NAME = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
@@ -42,7 +43,7 @@ class Freshness:
         self._names: OrderedDict[str, None] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a command on once and in time; answer others with the reason."""
+        """Pass on a command once and in time; answer others with the reason."""
         commands = scope["type"] == "http" and scope["method"] not in SAFE_METHODS and scope["path"] not in ALWAYS
         if (
             commands and identify(HTTPConnection(scope)) is not None
@@ -96,7 +97,7 @@ class Freshness:
         return None
 
     def _record(self, path: str, problem: ApiProblem) -> None:
-        """Log the refusal; a journal that cannot be written does not turn it into a permission."""
+        """Log the refusal; it stands even if the journal cannot be written."""
         try:
             self._controller.journal.append("command.refused", {"path": path[:100], "reason": problem.what})
         except JournalError:

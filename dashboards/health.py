@@ -1,7 +1,8 @@
-"""Health on a port of its own, apart from the web server: one short answer a connection, for monitors and containers.
+"""Serve the health on a separate port: one short answer per connection, for monitors and containers.
 
-200 while the control loop ticks and 503 when it does not (D6). Where the event loop itself stands there is no answer, which
-a monitor counts as a failure too. It needs no credential, tells nothing else, and takes no orders.
+200 while the control loop ticks and 503 when it does not (D6). If the event loop itself stands still there is no
+answer, which a monitor counts as a failure as well. It needs no credential, returns nothing else, and accepts no
+commands.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ MAX_CONNECTIONS = 128
 
 
 class Healthy(Protocol):
-    """What can tell whether the control loop lives."""
+    """An object that reports whether the control loop ticks."""
 
     def health(self) -> ControllerHealth:
-        """Whether it lives, and why not."""
+        """Return whether the controller works, and the reasons if not."""
 
 
 async def serve_health(controller: Healthy, listening: socket.socket, *, time_scale: float = 1.0) -> None:
-    """Answer on `listening` until cancelled; then it is closed."""
+    """Answer on `listening` until cancelled; then close it."""
     admission = Admission(time_scale=time_scale, max_unknown=MAX_CONNECTIONS)
 
     def answer(connection: socket.socket, _: bytes, admitted: AdmittedConnection) -> None:
@@ -47,7 +48,7 @@ async def serve_health(controller: Healthy, listening: socket.socket, *, time_sc
 
 
 def body(found: ControllerHealth) -> dict[str, object]:
-    """The health as JSON."""
+    """Return the health as JSON."""
     age_s = found.tick_age_s if math.isfinite(found.tick_age_s) else None
     return {"ok": found.ok, "reasons": list(found.reasons), "tick_age_s": age_s}
 

@@ -1,7 +1,8 @@
-"""Answers to commands wait until what was commanded is on record.
+"""Hold back the answer to a command until the command is on record.
 
-A client that was informed that a run is paused must find it paused after a crash. A pure ASGI layer: the answer to a request
-that may have changed something is sent when the journal's rows are on the disk. An emergency stop waits for no disk.
+A client that was informed that a run is paused must find it paused after a crash. A pure ASGI layer: the answer to a
+request that may have changed something is sent when the journal's rows are on the disk. An emergency stop waits for no
+disk.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 UNWAITED = frozenset({"/api/estop", "/api/session"})
-"""These are answered whatever the disk does: a stop, and a sign-in, after which a user may command one."""
+"""Answered without waiting for the disk: a stop, and a sign-in, after which a user may request one."""
 WITHIN_S = 20.0
 
 
@@ -32,7 +33,7 @@ class Recorded:
         self._controller = controller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and hold back its answer until its rows are durable."""
+        """Pass on the request, and hold back its answer until its rows are durable."""
         if scope["type"] != "http" or scope["method"] in READING or scope["path"] in UNWAITED:
             await self._app(scope, receive, send)
             return
@@ -50,7 +51,7 @@ class Recorded:
         await self._app(scope, receive, when_recorded)
 
     async def _unwritten(self, path: str) -> ApiProblem | None:
-        """Wait for the disk; why the rows are not on it, or None."""
+        """Wait for the disk. Return why the rows are not on it, or None."""
         try:
             async with asyncio.timeout(WITHIN_S):
                 await self._controller.journal.commit()

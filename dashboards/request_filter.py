@@ -19,7 +19,7 @@ from dashboards.access import ApiProblem
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 MAX_BODY_BYTES = 64_000
 BODY_TIME_S = 10.0
-"""Real seconds in which a body has to arrive."""
+"""Maximum real seconds for a body to arrive."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
@@ -43,7 +43,7 @@ class RequestFilter:
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let pass, or answer with the reason why not."""
+        """Pass on a request, or answer with the reason for the refusal."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -70,7 +70,7 @@ class RequestFilter:
         await self._app(scope, _replay(whole, receive), sender)
 
     def _foreign(self, headers: Headers) -> ApiProblem | None:
-        """Why a request was not meant for this host or does not come from this page; None when all is well."""
+        """Return why a request was not meant for this host or does not come from this page; None if it is valid."""
         written = headers.get("host", "")
         try:
             host = urlsplit(f"//{written}").hostname or ""
@@ -97,7 +97,10 @@ class RequestFilter:
 
 
 async def turn_away(socket: WebSocket, problem: ApiProblem) -> None:
-    """Tell a WebSocket why it is not let in, then close it: 4401 without a known user, 4403 from the wrong origin."""
+    """Send a WebSocket the reason for its refusal, then close it.
+
+    Codes: 4401 without a known user, 4403 from the wrong origin.
+    """
     await socket.accept()
     await socket.send_json(problem.body())
     await socket.close(code=4000 + problem.status, reason=problem.what[:100])
@@ -128,7 +131,7 @@ def _oversized(headers: Headers) -> ApiProblem | None:
 
 
 async def _whole_body(receive: Receive, patience_s: float) -> list[Message]:
-    """The messages of the whole body; raises :class:`ApiProblem` when it is too large or too slow."""
+    """Return the messages of the whole body; raise :class:`ApiProblem` when it is too large or too slow."""
     messages: list[Message] = []
     size = 0
     try:
@@ -152,7 +155,7 @@ async def _whole_body(receive: Receive, patience_s: float) -> list[Message]:
 
 
 def _replay(messages: list[Message], receive: Receive) -> Receive:
-    """A `receive` that first gives what was read already."""
+    """Return a `receive` that first gives the messages read already."""
     waiting = iter(messages)
 
     async def again() -> Message:

@@ -1,7 +1,7 @@
-"""The web server, on the controller's own event loop.
+"""Run the web server on the controller's event loop.
 
-That loop's time may run faster than life (the demo), so every patience of the server's is given in loop seconds:
-`time_scale` real seconds' worth. Signals are handled by the command, not by the server.
+In the demo the time of that loop is faster than real time, so every timeout of the server is given in loop seconds:
+`time_scale` loop seconds per real second. The command handles signals, the server does not.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ MAX_MESSAGE_BYTES = 16_384
 
 
 async def serve(app: FastAPI, host: str, port: int, *, time_scale: float = 1.0) -> None:
-    """Serve `app` until cancelled; then everything is closed within a second of real time.
+    """Serve `app` until cancelled; then close everything within a second of real time.
 
-    `time_scale`: how many times faster than life the loop's time runs at most. Raises OSError when the port is taken,
-    with the port and what to do.
+    `time_scale`: maximum speed of the loop's time against real time. Raises OSError when the port is taken, with the
+    port and what to do.
     """
     listening = listen(host, port)
     admission = Admission(time_scale=time_scale)
@@ -71,7 +71,7 @@ async def serve(app: FastAPI, host: str, port: int, *, time_scale: float = 1.0) 
 
 
 def listen(host: str, port: int, *, option: str = "--port") -> socket.socket:
-    """Return a socket bound to `port` of `host`. Raises OSError that names the command's `option` when it is taken."""
+    """Return a socket bound to `port` of `host`. Raises OSError with the command's `option` when it is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -89,7 +89,7 @@ def listen(host: str, port: int, *, option: str = "--port") -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the command, and waits for the end instead of polling ten times a second."""
+    """Leave signals to the command, and wait for the end instead of polling ten times a second."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI, admission: Admission, time_scale: float) -> None:
         super().__init__(config)
@@ -140,17 +140,17 @@ class _Server(uvicorn.Server):
             admitted.close()
 
     async def main_loop(self) -> None:
-        """Until :meth:`end`."""
+        """Wait for :meth:`end`."""
         await self._ending.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """None of its own."""
+        """Install no signal handlers."""
         yield
 
 
 def _caller(app: FastAPI, head: bytes) -> User | None:
-    """Return who sends this head of a request, by its credential; HTTP itself looks again later."""
+    """Return the user of the head of a request, by credential; HTTP itself checks again later."""
     lines = (line.partition(b":") for line in head.split(b"\n")[1:])
     headers = [(name.strip().lower(), value.strip()) for name, _, value in lines]
     scope = {"type": "http", "scheme": "http", "path": "/", "query_string": b"", "headers": headers, "app": app}
@@ -161,7 +161,7 @@ def _caller(app: FastAPI, head: bytes) -> User | None:
 
 
 def _admitted(app: FastAPI, admission: Admission) -> tuple[type[H11Protocol], type[WebSocketsSansIOProtocol]]:
-    """Return uvicorn's HTTP and WebSocket, which tell `admission` what is asked on connections and by whom."""
+    """Return uvicorn's HTTP and WebSocket, extended to report requests and users to `admission`."""
 
     class Http(H11Protocol):
         def __init__(self, *, admitted: AdmittedConnection, head: bytes, **options: Any) -> None:

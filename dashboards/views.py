@@ -1,4 +1,4 @@
-"""What the API shows: the controller's own objects as plain data, with a unit in every name or in a field of its own.
+"""Convert the controller's objects to plain data for the API, with a unit in every name or in a separate field.
 
 Plain dictionaries, because the live feed makes them four times a second; :mod:`dashboards.models` declares their shape.
 """
@@ -21,12 +21,12 @@ from drivers.commands import Command, Dispense, Level, LevelStatus, PumpStatus, 
 from protocols.registry import Recipe
 
 BOUND_SD = 3.0
-"""A stated bound is this many standard deviations wide."""
+"""Width of a stated bound in standard deviations."""
 ML = 1000.0
 
 
 def rig_view(controller: Controller) -> dict[str, Any]:
-    """The rig: what the page draws its schematic from."""
+    """Return the rig, from which the page draws its schematic."""
     rig = controller.rig
     organs, safety = rig.organs, rig.safety
     return {
@@ -64,12 +64,12 @@ def rig_view(controller: Controller) -> dict[str, Any]:
 
 
 def _goal(point: str, unit: str, setpoint: float | None, low: float | None, high: float | None) -> dict[str, Any]:
-    """What a reading ought to be, and between which limits an interlock lets it be (both in `unit`)."""
+    """Return the target of a reading, and the limits of its interlock (both in `unit`)."""
     return {"point": point, "unit": unit, "setpoint": setpoint, "low": low, "high": high}
 
 
 def reading_view(reading: Reading) -> dict[str, Any]:
-    """One reading; `at_s` is rig time, to be held against the state's own `at_s`."""
+    """Return one reading; `at_s` is rig time, on the scale of the state's own `at_s`."""
     return {
         "value": _finite(reading.value),
         "unit": reading.unit,
@@ -83,7 +83,7 @@ def reading_view(reading: Reading) -> dict[str, Any]:
 def actuator_view(view: ActuatorView) -> dict[str, Any]:
     """Return one actuator: status, last command, basal state, and what enforces that state.
 
-    With a `fault` it does not answer, and `status` is only what it said last, at `at_s`.
+    With a `fault` it does not answer, and `status` is its last report, of `at_s`.
     """
     status: dict[str, Any] | None = None
     match view.status:
@@ -105,7 +105,7 @@ def actuator_view(view: ActuatorView) -> dict[str, Any]:
 
 
 def command_view(command: Command) -> dict[str, Any]:
-    """A command by its name and its numbers."""
+    """Return a command as its name and numbers."""
     match command:
         case Run(flow_ul_min=flow):
             return {"verb": "run", "flow_ul_min": flow}
@@ -120,7 +120,7 @@ def command_view(command: Command) -> dict[str, Any]:
 
 
 def state_view(state: State) -> dict[str, Any]:
-    """A whole snapshot."""
+    """Return a whole snapshot."""
     return {
         "at_s": state.at_s,
         "utc": state.utc,
@@ -143,7 +143,7 @@ def state_view(state: State) -> dict[str, Any]:
 
 
 def recipe_view(recipe: Recipe) -> dict[str, Any]:
-    """One protocol with its parameters."""
+    """Return one protocol with its parameters."""
     return {
         "name": recipe.name,
         "title": recipe.title,
@@ -162,7 +162,7 @@ def recipe_view(recipe: Recipe) -> dict[str, Any]:
 
 
 def step_view(step: StepView) -> dict[str, Any]:
-    """One step of a run; of a result only what a person reads."""
+    """Return one step of a run, and of its result only what people read."""
     return {
         "n": step.n,
         "verb": step.verb,
@@ -174,7 +174,7 @@ def step_view(step: StepView) -> dict[str, Any]:
 
 
 def _result(result: Any) -> dict[str, Any] | None:
-    """An amount, a measurement, or nothing; what else a step returns is in the journal."""
+    """Return an amount, a measurement, or nothing; other results of a step are in the journal."""
     if not isinstance(result, dict):
         return None
     if "ul" in result:
@@ -186,7 +186,7 @@ def _result(result: Any) -> dict[str, Any] | None:
 
 
 def run_view(run: RunView, *, steps: int = 200) -> dict[str, Any]:
-    """One run with its latest steps."""
+    """Return one run with its latest steps."""
     return {
         "id": run.id,
         "protocol": run.protocol,
@@ -201,7 +201,7 @@ def run_view(run: RunView, *, steps: int = 200) -> dict[str, Any]:
 
 
 def alarm_view(alarm: Alarm) -> dict[str, Any]:
-    """One alarm, with what to do about it."""
+    """Return one alarm, with its response."""
     return {
         "id": alarm.id,
         "kind": alarm.kind,
@@ -221,11 +221,12 @@ def alarm_view(alarm: Alarm) -> dict[str, Any]:
 
 
 def ledger_view(ledger: Ledger, weighed: str) -> dict[str, Any]:
-    """Where the medium went (mL). The balance error is what no transfer explains; its bound is three deviations of what was
-    moved and weighed, whatever the doubt about how full the bottles are.
+    """Return the medium ledger (mL).
 
-    The books cannot be checked any finer than what is in the `weighed` vessel is known: by the balance, or while that is
-    silent by the pumps, whose doses' doubt then adds up in it.
+    The balance error is the volume that no transfer explains. Its bound is three standard deviations of the volumes
+    moved and weighed, whatever the uncertainty of the bottles' contents. The ledger cannot be checked more accurately
+    than the volume of the `weighed` vessel is known: by the balance, or, while the balance does not answer, by the
+    pumps, whose uncertainties then add up in it.
     """
     totals, volumes, error = ledger.totals, ledger.volumes(), ledger.unexplained()
     bound_ul = BOUND_SD * math.hypot(error.sd_ul, volumes[weighed].sd_ul)
@@ -248,7 +249,7 @@ def ledger_view(ledger: Ledger, weighed: str) -> dict[str, Any]:
 
 
 def nerves_view(summary: NervesSummary | None) -> dict[str, Any] | None:
-    """The latest firing summary."""
+    """Return the latest firing summary."""
     if summary is None:
         return None
     return {
@@ -261,9 +262,9 @@ def nerves_view(summary: NervesSummary | None) -> dict[str, Any] | None:
 
 
 def decision_views(entries: Iterable[Entry], limit: int) -> list[dict[str, Any]]:
-    """The latest decisions with the grades that led to them, out of rows `note.recycle` and `note.grade`, newest first.
+    """Return the latest decisions with their grades, from rows `note.recycle` and `note.grade`, newest first.
 
-    A cycle writes its grade before its decision, so that newest first the grade comes after.
+    A cycle writes its grade before its decision, so in this order the grade follows.
     """
     found: list[dict[str, Any]] = []
     for entry in entries:
@@ -305,7 +306,7 @@ def _decision(entry: Entry) -> dict[str, Any]:
 
 
 def entry_view(entry: Entry) -> dict[str, Any]:
-    """One row of the journal."""
+    """Return one row of the journal."""
     return {
         "seq": entry.seq,
         "utc": entry.utc,

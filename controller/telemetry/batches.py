@@ -19,13 +19,13 @@ from controller.core.state import State
 from drivers.commands import Quality
 
 MAX_WAITING = 200_000
-"""Readings held in memory while the disk takes none; hours of a default rig."""
+"""Maximum number of readings in memory while the disk takes none: hours of a default rig."""
 MAX_IN_MESSAGE = 2_000
-"""Readings in one message, some 250 kB: no broker or database refuses that for its size, and it is made in milliseconds."""
+"""Maximum number of readings in one message, about 250 kB: every broker and database accepts this size."""
 
 
 class Taken(NamedTuple):
-    """A reading to be sent: `at` is when it was taken, `value` None when it never was one or is no more."""
+    """A reading to be sent: `at` is when it was taken; `value` is None if it had no value or lost it."""
 
     point: str
     value: float | None
@@ -36,20 +36,20 @@ class Taken(NamedTuple):
 
 
 class ReadingBatch:
-    """What is new since the last message was cut from it."""
+    """The new readings since the last message."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[float, Quality]] = {}
         self.readings: list[Taken] = []
-        """What waits, oldest first."""
+        """Waiting readings, oldest first."""
         self.given_up = 0
-        """Readings that were lost because neither disk nor memory had room."""
+        """Number of readings lost because neither disk nor memory had room."""
 
     def __len__(self) -> int:
         return len(self.readings)
 
     def take(self, state: State) -> None:
-        """Gather what a snapshot says that the one before did not."""
+        """Add the readings that are new in a snapshot."""
         utc: datetime | None = None
         for point, reading in state.readings.items():
             news = (reading.at_s, reading.quality)
@@ -66,14 +66,14 @@ class ReadingBatch:
             self.given_up += excess
 
     def cut(self) -> list[Taken]:
-        """Take out the oldest that go into one message."""
+        """Remove and return the oldest readings, as many as one message takes."""
         piece = self.readings[:MAX_IN_MESSAGE]
         del self.readings[:MAX_IN_MESSAGE]
         return piece
 
 
 def message(seq: int, taken: Sequence[Taken]) -> bytes:
-    """Readings as message number `seq`."""
+    """Return readings as message number `seq`."""
     readings = [
         {
             "point": each.point,

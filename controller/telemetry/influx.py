@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 PRECISION: Any = WritePrecision.MS  # a plain text, whatever the package's annotations say
 TIMEOUT_MS = 10_000
 AT_ONCE = 100
-"""Messages in one request, some 2,000 readings of a default rig."""
+"""Maximum number of messages in one request, about 2,000 readings of a default rig."""
 REFUSED = frozenset((400, 413, 422))
 
 
@@ -50,7 +50,7 @@ class InfluxSink(OutboxSink):
         self._config = config
         self._rig = rig_name
         self.given_up = 0
-        """Messages that the database refused for what they say, since the start."""
+        """Number of messages since the start that the database refused for their contents."""
 
     def _encoded(self, readings: Sequence[Taken]) -> bytes:
         return "\n".join(self._line(reading) for reading in readings).encode()

@@ -1,6 +1,6 @@
-"""Store and forward: what is to be sent waits in SQLite, in order, until the other side has confirmed it (D1).
+"""Store messages in SQLite, in order, until the other side has confirmed them (D1).
 
-The outbox outlives the process. When it grows beyond its quota the oldest messages go first, and how many went is kept, so
+The outbox outlives the process. When it exceeds its quota the oldest messages are dropped, and their number is kept, so
 that a gap is never silent.
 """
 
@@ -14,7 +14,7 @@ from controller.memory.file import open_database, without_checkpoints
 from controller.memory.formats import Format, Migration, sql
 
 QUOTA_BYTES = 2_000_000_000
-"""A default rig sends some 60 MB a day: a month of silence fits."""
+"""A default rig sends about 60 MB a day, so a month without connection fits."""
 
 AT_ONCE_BYTES = 500_000
 
@@ -51,7 +51,7 @@ class Outbox:
     """A durable queue of messages for one sink. Its methods raise :class:`sqlite3.Error` when the disk is full."""
 
     def __init__(self, path: Path, *, quota_bytes: int = QUOTA_BYTES, autocheckpoint: bool = True) -> None:
-        """Without `autocheckpoint` no write waits for the disk; the caller checkpoints the file now and then."""
+        """Open the file. Without `autocheckpoint` no write waits for the disk; the caller checkpoints the file."""
         self._quota = quota_bytes
         self._db = open_database(path, OUTBOX)
         if not autocheckpoint:
@@ -63,21 +63,21 @@ class Outbox:
         self._last = int(last[0]) if last else 0
 
     def __len__(self) -> int:
-        """How many messages wait."""
+        """Return the number of waiting messages."""
         return int(self._count)
 
     @property
     def next_seq(self) -> int:
-        """The number that the next message will get; they are counted from one, without gaps."""
+        """Return the number of the next message; numbers start at one, without gaps."""
         return self._last + 1
 
     @property
     def dropped(self) -> int:
-        """Messages that had to go because of the quota, ever."""
+        """Return the number of messages dropped because of the quota, since the file was made."""
         return int(self._db.execute("SELECT messages FROM dropped").fetchone()[0])
 
     def put(self, payload: bytes) -> int:
-        """Keep a message; returns its number."""
+        """Keep a message; return its number."""
         count, size = self._count + 1, self._bytes + len(payload)
         with self._db:
             self._db.execute("BEGIN")
@@ -96,7 +96,7 @@ class Outbox:
         return self._last
 
     def oldest(self, count: int = 100) -> list[OutboxMessage]:
-        """The messages that wait longest, in order: at most `count`, and no more than half a megabyte or a single one."""
+        """Return the oldest messages, in order: at most `count`, and at most half a megabyte or a single one."""
         found: list[OutboxMessage] = []
         size = 0
         with closing(self._db.execute("SELECT seq, payload FROM outbox ORDER BY seq LIMIT ?", (count,))) as rows:
@@ -108,11 +108,11 @@ class Outbox:
         return found
 
     def confirmed(self, seq: int) -> None:
-        """Message `seq` has arrived and may be forgotten."""
+        """Delete message `seq`, which has arrived."""
         gone = self._db.execute("DELETE FROM outbox WHERE seq=? RETURNING length(payload)", (seq,)).fetchall()
         self._count -= len(gone)
         self._bytes -= sum(length for (length,) in gone)
 
     def close(self) -> None:
-        """Close the file; what waits stays."""
+        """Close the file; waiting messages stay."""
         self._db.close()

@@ -1,1 +1,1 @@
-"""The HTTP API, one subject a file. Every acting route records who and why."""
+"""The HTTP API, one subject per file. Every route that acts records user and reason."""

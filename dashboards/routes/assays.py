@@ -1,4 +1,4 @@
-"""Assays off line, and what is believed of the medium between them."""
+"""Off-line assays, and the estimate of the medium between them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ routes = APIRouter(prefix="/api")
 
 @routes.get("/medium", response_model=MediumModel)
 async def medium(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """The estimate of this moment, with bounds."""
+    """Return the present estimate, with bounds."""
     return rig.assays.medium()
 
 
 @routes.get("/assays", response_model=AssaysModel)
 async def assays(rig: Controlled, _: Viewer, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> dict[str, Any]:
-    """The latest assays entered, used or not, newest first."""
+    """Return the latest assays, used or not, newest first."""
     return {"assays": rig.assays.recent(limit)}
 
 
 @routes.post("/assays", status_code=201, response_model=AssayTaken)
 async def enter(rig: Controlled, user: Operator, body: EnterAssay) -> dict[str, Any]:
-    """Enter an assay; it counts at the time when it was taken. 409 when it was entered before or was not used."""
+    """Enter an assay; it counts at the time when it was taken.
+
+    Answers 409 when it was entered before or was not used.
+    """
     return rig.assays.enter(
         body.analyte,
         body.value,

@@ -1,4 +1,4 @@
-"""The books: where the medium went, the last grade, the viability score, the audit trail."""
+"""Records: the medium ledger, the last grade, the viability score, the audit trail."""
 
 from __future__ import annotations
 
@@ -43,33 +43,33 @@ STORY = (
     "speed.set",
     "tubing.installed",
 )
-"""What a person wants to read; the rest is every heater pulse."""
+"""Kinds of rows that people read; most others are heater pulses."""
 
 routes = APIRouter(prefix="/api")
 
 
 @routes.get("/ledger", response_model=LedgerModel)
 async def ledger(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """Where the medium went (mL)."""
+    """Return the medium ledger (mL)."""
     return ledger_view(rig.ledger, rig.rig.organs.kidney.vessel)
 
 
 @routes.get("/grade", response_model=GradeModel)
 async def grade(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """The last grade with inputs, limits, reasons and the limiting variable."""
+    """Return the last grade with inputs, limits, reasons and the limiting variable."""
     return {"grade": rig.last_grade()}
 
 
 @routes.get("/decisions", response_model=DecisionsModel)
 async def decisions(rig: Controlled, _: Viewer, limit: Annotated[int, Query(ge=1, le=100)] = 20) -> dict[str, Any]:
-    """What was done with the last batches and why, newest first: grade, choice, cost, and the reason as it was written."""
+    """Return the latest decisions about batches, newest first: grade, choice, cost and reason."""
     entries = rig.journal.entries(kinds=("note.recycle", "note.grade"), newest_first=True)
     return {"decisions": decision_views(entries, limit)}
 
 
 @routes.get("/viability", response_model=ViabilityModel)
 async def viability(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """The viability score with its parts: a care-quality proxy, not evidence of feeling."""
+    """Return the viability score with its parts: a care-quality proxy, not evidence of feeling."""
     return {"viability": rig.viability}
 
 
@@ -80,6 +80,6 @@ async def audit(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     rows: Literal["story", "all"] = "story",
 ) -> dict[str, Any]:
-    """The journal's newest rows, newest first: what a person wants to read, or all."""
+    """Return the newest rows of the journal, newest first: those that people read, or all."""
     kinds = STORY if rows == "story" else ()
     return {"entries": [entry_view(row) for row in rig.journal.entries(kinds=kinds, newest_first=True, limit=limit)]}

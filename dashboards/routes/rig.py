@@ -1,4 +1,4 @@
-"""What is: the rig, its state, its past."""
+"""The rig, its state and its history."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from drivers.commands import PumpStatus
 
 MAX_POINTS = 5000
 FINEST_ROWS = 4000
-"""So many raw rows are thinned here; beyond, the history's coarser levels answer."""
+"""Maximum number of raw rows to reduce here; above it, the history's coarser levels answer."""
 MONTH_S = 32 * 86_400.0
 LAST_S = 4102444800.0
-"""UTC of the year 2100 (s since 1970): later times are a slip of the unit."""
+"""UTC of the year 2100 (s since 1970): a later time has the wrong unit."""
 
 routes = APIRouter(prefix="/api")
 
 
 @routes.get("/rig", response_model=RigView)
 async def rig_description(request: Request, rig: Controlled, user: Viewer) -> dict[str, Any]:
-    """The rig, what the schematic is drawn from, and who one is."""
+    """Return the rig, the description of the schematic, and the user."""
     faults = request.app.state.faults is not None
     return rig_view(rig) | {"user": user.name, "role": user.role.word, "faults": faults}
 
 
 @routes.get("/state", response_model=StateView)
 async def state(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """The latest snapshot."""
+    """Return the latest snapshot."""
     return state_view(rig.store.state)
 
 
 @routes.get("/load", response_model=LoadView)
 async def load(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """Lag of the control loop, and what the controller's process takes."""
+    """Return the lag of the control loop, and the resources of the controller's process."""
     return asdict(rig.load.figures())
 
 

@@ -18,7 +18,7 @@ routes = APIRouter(prefix="/api")
 
 
 def the_run(rig: Controller, run_id: str) -> str:
-    """`run_id`, if there is such a run."""
+    """Return `run_id` if such a run exists."""
     known = [run.id for run in rig.runs.list()]
     if run_id not in known:
         raise ApiProblem(
@@ -33,19 +33,19 @@ def the_run(rig: Controller, run_id: str) -> str:
 
 @routes.get("/protocols", response_model=ProtocolsView)
 async def protocols(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """The protocols there are, with parameters, units and ranges."""
+    """Return the protocols with parameters, units and ranges."""
     return {"protocols": [recipe_view(recipe) for recipe in rig.runs.catalogue.values()]}
 
 
 @routes.get("/runs", response_model=RunsModel)
 async def runs(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """Every run since the start and the unfinished ones from before, oldest first, each with its latest steps."""
+    """Return every run since the start and the earlier unfinished ones, oldest first, with the latest steps."""
     return {"runs": [run_view(run, steps=SHOWN_STEPS) for run in rig.runs.list()]}
 
 
 @routes.get("/runs/{run_id}", response_model=RunModel)
 async def run(rig: Controlled, _: Viewer, run_id: str) -> dict[str, Any]:
-    """One run with its steps."""
+    """Return one run with its steps."""
     return run_view(rig.runs.get(the_run(rig, run_id)))
 
 
@@ -58,20 +58,20 @@ async def start(rig: Controlled, user: Operator, body: Start) -> dict[str, Any]:
 
 @routes.post("/runs/{run_id}/pause", response_model=RunModel)
 async def pause(rig: Controlled, user: Operator, run_id: str, body: Why) -> dict[str, Any]:
-    """Bring what the run moves to rest and hold it."""
+    """Stop the transfers of a run in a safe way, and hold it."""
     await rig.runs.pause(the_run(rig, run_id), user.name, body.reason)
     return run_view(rig.runs.get(run_id))
 
 
 @routes.post("/runs/{run_id}/resume", response_model=RunModel)
 async def resume(rig: Controlled, user: Operator, run_id: str, body: Why) -> dict[str, Any]:
-    """Let a held run go on with what remains."""
+    """Resume a held run with the remaining steps."""
     await rig.runs.resume(the_run(rig, run_id), user.name, body.reason)
     return run_view(rig.runs.get(run_id))
 
 
 @routes.post("/runs/{run_id}/abort", response_model=RunModel)
 async def abort(rig: Controlled, user: Operator, run_id: str, body: Why) -> dict[str, Any]:
-    """End the run for good."""
+    """Abort a run."""
     await rig.runs.abort(the_run(rig, run_id), user.name, body.reason)
     return run_view(rig.runs.get(run_id))

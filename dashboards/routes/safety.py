@@ -30,9 +30,9 @@ from dashboards.views import alarm_view
 routes = APIRouter(prefix="/api")
 
 CONFIRM_S = 5.0
-"""How long (s of real time) the answer to an emergency stop waits for the devices."""
+"""Maximum time (s of real time) that the answer to an emergency stop waits for the devices."""
 _stopping: set[asyncio.Task[None]] = set()
-"""Emergency stops under way. They go on when the answer has been given, and when the caller has gone."""
+"""Emergency stops in progress. They continue after the answer, and after the client has gone."""
 
 
 @routes.get("/alarms", response_model=AlarmsModel)
@@ -50,13 +50,13 @@ def _listed(rig: Controller) -> dict[str, Any]:
 
 @routes.get("/alarms/channels", response_model=ChannelsModel)
 async def channels(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """Every channel over which alarms are sent to people."""
+    """Return every channel over which alarms are sent to people."""
     return {"channels": [] if rig.people is None else rig.people.status()}
 
 
 @routes.post("/alarms/channels/test", response_model=ChannelTests)
 async def send_test(rig: Controlled, user: Operator, body: Why) -> dict[str, Any]:
-    """Send a test message over every channel now, and say which confirmed it."""
+    """Send a test message over every channel now; return which confirmed it."""
     if rig.people is None:
         raise ApiProblem(
             409,
@@ -71,7 +71,7 @@ async def send_test(rig: Controlled, user: Operator, body: Why) -> dict[str, Any
 
 @routes.post("/alarms/{alarm_id}/acknowledge", response_model=AlarmModel)
 async def acknowledge(rig: Controlled, user: Operator, alarm_id: str, body: Why) -> dict[str, Any]:
-    """Acknowledge an alarm. The user is recorded, and the reason if there is one."""
+    """Acknowledge an alarm. The user is recorded, and the reason if one is given."""
     try:
         alarm = rig.alarms.acknowledge(alarm_id, user.name)
     except KeyError:
@@ -89,21 +89,21 @@ async def acknowledge(rig: Controlled, user: Operator, alarm_id: str, body: Why)
 
 @routes.post("/alarms/{alarm_id}/shelve", response_model=AlarmsModel)
 async def shelve(rig: Controlled, user: Operator, alarm_id: str, body: Shelved) -> dict[str, Any]:
-    """Do not announce an alarm for a limited time; interlocks act as before."""
+    """Shelve an alarm: do not announce it for a limited time. Interlocks act as before."""
     rig.alarms.shelve(alarm_id, parse_quantity(body.for_, "s"), user.name, body.reason)
     return _listed(rig)
 
 
 @routes.post("/alarms/{alarm_id}/out-of-service", response_model=AlarmsModel)
 async def out_of_service(rig: Controlled, user: Engineer, alarm_id: str, body: Why) -> dict[str, Any]:
-    """Do not announce an alarm until it is returned to service."""
+    """Take an alarm out of service: do not announce it until it is returned to service."""
     rig.alarms.take_out_of_service(alarm_id, user.name, body.reason)
     return _listed(rig)
 
 
 @routes.post("/alarms/{alarm_id}/return", response_model=AlarmsModel)
 async def bring_back(rig: Controlled, user: Operator, alarm_id: str, body: Why) -> dict[str, Any]:
-    """End shelving or out of service; an alarm whose cause is there is announced again."""
+    """End shelving or out of service; an alarm whose cause is present is announced again."""
     rig.alarms.bring_back(alarm_id, user.name)
     return _listed(rig)
 
@@ -137,7 +137,7 @@ async def reset(rig: Controlled, user: Operator, body: Why) -> dict[str, Any]:
 
 @routes.get("/bypasses", response_model=BypassesModel)
 async def bypasses(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """Every bypass of an interlock at this moment."""
+    """Return every present bypass of an interlock."""
     return {"bypasses": [_bypass_view(each) for each in rig.gate.bypasses.active()]}
 
 
@@ -149,7 +149,7 @@ async def bypass(rig: Controlled, user: Engineer, interlock: str, body: BypassRe
 
 @routes.delete("/bypasses/{interlock}", status_code=204)
 async def act_again(rig: Controlled, user: Operator, interlock: str) -> None:
-    """Let an interlock act again at once."""
+    """End a bypass: the interlock acts again at once."""
     rig.gate.bypasses.end(interlock, user.name)
 
 

@@ -1,4 +1,4 @@
-"""Signing in, health, and the speed of a simulated rig."""
+"""Sign-in, health, and the speed of a simulated rig."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ speed_routes = APIRouter(prefix="/api")
 
 @open_routes.get("/health", response_model=HealthView, responses={503: {"model": HealthView}})
 async def health(request: Request) -> JSONResponse:
-    """200 while the control loop ticks, 503 when it does not (D6). The only question that needs no credential."""
+    """Return 200 while the control loop ticks, 503 when it does not (D6). Only this request needs no credential."""
     controller: Controller = request.app.state.controller
     found = controller.health()
     return JSONResponse(body(found), status_code=200 if found.ok else 503)
@@ -49,14 +49,14 @@ async def sign_in(request: Request, response: Response, rig: Controlled) -> dict
 
 @routes.delete("/session", status_code=204)
 async def sign_out(request: Request, response: Response, user: Viewer) -> None:
-    """End this browser's session."""
+    """End the session of this browser."""
     auth: Auth = request.app.state.auth
     auth.close_session(request.cookies.get(cookie_name(request), ""))
     response.delete_cookie(cookie_name(request))
 
 
 def give_session(response: Response, request: Request, value: str) -> None:
-    """Put a session's cookie on an answer: out of scripts' reach, and never sent from another page."""
+    """Set the session cookie on an answer: scripts cannot read it, and other sites cannot send it."""
     response.set_cookie(
         cookie_name(request),
         value,
@@ -69,14 +69,14 @@ def give_session(response: Response, request: Request, value: str) -> None:
 
 @speed_routes.get("/speed", response_model=SpeedModel)
 async def speed(request: Request, _: Viewer) -> dict[str, float]:
-    """How fast this simulated rig lives; a real one has no such route."""
+    """Return the speed of this simulated rig; a real rig has no such route."""
     control: SpeedControl = request.app.state.speed
     return {"speed": control.speed}
 
 
 @speed_routes.put("/speed", response_model=SpeedModel)
 async def set_speed(request: Request, rig: Controlled, user: Operator, body: SetSpeed) -> dict[str, float]:
-    """Hurry or slow this simulated rig."""
+    """Change the speed of this simulated rig."""
     control: SpeedControl = request.app.state.speed
     before = control.speed
     try:

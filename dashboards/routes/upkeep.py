@@ -1,4 +1,4 @@
-"""What has to be looked after: pumps with calibration and tubing, bottles with lot numbers, levels that people read."""
+"""Maintenance: pumps with calibration and tubing, bottles with lot numbers, levels that people read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dashboards.access import ApiProblem, Controlled, Operator, Viewer
 
 ML = 1000.0
 USUAL_REL_SD = 0.01
-"""Uncertainty of a bottle's volume when none is given."""
+"""Uncertainty of a bottle's volume if none is given."""
 
 routes = APIRouter(prefix="/api")
 
@@ -51,7 +51,7 @@ class MediumLoad(_Body):
 
 
 class LevelReading(_Body):
-    """What a person read of a vessel, and how exactly (standard deviation)."""
+    """A level that a person read, with its standard deviation."""
 
     volume: str = Field(max_length=40)
     within: str = Field(max_length=40)
@@ -59,7 +59,7 @@ class LevelReading(_Body):
 
 
 class Change(_Body):
-    """What is in a vessel now that a person has changed it by hand: emptied the waste, taken a sample, topped up."""
+    """The volume of a vessel after a change by hand: waste emptied, sample taken, topped up."""
 
     volume: str = Field(max_length=40)
     within: str = Field(max_length=40)
@@ -67,7 +67,7 @@ class Change(_Body):
 
 
 class PumpsModel(BaseModel):
-    """Every pump with calibration, tubing, and what its weighed doses have told (`gain`, delivered over asked)."""
+    """Every pump with calibration, tubing, and its measured `gain` (delivered over requested)."""
 
     pumps: list[dict[str, Any]]
 
@@ -95,7 +95,7 @@ class BatchesModel(BaseModel):
 
 
 class ParcelModel(BaseModel):
-    """What of one batch has been in the loop equally often, as a share (0..1) of its vessel."""
+    """The part of one batch that was in the loop equally often, as a share (0..1) of its vessel."""
 
     lot: str
     uses: int
@@ -103,7 +103,7 @@ class ParcelModel(BaseModel):
 
 
 class VesselModel(BaseModel):
-    """One vessel: volume with its standard deviation, and what the medium in it is made of."""
+    """One vessel: volume with its standard deviation, and the composition of its medium."""
 
     name: str
     ml: float
@@ -118,7 +118,7 @@ class VesselsModel(BaseModel):
 
 
 class LevelModel(BaseModel):
-    """What a level told: read less expected (mL), in standard deviations, and whether that is more than noise."""
+    """The result of a level: read minus expected (mL), in standard deviations, and whether it exceeds noise."""
 
     vessel: str
     residual_ml: float
@@ -128,13 +128,13 @@ class LevelModel(BaseModel):
 
 @routes.get("/pumps", response_model=PumpsModel)
 async def pumps(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """Calibration, tubing and measured gain of every pump."""
+    """Return calibration, tubing and measured gain of every pump."""
     return {"pumps": [_pump(rig, entry) for entry in rig.upkeep.to_json()]}
 
 
 @routes.post("/pumps/{name}/tubing", response_model=PumpsModel)
 async def install(rig: Controlled, user: Operator, name: str, body: NewTubing) -> dict[str, Any]:
-    """New tubing is in a pump's head: its revolutions begin at nothing, its calibration no longer holds."""
+    """Enter new tubing: its revolutions start at zero, and the former calibration is no longer valid."""
     bore_mm = None if body.bore is None else parse_quantity(body.bore, "mm")
     rig.upkeep.install(
         name,
@@ -150,13 +150,13 @@ async def install(rig: Controlled, user: Operator, name: str, body: NewTubing) -
 
 @routes.get("/batches", response_model=BatchesModel)
 async def batches(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """Every batch: where it is, where it went."""
+    """Return every batch: its present place and its path."""
     return {"batches": [_batch(rig, lot) for lot in rig.ledger.whereabouts.batches]}
 
 
 @routes.get("/batches/{name}", response_model=BatchModel)
 async def batch(rig: Controlled, _: Viewer, name: str) -> dict[str, Any]:
-    """One batch."""
+    """Return one batch."""
     known = rig.ledger.whereabouts.batches
     if name not in known:
         raise ApiProblem(
@@ -171,13 +171,13 @@ async def batch(rig: Controlled, _: Viewer, name: str) -> dict[str, Any]:
 
 @routes.get("/vessels", response_model=VesselsModel)
 async def vessels(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """What is in every vessel."""
+    """Return the contents of every vessel."""
     return {"vessels": [_vessel(rig, name) for name in rig.ledger.volumes()]}
 
 
 @routes.post("/vessels/{name}/load", response_model=BatchModel, status_code=201)
 async def load(rig: Controlled, user: Operator, name: str, body: MediumLoad) -> dict[str, Any]:
-    """A bottle was changed or filled up: with which lot, how much, until when it may be used."""
+    """Enter a new or refilled bottle: lot, volume, expiry."""
     volume_ul = parse_quantity(body.volume, "uL")
     sd_ul = USUAL_REL_SD * volume_ul if body.within is None else parse_quantity(body.within, "uL")
     vessel = rig.rig.vessels.get(name)
@@ -198,7 +198,7 @@ async def load(rig: Controlled, user: Operator, name: str, body: MediumLoad) -> 
 
 @routes.post("/vessels/{name}/level", response_model=LevelModel)
 async def level(rig: Controlled, user: Operator, name: str, body: LevelReading) -> dict[str, Any]:
-    """Enter a level that was read: one equation more for the ledger."""
+    """Enter a level that was read: one more equation for the ledger."""
     volume_ul, sd_ul = parse_quantity(body.volume, "uL"), parse_quantity(body.within, "uL")
     found = rig.ledger.level(name, volume_ul, sd_ul, user=user.name, reason=body.reason)
     return {"vessel": name, "residual_ml": found.value / ML, "sigmas": found.sigmas, "gross": found.gross}
@@ -206,7 +206,7 @@ async def level(rig: Controlled, user: Operator, name: str, body: LevelReading) 
 
 @routes.post("/vessels/{name}/change", response_model=VesselModel)
 async def change(rig: Controlled, user: Operator, name: str, body: Change) -> dict[str, Any]:
-    """Enter a volume that was changed by hand: the ledger takes it over, and nothing of it is unexplained."""
+    """Enter a volume that was changed by hand: the ledger takes it over, and no part of it is unexplained."""
     volume_ul, sd_ul = parse_quantity(body.volume, "uL"), parse_quantity(body.within, "uL")
     rig.ledger.reconcile(name, volume_ul, sd_ul, user=user.name, reason=body.reason)
     return _vessel(rig, name)

@@ -1,4 +1,4 @@
-"""Who may use this rig's page and API: tokens given and taken back, by an admin."""
+"""Users of this rig's page and API: an admin issues and revokes tokens."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Admin = Annotated[User, Depends(require(Role.ADMIN))]
 
 @routes.get("/users", response_model=UsersModel)
 async def users(request: Request, _: Admin) -> dict[str, Any]:
-    """Everybody who holds a token or a session, with their role; never a secret."""
+    """Return every user with a token or a session, and the role; never a secret."""
     auth: Auth = request.app.state.auth
     return {"users": auth.users()}
 
 
 @routes.post("/users", response_model=IssuedToken, status_code=201)
 async def invite(request: Request, rig: Controlled, admin: Admin, body: Invite) -> dict[str, str]:
-    """Issue a new token; this answer is the only place where it is ever shown."""
+    """Issue a new token. It is shown only in this answer."""
     auth: Auth = request.app.state.auth
     token = auth.issue(body.name, Role[body.role.upper()])
     try:
