@@ -95,14 +95,14 @@ def frame_table(firmware: Firmware, unit: str, flow_unit: int, full_scale: float
 
 def _ranges(firmware: Firmware, unit: str, flow_unit: int, full_scale: float, decimals: int) -> list[str]:
     mass, volumetric, _ = FLOW_UNITS[flow_unit]
-    none, most = (f"{value:+07.{decimals}f}" for value in (0.0, full_scale))
+    none, highest = (f"{value:+07.{decimals}f}" for value in (0.0, full_scale))
     fields = [
         ("Unit ID", "char", "A", "Z", "na"),
         ("Pressure", "signed", "+000.00", "+160.00", "PSIA"),
         ("Temperature", "signed", "-010.00", "+050.00", "C"),
-        ("Volumetric", "signed", none, most, volumetric),
-        ("Mass", "signed", none, most, mass),
-        ("SetPoint", "signed", none, most, mass),
+        ("Volumetric", "signed", none, highest, volumetric),
+        ("Mass", "signed", none, highest, mass),
+        ("SetPoint", "signed", none, highest, mass),
         ("Gas", "string", "Air", "C2H2", "na"),
         ("Error", "string", "na", "ADC", "na"),
         *(("Status", "string", "na", flag, "na") for flag in firmware.flags),

@@ -244,8 +244,8 @@ class AlicatMfc(AsciiDevice):
     def _take(self, number: str) -> bool:
         """Take a new set-point, rounded to what the data frame shows; return whether it can be taken."""
         wanted = decimal(number)
-        most = self.full_scale_ml_min / self.ml_min_per_unit * OVERRANGE
-        if wanted is None or not 0.0 <= wanted <= most:
+        limit = self.full_scale_ml_min / self.ml_min_per_unit * OVERRANGE
+        if wanted is None or not 0.0 <= wanted <= limit:
             return False
         if self.obeys:
             self.setpoint_ml_min = round(wanted, self.decimals) * self.ml_min_per_unit

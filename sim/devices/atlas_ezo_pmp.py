@@ -17,7 +17,7 @@ from sim.devices.port import PlantPort
 FULL_SPEED_ML_MIN = 105.0
 """What `D,ml` and `D,*` run at."""
 MAX_RATE_ML_MIN = 58.5
-"""The most that can be held constant: the factory's answer to `DC,?`."""
+"""Maximum constant flow: the factory's answer to `DC,?`."""
 MIN_DOSE_ML = 0.5
 MIN_MOTOR_V = 9.0
 LONGEST_DOSE_ML = 100_000.0

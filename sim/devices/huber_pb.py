@@ -35,7 +35,7 @@ class HuberPb(WireDevice):
         self.controlling = self.circulating = True
         """Started at its panel, as the driver's page asks, or by a client; both stay so over a power cut."""
         self.setpoint = 2000
-        self.least, self.most = -5000, 15000
+        self.min_setpoint, self.max_setpoint = -5000, 15000
         self.serial = 400_000 + sum(name.encode())
         self.setpoints_taken = 0
         self._buffer = b""
@@ -44,7 +44,13 @@ class HuberPb(WireDevice):
         """See :meth:`WireDevice.forget`: the set-point, its limits, and that it was started."""
         return forgetting(
             self,
-            {"setpoint": 2000, "least": -5000, "most": 15000, "controlling": False, "circulating": False},
+            {
+                "setpoint": 2000,
+                "min_setpoint": -5000,
+                "max_setpoint": 15000,
+                "controlling": False,
+                "circulating": False,
+            },
         )
 
     def _boot(self) -> None:
@@ -78,7 +84,7 @@ class HuberPb(WireDevice):
         self._regulate()
 
     def _take(self, variable: int, value: int) -> None:
-        if variable == SETPOINT and self.least <= value <= self.most:
+        if variable == SETPOINT and self.min_setpoint <= value <= self.max_setpoint:
             self.setpoint = value
             self.setpoints_taken += 1
         elif variable == CONTROL and value in (0, 1):
@@ -99,8 +105,8 @@ class HuberPb(WireDevice):
             0x00: self.setpoint,
             0x1B: self.serial >> 16,
             0x1C: self.serial & 0xFFFF,
-            0x30: self.least,
-            0x31: self.most,
+            0x30: self.min_setpoint,
+            0x31: self.max_setpoint,
             0x0A: self.controlling * REGULATES | self.circulating * (CIRCULATES | PUMP_TURNS),
             0x14: int(self.controlling),
             0x16: int(self.circulating),

@@ -29,7 +29,7 @@ _COUNTS = {
     '"': (4, "cycles", 1),
     "!": (4, "calibrated_ml_min", 0.01),
 }
-"""Settings by a count: its most digits, what it sets, and its unit."""
+"""Settings by a count: its maximum number of digits, what it sets, and its unit."""
 
 
 class IsmatecRegloDigital(AsciiDevice):

@@ -21,7 +21,7 @@ MODEL = "MFLX-LS"
 _TIME = re.compile(r"(\d{2})([0-5]\d)([0-5]\d)(\d)", re.ASCII)
 
 _WIDTHS = {"R": 6, "S": 5, "V": 4, "VM": 3, "VH": 2, '"': 5, "RA": 2}
-"""Settings by a count, with its most digits."""
+"""Settings by a count, with its maximum number of digits."""
 
 
 class MasterflexUsb(AsciiDevice):

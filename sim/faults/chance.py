@@ -42,12 +42,12 @@ def draw_one(rng: np.random.Generator, kind: Kind, target: str, at_s: float) -> 
     for_s = 0.0 if kind.momentary else round(_log_uniform(rng, *kind.drawn_s), 1)
     amount = 0.0
     if kind.amount is not None:
-        least, most = kind.amount.drawn
-        drawn = _log_uniform(rng, least, most) if least > 0 else float(rng.uniform(least, most))
+        low, high = kind.amount.drawn
+        drawn = _log_uniform(rng, low, high) if low > 0 else float(rng.uniform(low, high))
         # A row of a journal is counted whole; three digits are enough of anything else, and easier to read again.
         amount = float(math.ceil(drawn)) if kind.name == "kill" else float(f"{drawn:.3g}")
     return Fault(kind.name, target, at_s, for_s, amount)
 
 
-def _log_uniform(rng: np.random.Generator, least: float, most: float) -> float:
-    return float(math.exp(rng.uniform(math.log(least), math.log(most))))
+def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(math.exp(rng.uniform(math.log(low), math.log(high))))

@@ -76,8 +76,8 @@ def demand(chamber: F8, body: Body, shells: F8, profile: F8, film_m_s: float, wa
     area = 4.0 * pi * radius * radius
     body.surface_oxygen_mm = oxygen_mm - each_mol_s / (film_m_s * area)
     living_m3 = body.volume_mm3 * 1e-9 * (1.0 - body.dead_fraction)
-    most = v_max * living_m3
-    short = min(1.0, max(0.0, 1.0 - each_mol_s / most)) if most > 0.0 else 0.0
+    max_mol_s = v_max * living_m3
+    short = min(1.0, max(0.0, 1.0 - each_mol_s / max_mol_s)) if max_mol_s > 0.0 else 0.0
     glucose = organoid.glucose_uptake(living_m3 * rate, chamber[Content.GLUCOSE] / volume, short)
     oxygen = organoid.burnable(each_mol_s, glucose, chamber[Content.LACTATE] / volume)
     per_nmol = body.count * 1e9

@@ -44,5 +44,5 @@ def multiplied(per_ml: float, dt_s: float) -> float:
     """Return the microbes (CFU/mL) after `dt_s`: logistic growth, exactly."""
     if per_ml <= 0.0:
         return 0.0
-    most = max(MAX_MICROBES_PER_ML, per_ml)
-    return most / (1.0 + (most / per_ml - 1.0) * exp(-log(2.0) / MICROBE_DOUBLING_S * dt_s))
+    limit = max(MAX_MICROBES_PER_ML, per_ml)
+    return limit / (1.0 + (limit / per_ml - 1.0) * exp(-log(2.0) / MICROBE_DOUBLING_S * dt_s))

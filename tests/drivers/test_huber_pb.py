@@ -107,7 +107,7 @@ async def test_A7_a_controller_that_does_not_obey_is_told() -> None:
 
 async def test_the_thermostats_own_limits_are_kept() -> None:
     async with against(
-        HuberPb, SimulatedHuber, settings=settings(high_c=100.0), prepare=lambda box: setattr(box, "most", 6000)
+        HuberPb, SimulatedHuber, settings=settings(high_c=100.0), prepare=lambda box: setattr(box, "max_setpoint", 6000)
     ) as pair:
         with pytest.raises(Refused, match="outside -50 to 60"):
             await pair.driver.actuators["setpoint"].apply(Level(80.0))
@@ -115,13 +115,13 @@ async def test_the_thermostats_own_limits_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("least", "error", "words"), [(2100, BadSetting, "rest_c is 20"), (15000, WrongDevice, "from 150 to 150")]
+    ("low", "error", "words"), [(2100, BadSetting, "rest_c is 20"), (15000, WrongDevice, "from 150 to 150")]
 )
 async def test_A6_limits_that_leave_no_rest_are_told_before_anything_is_set(
-    least: int, error: type[DeviceError], words: str
+    low: int, error: type[DeviceError], words: str
 ) -> None:
     async with against(
-        HuberPb, SimulatedHuber, prepare=lambda box: setattr(box, "least", least), verified=False
+        HuberPb, SimulatedHuber, prepare=lambda box: setattr(box, "min_setpoint", low), verified=False
     ) as pair:
         assert isinstance(pair.failures["d"], error)
         assert words in str(pair.failures["d"])
