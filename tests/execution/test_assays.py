@@ -112,7 +112,7 @@ async def test_the_same_assay_counts_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.virtual_time
-async def test_a_gross_contradiction_is_kept_unused_until_somebody_stands_by_it(tmp_path: Path) -> None:
+async def test_a_gross_contradiction_is_kept_unused_until_a_person_confirms_it(tmp_path: Path) -> None:
     controller = await bench(tmp_path / "j.db")
     state = controller.runs.estimator.state
     with pytest.raises(AssayRefused, match="contradicts the estimate"):
@@ -259,7 +259,7 @@ async def test_E7_a_clock_that_comes_back_behind_forgets_nothing(tmp_path: Path)
     np.testing.assert_allclose(_intervals(controller), before, rtol=1e-3, atol=1e-3)
     await asyncio.sleep(3600.0)
     lived = _intervals(controller)
-    # The network's time mends it; an assay makes the estimator go through the journal again.
+    # The network's time corrects it; an assay makes the estimator read the journal again.
     world.clock_step_s = 0.0
     controller.runs.estimator.learn(controller.journal.next_seq - 1)
     np.testing.assert_allclose(_intervals(controller), lived, rtol=1e-3, atol=1e-3)

@@ -148,7 +148,7 @@ def test_what_is_only_seen_beyond_an_edge_scatters_more(least: float) -> None:
 
 
 def test_what_is_kept_is_corrected_by_nothing_and_followed_all_the_same() -> None:
-    """Beside a plain unknown with the same error: its estimate stays, and the difference is as doubtful as it should be."""
+    """Compare with a plain unknown of the same error: its estimate stays, and the difference has the correct uncertainty."""
     unknowns = Unknowns()
     unknowns.add("vessel", 10.0, 4.0)
     unknowns.add("booked", 0.0, 0.0, kept=True)

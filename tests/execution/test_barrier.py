@@ -27,7 +27,7 @@ def sterility(controller: Controller) -> list[str]:
 
 
 async def ran(controller: Controller, protocol: str, **params: str) -> int:
-    """Run it to its end, doing as asked; how often somebody was asked."""
+    """Run it to its end and answer its questions; return how many there were."""
     run = await controller.runs.start(protocol, params, "anna", "a test")
     view, asked = await attended(controller.runs, run)
     assert view.state is RunState.COMPLETE, view.messages
@@ -113,7 +113,7 @@ async def test_what_the_rows_tell(rows: list[tuple[str, dict[str, Any]]], steril
     await controller.gone()
 
 
-def test_the_least_is_the_rig_files_or_reckoned_from_flow_and_area() -> None:
+def test_the_minimum_is_that_of_the_rig_file_or_computed_from_flow_and_area() -> None:
     assert min_filter_kpa(RIG) == pytest.approx(2.5)
     sterile = RIG.filters["sterile"].model_copy(update={"min_pressure_kpa": 4.0})
     assert min_filter_kpa(RIG.model_copy(update={"filters": {"sterile": sterile}})) == 4.0

@@ -1,4 +1,4 @@
-"""Pause, resume, stop, abort; refusals; what a person is told."""
+"""Pause, resume, stop, abort; refusals; messages to a person."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def _paused(path: Path, at_s: float) -> None:
     controller = Controller(world, path, catalogue=CATALOGUE)
     run = await controller.runs.start("everything", {}, "anna", "a test")
     await asyncio.sleep(at_s)
-    await controller.runs.pause(run, "anna", "somebody at the door")
+    await controller.runs.pause(run, "anna", "a visitor")
     assert controller.runs.get(run).state is RunState.HOLDING
     await controller.until(lambda: controller.runs.get(run).state is RunState.HELD, 120.0)
     assert at_rest(world)
@@ -42,7 +42,7 @@ async def _paused(path: Path, at_s: float) -> None:
     assert abs(spent.ul - world.volumes["spent"]) <= 4 * spent.sd_ul + 5, (
         "what moved before the pause is on record (F3)"
     )
-    await controller.runs.resume(run, "ben", "nobody was there")
+    await controller.runs.resume(run, "ben", "the visitor has gone")
     await controller.until(lambda: controller.runs.get(run).state.ended)
     assert controller.runs.get(run).state is RunState.COMPLETE, controller.runs.get(run).messages
     for line, missing_ul in ONCE_UL.items():
@@ -141,7 +141,7 @@ async def test_one_run_at_a_time_and_unknown_names(tmp_path: Path) -> None:
 async def test_who_and_why_are_in_the_journal_D4(tmp_path: Path) -> None:
     controller = Controller(World(), tmp_path / "journal.db", catalogue=CATALOGUE)
     run = await controller.runs.start("a_nap", {}, "anna", "the night")
-    await controller.runs.pause(run, "ben", "the door")
+    await controller.runs.pause(run, "ben", "a visitor")
     await controller.until(lambda: controller.runs.get(run).state is RunState.HELD)
     await controller.runs.abort(run, "carl", "too late")
     await controller.until(lambda: controller.runs.get(run).state.ended)
@@ -153,7 +153,7 @@ async def test_who_and_why_are_in_the_journal_D4(tmp_path: Path) -> None:
         ("held", "aborting"),
         ("aborting", "aborted"),
     ]
-    assert (states[1]["user"], states[1]["reason"]) == ("ben", "the door")
+    assert (states[1]["user"], states[1]["reason"]) == ("ben", "a visitor")
     assert (states[3]["user"], states[3]["reason"]) == ("carl", "too late")
     start = next(controller.journal.entries(kinds=("run.start",)))
     assert (start.body["user"], start.body["reason"]) == ("anna", "the night")
@@ -218,7 +218,7 @@ async def test_an_emergency_stop_in_a_transfer_holds_the_run(tmp_path: Path) -> 
 
 
 @pytest.mark.virtual_time
-async def test_a_pump_that_somebody_stops_by_hand_gets_the_rest_then_a_person_is_asked(tmp_path: Path) -> None:
+async def test_a_pump_that_is_stopped_by_hand_gets_the_rest_then_a_person_is_asked(tmp_path: Path) -> None:
     world = World()
     controller = Controller(world, tmp_path / "journal.db", catalogue=CATALOGUE)
     pump = world.pumps["reglo.draw"]

@@ -30,10 +30,10 @@ async def test_E2_a_dead_pump_that_a_run_has_not_used_delays_neither_hold_nor_ab
     world = World()
     controller, run = await begun(world, tmp_path / "j.db", "exchange", 60.0)
     world.pumps[DEAD].silent = True
-    await controller.runs.pause(run, "anna", "the door")
+    await controller.runs.pause(run, "anna", "a visitor")
     await controller.until(lambda: controller.runs.get(run).state is RunState.HELD, 120.0)
     assert any((kind, source) == ("command_failed", DEAD) for kind, source, _ in controller.alarms)
-    await controller.runs.resume(run, "anna", "nobody was there")
+    await controller.runs.resume(run, "anna", "the visitor has gone")
     await asyncio.sleep(60.0)
     await controller.runs.abort(run, "anna", "enough")
     await controller.until(lambda: controller.runs.get(run).state is RunState.ABORTED, 120.0)
@@ -52,9 +52,9 @@ async def test_E2_a_run_whose_own_pump_is_dead_stays_holding_and_can_be_aborted(
     controller, run = await begun(world, tmp_path / "j.db", "one_draw", 60.0)
     pump = world.pumps["reglo.draw"]
     pump.silent = True
-    await controller.runs.pause(run, "anna", "the door")
+    await controller.runs.pause(run, "anna", "a visitor")
     await asyncio.sleep(3600.0)
-    assert controller.runs.get(run).state is RunState.HOLDING, "nobody has seen it stand"
+    assert controller.runs.get(run).state is RunState.HOLDING, "no reading shows that it stands"
     assert any("cannot be seen to be at rest" in message for message in controller.runs.get(run).messages)
     if restart:
         await controller.gone()
@@ -75,7 +75,7 @@ async def test_E2_a_run_whose_own_pump_is_dead_stays_holding_and_can_be_aborted(
     pump.silent = False
     pump.left_ul, pump.flow_ul_min = 5000.0, 4000.0
     await asyncio.sleep(120.0)
-    assert pump.flow_ul_min == 0.0, "the gate still owes it the stop"
+    assert pump.flow_ul_min == 0.0, "the stop of the gate is still pending"
     await controller.gone()
 
 
@@ -85,7 +85,7 @@ async def test_E2_a_pump_that_answers_again_lets_the_hold_come_about(tmp_path: P
     controller, run = await begun(world, tmp_path / "j.db", "one_draw", 60.0)
     pump = world.pumps["reglo.draw"]
     pump.silent = True
-    await controller.runs.pause(run, "anna", "the door")
+    await controller.runs.pause(run, "anna", "a visitor")
     await asyncio.sleep(600.0)
     pump.silent = False
     await controller.until(lambda: controller.runs.get(run).state is RunState.HELD, 300.0)

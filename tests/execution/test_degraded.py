@@ -36,7 +36,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class Stimulator:
-    """An electrode engine that is told to stop."""
+    """An electrode engine that receives a request to stop."""
 
     ledger_problem = ""
 
@@ -175,9 +175,9 @@ async def test_A11_heart_skin_and_lung_run_with_a_damaged_journal_and_doses_do_n
     if damage == "a row edited":
         assert found.best.rows == 4
         assert found.best.readable_after == rows - 5
-    aside = apply(tmp_path / "journal.db", world.clock)
+    old_files = apply(tmp_path / "journal.db", world.clock)
     assert not survey(tmp_path / "journal.db").needed
-    assert (aside / "journal.db").exists() == (damage != "removed")
+    assert (old_files / "journal.db").exists() == (damage != "removed")
     controller = await world.begin()
     controller.journal.verify()
     assert controller.health().ok
@@ -383,8 +383,8 @@ async def test_D3_repair_keeps_evidence_and_a_second_one_finds_nothing_to_do(tmp
     before = {path.name: path.read_bytes() for path in journal_files(tmp_path / "journal.db")}
     survey(tmp_path / "journal.db")
     assert {path.name: path.read_bytes() for path in journal_files(tmp_path / "journal.db")} == before, "it only looks"
-    aside = apply(tmp_path / "journal.db", clock)
-    assert {path.name: path.read_bytes() for path in sorted(aside.iterdir())} == before
+    old_files = apply(tmp_path / "journal.db", clock)
+    assert {path.name: path.read_bytes() for path in sorted(old_files.iterdir())} == before
     again = Journal(tmp_path / "journal.db", clock, durable=True)
     assert again.verify() == 5
     assert [row.kind for row in again.entries()] == ["act"] * 4 + ["journal.repaired"]
@@ -419,7 +419,7 @@ async def test_D3_a_repair_that_is_killed_before_its_end_can_be_done_again(
     again.close()
 
 
-def test_the_command_tells_repairs_and_begins_anew(tmp_path: Path) -> None:
+def test_the_command_reports_repairs_and_begins_a_new_journal(tmp_path: Path) -> None:
     async def fill() -> None:
         clock = Clock(follow_system=True)
         journal = Journal(tmp_path / "journal.db", clock, durable=True)

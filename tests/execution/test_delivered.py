@@ -106,7 +106,7 @@ def test_A10_a_rest_below_the_minimum_holds_the_run_with_an_alarm(cut_ul: float,
 
 
 def test_A10_a_decision_that_was_asked_for_is_still_asked_for_after_a_restart(tmp_path: Path) -> None:
-    """Killed between the booking and the hold, or while it is held: nobody has accepted anything."""
+    """Killed between the booking and the hold, or while it is held: no person has accepted anything."""
 
     async def scenario() -> None:
         world, second = await _killed_in_a_dose(tmp_path / "j.db", requested_ul=500.0, cut_ul=250.0, used_ul=4000.0)
@@ -190,10 +190,10 @@ def test_A10_a_pause_lets_a_small_dose_end(tmp_path: Path) -> None:
         run = await controller.runs.start("small_dose", {}, "anna", "a test")
         await controller.until(lambda: bool(world.pumps[PUMP].doses))
         await asyncio.sleep(1.0)
-        await controller.runs.pause(run, "anna", "somebody at the door")
+        await controller.runs.pause(run, "anna", "a visitor")
         await controller.until(lambda: controller.runs.get(run).state is RunState.HELD)
         assert world.pumps[PUMP].moved_ul == pytest.approx(600.0)
-        await controller.runs.resume(run, "anna", "nobody")
+        await controller.runs.resume(run, "anna", "the visitor has gone")
         await controller.until(lambda: controller.runs.get(run).state is RunState.COMPLETE)
         assert world.pumps[PUMP].moved_ul == pytest.approx(600.0)
         await controller.gone()

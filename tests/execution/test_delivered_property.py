@@ -112,7 +112,7 @@ def _trust(case: Case) -> Trust:
 
 
 async def perform(case: Case, path: Path) -> Result:
-    """Carry out one transfer through its events; somebody resumes the run whenever it is held."""
+    """Carry out one transfer through its events; a person resumes the run whenever it is held."""
     world = World()
     pump = world.pumps[case.route.pump]
     pump.step_ul, pump.counted_ul, pump.gain = case.counter_ul, case.used_ul, 1 + case.gain_sds * case.route.rel_sd
@@ -137,7 +137,7 @@ async def perform(case: Case, path: Path) -> Result:
         await asyncio.sleep(event.share * nominal_s)
         if controller.runs.list()[0].state.ended:
             break
-        controller = await _befall(event, controller, world, pump, path)
+        controller = await _occur(event, controller, world, pump, path)
     for _ in range(12):
         await controller.until(
             lambda: controller.runs.list()[0].state.ended or controller.runs.list()[0].state is RunState.HELD
@@ -173,7 +173,7 @@ async def _resumed(controller: Controller) -> bool:
     return told
 
 
-async def _befall(event: Event, controller: Controller, world: World, pump: Pump, path: Path) -> Controller:
+async def _occur(event: Event, controller: Controller, world: World, pump: Pump, path: Path) -> Controller:
     match event.kind:
         case "pause":
             with contextlib.suppress(Exception):

@@ -62,7 +62,7 @@ def test_a_batch_is_dialysed_by_its_price_and_everything_adds_up(tmp_path: Path)
         other["eur"] for other in note["decision"]["others"] if "refused" not in other
     )
     assert "dilute" in note["decision"]["reason"]
-    # What the dialyser took: the loop is better than it was, on the plant and by the estimate alike.
+    # What the dialyser took: the loop is better than it was, both on the plant and by the estimate.
     assert first["true_loop"]["lactate_mm"] < 9.2
     assert first["vessels"]["basal"]["true_ml"] == pytest.approx(4000.0 - first["dialysate_ml"], rel=0.1)
     assert ran(tmp_path / "second", ONE)["journal_sha256"] == first["journal_sha256"]

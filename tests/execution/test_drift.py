@@ -1,4 +1,4 @@
-"""Drift of pumps: worn tubing is told within a stated number of doses, well pumps are left in peace (F4)."""
+"""Drift of pumps: worn tubing is reported within a stated number of doses, good pumps raise no alarm (F4)."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ async def test_F1_a_level_that_is_read_teaches_the_rate_of_evaporation(tmp_path:
 
 
 def test_F4_a_single_dose_that_does_not_fit_leaves_the_books_in_doubt(tmp_path: Path) -> None:
-    """The balance lies by 0.75 g through one dose of a pump that claims 2 %: nobody knows which of them is wrong."""
+    """The balance lies by 0.75 g through one dose of a pump that claims 2 %: it is unknown which of them is wrong."""
 
     async def booked() -> None:
         ledger, journal = opened(tmp_path / "j.db", World(), [])

@@ -1,4 +1,4 @@
-"""The estimator beside the plant's truth: through the whole stack, and over days through the benchmark's light harness."""
+"""The estimator compared with the plant's truth: through the whole stack, and over days in the benchmark."""
 
 from __future__ import annotations
 

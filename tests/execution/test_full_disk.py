@@ -30,7 +30,7 @@ pytestmark = pytest.mark.virtual_time
 
 @pytest.mark.parametrize("full_at_s", [4.0, 60.0, 200.0])
 async def test_D2_a_run_whose_row_cannot_be_written_waits_and_is_taken_up(full_at_s: float, tmp_path: Path) -> None:
-    """It once ended there, and stood as “running” until somebody restarted the controller."""
+    """It once ended there, and was shown as “running” until the controller was restarted."""
     lab = SimulatedLab(RIG, seed=1)
     clock = Clock(follow_system=False, epoch=EPOCH)
     controller = Controller(rig=RIG, opener=lab.opener, data_dir=tmp_path, clock=clock, durable=True)
@@ -74,14 +74,14 @@ def restarted(lab: SimulatedLab, disk: Disk, data: Path) -> Controller:
 async def test_D2_a_restart_that_meets_a_full_disk_cares_for_the_rig_and_takes_the_run_up_later(
     gone_at_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It once ended the controller before the heart was set going: no flow, no warmth, nobody called, all night."""
+    """It once ended the controller before the heart started: no flow, no heating and no alarm for a night."""
     lab, disk, stop = SimulatedLab(RIG, seed=1), Disk(), asyncio.Event()
 
-    def ailing(path: Path, form: Format, *, at_once: bool) -> sqlite3.Connection:
+    def failing(path: Path, form: Format, *, at_once: bool) -> sqlite3.Connection:
         disk.check()
         return open_database(path, form, at_once=at_once)
 
-    monkeypatch.setattr("controller.memory.history.open_database", ailing)
+    monkeypatch.setattr("controller.memory.history.open_database", failing)
     first = restarted(lab, disk, tmp_path)
     await first.start()
     ticking = asyncio.create_task(first.run(stop))
@@ -110,7 +110,7 @@ async def test_D2_a_restart_that_meets_a_full_disk_cares_for_the_rig_and_takes_t
     moving = {line: flow for line, flow in lab.plant.truth().flows_ul_min.items() if flow}
     assert set(moving) <= {"heart", "overflow"}, "nothing else moves without its row"
     active = again.runs.active
-    assert active is not None, "nobody starts another one meanwhile"
+    assert active is not None, "no other one is started meanwhile"
     assert active.id == run_id
 
     disk.full = False

@@ -40,7 +40,7 @@ async def _filled(path: Path, *, durable: bool = False, extra: str = "") -> str:
 
 
 def _raw(path: Path, *statements: str) -> None:
-    """What somebody with an editor for SQLite does: triggers dropped first."""
+    """Edit a row as with an SQLite editor: the triggers are dropped first."""
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute("DROP TRIGGER entries_are_not_edited")
         db.execute("DROP TRIGGER entries_are_not_removed")
@@ -217,7 +217,7 @@ async def test_every_durable_row_survives_sigkill(tmp_path: Path) -> None:
 
 
 async def test_D2_a_journal_that_is_there_opens_where_nothing_can_be_written(tmp_path: Path) -> None:
-    """A start once wrote the number of the format anew, and failed where another program held the file."""
+    """A start once wrote the number of the format again, and failed if another program held the file."""
     path = tmp_path / "journal.db"
     first = Journal(path, clock(), durable=True)
     first.append("act", {})

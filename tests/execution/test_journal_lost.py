@@ -92,7 +92,7 @@ MISHAPS: dict[str, Callable[[Path], None]] = {
 async def test_F7_a_journal_that_is_lost_under_a_running_controller_is_noticed_before_the_next_dose(
     mishap: str, threaded: bool, tmp_path: Path
 ) -> None:
-    """`rm journal.db*` was once noticed by nobody: health was ok, doses went on, and a restart began with a blank journal."""
+    """`rm journal.db*` once went unnoticed: health was ok, doses went on, and a restart began with an empty journal."""
     journal = opened(tmp_path, threaded=threaded)
     for n in range(ROWS):
         journal.append("act", {"n": n, "text": "x" * 300}, run="run-1")
@@ -248,7 +248,7 @@ async def test_F7_a_restart_refuses_a_journal_that_is_not_the_one_that_was_writt
 
 
 @pytest.mark.virtual_time
-async def test_F7_an_absent_journal_beside_a_populated_history_is_no_new_one(tmp_path: Path) -> None:
+async def test_F7_an_absent_journal_next_to_a_populated_history_is_no_new_one(tmp_path: Path) -> None:
     clock = Clock(follow_system=False, epoch=EPOCH)
     history = History(tmp_path / "history.db", clock)
     history.close()

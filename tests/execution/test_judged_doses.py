@@ -66,7 +66,7 @@ def watched(
         (3990.0, 960.0, False),
     ],
 )
-def test_F2_beside_a_stuck_balance_the_counter_accounts_for_half_of_the_time(
+def test_F2_next_to_a_stuck_balance_the_counter_accounts_for_half_of_the_time(
     counted_ul: float, ran_s: float, certain: bool
 ) -> None:
     moved = watched(counter(counted_ul), None, trust=WEAK, stuck=True, ran_s=ran_s)

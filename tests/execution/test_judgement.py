@@ -1,4 +1,4 @@
-"""What one dose moved: honest witnesses bound the truth, and what a pump has counted is never given again."""
+"""What one dose moved: accurate witnesses bound the truth, and what a pump has counted is never given again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def counted(before_ul: float, nominal_ul: float, step_ul: float) -> PumpStatus:
 
 
 @given(trusts, counters, fractions, st.floats(-1.0, 1.0), st.floats(-1.0, 1.0), st.booleans())
-def test_F2_F3_honest_witnesses_are_certain_and_bound_the_truth(
+def test_F2_F3_accurate_witnesses_are_certain_and_bound_the_truth(
     trust: Trust, counter_ul: float, share: float, error: float, noise: float, seen_to_its_end: bool
 ) -> None:
     """The pump gives more or less than its calibration says, by up to two of its deviations, the balance likewise."""
@@ -133,11 +133,11 @@ def test_F2_a_counter_that_was_zeroed_claims_nothing(trust: Trust, counter_ul: f
 def test_F2_a_stuck_balance_leaves_the_pump_alone_and_that_has_to_answer_for_its_time(
     trust: Trust, counter_ul: float, share: float
 ) -> None:
-    """A pump that lost power in a dose beside a balance that was stuck: nothing was booked, and it was given again."""
+    """A pump that lost power in a dose while the balance was stuck: nothing was booked, and it was given again."""
     dose = act(ASKED_UL, total_ul=0.0)
     ran_s = share * RAN_S
-    most_ul = judgement.max_moved_ul(dose, trust)
-    nothing = by_balance(Weight(ZERO_G, SD_G), Weight(ZERO_G, SD_G), sign=1, max_ul=most_ul)
+    max_ul = judgement.max_moved_ul(dose, trust)
+    nothing = by_balance(Weight(ZERO_G, SD_G), Weight(ZERO_G, SD_G), sign=1, max_ul=max_ul)
     zeroed = PumpStatus(False, 0.0, 0.0, min(counter_ul, 400.0))
     for told in (zeroed, None):
         moved = judgement.watched(

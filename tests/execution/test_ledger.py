@@ -106,7 +106,7 @@ async def test_the_doubt_about_the_loop_grows_with_time_and_ends_when_it_is_read
     after = ledger.volumes()["loop"]
     assert after.ul == pytest.approx(before.ul - 700.0, abs=1.0)
     assert 400.0 < after.sd_ul < 600.0
-    assert 100.0 < ledger.volumes()["spent"].sd_ul < 200.0, "nobody has weighed it for a week"
+    assert 100.0 < ledger.volumes()["spent"].sd_ul < 200.0, "it was not weighed for a week"
     ledger.reconcile("loop", 38_900.0, 100.0, user="anna", reason="read off the scale")
     assert ledger.volumes()["loop"].sd_ul == pytest.approx(100.0)
     row = journal.last("ledger.reconciled")

@@ -72,7 +72,7 @@ async def test_F5_no_run_begins_whose_pump_has_an_expired_calibration(tmp_path: 
 
 
 @pytest.mark.virtual_time
-async def test_F5_a_calibration_that_expires_in_a_run_holds_it_until_somebody_calibrates_and_the_heart_goes_on(
+async def test_F5_a_calibration_that_expires_in_a_run_holds_it_until_a_person_calibrates_and_the_heart_goes_on(
     tmp_path: Path,
 ) -> None:
     async def asking(organs: Organs, params: Mapping[str, float]) -> None:

@@ -97,7 +97,7 @@ async def test_E7_after_an_absence_there_is_one_turn_soon_and_no_burst(
 
 @pytest.mark.virtual_time
 async def test_E7_a_clock_that_was_set_back_stretches_nothing(tmp_path: Path) -> None:
-    """Its battery is dead: it comes back a month behind, and the network's time mends it after ten minutes."""
+    """Its battery is dead: it comes back a month behind, and the network's time corrects it after ten minutes."""
     world, protocol = World(), "exchange"
     second, _ = await taken_up(world, tmp_path / "j.db", protocol, away_h=0.1, wrong_h=-30 * 24.0)
     await asyncio.sleep(600.0)

@@ -146,7 +146,7 @@ async def test_E4_a_controller_gone_while_the_probe_is_set_sets_it_after_its_res
     async with controlled(lab, tmp_path) as second:
         await hands.attend(second, run)
         assert second.runs.get(run).state is RunState.COMPLETE
-        assert len(hands.asked) == 4  # nobody was asked twice
+        assert len(hands.asked) == 4  # no question was asked twice
         assert len(rows(second, "calibration.begun")) == 3
         assert [row["place"] for row in rows(second, "calibration.set")] == ["mid", "high"]
         second.journal.verify()

@@ -109,7 +109,7 @@ async def test_F2_a_vessel_emptied_meanwhile_is_not_taken_for_a_transfer(tmp_pat
     world = World()
     await interrupted(tmp_path / "j.db", world, "one_draw", 150.0, volume="12 mL")
     world.advance()
-    world.volumes["spent"] -= 4500.0  # somebody took a sample while the controller was down
+    world.volumes["spent"] -= 4500.0  # a person took a sample while the controller was down
     second = Controller(world, tmp_path / "j.db", catalogue=CATALOGUE)
     await second.runs.recover()
     await second.until(lambda: only(second.runs) is RunState.HELD)
@@ -346,7 +346,7 @@ async def test_a_changed_protocol_is_held_and_never_run(tmp_path: Path) -> None:
     await second.runs.resume(run, "anna", "try anyway")
     await asyncio.sleep(10.0)
     assert only(second.runs) is RunState.HELD
-    await second.runs.abort(run, "anna", "start anew")
+    await second.runs.abort(run, "anna", "start again")
     await second.until(lambda: only(second.runs) is RunState.ABORTED)
     await second.gone()
 
@@ -383,7 +383,7 @@ async def test_a_protocol_that_fails_is_held_and_can_be_aborted(tmp_path: Path) 
     run = await controller.runs.start("broken", {}, "anna", "a test")
     await controller.until(lambda: controller.runs.get(run).state is RunState.HELD)
     assert any("kidney.draw(-5 µL)" in message for message in controller.runs.get(run).messages)
-    await controller.runs.abort(run, "anna", "mend it first")
+    await controller.runs.abort(run, "anna", "repair it first")
     await controller.until(lambda: controller.runs.get(run).state is RunState.ABORTED)
     await controller.gone()
 
@@ -398,7 +398,7 @@ async def test_two_verbs_at_once_are_refused(tmp_path: Path) -> None:
     run = await controller.runs.start("hasty", {}, "anna", "a test")
     await controller.until(lambda: controller.runs.get(run).state is RunState.HELD)
     assert any("one verb at a time" in message for message in controller.runs.get(run).messages)
-    await controller.runs.abort(run, "anna", "mend it first")
+    await controller.runs.abort(run, "anna", "repair it first")
     await controller.until(lambda: controller.runs.get(run).state.ended)
     await controller.gone()
 

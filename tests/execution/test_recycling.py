@@ -24,11 +24,11 @@ async def _ran(world: World, path: Path, protocol: str, **params: str) -> Contro
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize(
-    ("ph_spent", "letter", "least_discarded_ul"),
+    ("ph_spent", "letter", "min_discarded_ul"),
     [(7.33, "A", 0.0), (7.18, "B", 0.0), (7.02, "C", 8_500.0), (6.7, "D", 17_500.0)],
 )
 async def test_each_grade_is_treated_as_it_should(
-    ph_spent: float, letter: str, least_discarded_ul: float, tmp_path: Path
+    ph_spent: float, letter: str, min_discarded_ul: float, tmp_path: Path
 ) -> None:
     world = World()
     world.readings["ph_spent.ph"] = ("pH", ph_spent)
@@ -37,7 +37,7 @@ async def test_each_grade_is_treated_as_it_should(
     assert grade is not None
     assert note is not None
     assert grade.body["grade"] == note.body["grade"] == letter
-    assert note.body["discarded_ul"] >= least_discarded_ul
+    assert note.body["discarded_ul"] >= min_discarded_ul
     if letter == "B":
         assert note.body["base_ul"] >= 500.0
     world.advance()

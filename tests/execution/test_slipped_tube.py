@@ -21,7 +21,7 @@ def slow_rig() -> Rig:
 
 
 def slipped(rig: Rig = RIG) -> tuple[World, Pump]:
-    """A bench whose draw goes beside the vessel; its balance is alive."""
+    """A bench whose draw misses the vessel; its balance works."""
     world = World(rig)
     world.mass_jitter_g = 0.002
     pump = world.pumps["reglo.draw"]
@@ -43,7 +43,9 @@ async def draw(controller: Controller, volume: str = "12 mL") -> str:
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("every_s", [20.0, 30.0, 60.0])
-async def test_F2_F3_a_dose_beside_the_vessel_that_is_paused_again_and_again(every_s: float, tmp_path: Path) -> None:
+async def test_F2_F3_a_dose_that_misses_the_vessel_and_is_paused_again_and_again(
+    every_s: float, tmp_path: Path
+) -> None:
     """Paused after a millilitre each time, no single dose says enough to a counter of whole millilitres."""
     world, pump = slipped()
     controller = Controller(world, tmp_path / "j.db", catalogue=CATALOGUE)
@@ -51,18 +53,18 @@ async def test_F2_F3_a_dose_beside_the_vessel_that_is_paused_again_and_again(eve
     for _ in range(12):
         await asyncio.sleep(every_s)
         if controller.runs.get(run).state is RunState.RUNNING:
-            await controller.runs.pause(run, "anna", "the door")
+            await controller.runs.pause(run, "anna", "a visitor")
         await controller.until(lambda: held(controller.runs) or controller.runs.get(run).state.ended)
         if controller.runs.get(run).state.ended:
             break
-        await controller.runs.resume(run, "anna", "nobody was there")
+        await controller.runs.resume(run, "anna", "the visitor has gone")
     assert says_where_to_look(controller.runs), controller.runs.get(run).messages
     assert pump.moved_ul <= 12_000.0 * 1.05
     await controller.gone()
 
 
 @pytest.mark.virtual_time
-async def test_F2_F3_one_pause_of_a_dose_beside_the_vessel_holds_the_run_for_a_person(tmp_path: Path) -> None:
+async def test_F2_F3_one_pause_of_a_dose_that_misses_the_vessel_holds_the_run_for_a_person(tmp_path: Path) -> None:
     world, pump = slipped()
     controller = Controller(world, tmp_path / "j.db", catalogue=CATALOGUE)
     run = await draw(controller)
@@ -84,8 +86,8 @@ async def test_F2_F3_one_pause_of_a_dose_beside_the_vessel_holds_the_run_for_a_p
 
 
 @pytest.mark.virtual_time
-async def test_F2_F3_a_dose_beside_the_vessel_that_ended_well_holds_the_run_too(tmp_path: Path) -> None:
-    """Its pump did what it was told; a worn tube would have given less, and the balance has seen nothing at all."""
+async def test_F2_F3_a_dose_that_misses_the_vessel_and_ended_well_holds_the_run_too(tmp_path: Path) -> None:
+    """Its pump counted the full dose; a worn tube would have given less, and the balance has seen nothing."""
     world, pump = slipped()
     controller = Controller(world, tmp_path / "j.db", catalogue=CATALOGUE)
     run = await draw(controller)
@@ -104,7 +106,7 @@ async def test_F2_F3_a_dose_beside_the_vessel_that_ended_well_holds_the_run_too(
 
 
 @pytest.mark.virtual_time
-async def test_F2_F3_a_dose_beside_the_vessel_that_somebody_stops_is_not_begun_again(tmp_path: Path) -> None:
+async def test_F2_F3_a_dose_that_misses_the_vessel_and_is_stopped_by_hand_is_not_begun_again(tmp_path: Path) -> None:
     world, pump = slipped()
     controller = Controller(world, tmp_path / "j.db", catalogue=CATALOGUE)
     await draw(controller)
@@ -118,7 +120,7 @@ async def test_F2_F3_a_dose_beside_the_vessel_that_somebody_stops_is_not_begun_a
 
 
 @pytest.mark.virtual_time
-async def test_F2_F3_portions_beside_the_vessel_come_to_no_more_than_was_asked(tmp_path: Path) -> None:
+async def test_F2_F3_portions_that_miss_the_vessel_come_to_no_more_than_was_asked(tmp_path: Path) -> None:
     world, pump = slipped(slow_rig())
     controller = Controller(world, tmp_path / "j.db", catalogue=CATALOGUE)
     run = await draw(controller)

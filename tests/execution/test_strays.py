@@ -1,4 +1,4 @@
-"""Liquid that nobody asked for is seen by the pump's own count, booked, told, and stopped; through the whole stack."""
+"""Liquid without a request is seen by the pump's own count, booked, reported and stopped; through the whole stack."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_what_was_asked_for_is_no_stray(tmp_path: Path) -> None:
 
 
 class Counted:
-    """The base pump as it is told of, second by second; `booked` are strays (µL)."""
+    """The status of the base pump, second by second; `booked` are strays (µL)."""
 
     def __init__(self) -> None:
         self.booked: list[float] = []

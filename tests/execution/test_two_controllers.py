@@ -1,4 +1,4 @@
-"""Two controllers of one rig that see no claims of each other, as on two hosts: both notice, and nobody is harmed (A12)."""
+"""Two controllers of one rig that see no claims of each other, as on two hosts: both notice it, and no harm is done (A12)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_A12_two_controllers_of_one_rig_notice_each_other_and_the_tissue_i
         for controller, acts in zip(controllers, before, strict=True):
             kinds = {row.body["alarm"].partition(":")[0] for row in controller.journal.entries(kinds=("alarm.raised",))}
             assert "foreign_command" in kinds, kinds
-            assert [run.state for run in controller.runs.list()] == [RunState.HELD], "no dose goes on beside another's"
+            assert [run.state for run in controller.runs.list()] == [RunState.HELD], "no dose goes on next to another's"
             more = sum(1 for _ in controller.journal.entries(kinds=("act",))) - acts
             assert more < FOR_S / 3.0, "no fight: hardly more than the pulses of the heater"
             warm = controller.store.readings["t_chamber.temperature"]

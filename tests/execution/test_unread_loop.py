@@ -1,4 +1,4 @@
-"""A loop whose level nobody reads: the doubt about it grows, draws become smaller, and a person is told in time."""
+"""A loop whose level is not read: its uncertainty grows, draws become smaller, and an alarm is raised in time."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def kept(controller: Controller, data: Path) -> Upkeep:
 async def test_I4_a_batch_long_after_the_last_reading_is_smaller_and_given_back(
     name: str, params: dict[str, float], days: int, tmp_path: Path
 ) -> None:
-    """On the 55th day a rig that nobody had read once stopped: what it had drawn was refused by a loop that it might make
-    run over, and there it waited while the tissue starved.
+    """On the 55th day a rig whose level was never read once stopped: the return was refused, since the loop might overflow,
+    and the run waited while the tissue starved.
     """
     world = World()
     controller = Controller(world, tmp_path / "j.db", catalogue=PROTOCOLS)

@@ -98,14 +98,14 @@ async def test_pause_and_resume_on_the_wire(tmp_path: Path) -> None:
         run = await controller.runs.start("recycle", {"cycles": "1", "min_batch": "18 mL"}, "anna", "a test")
         await until(lambda: moving(controller, "kidney.give_back"))
         await asyncio.sleep(60.0)
-        await controller.runs.pause(run, "anna", "somebody at the door")
+        await controller.runs.pause(run, "anna", "a visitor")
         await until(lambda: controller.runs.get(run).state is RunState.HELD)
         held = lab.plant.truth().volumes_ul["spent"]
         await asyncio.sleep(300.0)
         assert lab.plant.truth().volumes_ul["spent"] == pytest.approx(held, abs=5.0)
         spent = controller.ledger.volumes()["spent"]
         assert abs(spent.ul - held) <= 3 * spent.sd_ul + 20
-        await controller.runs.resume(run, "anna", "nobody")
+        await controller.runs.resume(run, "anna", "the visitor has gone")
         await until(lambda: controller.runs.get(run).state.ended)
         assert controller.runs.get(run).state is RunState.COMPLETE
         assert lab.plant.truth().volumes_ul["loop"] == pytest.approx(40_000, abs=900)
@@ -130,7 +130,7 @@ async def test_the_vessel_on_the_balance_may_have_a_weight_of_its_own(tmp_path: 
 
 
 @pytest.mark.virtual_time
-async def test_a_question_that_nobody_answers_for_a_day_leaves_the_rig_safe_and_calls_more_loudly(
+async def test_a_question_without_an_answer_for_a_day_leaves_the_rig_safe_and_calls_more_loudly(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "rig.yaml"

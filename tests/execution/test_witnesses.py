@@ -46,12 +46,12 @@ def test_agreement_is_narrower_than_each_and_contradiction_wider_than_both() -> 
     assert torn.high == balance.high
 
 
-def test_nobody_saw_it() -> None:
+def test_without_a_witness() -> None:
     moved = agreed(None, None, asked_ul=ASKED)
     assert (moved.low, moved.high, moved.certain) == (0.0, ASKED, False)
 
 
-def test_a_vessel_handled_by_somebody_is_not_a_transfer() -> None:
+def test_a_vessel_handled_by_a_person_is_not_a_transfer() -> None:
     moved = by_balance(Weight(10.0, 0.015), Weight(3.0, 0.015), sign=1, max_ul=MOST)
     assert moved is not None
     assert not moved.certain

@@ -102,7 +102,7 @@ class Pump(Actuator):
         self.at_s = world.loop.time()
         self.doses: list[Dispense] = []
         self.slipped = False
-        """Its tube hangs beside the vessel that it is to fill."""
+        """Its tube has slipped out of the vessel."""
         self.silent = False
         self.dead_start = False
 

@@ -1,4 +1,4 @@
-"""`python -m tests.protocols.plant_only 60`: sixty days of recycling beside exchange, on the plant alone.
+"""`python -m tests.protocols.plant_only 60`: sixty days of recycling compared with exchange, on the plant alone.
 
 The recycler's own pure decisions (draw, grade, treatment, plan) act on the plant's vessels directly; no wires, controller
 or estimator: what it believes is the truth with bounds of a given width. Sixty days take some twenty seconds, so prices and
@@ -103,10 +103,12 @@ class Culture:
         """One look of the recycler."""
         bench = self._bench()
         loop = self._believed(self.loop, 0)
-        wish = economy.draw(bench, self._grade(bench, loop), self._believed(self.spent, 1), loop, PH, max_ul=BATCH_UL)
-        action = wish.chosen.action
+        decision = economy.draw(
+            bench, self._grade(bench, loop), self._believed(self.spent, 1), loop, PH, max_ul=BATCH_UL
+        )
+        action = decision.chosen.action
         if action != "rest":
-            self._pour(self.loop, self.spent, wish.chosen.draw_ul, 0, 1)
+            self._pour(self.loop, self.spent, decision.chosen.draw_ul, 0, 1)
             batch = self._believed(self.spent, 1)
             verdict = self._grade(bench, batch)
             chosen = economy.treatment(bench, verdict, batch, self._believed(self.loop, 0), PH).chosen
@@ -129,9 +131,9 @@ class Culture:
         if rig.organs.kidney.dialyse is not None:
             route = routes_of(rig)["kidney.dialyse"]
             dialyser = DialyserModel(self._koa_ul_min(), route.flow_ul_min, route.min_ul)
-        least_ul = routes_of(rig)["gut.feed"].min_ul
+        min_ul = routes_of(rig)["gut.feed"].min_ul
         rules, prices = rules_of(rig), prices_of(rig)
-        return economy.TreatmentContext(rules, prices, targets, targets.media, dialyser, least_ul, self.rate_umol_d)
+        return economy.TreatmentContext(rules, prices, targets, targets.media, dialyser, min_ul, self.rate_umol_d)
 
     def _believed(self, row: Row, number: int) -> MediumState:
         held = (row / row[Content.LIQUID]).tolist()

@@ -79,7 +79,7 @@ def test_base_brings_a_sour_batch_to_the_set_point_and_no_further() -> None:
     assert made.base_ul >= LEAST
     assert mixed <= 16.0 * 10 ** (PH_CEILING - 7.2) * 1.03
     assert plan(batch=body(21_000.0, bicarbonate=25.0), ph=7.45).base_ul == 0.0, "not sour: not made alkaline"
-    assert plan(batch=body(21_000.0, bicarbonate=16.0), ph=None).base_ul == 0.0, "nobody knows its pH"
+    assert plan(batch=body(21_000.0, bicarbonate=16.0), ph=None).base_ul == 0.0, "its pH is unknown"
 
 
 def test_a_share_is_replaced_and_all_of_it_when_it_is_thrown_away() -> None:

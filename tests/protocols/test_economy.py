@@ -141,7 +141,7 @@ def test_no_loop_is_left_at_c_for_the_sake_of_a_small_batch() -> None:
     assert after < 10.0
 
 
-def test_a_loop_that_nothing_mends_at_once_is_treated_as_far_as_can_be_drawn() -> None:
+def test_a_loop_that_no_single_treatment_restores_is_treated_as_far_as_can_be_drawn() -> None:
     loop = body(40_000.0, lactate=19.0, width=0.02)
     plain, dialysed = drawn(WITHOUT, loop).chosen, drawn(WITH, loop).chosen
     assert plain.still == dialysed.still == "lactate_mm"

@@ -1,4 +1,4 @@
-"""Recipe files: what they may say, what is told of one that is not sound, and that they run as Python does."""
+"""Recipe files: what they may contain, how errors are reported, and that they run like Python protocols."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def problems_of(path: Path) -> RecipeError:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_recipes_in_the_house_are_sound(path: Path) -> None:
+def test_shipped_recipes_are_sound(path: Path) -> None:
     recipe = of_file(path)
     check_on(recipe, DIALYSIS if path.stem == "dialyse" else RIG, complete(recipe.params, {}))
     assert recipe.name == path.stem

@@ -1,4 +1,4 @@
-"""The JSON schema of recipes, judged by a validator that is not ours: what editors show is what the reader takes."""
+"""The JSON schema of recipes, checked by an independent validator: editors accept what the reader accepts."""
 
 from __future__ import annotations
 

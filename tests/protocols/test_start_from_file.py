@@ -60,7 +60,7 @@ def test_a_file_is_started_by_its_name_and_stays_where_it_is(
     assert recipe.altered() == file.resolve()
 
 
-def test_a_file_that_is_not_sound_reaches_nobody(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_with_errors_reaches_no_controller(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     api = Api([])
     monkeypatch.setattr(remote, "call", api)
     file = tmp_path / "mine.yaml"

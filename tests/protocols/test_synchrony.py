@@ -12,7 +12,7 @@ from protocols.synchrony import Array, sttc, together
 TRAINS = st.lists(st.floats(0.0, 5.0), min_size=1, max_size=40).map(lambda found: np.array(sorted(found)))
 
 
-def test_the_same_train_is_together_and_strangers_are_not() -> None:
+def test_the_same_train_is_together_and_unrelated_trains_are_not() -> None:
     train = np.arange(0.5, 5.0, 0.5)
     assert sttc(train, train, 0.0, 5.0, 0.02) == pytest.approx(1.0)
     assert sttc(train, train + 0.25, 0.0, 5.0, 0.02) == pytest.approx(-9 * 0.04 / 5.0)

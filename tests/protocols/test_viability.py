@@ -240,7 +240,7 @@ def test_silence_and_seizure_cost_activity_and_welfare() -> None:
     assert welfare.welfare(replace(KEPT, own_band=exact(-20.0))).parts["own_band"].score == FLOOR
 
 
-def test_nobody_can_hear_a_task_in_the_scores() -> None:
+def test_the_scores_do_not_depend_on_a_task() -> None:
     """N10: care never depends on task reward, so no input of any score is one."""
     words = {"reward", "task", "score", "win", "rally", "trial"}
     names = [*viability.CORNERS, *welfare.CORNERS, *activity.CORNERS, *VITAL_NAMES, *FIRING_NAMES, *TREATED_NAMES]
