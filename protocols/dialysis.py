@@ -25,7 +25,7 @@ class DialyserModel:
     koa_ul_min: float
     flow_ul_min: float
     min_ul: float
-    """The least dialysate that its pump gives."""
+    """Minimum volume of dialysate of its pump (µL)."""
 
     def exchanged(self, dialysate_ul: float, batch_ul: float) -> float:
         """Return the share (0..1) of a small solute's difference to the dialysate that is exchanged after
