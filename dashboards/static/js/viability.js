@@ -63,7 +63,7 @@ function summary(found, shut) {
     { class: "vital-words" },
     h("strong", { text: shut ? "a gate is not open" : "possible range" }),
     h("span", { text: `coverage ${percent(found.coverage)}`, title: "The weight of the parts that are known" }),
-    h("span", { ...known, text: `score of the known parts: ${percentOrDash(found.of_known)}` }),
+    h("span", { ...known, text: `known parts: ${percentOrDash(found.of_known)}` }),
     h("span", { class: "dim", "data-testid": "score", text: scoreText(found, shut) }),
   );
 }
@@ -155,7 +155,7 @@ function partValue(part) {
  */
 function ratingTable({ welfare, happiness }) {
   const parts = Object.entries(welfare.parts).map(([name, part]) => partText(name, part));
-  const headings = ["possible", "coverage", "known parts"].map((text) => h("th", { scope: "col", text }));
+  const headings = ["possible", "coverage", "of known"].map((text) => h("th", { scope: "col", text }));
   return h(
     "table",
     { class: "rating", "data-testid": "rating" },
