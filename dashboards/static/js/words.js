@@ -43,10 +43,10 @@ export const named = (name) => NAMES[name] ?? name.replaceAll("_", " ");
  */
 export const spoken = (name) =>
   name
-    .replace(/(?<![a-z])ph(?![a-z])/g, "pH")
-    .replace(/(?<![a-z ])do(?=_)/g, "DO")
+    .replace(/(^|[_.])do_/g, "$1DO_")
     .replaceAll("_", " ")
-    .replaceAll(".", " · ");
+    .replaceAll(".", " · ")
+    .replace(/\bph\b/g, "pH");
 
 /** @type {Record<string, string>} */
 const FAULT_NAMES = {
