@@ -4,7 +4,7 @@
 
 mutmut makes the changes (mutants) and runs, for each, the tests that call the changed function. It works in a copy of the
 checkout, so nothing is left behind. The score is the share of mutants that a test detects; a mutant that no test reaches
-counts as undetected. Fails below the floor. `--every N` tries one function in N: a sample, and said to be one.
+counts as undetected. Fails below the floor. `--every N` tries one mutant in N: a sample, and said to be one.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ GROUPS: Mapping[str, Group] = {
             "tests/execution/test_delivered.py",
             "tests/execution/test_slipped_tube.py",
             "tests/execution/test_dead_pumps.py",
+            "tests/execution/test_commands.py",
+            "tests/execution/test_recovery.py",
         ),
     ),
     "conformance": Group(("drivers/conformance/*.py",), ("tests/conformance",)),
@@ -126,7 +128,7 @@ def run(name: str, jobs: int, every: int) -> Score:
         _copy(copy)
         with (copy / "pyproject.toml").open("a", encoding="utf-8") as file:
             file.write(config(GROUPS[name]))
-        chosen = [f"{each}*" for each in _functions(copy, GROUPS[name])[::every]] if every > 1 else []
+        chosen = _mutants(copy)[::every] if every > 1 else []
         words = [sys.executable, "-m", "mutmut", "run", "--max-children", str(jobs), *chosen]
         environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy)}
         subprocess.run(words, cwd=copy, env=environment, stdout=sys.stderr, check=False)
@@ -147,12 +149,11 @@ def _copy(target: Path) -> None:
             shutil.copy2(ROOT / name, target / name)
 
 
-def _functions(copy: Path, group: Group) -> list[str]:
-    """The mutants' names up to the function's, in the order of the files: for a sample."""
-    subprocess.run(
-        [sys.executable, "-m", "mutmut", "run", "no-such-mutant"], cwd=copy, capture_output=True, check=False
-    )
-    return sorted({name.partition("__mutmut_")[0] + "__mutmut_" for name in _exit_codes(copy)})
+def _mutants(copy: Path) -> list[str]:
+    """Return the names of all mutants, in the order of files and functions: for a sample of each function."""
+    words = [sys.executable, "-m", "mutmut", "run", "no-such-mutant"]
+    subprocess.run(words, cwd=copy, capture_output=True, check=False)
+    return list(_exit_codes(copy))
 
 
 def _exit_codes(copy: Path) -> dict[str, int | None]:
@@ -168,7 +169,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all)")
     parser.add_argument("--floor", type=float, default=FLOOR, help=f"minimum score in %% (default {FLOOR:g})")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
-    parser.add_argument("--every", type=int, default=1, help="try one function in so many (default 1: all)")
+    parser.add_argument("--every", type=int, default=1, help="try one mutant in so many (default 1: all)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores there as well")
     arguments = parser.parse_args(words)
     unknown = sorted(set(arguments.groups) - set(GROUPS))
