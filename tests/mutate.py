@@ -68,6 +68,7 @@ GROUPS: Mapping[str, Group] = {
             "tests/execution/test_commands.py",
             "tests/execution/test_recovery.py",
             "tests/execution/test_failed_doses.py",
+            "tests/execution/test_transfer_rest.py",
         ),
     ),
     "conformance": Group(("drivers/conformance/*.py",), ("tests/conformance",)),

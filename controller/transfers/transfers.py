@@ -225,6 +225,8 @@ class Transfers:
         if problem is not None:
             return problem
         ran_s = asyncio.get_running_loop().time() - dose.begun_s
+        if ran_s > transfer_limit_s(dose.dose) - POLL_S and not run.interrupted:
+            dose.overtime = True  # the gate has stopped it
         await self._devices.close(dose.route, dose.who, dose.why)
         return await self._concluded(run, dose, ran_s)
 
