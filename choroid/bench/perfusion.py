@@ -129,7 +129,7 @@ class Perfusion:
             (organs.liver.base, base_ul, organs.liver.flow_ul_min),
         ):
             await self._move(line, ul, flow)
-        spent, loop = organs.kidney.vessel, organs.lung.vessel
+        spent, loop = organs.kidney.vessel, self.rig.loop
         volumes = self.ledger.volumes()
         room_ul = self.rig.vessels[loop].volume_ul - volumes[loop].ul
         await self._move(

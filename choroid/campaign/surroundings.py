@@ -68,7 +68,7 @@ class Surroundings:
         self._see_warmth(truth.temperature_c, kinds, at_work, now_s)
         self._see_pressure(truth.pressures_kpa, at_work, now_s)
         self._see_draw(truth.moved_ul, at_work, now_s)
-        loop = self._rig.organs.lung.vessel
+        loop = self._rig.loop
         self._see_acidity(truth.ph[loop], truth.concentrations[loop]["co2"], kinds, at_work, now_s)
         if self._troubles.survivable and truth.viability < self._first_viability - LOST_VIABILITY:
             self._tell(

@@ -136,7 +136,7 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
         if elapsed_s < due_s - 1.0:
             return
         score, truth = controller.viability or {}, lab.plant.truth()
-        loop = truth.concentrations[controller.rig.organs.lung.vessel]
+        loop = truth.concentrations[controller.rig.loop]
         totals = controller.ledger.totals
         samples.append(
             {

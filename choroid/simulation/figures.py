@@ -40,7 +40,7 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
         grades[row.body["grade"]] += 1
     totals = controller.ledger.totals
     run = controller.runs.get(run_id)
-    loop = truth.concentrations[controller.rig.organs.lung.vessel]
+    loop = truth.concentrations[controller.rig.loop]
     score = controller.viability
     return {
         "transactions": controller.body.transactions,
@@ -71,7 +71,7 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
             "lactate_mm": round(loop["lactate"], 3),
             "ammonia_mm": round(loop["ammonia"], 4),
             "glucose_mm": round(loop["glucose"], 3),
-            "ph": round(truth.ph[controller.rig.organs.lung.vessel], 3),
+            "ph": round(truth.ph[controller.rig.loop], 3),
             "osmolality_mosm": round(loop["osmoles"], 1),
         },
         "alarms": controller.alarms.raised,

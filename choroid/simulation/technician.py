@@ -141,7 +141,7 @@ class Technician:
 
     def _assay(self, day: float) -> None:
         """Assay the loop; confirm a doubted result, which is correct."""
-        loop = self._lab.rig.organs.lung.vessel
+        loop = self._lab.rig.loop
         true = self._lab.plant.truth().concentrations[loop]
         taken = self._controller.clock.utc_text()
         for name in ASSAYED:

@@ -128,7 +128,7 @@ class Assays:
         """Return the rig's name of a vessel; `loop` and `spent` are understood on every rig."""
         if vessel in self._rig.vessels:
             return vessel
-        roles = {"loop": self._rig.organs.lung.vessel, "spent": self._rig.organs.kidney.vessel}
+        roles = {"loop": self._rig.loop, "spent": self._rig.organs.kidney.vessel}
         if vessel not in roles:
             raise AssayError(
                 f"no vessel is called “{vessel}”. Likely cause: a slip. Next: name one of {', '.join(self._followed())}"

@@ -77,14 +77,14 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
 
 def bicarbonate_mm(rig: Rig) -> float:
     """Return the bicarbonate of the medium under the gas (mmol/L)."""
-    vessel = rig.vessels[rig.organs.lung.vessel]
+    vessel = rig.vessels[rig.loop]
     medium = rig.media.get(vessel.contains or "")
     return max(medium.bicarbonate_mm, 1.0) if medium is not None else 26.0
 
 
 def _around(rig: Rig) -> set[str]:
     """Return where medium is in contact with the gas: the lung's vessel, the chamber, and the heart's line."""
-    return {rig.organs.lung.vessel, rig.organoid.chamber, rig.organs.heart.line}
+    return {rig.loop, rig.organoid.chamber, rig.organs.heart.line}
 
 
 def _fresh(subject: Subject, point: str, stale_s: float) -> Iterator[Finding]:

@@ -64,7 +64,7 @@ class Books:
         self._rig = rig
         self._listeners: list[Listener] = []
         self._spent = rig.organs.kidney.vessel
-        self._loop = rig.organs.lung.vessel
+        self._loop = rig.loop
         self._vessels = {
             name: _Vessel(vessel.volume_ul, (FILL_REL_SD * vessel.volume_ul) ** 2)
             for name, vessel in rig.vessels.items()

@@ -427,6 +427,11 @@ class Rig(_Part):
     """In the rig file: the path of a rule file, relative to the rig file."""
 
     @property
+    def loop(self) -> str:
+        """Name of the vessel with the circulating medium: the heart draws from it."""
+        return self.lines[self.organs.heart.line].from_
+
+    @property
     def simulated(self) -> bool:
         """Whether every device lives in the lab in software (links `sim:`)."""
         return all(device.link.startswith("sim:") for device in self.devices.values())

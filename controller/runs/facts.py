@@ -76,7 +76,7 @@ class RigTargets:
 
     def __init__(self, rig: Rig, volumes: Callable[[], Mapping[str, VesselVolume]] = dict) -> None:
         self._volumes = volumes
-        loop = rig.vessels[rig.organs.lung.vessel]
+        loop = rig.vessels[rig.loop]
         spent = rig.vessels[rig.organs.kidney.vessel]
         liver = rig.organs.liver
         fresh = rig.media[_medium(rig, rig.lines[rig.organs.gut.feed].from_)]

@@ -315,7 +315,7 @@ class _Paper:
 
     def _look(self) -> dict[str, VesselVolume]:
         organs = self._rig.organs
-        roles = {"loop": organs.lung.vessel, "spent": organs.kidney.vessel, "waste": organs.kidney.waste}
+        roles = {"loop": self._rig.loop, "spent": organs.kidney.vessel, "waste": organs.kidney.waste}
         return {
             role: VesselVolume(self.ul[name], math.sqrt(self.variance[name]), 0.0, 0.0) for role, name in roles.items()
         }
@@ -327,7 +327,7 @@ class _Paper:
         self.latest_s = max(self.latest_s, branch.now_s)
         within_s = max(min(branch.now_s, self._horizon_s) - self._evaporated_s, 0.0)
         self._evaporated_s += within_s
-        loop = self._rig.organs.lung.vessel
+        loop = self._rig.loop
         self.ul[loop] -= EVAPORATION_UL_D * within_s / DAY_S
         self.variance[loop] += (EVAPORATION_SD_UL_D * within_s / DAY_S) ** 2
 

@@ -56,7 +56,7 @@ def look(rig: Rig, ledger: Ledger) -> dict[str, Any]:
     """
     volumes, parcels = ledger.volumes(), ledger.parcels()
     organs = rig.organs
-    roles = {"loop": organs.lung.vessel, "spent": organs.kidney.vessel, "waste": organs.kidney.waste}
+    roles = {"loop": rig.loop, "spent": organs.kidney.vessel, "waste": organs.kidney.waste}
     return {
         role: {
             "ul": volumes[name].ul,

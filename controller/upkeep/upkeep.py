@@ -309,7 +309,7 @@ class Upkeep:
                 causes["medium_expired", batch.vessel] = f"lot {batch.lot} expired on {_day(batch.expires_utc)}"
         volumes = self._volumes()
         causes |= self._stocks(volumes)
-        loop = self._rig.organs.lung.vessel
+        loop = self._rig.loop
         volume = volumes.get(loop)
         if volume is not None and SIGMAS * volume.sd_ul > LOOP_MARGIN_UL:
             within_ml = SIGMAS * volume.sd_ul / 1000

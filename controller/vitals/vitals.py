@@ -344,7 +344,7 @@ class VitalSigns:
         lung = self._lung
         osmolality = self._media(state.at_s)
         seen = None if osmolality is None else osmolality.interval("loop", "osmolality_mosm")
-        wanted = self._rig.vessels[lung.vessel].contains
+        wanted = self._rig.vessels[self._rig.loop].contains
         normal = 290.0 if wanted is None else self._rig.media[wanted].osmolality_mosm
         salt = self._baseline.spread("osmolality_mosm", None if seen is None else seen.value)
         return Treated(

@@ -105,7 +105,7 @@ _BY_KIND: dict[str, Callable[[Rig], tuple[str, ...]]] = {
     "reversed": _points("pump"),
     "occlusion": lambda rig: tuple(name for name in _pumped(rig) if name != rig.organs.heart.line),
     "heart_occlusion": lambda rig: (rig.organs.heart.line,),
-    "contaminated": lambda rig: (rig.organs.lung.vessel,),
+    "contaminated": lambda rig: (rig.loop,),
     "empty": _sources,
     "wrong_medium": _sources,
     "store_down": lambda _: (STORE,),

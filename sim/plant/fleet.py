@@ -210,7 +210,7 @@ class Fleet:
 
 def _places(rig: Rig, index: Mapping[str, int]) -> Places:
     """Return the vessels with a role; `index` gives their numbers."""
-    chamber, loop = rig.organoid.chamber, index[rig.organs.lung.vessel]
+    chamber, loop = rig.organoid.chamber, index[rig.loop]
     beyond = [index[line.to] for line in rig.lines.values() if line.passive and line.from_ == chamber]
     return Places(loop, index[chamber], index[rig.organs.kidney.vessel], beyond[0] if beyond else loop)
 
