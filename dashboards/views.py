@@ -10,11 +10,21 @@ from collections.abc import Iterable
 from typing import Any
 
 from controller.alarms.states import Alarm
+from controller.capabilities.catalogue import capabilities_of
 from controller.core.state import ActuatorView, Reading, State
 from controller.journal.terms import Entry
 from controller.ledger.ledger import Ledger
 from controller.nerves.summary import NervesSummary
 from controller.process.controller import Controller
+from controller.rig.description import Rig
+from controller.rig.probes import (
+    chamber_temperature,
+    loop_oxygen,
+    loop_ph,
+    oxygen_target_pct,
+    ph_target,
+    temperature_target_c,
+)
 from controller.rig.schematic import describe
 from controller.runs.views import RunView, StepView
 from drivers.commands import Command, Dispense, Level, LevelStatus, PumpStatus, Run, Stop, Switch, SwitchStatus
@@ -23,6 +33,18 @@ from protocols.registry import Recipe
 BOUND_SD = 3.0
 """Width of a stated bound in standard deviations."""
 ML = 1000.0
+
+
+def _environment_goals(rig: Rig) -> list[dict[str, Any]]:
+    """Return targets and limits of the chamber's temperature and of the loop's oxygen and pH, as far as they are read."""
+    limit = rig.safety.temperature
+    low_c, high_c = (None, None) if limit is None else (limit.low_c, limit.high_c)
+    goals = (
+        (chamber_temperature(rig), "degC", temperature_target_c(rig), low_c, high_c),
+        (loop_oxygen(rig), "%", oxygen_target_pct(rig), None, None),
+        (loop_ph(rig), "pH", ph_target(rig), None, None),
+    )
+    return [_goal(point, unit, target, low, high) for point, unit, target, low, high in goals if point is not None]
 
 
 def rig_view(controller: Controller) -> dict[str, Any]:
@@ -43,15 +65,7 @@ def rig_view(controller: Controller) -> dict[str, Any]:
         },
         "electrodes": rig.nerves.electrodes if rig.nerves else 0,
         "goals": [
-            _goal(
-                organs.skin.temperature,
-                "degC",
-                organs.skin.setpoint_c,
-                safety.temperature.low_c,
-                safety.temperature.high_c,
-            ),
-            _goal(organs.lung.oxygen, "%", organs.lung.oxygen_setpoint_pct, None, None),
-            _goal(organs.lung.ph, "pH", organs.lung.ph_setpoint, None, None),
+            *_environment_goals(rig),
             _goal(safety.over_pressure_heart.point, "kPa", None, None, safety.over_pressure_heart.high_kpa),
             _goal(safety.over_pressure_filter.point, "kPa", None, None, safety.over_pressure_filter.high_kpa),
         ],
@@ -60,6 +74,7 @@ def rig_view(controller: Controller) -> dict[str, Any]:
         "periods_s": {name: device.every_s for name, device in rig.devices.items()},
         "return_valve": organs.immune.valve,
         "schematic": describe(rig),
+        "capabilities": [each.to_json() for each in capabilities_of(rig)],
     }
 
 

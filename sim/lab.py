@@ -65,9 +65,10 @@ class SimulatedLab:
         for name, device in self.devices.items():
             if name not in fed:  # the contact is open until it is closed
                 device.power_on()
-        keeper = self.devices.get(rig.organs.skin.heater.partition(".")[0])
-        if isinstance(keeper, (Eurotherm3200, HuberPb, Julabo)):
-            keeper.bath.become(rig.organs.skin.setpoint_c)  # a lab begins with warm tissue, and so with a warm bath
+        skin = rig.organs.skin
+        keeper = None if skin is None else self.devices.get(skin.heater.partition(".")[0])
+        if skin is not None and isinstance(keeper, (Eurotherm3200, HuberPb, Julabo)):
+            keeper.bath.become(skin.setpoint_c)  # a lab begins with warm tissue, and so with a warm bath
 
     def _feed(self, closed: bool) -> None:
         """Switch the power of the devices on the watchdog's contact."""

@@ -21,7 +21,8 @@ from controller.estimator.assays import Assays
 from controller.estimator.estimator import Estimator
 from controller.journal.journal import Journal
 from controller.ledger.ledger import Ledger
-from controller.rig.description import Rig
+from controller.rig.description import Rig, required
+from controller.rig.probes import temperature_target_c
 from drivers.commands import Quality
 from sim.plant.plant import Plant
 
@@ -69,7 +70,7 @@ class Perfusion:
         self.rig = rig
         self.plant = Plant(as_it_is(rig, random), seed=seed, now=self._loop.time)
         body = self.plant.fleet.body[0]
-        body["ambient_c"] = rig.organs.skin.setpoint_c  # the skin's regulator is taken as ideal
+        body["ambient_c"] = temperature_target_c(rig)  # the skin's regulator is taken as ideal
         working_harder(self.plant, random)
         self.renewed = float(random.uniform(0.03, 0.3))
         clock = Clock(follow_system=False, epoch=EPOCH)
@@ -101,7 +102,7 @@ class Perfusion:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _breathe(self) -> None:
-        lung = self.rig.organs.lung
+        lung = required(self.rig.organs.lung, "organs.lung")
         error = self.plant.sense(lung.ph) - lung.ph_setpoint
         self._co2_pct = min(lung.co2_max_pct, max(lung.co2_min_pct, self._co2_pct * 10.0 ** (0.5 * error)))
         co2 = round(lung.total_ml_min * self._co2_pct / 100.0, 2)
@@ -162,7 +163,7 @@ class Perfusion:
 
     async def _sample(self) -> None:
         """Readings for an estimate, as the rig's sampling would bring them."""
-        lung = self.rig.organs.lung
+        lung = required(self.rig.organs.lung, "organs.lung")
         while True:
             now_s = self._loop.time()
             self.store.read(lung.ph, self.plant.sense(lung.ph), "pH", Quality.GOOD, now_s)

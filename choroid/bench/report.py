@@ -20,7 +20,7 @@ from choroid.common.examples import bench_rig
 from controller.figures.organs import shown_series
 from controller.journal.journal import Journal
 from controller.memory.history import History
-from controller.rig.description import Rig
+from controller.rig.description import Rig, required
 from controller.rig.loading import effective_hash, load_rig
 
 DAYS = 90
@@ -84,7 +84,11 @@ def _rows(rig: Rig, path: Path) -> int:
     journal.append("controller.started", {"rig": rig.name, "rig_hash": effective_hash(rig), "version": "0"})
     journal.append("ledger.opened", {name: vessel.volume_ul for name, vessel in rig.vessels.items()})
     kidney = rig.organs.kidney
-    pulse = {"actuator": rig.organs.skin.heater, "by": "regulator:temperature", "command": '["switch",true,9.6]'}
+    pulse = {
+        "actuator": required(rig.organs.skin, "organs.skin").heater,
+        "by": "regulator:temperature",
+        "command": '["switch",true,9.6]',
+    }
     begun = {"protocol": "recycle", "user": "bench", "reason": "a benchmark", "params": {}}
     journal.append("run.start", begun, run="run-3")
     n = 0

@@ -47,7 +47,7 @@ def provocations(rig: Rig, limits: Limits) -> dict[str, Provocation]:
     return {
         **{rule.name: _of_level(rule, rig) for rule in limits.interlocks},
         "volumes": Provocation("careless", discard, (300.0, 600.0)),
-        "mixture": Provocation("careless", organs.lung.air, (600.0, 1200.0)),
+        **({} if organs.lung is None else {"mixture": Provocation("careless", organs.lung.air, (600.0, 1200.0))}),
         "one_at_a_time": Provocation("careless", feed, (300.0, 600.0), after_batch_s=(0.0, 30.0)),
         "heart_flow": Provocation("heart_occlusion", organs.heart.line, (200.0, 300.0), (1.0, 1.0), (10.0, 30.0)),
     }
@@ -55,7 +55,7 @@ def provocations(rig: Rig, limits: Limits) -> dict[str, Provocation]:
 
 def _of_level(rule: Interlock, rig: Rig) -> Provocation:
     organs = rig.organs
-    if organs.skin.heater in rule.trips:
+    if organs.skin is not None and organs.skin.heater in rule.trips:
         return Provocation("careless", organs.skin.heater, (900.0, 1200.0))
     if rule.point == organs.heart.pressure:
         return Provocation("heart_occlusion", organs.heart.line, (50.0, 60.0), (1.0, 1.0))

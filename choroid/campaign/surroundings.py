@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from choroid.campaign.findings import Findings
 from choroid.campaign.troubles import Troubles
 from controller.rig.description import Rig
+from controller.rig.probes import chamber_temperature
 from sim.lab import SimulatedLab
 from sim.plant.plant import PlantTruth
 
@@ -102,7 +103,7 @@ class Surroundings:
 
     def _see_warmth(self, celsius: float, kinds: set[str], at_work: bool, now_s: float) -> None:
         # With a single probe a rig cannot detect its offset: its limit moves by the same amount.
-        hot_c = HOT_C + self._troubles.offset(self._rig.safety.temperature.point, now_s)
+        hot_c = HOT_C + self._troubles.offset(chamber_temperature(self._rig) or "", now_s)
         if celsius > hot_c and (self._troubles.survivable or "temperature" not in kinds):
             self._tell("temperature within hard limits", "hot", f"the chamber is at {celsius:.1f} °C (I1)")
         if celsius >= COLD_C or not at_work:
@@ -193,4 +194,4 @@ class Surroundings:
     def _gas_troubled(self, now_s: float) -> bool:
         """Return whether CO2 might not have been shut, or only late."""
         lung = self._rig.organs.lung
-        return self._troubles.near(lung.co2, now_s) or self._troubles.near(lung.ph, now_s)
+        return lung is not None and (self._troubles.near(lung.co2, now_s) or self._troubles.near(lung.ph, now_s))

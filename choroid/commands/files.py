@@ -19,6 +19,11 @@ def add(commands: Any) -> None:
         action="store_true",
         help="show the hazard table: detection, action, time and gaps of each hazard",
     )
+    check.add_argument(
+        "--capabilities",
+        action="store_true",
+        help="show which functions the rig has, which it lacks, and why",
+    )
     json_option(check)
 
     devices = command(commands, "devices", _devices, "list the supported devices")
@@ -29,7 +34,11 @@ def _check(arguments: argparse.Namespace) -> int:
     from choroid.rig_file.check import as_text, check_rig
 
     answer = check_rig(arguments.rig)
-    emit(answer, as_json=arguments.json, text=as_text(answer, hazards=arguments.hazards))
+    emit(
+        answer,
+        as_json=arguments.json,
+        text=as_text(answer, hazards=arguments.hazards, capabilities=arguments.capabilities),
+    )
     return 0 if answer["ok"] else 1
 
 

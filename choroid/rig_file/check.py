@@ -6,6 +6,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from controller.capabilities.catalogue import capabilities_of
 from controller.hazards.loading import load_checked_rig
 from controller.hazards.table import gaps_of, hazards_of
 from controller.hazards.terms import Hazard, HazardVerdict
@@ -43,10 +44,12 @@ def check_rig(path: Path | str) -> dict[str, Any]:
     load_third_party()
     answer: dict[str, Any] = {
         "ok": False, "file": str(path), "rig": None, "hash": None, "problems": [], "hazards": None,
+        "capabilities": None,
     }  # fmt: skip
     try:
         rig = load_described_rig(path, models=MODELS)
         answer["hazards"] = [_row(hazard) for hazard in hazards_of(rig)]
+        answer["capabilities"] = [each.to_json() for each in capabilities_of(rig)]
         load_described_rig(path, models=MODELS, rules=(gaps_of,))
     except RigError as error:
         answer["problems"] = [_problem(problem) for problem in error.problems]
@@ -54,11 +57,13 @@ def check_rig(path: Path | str) -> dict[str, Any]:
     return answer | {"ok": True, "rig": rig.name, "hash": effective_hash(rig)}
 
 
-def as_text(answer: dict[str, Any], *, hazards: bool = False) -> str:
-    """Return the verdict as text; with `hazards` preceded by the table."""
+def as_text(answer: dict[str, Any], *, hazards: bool = False, capabilities: bool = False) -> str:
+    """Return the verdict as text; with `hazards` and `capabilities` preceded by these tables."""
     lines = _table(answer["hazards"]) if hazards and answer["hazards"] is not None else []
     if hazards and answer["hazards"] is None:
         lines = ["no hazard table: the file is invalid", ""]
+    if capabilities:
+        lines += _functions(answer["capabilities"])
     for row in answer["hazards"] or ():
         if row["accepted"] is not None:
             lines.append(
@@ -95,6 +100,18 @@ def _row(hazard: Hazard) -> dict[str, Any]:
         "accepted": None if accepted is None else {"reason": accepted.reason, "by": accepted.by},
         "gaps": [{"key": ".".join(map(str, gap.place)), "what": gap.what, "fix": gap.fix} for gap in hazard.gaps],
     }
+
+
+def _functions(rows: list[dict[str, Any]] | None) -> list[str]:
+    """Return the functions of the rig: those that it has in one line, each other with what it lacks."""
+    if rows is None:
+        return ["no list of functions: the file is invalid", ""]
+    has = ", ".join(row["title"] for row in rows if row["available"]) or "none of the optional ones"
+    lines = [f"functions: {has}"]
+    for row in rows:
+        if not row["available"]:
+            lines.append(f"no {row['title']}: {row['without']}. It needs {', '.join(row['lacks'])}")
+    return [*lines, ""]
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:

@@ -23,8 +23,9 @@ from choroid.simulation.rates import RateNerves
 from choroid.simulation.simulate import EPOCH
 from controller.core.clock import Clock
 from controller.process.controller import Controller
-from controller.rig.description import Rig
+from controller.rig.description import Rig, required
 from controller.rig.loading import load_rig
+from controller.rig.probes import chamber_temperature
 from drivers.registry import MODELS
 from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
@@ -59,7 +60,7 @@ def bottles(**changes: float) -> Callable[[Rig], Rig]:
 
 
 def _burnt_heater(rig: Rig) -> Rig:
-    skin = rig.organs.skin.model_copy(update={"power_w": 0.01})
+    skin = required(rig.organs.skin, "organs.skin").model_copy(update={"power_w": 0.01})
     return rig.model_copy(update={"organs": rig.organs.model_copy(update={"skin": skin})})
 
 
@@ -68,7 +69,7 @@ def _no_flow(lab: SimulatedLab) -> None:
 
 
 def _lying_probe(lab: SimulatedLab) -> None:
-    lab.plant.faults.sensor_offset[lab.rig.organs.skin.temperature] = -3.0
+    lab.plant.faults.sensor_offset[chamber_temperature(lab.rig) or ""] = -3.0
 
 
 FAULTS = (

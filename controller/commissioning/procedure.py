@@ -76,9 +76,11 @@ async def _checks(bench: CommissioningRig, ask: Ask) -> AsyncIterator[Check]:
             yield found
         for check in await _valves(bench, ask):
             yield check
-        async for check in surroundings.gases(bench):
-            yield check
-        yield await surroundings.warmth(bench)
+        if rig.organs.lung is not None:
+            async for check in surroundings.gases(bench, rig.organs.lung):
+                yield check
+        if rig.organs.skin is not None:
+            yield await surroundings.warmth(bench, rig.organs.skin)
     finally:
         if beating is not None:
             beating.cancel()

@@ -10,7 +10,9 @@ from math import isfinite
 from controller.commissioning.bench import CommissioningRig
 from controller.commissioning.terms import Check
 from controller.gate.outcome import Outcome
+from controller.rig.description import LungConfig, SkinConfig
 from controller.rig.families import PH, TEMPERATURE, by_thermostat, points_of
+from controller.rig.probes import loop_ph
 from drivers.commands import Level, Switch
 
 GAS_S = 360.0
@@ -37,13 +39,12 @@ class Air:
     oxygen_change: float
 
 
-async def gases(bench: CommissioningRig) -> AsyncIterator[Check]:
+async def gases(bench: CommissioningRig, lung: LungConfig) -> AsyncIterator[Check]:
     """Apply little CO2, then much, then oxygen: pH and oxygen of the loop must respond in the right direction."""
-    lung = bench.rig.organs.lung
-    calm = await _breathe(bench, lung.co2_min_pct, 0.0)
-    sour = await _breathe(bench, lung.co2_max_pct, 0.0)
-    rich = await _breathe(bench, lung.co2_min_pct, 100.0 * O2_SHARE)
-    await _breathe(bench, lung.co2_min_pct, 0.0, seconds=1.0)
+    calm = await _breathe(bench, lung, lung.co2_min_pct, 0.0)
+    sour = await _breathe(bench, lung, lung.co2_max_pct, 0.0)
+    rich = await _breathe(bench, lung, lung.co2_min_pct, 100.0 * O2_SHARE)
+    await _breathe(bench, lung, lung.co2_min_pct, 0.0, seconds=1.0)
     yield _air(lung.air, lung.co2, calm)
     falls = sour.ph_change < min(0.0, calm.ph_change) - PH_FALLS
     detail = f"pH {calm.ph_change:+.2f} at {lung.co2_min_pct:g} % and {sour.ph_change:+.2f} at {lung.co2_max_pct:g} %"
@@ -74,9 +75,10 @@ def _air(air: str, co2: str, calm: Air) -> Check:
     return Check(air, effect, True, detail)
 
 
-async def _breathe(bench: CommissioningRig, co2_pct: float, o2_pct: float, seconds: float = GAS_S) -> Air:
+async def _breathe(
+    bench: CommissioningRig, lung: LungConfig, co2_pct: float, o2_pct: float, seconds: float = GAS_S
+) -> Air:
     """Set a mixture for a while; CO2 rises last and falls first."""
-    lung = bench.rig.organs.lung
     co2, o2 = (round(lung.total_ml_min * pct / 100.0, 2) for pct in (co2_pct, o2_pct))
     flows = {lung.co2: co2, lung.air: round(lung.total_ml_min - co2 - o2, 2), lung.o2: o2}
     order = list(flows) if co2 <= bench.level(lung.co2) else [lung.air, lung.o2, lung.co2]
@@ -90,14 +92,13 @@ async def _breathe(bench: CommissioningRig, co2_pct: float, o2_pct: float, secon
     return Air(after_ph, after_ph - ph, after_oxygen, after_oxygen - oxygen)
 
 
-async def warmth(bench: CommissioningRig) -> Check:
+async def warmth(bench: CommissioningRig, skin: SkinConfig) -> Check:
     """Heat for half a minute: the chamber's probe rises, and more than any other."""
-    skin = bench.rig.organs.skin
     probes = [point for point, kind in points_of(bench.rig).items() if kind == TEMPERATURE]
     before = {probe: await bench.value(probe) for probe in probes}
     await asyncio.sleep(WARM_S)
     still = {probe: await bench.value(probe) for probe in probes}
-    outcome = await _heat(bench)
+    outcome = await _heat(bench, skin)
     if not outcome.ok:
         effect = f"{skin.heater} warms {skin.temperature}"
         return Check(skin.heater, effect, False, f"it was not switched: {outcome.why}")
@@ -105,12 +106,11 @@ async def warmth(bench: CommissioningRig) -> Check:
     if by_thermostat(bench.rig):
         await bench.command(skin.heater, Level(skin.setpoint_c), "test of the heater ends")
     gain = {probe: (after[probe] - still[probe]) - (still[probe] - before[probe]) for probe in probes}
-    return _warmth_check(bench, gain)
+    return _warmth_check(skin, gain)
 
 
-async def _heat(bench: CommissioningRig) -> Outcome:
+async def _heat(bench: CommissioningRig, skin: SkinConfig) -> Outcome:
     """Raise the bath's set-point, or give one heater pulse, and wait for its effect."""
-    skin = bench.rig.organs.skin
     if by_thermostat(bench.rig):
         outcome = await bench.command(skin.heater, Level(skin.setpoint_c + BATH_STEP_C), "test of the heater")
         await asyncio.sleep(2 * WARM_S)
@@ -120,9 +120,8 @@ async def _heat(bench: CommissioningRig) -> Outcome:
     return outcome
 
 
-def _warmth_check(bench: CommissioningRig, gain: Mapping[str, float]) -> Check:
+def _warmth_check(skin: SkinConfig, gain: Mapping[str, float]) -> Check:
     """Judge the heater by the additional rise of each probe (K)."""
-    skin = bench.rig.organs.skin
     effect = f"{skin.heater} warms {skin.temperature}"
     chamber = gain[skin.temperature]
     if isfinite(chamber) and chamber > WARMER_C:
@@ -139,8 +138,8 @@ def _warmth_check(bench: CommissioningRig, gain: Mapping[str, float]) -> Check:
 async def ph_probes(bench: CommissioningRig) -> Check | None:
     """Give base into the weighed vessel: its probe rises, and the loop's does not. Return None if there is only one."""
     organs = bench.rig.organs
-    inside, outside = organs.liver.ph, organs.lung.ph
-    if inside == outside or points_of(bench.rig).get(inside) != PH:
+    inside, outside = organs.liver.ph, loop_ph(bench.rig)
+    if outside is None or inside == outside or points_of(bench.rig).get(inside) != PH:
         return None
     effect = f"base into {organs.kidney.vessel} raises {inside}"
     before = {probe: await bench.value(probe) for probe in (inside, outside)}

@@ -28,6 +28,8 @@ from controller.journal.terms import Entry
 from controller.ledger.ledger import Ledger
 from controller.ledger.terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D, Movement
 from controller.rig.description import Rig
+from controller.rig.probes import loop_ph
+from controller.rig.surroundings import zone_of
 from controller.transfers.weighing import settled
 from protocols import media_filter
 from protocols.assay import Assay
@@ -214,7 +216,9 @@ class Estimator:
         return media_filter.moved(state, poured, self.where(target), ul)
 
     async def _ph(self) -> float | None:
-        point = self._rig.organs.lung.ph
+        point = loop_ph(self._rig)
+        if point is None:
+            return None
         every_s = self._rig.devices[point.partition(".")[0]].every_s
         reading = await settled(self._store, point, every_s=every_s, patience_s=max(PATIENCE_S, 6 * every_s))
         if reading.value is None or not PH_RANGE[0] < reading.value < PH_RANGE[1]:
@@ -222,7 +226,10 @@ class Estimator:
         return reading.value
 
     def _pco2(self) -> float | None:
+        """Return the CO2 pressure over the loop (mmHg): by the flows of the lung, else that of the zone's gas."""
         lung = self._rig.organs.lung
+        if lung is None:
+            return pco2_mmhg(zone_of(self._rig, self._rig.loop).co2_pct, 100.0)
         flows = [self._gas(point) for point in (lung.co2, lung.air, lung.o2)]
         co2 = flows[0]
         if co2 is None or any(flow is None for flow in flows):

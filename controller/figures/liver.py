@@ -9,6 +9,7 @@ from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.gut import stock
 from controller.figures.sources import Sources
 from controller.figures.transfers import ML, accuracy, volume
+from controller.rig.probes import loop_ph, ph_target
 
 PH_BAND = (7.25, 7.45)
 """Grade A of the media grades (biology.md §3.2)."""
@@ -39,15 +40,16 @@ def liver(sources: Sources) -> list[Figure]:
 
 
 def _ph(sources: Sources) -> list[Figure]:
-    point = sources.rig.organs.lung.ph
-    course = sources.courses.get(point)
+    point = loop_ph(sources.rig)
     names = (
         ("ph_deviation", "pH less set-point", "pH"),
         ("ph_out", f"time with pH out of {PH_BAND[0]} to {PH_BAND[1]}", "%"),
     )
+    if point is None:
+        return [missing(*name, "the rig has no pH probe in the loop") for name in names]
+    course, target = sources.courses.get(point), ph_target(sources.rig)
     if course is None:
         return [sources.no_series(*names[0], point), sources.no_series(*names[1], point)]
-    target = sources.rig.organs.lung.ph_setpoint
     return [
         figure(
             *names[0],

@@ -9,6 +9,7 @@ from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.sources import Sources
 from controller.figures.transient import Approach, approach
 from controller.memory.history_reader import Stretch
+from controller.rig.description import LungConfig
 
 ATMOSPHERE_KPA, WATER_KPA = 101.325, 6.27
 """Standard pressure, and water vapour at 37 °C: the gas over medium is humid."""
@@ -25,12 +26,16 @@ WINDOW_S = 3600.0
 
 
 def lung(sources: Sources) -> list[Figure]:
-    """Return every figure of the lung."""
-    return [*_oxygen(sources), _co2(sources), _kla(sources), _transfer(), *_gas(sources)]
-
-
-def _oxygen(sources: Sources) -> list[Figure]:
+    """Return every figure of the lung; none on a rig without one."""
     organ = sources.rig.organs.lung
+    if organ is None:
+        return []
+    return [
+        *_oxygen(sources, organ), _co2(sources, organ), _kla(sources, organ), _transfer(), *_gas(sources, organ)
+    ]  # fmt: skip
+
+
+def _oxygen(sources: Sources, organ: LungConfig) -> list[Figure]:
     course = sources.courses.get(organ.oxygen)
     names = (
         ("oxygen", "dissolved oxygen", "% air"),
@@ -56,10 +61,9 @@ def _oxygen(sources: Sources) -> list[Figure]:
     ]
 
 
-def _co2(sources: Sources) -> Figure:
+def _co2(sources: Sources, organ: LungConfig) -> Figure:
     """Return the partial pressure of the gas over the medium, from the mixture."""
     key, label, unit = "pco2", "CO2 partial pressure of the gas", "mmHg"
-    organ = sources.rig.organs.lung
     courses = {point: sources.courses.get(point) for point in (organ.air, organ.co2, organ.o2)}
     absent = [point for point, course in courses.items() if course is None]
     if absent:
@@ -75,15 +79,14 @@ def _co2(sources: Sources) -> Figure:
     return figure(key, label, unit, mmhg, coverage=coverage, basis=basis)
 
 
-def _kla(sources: Sources) -> Figure:
+def _kla(sources: Sources, organ: LungConfig) -> Figure:
     key, label, unit = "kla", "kLa for oxygen", "1/h"
-    organ = sources.rig.organs.lung
     if sources.courses.get(organ.oxygen) is None:
         return sources.no_series(key, label, unit, organ.oxygen)
-    steps = list(oxygen_steps(sources))
+    steps = list(oxygen_steps(sources, organ))
     if not steps:
         return missing(key, label, unit, f"the gas mixture made no step of {STEP_PCT:g} % oxygen or more in the period")
-    fits = list(_fits(sources, steps))
+    fits = list(_fits(sources, organ, steps))
     if not fits:
         why = f"{len(steps)} steps of the gas mixture, and after none a clean exponential approach of dissolved oxygen"
         return missing(key, label, unit, why)
@@ -92,10 +95,10 @@ def _kla(sources: Sources) -> Figure:
     return figure(key, label, unit, mean, sd=sd, basis=basis)
 
 
-def _fits(sources: Sources, steps: Iterable[float]) -> Iterator[Approach]:
+def _fits(sources: Sources, organ: LungConfig, steps: Iterable[float]) -> Iterator[Approach]:
     """Yield the exponential approach of dissolved oxygen after each step that shows one."""
     for at in steps:
-        readings = list(sources.raw(sources.rig.organs.lung.oxygen, at, min(at + WINDOW_S, sources.end)))
+        readings = list(sources.raw(organ.oxygen, at, min(at + WINDOW_S, sources.end)))
         if (fit := approach([when - at for when, _ in readings], [value for _, value in readings])) is not None:
             yield fit
 
@@ -112,9 +115,8 @@ def _combined(fits: Sequence[Approach]) -> tuple[float, float]:
     return mean, math.sqrt(birge / sum(weights))
 
 
-def oxygen_steps(sources: Sources) -> Iterator[float]:
+def oxygen_steps(sources: Sources, organ: LungConfig) -> Iterator[float]:
     """Yield the times (UTC seconds) at which the inlet's oxygen changed by a step and then stayed."""
-    organ = sources.rig.organs.lung
     shares = list(_inlet(*(sources.stretches(point) for point in (organ.air, organ.co2, organ.o2))))
     hold = int(WINDOW_S / sources.width)
     for i in range(2, len(shares) - hold):
@@ -142,8 +144,7 @@ def _transfer() -> Figure:
     return missing("oxygen_transfer", "oxygen transfer rate", "umol/min", why)
 
 
-def _gas(sources: Sources) -> list[Figure]:
-    organ = sources.rig.organs.lung
+def _gas(sources: Sources, organ: LungConfig) -> list[Figure]:
     figures = []
     for key, what, point in (("air", "air", organ.air), ("co2", "CO2", organ.co2), ("o2", "oxygen", organ.o2)):
         name = f"{key}_used", f"{what} used", "L"

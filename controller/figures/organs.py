@@ -18,6 +18,7 @@ from controller.figures.nerves import nerves
 from controller.figures.skin import comfort, skin
 from controller.figures.sources import Sources
 from controller.rig.description import Rig
+from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
 
 COMPUTED: dict[str, tuple[str, Callable[[Sources], list[Figure]]]] = {
     "heart": ("circulates", heart),
@@ -57,14 +58,15 @@ class OrganFigures:
 def organs(sources: Sources) -> list[OrganFigures]:
     """Return every organ."""
     shown = series_of(sources.rig)
-    return [
+    found = [
         OrganFigures(name, does, tuple(compute(sources)), shown[name]) for name, (does, compute) in COMPUTED.items()
     ]
+    return [organ for organ in found if organ.figures]
 
 
 def series_of(rig: Rig) -> dict[str, tuple[str, ...]]:
     """Return the series of each organ."""
-    organ = rig.organs
+    organ, lung, skin = rig.organs, rig.organs.lung, rig.organs.skin
     pump = rig.lines[organ.heart.line].pump
     pressure = () if organ.heart.pressure is None else (organ.heart.pressure,)
     inline = tuple(f"{name}.flow" for name, device in rig.devices.items() if device.at == organ.heart.line)
@@ -72,21 +74,26 @@ def series_of(rig: Rig) -> dict[str, tuple[str, ...]]:
         "heart": (f"{pump}.flow", *inline, *pressure),
         "gut": (),
         "kidney": (organ.kidney.mass,),
-        "liver": (organ.lung.ph, organ.liver.ph),
+        "liver": _known(loop_ph(rig), organ.liver.ph),
         "immune": (organ.immune.pressure,),
-        "lung": (organ.lung.oxygen, organ.lung.air, organ.lung.co2, organ.lung.o2),
-        "skin": (organ.skin.temperature, f"{organ.skin.heater}.duty"),
+        "lung": () if lung is None else (lung.oxygen, lung.air, lung.co2, lung.o2),
+        "skin": _known(chamber_temperature(rig), None if skin is None else f"{skin.heater}.duty"),
         "nerves": ("nerves.firing_rate", "nerves.active_electrodes", "nerves.evoked_ratio"),
     }
 
 
 def bands_of(rig: Rig) -> dict[str, Band]:
     """Return the bands by which series are judged."""
-    return {
-        rig.organs.skin.temperature: comfort(rig),
-        rig.organs.lung.ph: Band(*PH_BAND),
-        rig.organs.lung.oxygen: Band(MIN_OXYGEN_PCT, float("inf")),
+    bands = {
+        chamber_temperature(rig): comfort(rig),
+        loop_ph(rig): Band(*PH_BAND),
+        loop_oxygen(rig): Band(MIN_OXYGEN_PCT, float("inf")),
     }
+    return {point: band for point, band in bands.items() if point is not None}
+
+
+def _known(*points: str | None) -> tuple[str, ...]:
+    return tuple(point for point in points if point is not None)
 
 
 def every_s(rig: Rig, point: str) -> float:

@@ -16,7 +16,7 @@ from controller.core.clock import Clock
 from controller.figures.alarm_record import ROWS as ALARM_ROWS
 from controller.figures.alarm_record import AlarmFigures, alarm_figures
 from controller.figures.course import Course, course
-from controller.figures.organs import OrganFigures, bands_of, every_s, organs, shown_series
+from controller.figures.organs import OUTPUT_EVERY_S, OrganFigures, bands_of, every_s, organs, shown_series
 from controller.figures.sources import Booked, RecordedNote, Sources, Stimulation
 from controller.figures.story import (
     FAULT_ROWS,
@@ -136,7 +136,9 @@ class Records:
         journal, history = self.journal, self.history
         first, last = _utc(begin), _utc(end)
         courses = self._courses(rig, begin, end)
-        gas_width = history.width_for(begin, end, every_s(rig, rig.organs.lung.air))
+        gas_width = history.width_for(
+            begin, end, OUTPUT_EVERY_S if rig.organs.lung is None else every_s(rig, rig.organs.lung.air)
+        )
         moved = transfers(journal.between(first, last, TRANSFER_ROWS))
         moved_rows = tuple(each for each in moved if begin <= each.end < end)
         books = self.booked(rig, begin), self.booked(rig, end)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from controller.figures.course import Band, Course
 from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.sources import Sources
-from controller.rig.description import Rig
+from controller.rig.description import Rig, SkinConfig
 from controller.rig.families import by_thermostat
+from controller.rig.probes import chamber_temperature, temperature_target_c
 
 BAND_K = 0.2
 """Half width of the band about the set-point (biology.md §6, proposed)."""
@@ -17,39 +18,38 @@ DUTY_PCT = FigureLimits(85.0, 97.0)
 
 def comfort(rig: Rig) -> Band:
     """Return the range of temperatures that counts as kept."""
-    setpoint = rig.organs.skin.setpoint_c
+    setpoint = temperature_target_c(rig)
     return Band(setpoint - BAND_K, setpoint + BAND_K)
 
 
 def skin(sources: Sources) -> list[Figure]:
-    """Return every figure of the skin."""
-    organ = sources.rig.organs.skin
+    """Return every figure of the skin; of a rig without one only those of its thermometer."""
+    organ, point = sources.rig.organs.skin, chamber_temperature(sources.rig)
     return [
-        *_temperature(sources, sources.courses.get(organ.temperature)),
-        *_heater(sources, sources.courses.get(f"{organ.heater}.duty")),
+        *([] if point is None else _temperature(sources, point, sources.courses.get(point))),
+        *([] if organ is None else _heater(sources, organ, sources.courses.get(f"{organ.heater}.duty"))),
         missing("humidity", "humidity", "% RH", "the rig file names no humidity sensor for the skin"),
     ]
 
 
-def _temperature(sources: Sources, course: Course | None) -> list[Figure]:
-    organ = sources.rig.organs.skin
+def _temperature(sources: Sources, point: str, course: Course | None) -> list[Figure]:
+    target_c = temperature_target_c(sources.rig)
     names = (
         ("deviation", "temperature less set-point", "K"),
         ("rms", "temperature, rms distance from set-point", "K"),
         ("out", f"time more than {BAND_K:g} K off", "%"),
     )
     if course is None:
-        return [sources.no_series(*name, organ.temperature) for name in names]
-    basis = f"{organ.temperature}: least {course.least:.2f}, most {course.most:.2f} degC; the probe's own error on top"
+        return [sources.no_series(*name, point) for name in names]
+    basis = f"{point}: least {course.least:.2f}, most {course.most:.2f} degC; the probe's own error on top"
     return [
-        figure(*names[0], course.mean - organ.setpoint_c, coverage=course.coverage, basis=basis),
-        figure(*names[1], course.rms_from(organ.setpoint_c), coverage=course.coverage, basis="of the stretches' means"),
-        figure(*names[2], 100.0 * course.out_share, coverage=course.coverage, limits=OUT_PCT, basis=organ.temperature),
+        figure(*names[0], course.mean - target_c, coverage=course.coverage, basis=basis),
+        figure(*names[1], course.rms_from(target_c), coverage=course.coverage, basis="of the stretches' means"),
+        figure(*names[2], 100.0 * course.out_share, coverage=course.coverage, limits=OUT_PCT, basis=point),
     ]
 
 
-def _heater(sources: Sources, course: Course | None) -> list[Figure]:
-    organ = sources.rig.organs.skin
+def _heater(sources: Sources, organ: SkinConfig, course: Course | None) -> list[Figure]:
     names = ("duty", "heater on", "%"), ("heat", "heat given", "W")
     if by_thermostat(sources.rig):
         why = f"{organ.heater} is a thermostat's set-point: it heats as much as it needs, and does not tell how much"

@@ -32,7 +32,8 @@ def guard_plan(rig: Rig) -> GuardPlan:
         valves = {**pressing, watchdog.relay: fed}
     rest = {name: command for name, command in basal.items() if name not in dosing}
     lung = rig.organs.lung
-    return GuardPlan(rig.name, tuple(devices), rest, dosing, valves, {lung.co2: lung.air})
+    carriers = {} if lung is None else {lung.co2: lung.air}
+    return GuardPlan(rig.name, tuple(devices), rest, dosing, valves, carriers)
 
 
 def _pumps_by_valve(rig: Rig) -> dict[str, tuple[str, ...]]:

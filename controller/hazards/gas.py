@@ -9,8 +9,10 @@ from controller.hazards.interlocks import missing, place_gap, time_gap
 from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import READINGS, blind_s
 from controller.regulation import oxygen, ph
-from controller.rig.description import Rig
+from controller.rig.description import ROOM_OXYGEN_PCT, LungConfig, Rig
+from controller.rig.probes import loop_oxygen, loop_ph
 from controller.rig.problems import Finding
+from controller.rig.surroundings import bicarbonate_mm, ph_at, zone_of
 from controller.safety.interlocks import GAS_MIXTURE
 from controller.safety.limits import BASAL_CO2_FRACTION
 
@@ -19,14 +21,21 @@ DOSING_STALE_S = 120.0
 """Maximum age of the pH in the spent vessel for the grading of a batch (s)."""
 MIN_SHARE = 0.05
 """Mass flow controllers are specified from 1 to 5 % of their full scale."""
+_UNSEEN = "a failure of the zone's {} is not seen: the rig has no {} probe in the loop"
 CO2_SLACK = 0.1
 """Uncertainty of the medium's bicarbonate: lactic acid consumes some of it."""
 
 
 def hazards(subject: Subject) -> Iterator[Hazard]:
-    """Yield the rows of gas."""
-    rig = subject.rig
-    lung, mixture = rig.organs.lung, subject.limits.mixture
+    """Yield the rows of gas, and that of the base that is dosed."""
+    lung = subject.rig.organs.lung
+    yield from _by_zone(subject) if lung is None else _by_lung(subject, lung)
+    yield _base(subject)
+
+
+def _by_lung(subject: Subject, lung: LungConfig) -> Iterator[Hazard]:
+    """Yield the rows of a rig that mixes its gas."""
+    rig, mixture = subject.rig, subject.limits.mixture
     if mixture is None:
         yield missing("co2_excess", lung.vessel, PLACE, "Restore the gas mixture's limits")
         return
@@ -36,7 +45,11 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
     buffer_mm = bicarbonate_mm(rig)
     harm_s = physics.acid_within_s(buffer_mm, mixture.ph_shut) + bounds.ACID_BORNE_S
     around = _around(rig)
-    gaps = [*_identity(subject), *_capacity(subject), *place_gap(subject, lung.ph, around, (*PLACE, "ph"), "pH probe")]
+    gaps = [
+        *_identity(subject, lung),
+        *_capacity(subject, lung),
+        *place_gap(subject, lung.ph, around, (*PLACE, "ph"), "pH probe"),
+    ]
     gaps += time_gap(subject, slowest, takes_s, harm_s, f"CO2 alone brings the medium to pH {bounds.HARM_PH:g}")
     yield Hazard(
         "co2_excess", lung.vessel, f"{lung.air}, {lung.ph}", f"{GAS_MIXTURE}: off", (lung.co2,),
@@ -50,7 +63,7 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
             residual=True,
         )  # fmt: skip
     gaps = list(_fresh(subject, lung.ph, ph.STALE_S))
-    gaps += list(_ph_range(rig, buffer_mm))
+    gaps += list(_ph_range(lung, buffer_mm))
     yield Hazard(
         "ph_out_of_range", lung.vessel, lung.ph, f"{GAS_MIXTURE}, regulator, alarm acidity", (lung.co2, lung.air),
         f"{lung.co2_min_pct:g} to {lung.co2_max_pct:g} % CO2", blind_s(ph.STALE_S), NEVER_S,
@@ -66,20 +79,59 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
         f"{lung.oxygen_setpoint_pct:g} %", blind_s(oxygen.STALE_S), NEVER_S,
         "air alone feeds the tissue; oxygen is bounded by the gate", tuple(gaps),
     )  # fmt: skip
-    dosing = rig.organs.liver.ph
-    gaps = list(place_gap(subject, dosing, {rig.organs.kidney.vessel}, ("organs", "liver", "ph"), "pH probe"))
-    gaps += list(_fresh(subject, dosing, DOSING_STALE_S))
+
+
+def _by_zone(subject: Subject) -> Iterator[Hazard]:
+    """Yield the rows of a rig whose gas is that of an incubator or of the room."""
+    rig, loop = subject.rig, subject.rig.loop
+    buffer_mm, places = bicarbonate_mm(rig), dict.fromkeys((loop, rig.organoid.chamber))
+    gaps = [gap for vessel in places for gap in _ph_in_zone(rig, vessel, buffer_mm)]
+    probe, zone = loop_ph(rig), zone_of(rig, loop)
     yield Hazard(
-        "base_overdose", rig.organs.kidney.vessel, dosing, "doses are measured before they are given back", (),
-        "", 0.0, NEVER_S, "the spent vessel is graded before anything returns", tuple(gaps),
+        "ph_out_of_range", loop, probe or "none", "the zone's own control" + ("; alarm acidity" if probe else ""), (),
+        f"{zone.co2_pct:g} % CO2", 0.0 if probe is None else subject.every_s(probe), NEVER_S,
+        _UNSEEN.format("CO2", "pH") if probe is None else "pH follows the zone's gas within hours",
+        tuple(gaps), residual=probe is None,
+    )  # fmt: skip
+    probe = loop_oxygen(rig)
+    gaps = [gap for vessel in places for gap in _oxygen_in_zone(rig, vessel)]
+    yield Hazard(
+        "oxygen_out_of_range", loop, probe or "none", "the zone's own control", (), f"{zone.oxygen_pct:g} % oxygen",
+        0.0 if probe is None else subject.every_s(probe), NEVER_S,
+        _UNSEEN.format("oxygen", "oxygen") if probe is None else "oxygen follows the zone's gas within hours",
+        tuple(gaps), residual=probe is None,
     )  # fmt: skip
 
 
-def bicarbonate_mm(rig: Rig) -> float:
-    """Return the bicarbonate of the medium under the gas (mmol/L)."""
-    vessel = rig.vessels[rig.loop]
-    medium = rig.media.get(vessel.contains or "")
-    return max(medium.bicarbonate_mm, 1.0) if medium is not None else 26.0
+def _ph_in_zone(rig: Rig, vessel: str, buffer_mm: float) -> Iterator[Finding]:
+    zone = zone_of(rig, vessel)
+    value = ph_at(buffer_mm, zone.co2_pct)
+    if not bounds.MIN_PH <= value <= bounds.MAX_PH:
+        what = f"in {zone.co2_pct:g} % CO2 this medium takes pH {value:.2f}, outside {bounds.MIN_PH:g} to {bounds.MAX_PH:g}"
+        fix = (
+            "Put the vessel into a zone with the CO2 that its bicarbonate needs (“zone: incubator”), or add organs.lung"
+        )
+        yield Finding(("vessels", vessel, "zone"), what, fix)
+
+
+def _oxygen_in_zone(rig: Rig, vessel: str) -> Iterator[Finding]:
+    zone = zone_of(rig, vessel)
+    saturation_pct = 100.0 * zone.oxygen_pct / ROOM_OXYGEN_PCT
+    if saturation_pct < bounds.MIN_OXYGEN_PCT:
+        what = f"{zone.oxygen_pct:g} % oxygen gives {saturation_pct:.0f} % of air saturation, too little for tissue"
+        min_pct = bounds.MIN_OXYGEN_PCT * ROOM_OXYGEN_PCT / 100.0
+        yield Finding(("vessels", vessel, "zone"), what, f"Choose a zone with at least {min_pct:.1f} % oxygen")
+
+
+def _base(subject: Subject) -> Hazard:
+    rig = subject.rig
+    dosing = rig.organs.liver.ph
+    gaps = list(place_gap(subject, dosing, {rig.organs.kidney.vessel}, ("organs", "liver", "ph"), "pH probe"))
+    gaps += list(_fresh(subject, dosing, DOSING_STALE_S))
+    return Hazard(
+        "base_overdose", rig.organs.kidney.vessel, dosing, "doses are measured before they are given back", (),
+        "", 0.0, NEVER_S, "the spent vessel is graded before anything returns", tuple(gaps),
+    )  # fmt: skip
 
 
 def _around(rig: Rig) -> set[str]:
@@ -100,9 +152,8 @@ def _full_scale(subject: Subject, point: str) -> float | None:
     return float(scale) if isinstance(scale, int | float) and not isinstance(scale, bool) else None
 
 
-def _identity(subject: Subject) -> Iterator[Finding]:
+def _identity(subject: Subject, lung: LungConfig) -> Iterator[Finding]:
     """Yield findings unless each gas is known to come from its own controller: by `gas`, or by excluding full scales."""
-    lung = subject.rig.organs.lung
     wanted = {"air": lung.air, "co2": lung.co2, "o2": lung.o2}
     if len(set(wanted.values())) < len(wanted):
         yield Finding((*PLACE, "co2"), "two gases come from one controller", "Name a controller for each gas")
@@ -129,9 +180,8 @@ def _exchanged(subject: Subject, wanted: Mapping[str, str]) -> Iterator[Finding]
             )
 
 
-def _capacity(subject: Subject) -> Iterator[Finding]:
+def _capacity(subject: Subject, lung: LungConfig) -> Iterator[Finding]:
     """Yield findings unless the controllers can carry the needed flows, and CO2 and oxygen no more than the total."""
-    lung = subject.rig.organs.lung
     air, co2 = _full_scale(subject, lung.air), _full_scale(subject, lung.co2)
     if air is not None and air < lung.total_ml_min:
         what = f"“{lung.air}” gives at most {air:g} mL/min, and the lung needs {lung.total_ml_min:g} mL/min of air"
@@ -153,24 +203,23 @@ def _capacity(subject: Subject) -> Iterator[Finding]:
             yield Finding((*PLACE, role), what, f"Is “{point}” the controller of {name}? Else use a smaller one")
 
 
-def _ph_range(rig: Rig, buffer_mm: float) -> Iterator[Finding]:
-    lung = rig.organs.lung
+def _ph_range(lung: LungConfig, buffer_mm: float) -> Iterator[Finding]:
     low, high = bounds.SETPOINT_PH
     if not low <= lung.ph_setpoint <= high:
         what = f"pH {lung.ph_setpoint:g} is outside {low:g} to {high:g}"
         yield Finding((*PLACE, "ph_setpoint"), what, f"Choose a set-point from {low:g} to {high:g}")
         return
     for key, pct in (("co2_min", lung.co2_min_pct), ("co2_max", lung.co2_max_pct)):
-        value = physics.ph_at(buffer_mm, pct)
+        value = ph_at(buffer_mm, pct)
         if not bounds.MIN_PH <= value <= bounds.MAX_PH:
             what = f"{pct:g} % CO2 brings this medium to pH {value:.2f}, outside {bounds.MIN_PH:g} to {bounds.MAX_PH:g}"
             yield Finding((*PLACE, key), what, "Narrow the range of CO2, or correct the medium's bicarbonate")
-    value = physics.ph_at(buffer_mm, 100.0 * BASAL_CO2_FRACTION)
+    value = ph_at(buffer_mm, 100.0 * BASAL_CO2_FRACTION)
     if not bounds.MIN_PH <= value <= bounds.MAX_PH:
         what = f"the basal gas ({100 * BASAL_CO2_FRACTION:g} % CO2) brings this medium to pH {value:.2f}"
         yield Finding(("vessels", lung.vessel, "contains"), what, "Use a medium with 10 to 70 mM bicarbonate")
-    lowest = physics.ph_at(buffer_mm, lung.co2_max_pct * (1 + CO2_SLACK))
-    highest = physics.ph_at(buffer_mm, lung.co2_min_pct * (1 - CO2_SLACK))
+    lowest = ph_at(buffer_mm, lung.co2_max_pct * (1 + CO2_SLACK))
+    highest = ph_at(buffer_mm, lung.co2_min_pct * (1 - CO2_SLACK))
     if not lowest <= lung.ph_setpoint <= highest:
         span = f"{lung.co2_min_pct:g} to {lung.co2_max_pct:g} % CO2"
         what = f"with {span} this medium has pH {lowest:.2f} to {highest:.2f}, never {lung.ph_setpoint:g}"

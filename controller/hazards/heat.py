@@ -8,9 +8,13 @@ from controller.hazards import bounds
 from controller.hazards.interlocks import missing, place_gap, stale_gap, time_gap, trips_gaps
 from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import blind_s, seen_s, status_s
+from controller.rig.description import SkinConfig, TemperatureLimit
 from controller.rig.families import by_thermostat
 from controller.rig.heating import heating_c_per_s
+from controller.rig.probes import chamber_temperature
 from controller.rig.problems import Finding
+from controller.rig.surroundings import zone_of
+from controller.safety.terms import Interlock
 
 BATH_HARM_S = 300.0
 """A bath follows its set-point within minutes, and the gate keeps that below the chamber's high limit [P]."""
@@ -21,22 +25,51 @@ PLACE = ("safety", "temperature")
 
 def hazards(subject: Subject) -> Iterator[Hazard]:
     """Yield the rows of temperature."""
-    rig = subject.rig
-    rule, chamber = subject.interlock("temperature"), rig.organoid.chamber
-    heater, spec = rig.organs.skin.heater, rig.safety.temperature
-    if rule is None:
-        yield missing("over_temperature", chamber, PLACE, f"Restore it: point at “{chamber}”, trips: [{heater}]")
-        return
+    skin, limit, rule = subject.rig.organs.skin, subject.rig.safety.temperature, subject.interlock("temperature")
+    if skin is None:
+        yield from _by_zone(subject, limit)
+    elif limit is None or rule is None:
+        fix = f"Restore it: point at “{subject.rig.organoid.chamber}”, trips: [{skin.heater}]"
+        yield missing("over_temperature", subject.rig.organoid.chamber, PLACE, fix)
+    else:
+        yield from _by_skin(subject, skin, limit, rule)
+
+
+def _by_zone(subject: Subject, limit: TemperatureLimit | None) -> Iterator[Hazard]:
+    """Yield the rows of a rig without a heater: an incubator or the room keeps the temperature."""
+    rig, chamber = subject.rig, subject.rig.organoid.chamber
+    zone_c, probe = zone_of(rig, chamber).temperature_c, chamber_temperature(rig)
+    gaps = [] if limit is None else list(stale_gap(subject, limit, PLACE))
+    if not bounds.MIN_LIMIT_C <= zone_c <= bounds.MAX_LIMIT_C:
+        what = f"nothing keeps the chamber warm: its zone has {zone_c:g} degC"
+        gaps.append(
+            Finding(("vessels", chamber, "zone"), what, "Name its incubator (“zone: incubator”), or add organs.skin")
+        )
+    if limit is not None:
+        gaps += place_gap(subject, limit.point, {chamber}, (*PLACE, "point"), "temperature probe")
+        acts = "temperature: alarm; a person acts"
+        limits, detection_s = f"{limit.low_c:g} to {limit.high_c:g} degC", blind_s(limit.stale_s)
+    else:
+        acts, limits, detection_s = "the zone's own control", f"{zone_c:g} degC", 0.0
+    note = "fit a cut-out of its own to the zone's heater"
+    if limit is None:
+        note = "a failure of the zone's heater is not seen: no limit of safety.temperature"
+    for hazard in ("over_temperature", "under_temperature"):
+        yield Hazard(
+            hazard, chamber, probe or "none", acts, (), limits, detection_s, NEVER_S, note,
+            tuple(gaps) if hazard == "under_temperature" else (), residual=True,
+        )  # fmt: skip
+
+
+def _by_skin(subject: Subject, skin: SkinConfig, spec: TemperatureLimit, rule: Interlock) -> Iterator[Hazard]:
+    """Yield the rows of a rig with a heater."""
+    rig, chamber, heater = subject.rig, subject.rig.organoid.chamber, skin.heater
     where = list(place_gap(subject, rule.point, {chamber}, (*PLACE, "point"), "temperature probe"))
-    where += list(
-        place_gap(subject, rig.organs.skin.temperature, {chamber}, ("organs", "skin", "temperature"), "probe")
-    )
+    where += list(place_gap(subject, skin.temperature, {chamber}, ("organs", "skin", "temperature"), "probe"))
     harm_s = heats_within_s(subject, spec.high_c)
-    gaps = [*where, *trips_gaps(subject, spec.trips, heater, (*PLACE, "trips")), *_high(subject)]
+    gaps = [*where, *trips_gaps(subject, spec.trips, heater, (*PLACE, "trips")), *_high(skin, spec)]
     gaps += time_gap(subject, rule.point, seen_s(subject, rule), harm_s, f"the chamber reaches {bounds.HARM_C:g} degC")
-    source = (
-        "the bath is bounded by the gate" if by_thermostat(rig) else f"{rig.organs.skin.power_w:g} W into the medium"
-    )
+    source = "the bath is bounded by the gate" if by_thermostat(rig) else f"{skin.power_w:g} W into the medium"
     yield Hazard(
         "over_temperature", chamber, rule.point, f"temperature: {rule.on_high}", rule.trips, f"{spec.high_c:g} degC",
         seen_s(subject, rule), harm_s, source, tuple(gaps),
@@ -44,16 +77,16 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
     yield Hazard(
         "under_temperature", chamber, rule.point, f"temperature: {rule.on_low}, a person acts", (heater,),
         f"{spec.low_c:g} degC", seen_s(subject, rule), COLD_HARM_S, "cold slows tissue; it does not kill within hours",
-        tuple(_low(subject)),
+        tuple(_low(skin, spec)),
     )  # fmt: skip
-    harm_s = heats_within_s(subject, rig.organs.skin.setpoint_c)
+    harm_s = heats_within_s(subject, skin.setpoint_c)
     gaps = list(stale_gap(subject, spec, PLACE))
     gaps += time_gap(subject, rule.point, blind_s(rule.stale_s), harm_s, "the heater cooks the tissue", "stale", PLACE)
     yield Hazard(
         "sensor_loss_temperature", chamber, rule.point, f"temperature: {rule.on_doubt} when in doubt", rule.trips,
         f"stale after {rule.stale_s:g} s", blind_s(rule.stale_s), harm_s, source, tuple(gaps),
     )  # fmt: skip
-    lease_s = rig.organs.skin.lease_s
+    lease_s = skin.lease_s
     gaps = []
     if not by_thermostat(rig) and lease_s > harm_s:
         what = f"a pulse of {lease_s:g} s heats the medium to {bounds.HARM_C:g} degC within {harm_s:.0f} s"
@@ -77,8 +110,8 @@ def heats_within_s(subject: Subject, from_c: float) -> float:
     return max(0.0, bounds.HARM_C - from_c) / heating_c_per_s(subject.rig)
 
 
-def _high(subject: Subject) -> Iterator[Finding]:
-    setpoint_c, high_c = subject.rig.organs.skin.setpoint_c, subject.rig.safety.temperature.high_c
+def _high(skin: SkinConfig, limit: TemperatureLimit) -> Iterator[Finding]:
+    setpoint_c, high_c = skin.setpoint_c, limit.high_c
     if high_c > bounds.MAX_LIMIT_C:
         what = f"{high_c:g} degC is above {bounds.MAX_LIMIT_C:g} degC, where tissue is lost"
         yield Finding((*PLACE, "high"), what, f"Write at most {bounds.MAX_LIMIT_C:g} degC")
@@ -87,8 +120,8 @@ def _high(subject: Subject) -> Iterator[Finding]:
         yield Finding((*PLACE, "high"), what, f"Write at least {setpoint_c + bounds.MARGIN_C:g} degC")
 
 
-def _low(subject: Subject) -> Iterator[Finding]:
-    setpoint_c, low_c = subject.rig.organs.skin.setpoint_c, subject.rig.safety.temperature.low_c
+def _low(skin: SkinConfig, limit: TemperatureLimit) -> Iterator[Finding]:
+    setpoint_c, low_c = skin.setpoint_c, limit.low_c
     lowest_c = max(setpoint_c - bounds.COLDER_BY_C, min(bounds.MIN_LIMIT_C, setpoint_c - bounds.MARGIN_C))
     if low_c < lowest_c:
         what = f"{low_c:g} degC is too cold for tissue that is kept at {setpoint_c:g} degC"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from math import inf, log, log10, pi
+from math import inf, log, pi
 
 from controller.hazards import bounds
 from controller.rig.description import Line, Organoid, Rig, Vessel
+from controller.rig.surroundings import CO2_MM_PER_MMHG, DRY_MMHG, PK
 
-DRY_MMHG = (101.325 - 6.28) * 7.50062
-"""Pressure of the gas without water vapour at 37 °C (mmHg)."""
-CO2_MM_PER_MMHG = 0.0307
-PK = 6.1
 KLA_PER_S = 0.02
 """Gas exchange of an oxygenator [P], as in the simulated lab."""
 REFERENCE_CHAMBER = (2000.0, 5e-6)
@@ -71,11 +68,6 @@ def rise_kpa_per_s(line: Line, flow_ul_min: float) -> float:
 def tubing_kpa(line: Line) -> float:
     """Return the rated pressure of tubing of this bore (kPa)."""
     return next(kpa for bore_mm, kpa in bounds.TUBING_KPA if line.bore_mm <= bore_mm)
-
-
-def ph_at(bicarbonate_mm: float, co2_pct: float) -> float:
-    """Return the pH of a medium under gas with a given share of CO2 (Henderson and Hasselbalch)."""
-    return PK + log10(bicarbonate_mm / (CO2_MM_PER_MMHG * DRY_MMHG * max(co2_pct, 0.04) / 100.0))
 
 
 def acid_within_s(bicarbonate_mm: float, ph: float) -> float:

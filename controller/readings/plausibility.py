@@ -73,6 +73,8 @@ BY_UNIT: Mapping[str, PlausibleRange] = {
     "ppm": PlausibleRange(0.0, 1_000_000.0, 1000.0, 100.0),
 }
 """By unit, where the rig gives no narrower range. Other units, such as a switch's, have no range."""
+DEFAULT_GAS_ML_MIN = 100.0
+"""Gas flow of a controller of unknown full scale on a rig without a lung (mL/min)."""
 POWER = PlausibleRange(-100.0, 100.0, 20.0, 100.0)
 """A thermostat's output (%): it reaches its limits within a second."""
 
@@ -84,21 +86,25 @@ def bounds_of(rig: Rig) -> dict[str, PlausibleRange]:
     circulating_ml = (
         sum(vessel.volume_ul for vessel in rig.vessels.values() if vessel.kind in ("loop", "chamber")) / 1e3
     )
-    if skin.temperature in found and circulating_ml > 0.0:
+    if skin is not None and skin.temperature in found and circulating_ml > 0.0:
         per_s = MARGIN * skin.power_w / (HEAT_J_ML_K * circulating_ml)
         found[skin.temperature] = PlausibleRange(*PROBE_C, 0.1, min(per_s, BY_UNIT["degC"].per_s))
     return found
 
 
 def _near(rig: Rig, point: str, kind: PointKind) -> PlausibleRange | None:
-    spec = rig.devices[point.partition(".")[0]]
+    spec, lung = rig.devices[point.partition(".")[0]], rig.organs.lung
     match kind.quantity:
         case "mass":
             return _mass(rig, spec.at)
         case "gas flow":
             scale = spec.settings.get("full_scale_ml_min")
             known = isinstance(scale, int | float) and not isinstance(scale, bool)
-            full = float(scale) if known and scale is not None else 10.0 * rig.organs.lung.total_ml_min
+            full = (
+                float(scale)
+                if known and scale is not None
+                else 10.0 * (DEFAULT_GAS_ML_MIN if lung is None else lung.total_ml_min)
+            )
             # It holds its set-point; a command or a failing supply moves it, and both are jumps.
             return PlausibleRange(-0.05 * full, OVER_RANGE * full, max(0.1, 0.01 * full), 0.0)
         case "heating power":

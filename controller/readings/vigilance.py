@@ -8,6 +8,7 @@ from math import inf
 from controller.core.state import ActuatorView, Reading, State
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
+from controller.rig.probes import loop_ph, ph_target
 from controller.safety.limits import stale_s
 from controller.safety.probe_rules import max_age_s
 from drivers.commands import PumpStatus, Quality
@@ -44,8 +45,9 @@ class Vigilance:
     def __init__(self, rig: Rig) -> None:
         self._oldest = oldest_answers(rig)
         lung, heart = rig.organs.lung, rig.organs.heart
-        self._air, self._air_stale_s = lung.air, stale_s(rig, lung.air)
-        self._ph, self._ph_setpoint = lung.ph, lung.ph_setpoint
+        self._air = None if lung is None else lung.air
+        self._air_stale_s = 0.0 if lung is None else stale_s(rig, lung.air)
+        self._ph, self._ph_target = loop_ph(rig), ph_target(rig)
         self._gauge, self._heart = heart.pressure, rig.lines[heart.line].pump or ""
         self._known: dict[str, Reading | ActuatorView] = {}
         self._faulty: set[str] = set()
@@ -68,17 +70,29 @@ class Vigilance:
             _look_for_faults(state, causes)
         if state.at_s >= self._silent_from_s:
             self._look_for_silence(state, causes)
-        air = state.readings.get(self._air)
-        if air is not None and trusted(state, self._air, self._air_stale_s) is None:
-            causes["air_lost", self._air] = f"it has no reading: {air.detail or 'stale'}"
-        ph = trusted(state, self._ph, PH_STALE_S)
-        if ph is None:
-            unseen.append(("acidity", self._ph))
-        elif abs(ph - self._ph_setpoint) > PH_BEYOND:
-            causes["acidity", self._ph] = f"pH {ph:.2f}, set-point {self._ph_setpoint:g}"
+        self._check_air(state, causes)
+        self._check_ph(state, causes, unseen)
         if self._gauge is not None:
             _look_for_suction(self._gauge, self._heart, state, causes, unseen)
         return causes, unseen
+
+    def _check_air(self, state: State, causes: dict[Cause, str]) -> None:
+        """Detect a flow of air without a trusted reading."""
+        if self._air is None:
+            return
+        air = state.readings.get(self._air)
+        if air is not None and trusted(state, self._air, self._air_stale_s) is None:
+            causes["air_lost", self._air] = f"it has no reading: {air.detail or 'stale'}"
+
+    def _check_ph(self, state: State, causes: dict[Cause, str], unseen: list[Cause]) -> None:
+        """Detect a pH of the loop that is far from its target."""
+        if self._ph is None:
+            return
+        ph = trusted(state, self._ph, PH_STALE_S)
+        if ph is None:
+            unseen.append(("acidity", self._ph))
+        elif abs(ph - self._ph_target) > PH_BEYOND:
+            causes["acidity", self._ph] = f"pH {ph:.2f}, set-point {self._ph_target:g}"
 
     def _take_in(self, state: State) -> None:
         """Note the readings and views that are new since the last tick."""

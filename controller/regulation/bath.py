@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from controller.core.state import State
 from controller.regulation.trust import trusted
-from controller.rig.description import Rig
+from controller.rig.description import SkinConfig, TemperatureLimit
 from controller.safety.limits import BATH_MAX_BELOW_K
 from controller.safety.terms import Intent
 from drivers.commands import Level, LevelStatus
@@ -26,11 +26,11 @@ GRAIN_C = 0.1
 class BathRegulator:
     """Keeps `skin.temperature` at `skin.setpoint` by the set-point `skin.heater`. `wanted_c` is the last requested one."""
 
-    def __init__(self, rig: Rig) -> None:
-        self._skin = rig.organs.skin
-        self._stale_s = rig.safety.temperature.stale_s
+    def __init__(self, skin: SkinConfig, limit: TemperatureLimit) -> None:
+        self._skin = skin
+        self._stale_s = limit.stale_s
         self._min_c = self._skin.setpoint_c - BATH_MAX_BELOW_K
-        self._max_c = rig.safety.temperature.high_c
+        self._max_c = limit.high_c
         self._next_s = float("-inf")
         self._integral_k = 0.0
         self.wanted_c = self._skin.setpoint_c

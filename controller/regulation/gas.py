@@ -7,7 +7,7 @@ from controller.regulation.oxygen import OxygenRegulator
 from controller.regulation.ph import STALE_S as PH_STALE_S
 from controller.regulation.ph import PhRegulator
 from controller.regulation.trust import trusted
-from controller.rig.description import Rig
+from controller.rig.description import LungConfig
 from controller.safety.interlocks import GAS_MIXTURE
 from controller.safety.limits import MAX_O2_FRACTION
 from controller.safety.terms import Intent
@@ -37,11 +37,12 @@ class GasMixer:
     so that the mixture does not swing with an unstable link.
     """
 
-    def __init__(self, rig: Rig) -> None:
-        self._lung = rig.organs.lung
-        self.ph = PhRegulator(rig)
-        self.oxygen = OxygenRegulator(rig)
-        self._air_gap_s = max(SILENT_S, 3.0 * rig.devices[rig.organs.lung.air.partition(".")[0]].every_s)
+    def __init__(self, lung: LungConfig, *, air_every_s: float) -> None:
+        """Regulate the gases of `lung`; `air_every_s` is the sampling period of air (s)."""
+        self._lung = lung
+        self.ph = PhRegulator(lung)
+        self.oxygen = OxygenRegulator(lung)
+        self._air_gap_s = max(SILENT_S, 3.0 * air_every_s)
         self._next_s = float("-inf")
         self._again_s = float("-inf")
         self._carbogen = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.core.state import State
 from controller.regulation.trust import trusted
-from controller.rig.description import Rig
+from controller.rig.description import LungConfig
 
 INTEGRAL_PCT_PER_PCT_S = 0.01 / 30.0
 """Added O2 (percentage points) for each percent of missing saturation and each second."""
@@ -17,8 +17,8 @@ PATIENCE_S = 600.0
 class OxygenRegulator:
     """Keeps `lung.oxygen` at its set-point; `o2_pct` is the requested addition of O2 (% of the gas)."""
 
-    def __init__(self, rig: Rig) -> None:
-        self._lung = rig.organs.lung
+    def __init__(self, lung: LungConfig) -> None:
+        self._lung = lung
         self._known_s: float | None = None
         self.o2_pct = 0.0
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from controller.core.state import State
 from controller.regulation.trust import trusted
-from controller.rig.description import Rig
+from controller.rig.description import LungConfig
 from controller.safety.limits import BASAL_CO2_FRACTION
 
 GAIN_PCT_PER_PH = 6.0
@@ -21,8 +21,8 @@ PATIENCE_S = 600.0
 class PhRegulator:
     """Keeps `lung.ph` at its set-point; `co2_pct` is the requested share (% of the gas)."""
 
-    def __init__(self, rig: Rig) -> None:
-        self._lung = rig.organs.lung
+    def __init__(self, lung: LungConfig) -> None:
+        self._lung = lung
         self._integral_pct = self._bounded(100.0 * BASAL_CO2_FRACTION)
         self._known_s: float | None = None
         self.co2_pct = self._integral_pct

@@ -23,8 +23,13 @@ class Regulator(Protocol):
 
 
 def regulators_of(rig: Rig) -> tuple[Regulator, ...]:
-    """Return the regulators of `rig`, the heart's first."""
-    warmth = BathRegulator(rig) if by_thermostat(rig) else TemperatureRegulator(rig)
-    watchdog = rig.safety.watchdog
-    renewal = () if watchdog is None else (WatchdogRegulator(watchdog),)
-    return (HeartRegulator(rig), warmth, GasMixer(rig), *renewal)
+    """Return the regulators of `rig`, the heart's first. An organ that the rig does not have is not regulated."""
+    skin, lung, limit, watchdog = rig.organs.skin, rig.organs.lung, rig.safety.temperature, rig.safety.watchdog
+    found: list[Regulator] = [HeartRegulator(rig)]
+    if skin is not None and limit is not None:  # without its interlock a heater stays off
+        found.append(BathRegulator(skin, limit) if by_thermostat(rig) else TemperatureRegulator(skin, limit))
+    if lung is not None:
+        found.append(GasMixer(lung, air_every_s=rig.devices[lung.air.partition(".")[0]].every_s))
+    if watchdog is not None:
+        found.append(WatchdogRegulator(watchdog))
+    return tuple(found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from controller.core.state import State
 from controller.regulation.trust import trusted
-from controller.rig.description import Rig
+from controller.rig.description import SkinConfig, TemperatureLimit
 from controller.safety.terms import Intent
 from drivers.commands import Switch
 
@@ -25,9 +25,9 @@ GRAIN_S = 0.1
 class TemperatureRegulator:
     """Keeps `skin.temperature` at `skin.setpoint`. `duty` (0..1) is that of the present window."""
 
-    def __init__(self, rig: Rig) -> None:
-        self._skin = rig.organs.skin
-        self._stale_s = rig.safety.temperature.stale_s
+    def __init__(self, skin: SkinConfig, limit: TemperatureLimit) -> None:
+        self._skin = skin
+        self._stale_s = limit.stale_s
         self._next_s = float("-inf")
         self._integral = START_DUTY
         self._saved_s = 0.0

@@ -102,17 +102,19 @@ def organs_have_pumps(rig: Rig) -> Iterator[Finding]:
 def co2_range(rig: Rig) -> Iterator[Finding]:
     """Check that the minimum of carbon dioxide is below its maximum."""
     lung = rig.organs.lung
-    if lung.co2_min_pct >= lung.co2_max_pct:
+    if lung is not None and lung.co2_min_pct >= lung.co2_max_pct:
         yield Finding(("organs", "lung", "co2_min"), "co2_min is not below co2_max", "Swap them")
 
 
 def temperature_range(rig: Rig) -> Iterator[Finding]:
     """The set-point lies within the interlock's limits, or the heater would trip at once."""
-    limit, setpoint = rig.safety.temperature, rig.organs.skin.setpoint_c
+    limit, skin = rig.safety.temperature, rig.organs.skin
+    if limit is None:
+        return
     if limit.low_c >= limit.high_c:
         yield Finding(("safety", "temperature", "low"), "low is not below high", "Swap them")
-    elif not limit.low_c < setpoint < limit.high_c:
-        what = f"{setpoint:g} degC is outside the interlock's {limit.low_c:g} to {limit.high_c:g} degC"
+    elif skin is not None and not limit.low_c < skin.setpoint_c < limit.high_c:
+        what = f"{skin.setpoint_c:g} degC is outside the interlock's {limit.low_c:g} to {limit.high_c:g} degC"
         yield Finding(("organs", "skin", "setpoint"), what, "Choose a set-point within, or widen the interlock")
 
 

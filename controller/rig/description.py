@@ -8,7 +8,7 @@ rules over a whole rig in :mod:`controller.rig.plumbing`, :mod:`controller.rig.w
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -35,6 +35,7 @@ from controller.rig.quantities import (
 )
 from controller.rig.rules import Grading
 
+Part = TypeVar("Part")
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")]
 """A name that people give; it becomes part of points, topics and columns, so it is kept plain (S5)."""
 
@@ -43,6 +44,10 @@ MAX_UL = 1e8
 MAX_UL_MIN = 1e6
 MAX_GAS_ML_MIN = 1e5
 MAX_KPA = 2000.0
+
+
+ROOM_CO2_PCT, ROOM_OXYGEN_PCT = 0.04, 20.9
+"""Gas of the room (%)."""
 
 
 class _Part(BaseModel):
@@ -93,11 +98,22 @@ class Vessel(_Part):
     capacity_ul: VolumeUl = Field(alias="capacity", gt=0, le=MAX_UL)
     floor_ul: VolumeUl = Field(default=0.0, alias="floor", ge=0, le=MAX_UL)
     ceiling_ul: VolumeUl | None = Field(default=None, alias="ceiling", gt=0, le=MAX_UL)
+    zone: str | None = None
+    """The zone in which it stands; without one, in the room."""
 
     @property
     def limit_ul(self) -> float:
         """The volume that must never be exceeded: the ceiling, else the capacity."""
         return self.capacity_ul if self.ceiling_ul is None else self.ceiling_ul
+
+
+class Zone(_Part):
+    """A space whose temperature and gas another device keeps: an incubator, a refrigerator."""
+
+    temperature_c: TemperatureC = Field(alias="temperature", ge=0, le=60)
+    co2_pct: Percent = Field(default=ROOM_CO2_PCT, alias="co2", ge=0, le=20)
+    oxygen_pct: Percent = Field(default=ROOM_OXYGEN_PCT, alias="oxygen", ge=0, le=100)
+    """Shares of the gas."""
 
 
 class Filter(_Part):
@@ -230,7 +246,7 @@ class ImmuneConfig(_Part):
 
 
 class LungConfig(_Part):
-    """Oxygen and carbon dioxide: three gas flows over the loop."""
+    """Oxygen and carbon dioxide: three gas flows over the loop. Without it, the zone's gas determines both."""
 
     vessel: str
     air: str
@@ -246,7 +262,7 @@ class LungConfig(_Part):
 
 
 class SkinConfig(_Part):
-    """Warmth."""
+    """Warmth: a heater or thermostat. Without it, the zone's temperature is that of the chamber."""
 
     heater: str
     temperature: str
@@ -257,15 +273,26 @@ class SkinConfig(_Part):
 
 
 class Organs(_Part):
-    """Which devices and lines make up each organ."""
+    """Which devices and lines make up each organ. An organ that the rig does not have is left out."""
 
     heart: HeartConfig
     kidney: KidneyConfig
     gut: GutConfig
     liver: LiverConfig
     immune: ImmuneConfig
-    lung: LungConfig
-    skin: SkinConfig
+    lung: LungConfig | None = None
+    skin: SkinConfig | None = None
+
+
+def required(part: Part | None, name: str) -> Part:
+    """Return a part of the rig that may be absent.
+
+    Raises:
+        ValueError: it is absent.
+    """
+    if part is None:
+        raise ValueError(f"this needs {name}, and the rig does not have it. Next: add it to the rig file")
+    return part
 
 
 class TemperatureLimit(_Part):
@@ -316,7 +343,7 @@ class EmergencyButton(_Part):
 class Safety(_Part):
     """The interlocks' limits, the emergency button, and the hazards that are accepted without an interlock."""
 
-    temperature: TemperatureLimit
+    temperature: TemperatureLimit | None = None
     over_pressure_heart: PressureLimit
     over_pressure_filter: PressureLimit
     over_pressure: dict[Name, PressureLimit] = Field(default_factory=dict)
@@ -412,6 +439,7 @@ class Rig(_Part):
     mixed: bool = False
     organoid: Organoid
     media: dict[Name, Medium]
+    zones: dict[Name, Zone] = Field(default_factory=dict)
     vessels: dict[Name, Vessel]
     filters: dict[Name, Filter]
     dialysers: dict[Name, Dialyser] = Field(default_factory=dict)

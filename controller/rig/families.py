@@ -202,8 +202,8 @@ def max_flow_ul_min(rig: Rig, pump: str) -> float:
 
 
 def by_thermostat(rig: Rig) -> bool:
-    """Whether the skin is kept by a thermostat's set-point, rather than by a switch that lets a heater heat."""
-    return points_of(rig).get(rig.organs.skin.heater) == SETPOINT
+    """Return whether a thermostat's set-point keeps the skin warm, rather than a switch of a heater."""
+    return rig.organs.skin is not None and points_of(rig).get(rig.organs.skin.heater) == SETPOINT
 
 
 def may_be_point(rig: Rig, point: str) -> bool:

@@ -9,10 +9,12 @@ J_PER_ML_K = 4.18
 
 
 def heating_c_per_s(rig: Rig) -> float:
-    """Return how fast the heater at full power warms the medium alone (°C/s).
+    """Return how fast the heater at full power warms the medium alone (°C/s); 0 without a heater.
 
     The holder takes up heat as well (in the lab in software more than half): the true rate is lower.
     """
+    if rig.organs.skin is None:
+        return 0.0
     vessels = {rig.organoid.chamber, rig.lines[rig.organs.heart.line].from_}
     medium_ml = sum(rig.vessels[name].volume_ul for name in vessels) / 1000.0
     return rig.organs.skin.power_w / max(medium_ml * J_PER_ML_K, 1e-9)

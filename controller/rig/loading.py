@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -20,6 +21,8 @@ from controller.rig.problems import Finding, RigError
 from controller.rig.sketch import sketch
 from controller.rig.wording import findings_of
 
+ADDED = ("zones", "zone")
+"""Keys that the description of a rig did not have at first."""
 Check = Callable[[], Iterator[Finding]]
 Rule = Callable[[Rig], Iterator[Finding]]
 
@@ -55,10 +58,21 @@ def load_rig(path: Path, *, models: Collection[str] | None = None, rules: Sequen
 def effective_hash(rig: Rig) -> str:
     """sha256 of the whole effective description, defaults included (D7): which rig was this run on?
 
-    It does not depend on the file's order, comments or choice of units.
+    It does not depend on the file's order, comments or choice of units. Parts of the description that came later are left
+    out as long as they are empty, so that a rig keeps its hash.
     """
-    canonical = json.dumps(rig.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":"))
+    data = _without_empty(rig.model_dump(mode="json", by_alias=True))
+    canonical = json.dumps(data, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _without_empty(data: Any) -> Any:
+    """Return plain data without empty values of the keys :data:`ADDED`."""
+    if isinstance(data, list):
+        return [_without_empty(item) for item in data]
+    if isinstance(data, dict):
+        return {key: _without_empty(value) for key, value in data.items() if value or key not in ADDED}
+    return data
 
 
 def _whole(rig: Rig, models: Collection[str] | None, *, sound: bool) -> Iterator[Finding]:

@@ -42,6 +42,13 @@ def vessel_contents(rig: Rig, name: str, vessel: Vessel) -> Iterator[Finding]:
         yield Finding(("vessels", name, "volume"), what, "Add “contains:” with one of the media")
 
 
+def vessel_zone(rig: Rig, name: str, vessel: Vessel) -> Iterator[Finding]:
+    """Its zone is described."""
+    if vessel.zone is not None and vessel.zone not in rig.zones:
+        what = f"zone “{vessel.zone}” is not described"
+        yield Finding(("vessels", name, "zone"), what, nearest(vessel.zone, rig.zones, "zones"))
+
+
 def vessel_is_filled(rig: Rig, name: str, vessel: Vessel) -> Iterator[Finding]:
     """Some line leads into it, unless it is a source."""
     if vessel.kind != "source" and not any(line.to == name for line in rig.lines.values()):
@@ -175,6 +182,6 @@ def every_pump_is_on_a_line(rig: Rig) -> Iterator[Finding]:
             yield Finding(place, f"pump “{point}” is on no line: it would pump from nowhere", fix)
 
 
-VESSEL_RULES = (vessel_amounts, vessel_contents, vessel_is_filled, vessel_is_emptied)
+VESSEL_RULES = (vessel_amounts, vessel_contents, vessel_zone, vessel_is_filled, vessel_is_emptied)
 LINE_RULES = (line_source, line_end, line_leads_on, line_is_driven, line_pump, line_filter, line_dialyser, line_valve)
 RIG_RULES = (chamber_exists, every_pump_is_on_a_line, dialysers_hang_in_vessels)

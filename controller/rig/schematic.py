@@ -11,12 +11,12 @@ from controller.rig.families import points_of
 def describe(rig: Rig) -> dict[str, Any]:
     """The graph, JSON-able; volumes in µL, pressures in kPa, None for what there is not.
 
-    `vessels` are the nodes: name, kind, contains, volume_ul (at the start), capacity_ul, floor_ul, ceiling_ul, and
-    whether the organoid lives there. `lines` are the edges: name, from, to, pump, valve, filter, passive, organ.
+    `vessels` are the nodes: name, kind, contains, volume_ul (at the start), capacity_ul, floor_ul, ceiling_ul, zone,
+    and whether the organoid lives there. `lines` are the edges: name, from, to, pump, valve, filter, passive, organ.
     `filters` by name. `probes` are the sensors: point, model, quantity, unit and `at`, the vessel or line where each
     sits. `heater`, `gas` and `electrodes` name the points of skin, lung and nerves and the vessels they act on.
     """
-    organs = rig.organs
+    lung, skin = rig.organs.lung, rig.organs.skin
     return {
         "vessels": [_vessel(rig, name, vessel) for name, vessel in rig.vessels.items()],
         "lines": [_line(rig, name, line) for name, line in rig.lines.items()],
@@ -25,8 +25,8 @@ def describe(rig: Rig) -> dict[str, Any]:
             for name, of in rig.filters.items()
         },
         "probes": _probes(rig),
-        "heater": organs.skin.heater,
-        "gas": {"air": organs.lung.air, "co2": organs.lung.co2, "o2": organs.lung.o2, "vessel": organs.lung.vessel},
+        "heater": None if skin is None else skin.heater,
+        "gas": None if lung is None else {"air": lung.air, "co2": lung.co2, "o2": lung.o2, "vessel": lung.vessel},
         "electrodes": {"count": rig.nerves.electrodes, "vessel": rig.organoid.chamber} if rig.nerves else None,
     }
 
@@ -40,6 +40,7 @@ def _vessel(rig: Rig, name: str, vessel: Vessel) -> dict[str, Any]:
         "capacity_ul": vessel.capacity_ul,
         "floor_ul": vessel.floor_ul,
         "ceiling_ul": vessel.limit_ul,
+        "zone": vessel.zone,
         "organoid": name == rig.organoid.chamber,
     }
 

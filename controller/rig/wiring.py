@@ -157,6 +157,8 @@ class Wants:
         """The name that stands there."""
         part: object = rig
         for step in self.place:
+            if part is None:  # an organ or an interlock that the rig does not have
+                return None
             part = getattr(part, "return_" if step == "return" else step)
         return None if part is None else str(part)
 
@@ -207,7 +209,8 @@ def name_means_something(rig: Rig, wants: Wants) -> Iterator[Finding]:
 
 def trips_are_actuators(rig: Rig, interlock: str) -> Iterator[Finding]:
     """An interlock turns off what can be turned off."""
-    for index, name in enumerate(getattr(rig.safety, interlock).trips):
+    limit = getattr(rig.safety, interlock)
+    for index, name in enumerate(() if limit is None else limit.trips):
         if not may_be_point(rig, name):
             yield from _is_of_kind(rig, ("safety", interlock, "trips", index), name, ACTUATORS)
 
@@ -263,9 +266,9 @@ def alarms_have_a_broker(rig: Rig) -> Iterator[Finding]:
 
 def one_switch_one_purpose(rig: Rig) -> Iterator[Finding]:
     """The heater's switch opens no valve."""
-    heater = rig.organs.skin.heater
+    heater = None if rig.organs.skin is None else rig.organs.skin.heater
     for name, line in rig.lines.items():
-        if line.valve == heater:
+        if heater is not None and line.valve == heater:
             what = f"“{heater}” is the heater's switch"
             yield Finding(("lines", name, "valve"), what, "Name the switch of the valve")
 
@@ -282,7 +285,8 @@ def watchdog_relay(rig: Rig) -> Iterator[Finding]:
     if spec is not None and (spec.model != "modbus-coil-relay" or spec.settings.get("flash") is False):
         what = f"{board} does not open its relays by itself"
         yield Finding((*place, "relay"), what, "Use a modbus-coil-relay that knows timed closing (no “flash: false”)")
-    if watchdog.relay in (rig.organs.skin.heater, *(line.valve for line in rig.lines.values())):
+    heater = None if rig.organs.skin is None else rig.organs.skin.heater
+    if watchdog.relay in (heater, *(line.valve for line in rig.lines.values())):
         yield Finding((*place, "relay"), f"“{watchdog.relay}” has another purpose", "Use a relay of its own")
     yield from _fed_devices(rig, watchdog, board)
 

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from controller.rig.description import Rig
+from controller.rig.probes import SENSORS, ph_target
 from controller.runs.grading import prices_of, rules_of
 from controller.safety.kernel import SIGMAS
 from controller.steps.barrier import min_filter_kpa
@@ -45,6 +46,8 @@ class RigFacts:
 
     def sensor(self, place: str) -> str | None:
         """Return the sensor (`device.point`) at a place; None on a rig without it."""
+        if (find := SENSORS.get(place)) is not None:
+            return find(self._rig)
         point: str | None = self._at(place)
         return point
 
@@ -86,7 +89,7 @@ class RigTargets:
         self.spent_ul = spent.volume_ul
         self.spent_floor_ul = spent.floor_ul
         self.spent_room_ul = spent.limit_ul - spent.volume_ul - SPENT_MARGIN_UL
-        self.ph = rig.organs.lung.ph_setpoint
+        self.ph = ph_target(rig)
         self.glucose_mm = fresh.glucose_mm
         self.glucose_stock_mm = rig.media[_medium(rig, rig.lines[liver.glucose].from_)].glucose_mm
         self.base_stock_mm = rig.media[_medium(rig, rig.lines[liver.base].from_)].bicarbonate_mm

@@ -19,6 +19,14 @@ from controller.core.state import Volume
 from controller.ledger.terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D
 from controller.recipes.form import POINT_UNITS
 from controller.rig.description import Rig
+from controller.rig.probes import (
+    chamber_temperature,
+    loop_oxygen,
+    loop_ph,
+    oxygen_target_pct,
+    ph_target,
+    temperature_target_c,
+)
 from controller.runs.facts import RigFacts
 from controller.safety.kernel import SIGMAS
 from controller.steps.barrier import min_filter_kpa
@@ -380,10 +388,10 @@ class _Paper:
         if point in self._readings:
             return self._readings[point]
         known = {
-            organs.lung.ph: organs.lung.ph_setpoint,
-            organs.liver.ph: organs.lung.ph_setpoint,
-            organs.lung.oxygen: organs.lung.oxygen_setpoint_pct,
-            organs.skin.temperature: organs.skin.setpoint_c,
+            loop_ph(rig): ph_target(rig),
+            organs.liver.ph: ph_target(rig),
+            loop_oxygen(rig): oxygen_target_pct(rig),
+            chamber_temperature(rig): temperature_target_c(rig),
             organs.immune.pressure: 0.1 * rig.filters[organs.immune.filter].max_pressure_kpa,
             organs.heart.pressure: 0.1 * rig.safety.over_pressure_heart.high_kpa,
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.rig.description import PressureLimit, Rig
+from controller.rig.description import LungConfig, PressureLimit, Rig, SkinConfig, TemperatureLimit
 from controller.rig.families import by_thermostat
 from controller.rig.heating import heating_c_per_s
 from controller.safety.terms import Interlock, Limits, Mixture, PumpLimits, Response, VesselLimits
@@ -54,54 +54,68 @@ def limits_of(rig: Rig) -> Limits:
     """Return everything that bounds `rig`."""
     organs = rig.organs
     heart = rig.lines[organs.heart.line].pump or ""
-    lung = organs.lung
     valves = sorted({line.valve for line in rig.lines.values() if line.valve})
-    heater, thermostat = organs.skin.heater, by_thermostat(rig)
+    heaters = () if organs.skin is None else (organs.skin.heater,)
     watchdog = () if rig.safety.watchdog is None else (rig.safety.watchdog.relay,)
-    switches = (*(() if thermostat else (heater,)), *valves, *watchdog)
+    switches = (*(() if by_thermostat(rig) else heaters), *valves, *watchdog)
     return Limits(
         basal=basal_states(rig),
         pumps=_pumps(rig, heart),
         vessels={name: VesselLimits(vessel.floor_ul, vessel.limit_ul) for name, vessel in rig.vessels.items()},
-        heaters=(heater, *watchdog),  # the watchdog's relay, too, is only closed for a finite time
+        heaters=(*heaters, *watchdog),  # the watchdog's relay, too, is only closed for a finite time
         switches=switches,
-        levels={
-            lung.air: (0.0, lung.total_ml_min),
-            lung.co2: (0.0, lung.total_ml_min * lung.co2_max_pct / 100.0),
-            lung.o2: (0.0, lung.total_ml_min * MAX_O2_FRACTION),
-            **({heater: _bath_c(rig)} if thermostat else {}),
-        },
+        levels=_levels(rig),
         interlocks=_interlocks(rig),
         heart=heart,
         heart_stale_s=stale_s(rig, heart),
         switch_stale_s={name: stale_s(rig, name) for name in switches},
         draw=rig.lines[organs.kidney.draw].pump,
-        mixture=Mixture(
-            lung.air,
-            lung.co2,
-            lung.o2,
-            max_co2=lung.co2_max_pct / 100.0,
-            trip_co2=lung.co2_max_pct / 100.0 + CO2_TRIP_OVER,
-            stale_s=max(stale_s(rig, gas) for gas in (lung.air, lung.co2, lung.o2)),
-            ph=lung.ph,
-            ph_shut=lung.ph_setpoint - PH_SHUT_UNDER,
-            ph_alkaline=lung.ph_setpoint + PH_ALKALINE_OVER,
-            ph_stale_s=stale_s(rig, lung.ph),
-            airless_co2=BASAL_CO2_FRACTION,
-        ),
+        mixture=None if organs.lung is None else _mixture(rig, organs.lung),
+    )
+
+
+def _levels(rig: Rig) -> dict[str, tuple[float, float]]:
+    """Return the range of each continuous set-point: gas flows (mL/min), the bath (°C)."""
+    lung, skin = rig.organs.lung, rig.organs.skin
+    levels: dict[str, tuple[float, float]] = {}
+    if lung is not None:
+        levels |= {
+            lung.air: (0.0, lung.total_ml_min),
+            lung.co2: (0.0, lung.total_ml_min * lung.co2_max_pct / 100.0),
+            lung.o2: (0.0, lung.total_ml_min * MAX_O2_FRACTION),
+        }
+    if skin is not None and by_thermostat(rig):
+        levels[skin.heater] = _bath_c(rig, skin)
+    return levels
+
+
+def _mixture(rig: Rig, lung: LungConfig) -> Mixture:
+    return Mixture(
+        lung.air,
+        lung.co2,
+        lung.o2,
+        max_co2=lung.co2_max_pct / 100.0,
+        trip_co2=lung.co2_max_pct / 100.0 + CO2_TRIP_OVER,
+        stale_s=max(stale_s(rig, gas) for gas in (lung.air, lung.co2, lung.o2)),
+        ph=lung.ph,
+        ph_shut=lung.ph_setpoint - PH_SHUT_UNDER,
+        ph_alkaline=lung.ph_setpoint + PH_ALKALINE_OVER,
+        ph_stale_s=stale_s(rig, lung.ph),
+        airless_co2=BASAL_CO2_FRACTION,
     )
 
 
 def basal_states(rig: Rig) -> dict[str, Command]:
     """Return the basal state of each actuator (docs/rig.md): the heart circulates, gas flows, all else rests."""
-    lung = rig.organs.lung
-    co2 = lung.total_ml_min * BASAL_CO2_FRACTION
-    basal: dict[str, Command] = {
-        lung.air: Level(round(lung.total_ml_min - co2, 2)),
-        lung.co2: Level(round(co2, 2)),
-        lung.o2: Level(0.0),
-        rig.organs.skin.heater: Stop() if by_thermostat(rig) else Switch(False),
-    }
+    lung, skin = rig.organs.lung, rig.organs.skin
+    basal: dict[str, Command] = {}
+    if lung is not None:
+        co2 = lung.total_ml_min * BASAL_CO2_FRACTION
+        basal[lung.air] = Level(round(lung.total_ml_min - co2, 2))
+        basal[lung.co2] = Level(round(co2, 2))
+        basal[lung.o2] = Level(0.0)
+    if skin is not None:
+        basal[skin.heater] = Stop() if by_thermostat(rig) else Switch(False)
     for line in rig.lines.values():
         if line.pump is not None:
             basal[line.pump] = Stop()
@@ -115,9 +129,10 @@ def basal_states(rig: Rig) -> dict[str, Command]:
     return basal
 
 
-def _bath_c(rig: Rig) -> tuple[float, float]:
+def _bath_c(rig: Rig, skin: SkinConfig) -> tuple[float, float]:
     """Return the set-point range of a bath (°C): not above the chamber's limit, and not so cold that it chills the tissue."""
-    return rig.organs.skin.setpoint_c - BATH_MAX_BELOW_K, rig.safety.temperature.high_c
+    limit = rig.safety.temperature
+    return skin.setpoint_c - BATH_MAX_BELOW_K, skin.setpoint_c if limit is None else limit.high_c
 
 
 def _pumps(rig: Rig, heart: str) -> dict[str, PumpLimits]:
@@ -147,23 +162,7 @@ def _pumps(rig: Rig, heart: str) -> dict[str, PumpLimits]:
 def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
     warm, heart, sterile = rig.safety.temperature, rig.safety.over_pressure_heart, rig.safety.over_pressure_filter
     return (
-        Interlock(
-            "temperature",
-            warm.point,
-            # The heater always trips, even if the rig file omits it.
-            tuple(dict.fromkeys((*warm.trips, rig.organs.skin.heater))),
-            warm.stale_s,
-            high=warm.high_c,
-            low=warm.low_c,
-            valid_min=PROBE_C[0],
-            valid_max=PROBE_C[1],
-            flat_s=FLAT_TEMPERATURE_S,
-            deadband=TEMPERATURE_DEADBAND_C,
-            debounce_s=TEMPERATURE_DEBOUNCE_S,
-            ceiling=CEILING_C,
-            # A bath is bounded by its own set-point instead.
-            rise_per_s=0.0 if by_thermostat(rig) else min(heating_c_per_s(rig), MAX_RISE_C_PER_S),
-        ),
+        *(() if warm is None else (_temperature(rig, warm),)),
         Interlock(
             "over_pressure_heart",
             heart.point,
@@ -183,6 +182,27 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
         ),
         _transfer_pressure("over_pressure_filter", sterile),
         *(_transfer_pressure(f"over_pressure_{line}", limit) for line, limit in rig.safety.over_pressure.items()),
+    )
+
+
+def _temperature(rig: Rig, limit: TemperatureLimit) -> Interlock:
+    # The heater always trips, even if the rig file omits it.
+    heaters = () if rig.organs.skin is None else (rig.organs.skin.heater,)
+    return Interlock(
+        "temperature",
+        limit.point,
+        tuple(dict.fromkeys((*limit.trips, *heaters))),
+        limit.stale_s,
+        high=limit.high_c,
+        low=limit.low_c,
+        valid_min=PROBE_C[0],
+        valid_max=PROBE_C[1],
+        flat_s=FLAT_TEMPERATURE_S,
+        deadband=TEMPERATURE_DEADBAND_C,
+        debounce_s=TEMPERATURE_DEBOUNCE_S,
+        ceiling=CEILING_C,
+        # A bath is bounded by its own set-point instead.
+        rise_per_s=0.0 if by_thermostat(rig) else min(heating_c_per_s(rig), MAX_RISE_C_PER_S),
     )
 
 

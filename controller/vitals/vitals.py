@@ -24,6 +24,7 @@ from controller.journal.terms import Entry
 from controller.nerves.summary import NervesSummary, StimulationTreatment
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
+from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
 from controller.safety.terms import Trip
 from controller.steps.barrier import FilterRecord
 from controller.vitals.rolling_baseline import RollingBaseline
@@ -126,8 +127,8 @@ class VitalSigns:
         clock: Clock,
     ) -> None:
         self._rig = rig
-        self._lung = rig.organs.lung
-        self._skin = rig.organs.skin
+        self._loop_oxygen, self._loop_ph = loop_oxygen(rig), loop_ph(rig)
+        self._temperature = chamber_temperature(rig)
         self._heart = rig.lines[rig.organs.heart.line].pump
         self._outlets = [f"{name}.oxygen" for name, each in rig.devices.items() if each.at == rig.organoid.chamber]
         self._estimator = estimator
@@ -186,7 +187,7 @@ class VitalSigns:
         media = self._media(state.at_s)
         uptake, by = self._uptake(state, media)
         return Vitals(
-            temperature_c=self._trusted(state, self._skin.temperature, "temperature"),
+            temperature_c=self._trusted(state, self._temperature, "temperature"),
             oxygen_short_s=self._short(state),
             sterility_failed=self._barrier_failed,
             ldh=self._by_hand("ldh"),
@@ -198,8 +199,8 @@ class VitalSigns:
             firing=activity,
         )
 
-    def _trusted(self, state: State, point: str, quantity: str) -> Interval | None:
-        value = trusted(state, point, STALE_S)
+    def _trusted(self, state: State, point: str | None, quantity: str) -> Interval | None:
+        value = None if point is None else trusted(state, point, STALE_S)
         if value is None:
             return None
         off = UNCERTAINTY[quantity]
@@ -207,7 +208,7 @@ class VitalSigns:
 
     def _short(self, state: State) -> Interval | None:
         """Return how long oxygen has been too low: by the reading, and by both ends of its interval (s)."""
-        oxygen = self._trusted(state, self._lung.oxygen, "oxygen")
+        oxygen = self._trusted(state, self._loop_oxygen, "oxygen")
         if oxygen is None:
             return None
         lasted = {}
@@ -271,14 +272,14 @@ class VitalSigns:
 
     def _measured_uptake(self, state: State) -> Interval | None:
         """Return flow times the loss of saturation in the chamber (µL/min · %); only its trend counts."""
-        loop = self._trusted(state, self._lung.oxygen, "oxygen")
+        loop = self._trusted(state, self._loop_oxygen, "oxygen")
         heart = state.actuators.get(self._heart or "")
         status = None if heart is None else heart.status
         if loop is None or not isinstance(status, PumpStatus) or not status.running:
             return None
         for point in self._outlets:
             outlet = self._trusted(state, point, "oxygen")
-            if outlet is not None and point != self._lung.oxygen:
+            if outlet is not None and point != self._loop_oxygen:
                 lost, off = max(loop.value - outlet.value, 0.0), outlet.high - outlet.value
                 return Interval(lost, max(lost - off, 0.0), lost + off).scaled(max(status.flow_ul_min, 1.0))
         return None
@@ -341,15 +342,14 @@ class VitalSigns:
         return None if nerves is None else nerves.treatment
 
     def _treated(self, state: State, treatment: StimulationTreatment | None, band: Interval | None) -> Treated:
-        lung = self._lung
         osmolality = self._media(state.at_s)
         seen = None if osmolality is None else osmolality.interval("loop", "osmolality_mosm")
         wanted = self._rig.vessels[self._rig.loop].contains
         normal = 290.0 if wanted is None else self._rig.media[wanted].osmolality_mosm
         salt = self._baseline.spread("osmolality_mosm", None if seen is None else seen.value)
         return Treated(
-            temperature_spread_c=self._steady(state, "temperature_c", self._skin.temperature, "temperature"),
-            ph_spread=self._steady(state, "ph", lung.ph, "ph"),
+            temperature_spread_c=self._steady(state, "temperature_c", self._temperature, "temperature"),
+            ph_spread=self._steady(state, "ph", self._loop_ph, "ph"),
             osmolality_spread_pct=None
             if salt is None or seen is None
             else Interval.around(100.0 * salt / normal, 100.0 * seen.sd / normal, floor=0.0),
@@ -359,7 +359,7 @@ class VitalSigns:
             seizure_like=self._seizure_like(),
         )
 
-    def _steady(self, state: State, signal: str, point: str, quantity: str) -> Interval | None:
+    def _steady(self, state: State, signal: str, point: str | None, quantity: str) -> Interval | None:
         """Return the range over the last day; a probe that is silent now gives none."""
         reading = self._trusted(state, point, quantity)
         spread = self._baseline.spread(signal, None if reading is None else reading.value)

@@ -60,6 +60,16 @@ class HeartView(BaseModel):
     flow_ul_min: float
 
 
+class CapabilityView(BaseModel):
+    """A function of the rig: what it lacks for it (empty if it has the function), and what holds without it."""
+
+    function: str
+    title: str
+    available: bool
+    lacks: list[str]
+    without: str
+
+
 class RigView(BaseModel):
     """The rig; `schematic` is what :func:`controller.rig.schematic.describe` gives.
 
@@ -82,6 +92,7 @@ class RigView(BaseModel):
     periods_s: dict[str, float]
     return_valve: str | None
     schematic: dict[str, Any]
+    capabilities: list[CapabilityView]
     user: str
     role: str
 

@@ -70,9 +70,11 @@ def _points(*kinds: str) -> Callable[[Rig], tuple[str, ...]]:
 
 def _outputs(rig: Rig) -> tuple[str, ...]:
     """Return what is commanded: pumps, the heater, the gases. A valve alone does nothing."""
-    organs, lung = rig.organs, rig.organs.lung
+    skin, lung = rig.organs.skin, rig.organs.lung
     pumps = (line.pump for line in rig.lines.values() if line.pump is not None)
-    return tuple(dict.fromkeys((*pumps, organs.skin.heater, lung.air, lung.co2, lung.o2)))
+    heaters = () if skin is None else (skin.heater,)
+    gases = () if lung is None else (lung.air, lung.co2, lung.o2)
+    return tuple(dict.fromkeys((*pumps, *heaters, *gases)))
 
 
 def _addressed(rig: Rig, link: str) -> list[str]:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.rig.description import Line, Rig
+from controller.rig.probes import temperature_target_c
+from controller.rig.surroundings import zone_of
 from sim.plant import chemistry, evaporation, gas, hydraulics, membranes, organoid, sphere, turnover
 from sim.plant.columns import BODY, CAUSES, COLUMNS, LINE, LINK, TRAIT, Content, Places, TallyCause
 from sim.plant.step import step
@@ -57,11 +59,12 @@ class Fleet:
         self.traits = self._vessel_traits()
         self.vessels = self._filled(rigs)
         self.ph: F8 = np.full((rigs, len(index)), 7.4)
+        self._start_gas = _start_gas(rig)
         self.body = self._bodies(chamber)
         for place in {loop, spent, chamber}:
             self._equilibrate(place)
         self.held = self._primed()
-        self.profile: F8 = np.full((rigs, sphere.NODES), chemistry.oxygen_mm(START_O2))
+        self.profile: F8 = np.full((rigs, sphere.NODES), chemistry.oxygen_mm(self._start_gas[0]))
         self._settle_core()
         self.tally: F8 = np.zeros((rigs, len(CAUSES), COLUMNS))
         self.spilled: F8 = np.zeros((rigs, len(index)))
@@ -118,8 +121,9 @@ class Fleet:
         """Return the state of the rigs outside vessels and lines, at the start."""
         rig = self.rig
         body = np.zeros(len(self.vessels), dtype=BODY)
-        body["temperature_c"], body["ambient_c"] = rig.organs.skin.setpoint_c, rig.organs.skin.ambient_c
-        body["o2_fraction"], body["co2_fraction"] = START_O2, START_CO2
+        zone = zone_of(rig, rig.organoid.chamber)
+        body["temperature_c"], body["ambient_c"] = temperature_target_c(rig), zone.temperature_c
+        body["o2_fraction"], body["co2_fraction"] = self._start_gas
         body["viability"], body["count"] = START_VIABILITY, rig.organoid.count
         body["volume_mm3"] = pi / 6 * rig.organoid.diameter_mm**3
         area_cm2 = rig.filters[rig.organs.immune.filter].area_cm2
@@ -185,10 +189,10 @@ class Fleet:
         for vessel in self.vessels[:, place]:
             volume = vessel[Content.LIQUID]
             if volume > 0:
-                co2_mm = chemistry.co2_mm(START_CO2)
+                co2_mm = chemistry.co2_mm(self._start_gas[1])
                 alkalinity = vessel[Content.ALKALINITY] / volume
                 ph = chemistry.ph_of(alkalinity, co2_mm)
-                vessel[Content.OXYGEN] = chemistry.oxygen_mm(START_O2) * volume
+                vessel[Content.OXYGEN] = chemistry.oxygen_mm(self._start_gas[0]) * volume
                 vessel[Content.CARBON] = (co2_mm + chemistry.bicarbonate_of(alkalinity, ph)) * volume
 
     def _settle_core(self) -> None:
@@ -198,7 +202,7 @@ class Fleet:
         film = sphere.film_coefficient(2 * radius, velocity)
         profile = self.profile[0].copy()
         v_max = organoid.V_MAX * START_VIABILITY
-        bulk = 0.9 * chemistry.oxygen_mm(START_O2)
+        bulk = 0.9 * chemistry.oxygen_mm(self._start_gas[0])
         sphere.one(
             sphere.SHELLS, profile, radius, bulk, film, v_max, organoid.KM_OXYGEN_MM, organoid.DIFFUSIVITY
         )  # fmt: skip
@@ -206,6 +210,14 @@ class Fleet:
         self.profile[:] = profile
         self.body["core_m"] = core
         self.body["dead_fraction"] = (core / radius) ** 3
+
+
+def _start_gas(rig: Rig) -> tuple[float, float]:
+    """Return the fractions of oxygen and CO2 over the medium at the start; without a lung they stay those of the zone."""
+    if rig.organs.lung is not None:
+        return START_O2, START_CO2
+    zone = zone_of(rig, rig.loop)
+    return zone.oxygen_pct / 100.0, zone.co2_pct / 100.0
 
 
 def _places(rig: Rig, index: Mapping[str, int]) -> Places:

@@ -117,14 +117,17 @@ class Plant:
                 if valve == point:
                     self._lines["open"][number] = float(on)
                     self._refresh()
-            if point == self.rig.organs.skin.heater:
-                self._body["heater_w"] = self.rig.organs.skin.power_w if on else 0.0
+            skin = self.rig.organs.skin
+            if skin is not None and point == skin.heater:
+                self._body["heater_w"] = skin.power_w if on else 0.0
 
     def set_gas(self, point: str, flow_ml_min: float) -> None:
         """See :class:`sim.devices.port.PlantPort`."""
         self._advance(exact=True)
         self._gases[point] = flow_ml_min
         lung = self.rig.organs.lung
+        if lung is None:
+            return
         air, co2, o2 = (self._gases.get(name, 0.0) for name in (lung.air, lung.co2, lung.o2))
         fractions = gas.mixed(air, co2, o2)
         if fractions is not None:
@@ -132,7 +135,8 @@ class Plant:
 
     def set_bath(self, point: str, course: BathRamp | None) -> None:
         """See :class:`sim.devices.port.PlantPort`; only the thermostat that is the rig's heater touches the rig."""
-        if point != self.rig.organs.skin.heater:
+        skin = self.rig.organs.skin
+        if skin is None or point != skin.heater:
             return
         self._advance(exact=True)
         body = self._body

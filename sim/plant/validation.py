@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.rig.description import Rig
+from controller.rig.probes import temperature_target_c
+from controller.rig.surroundings import zone_of
 from sim.plant import chemistry, dialysis, gas, heat, hydraulics, kinetics, membranes, organoid, sphere
 from sim.plant.columns import Content
 from sim.plant.fleet import Fleet
@@ -391,7 +393,9 @@ def _settled(rig: Rig, seeds: list[int]) -> Fleet:
     fleet = Fleet(rig, seeds)
     fleet.lines["open"] = 1.0
     fleet.body["o2_fraction"], fleet.body["co2_fraction"] = 0.93 * gas.AIR_O2, 0.07
-    fleet.body["heater_w"] = heat.LOSS_W_PER_K * (rig.organs.skin.setpoint_c - rig.organs.skin.ambient_c)
+    fleet.body["heater_w"] = heat.LOSS_W_PER_K * (
+        temperature_target_c(rig) - zone_of(rig, rig.organoid.chamber).temperature_c
+    )
     return fleet
 
 

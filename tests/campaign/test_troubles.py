@@ -8,6 +8,7 @@ from choroid.campaign.findings import Findings
 from choroid.campaign.surroundings import HOT_C, Surroundings
 from choroid.campaign.troubles import REACH_S, Troubles
 from choroid.campaign.world import draw_trial, rig_of
+from controller.rig.probes import chamber_temperature
 from sim.faults.schedule import Fault
 from sim.lab import SimulatedLab
 
@@ -24,7 +25,8 @@ def test_a_device_that_answers_for_another_address_excuses_its_line_and_no_other
 
 @pytest.mark.virtual_time
 async def test_an_offset_of_the_chambers_probe_moves_the_limit_by_as_much_and_no_other_fault_does() -> None:
-    point = RIG.safety.temperature.point
+    point = chamber_temperature(RIG)
+    assert point is not None
     for kind, target, amount, allowed in (
         ("offset", point, -1.0, 1.0),
         ("offset", "ph_loop.ph", -1.0, 0.0),

@@ -12,6 +12,7 @@ import pytest
 
 from controller.core.clock import Clock
 from controller.process.controller import Controller
+from controller.rig.description import required
 from controller.rig.loading import load_rig
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
@@ -56,7 +57,7 @@ async def test_I1_an_hour_without_air_does_no_harm(tmp_path: Path) -> None:
         lab.devices["gas_air"].power_on()
         await asyncio.sleep(1800.0)
         truth = lab.plant.truth()
-        assert truth.ph["chamber"] == pytest.approx(RIG.organs.lung.ph_setpoint, abs=0.1)
+        assert truth.ph["chamber"] == pytest.approx(required(RIG.organs.lung, "organs.lung").ph_setpoint, abs=0.1)
         assert controller.store.readings["do_loop.oxygen"].value < 110.0, "and there is no more oxygen than before"
 
 
@@ -69,5 +70,7 @@ async def test_I1_air_that_flows_unheard_is_found_out_after_a_sour_moment(tmp_pa
         await asyncio.sleep(300.0)
         assert "gas_mixture:gas_co2.flow" in {alarm.id for alarm in controller.alarms.active()}
         await asyncio.sleep(3600.0)
-        assert lab.plant.truth().ph["chamber"] == pytest.approx(RIG.organs.lung.ph_setpoint, abs=0.1)
+        assert lab.plant.truth().ph["chamber"] == pytest.approx(
+            required(RIG.organs.lung, "organs.lung").ph_setpoint, abs=0.1
+        )
         injector.clear()

@@ -11,7 +11,7 @@ import pytest
 
 from controller.core.clock import Clock
 from controller.process.controller import Controller
-from controller.rig.description import Rig
+from controller.rig.description import Rig, required
 from controller.rig.loading import load_rig
 from controller.safety.terms import Intent
 from drivers.commands import Guarantee, Switch
@@ -27,7 +27,9 @@ pytestmark = pytest.mark.virtual_time
 def with_board(**settings: bool) -> Rig:
     relay = BENCH.devices["relay"].model_copy(update={"settings": settings})
     # A weaker heater, so that no interlock meddles with a high duty.
-    skin = BENCH.organs.skin.model_copy(update={"power_w": BENCH.organs.skin.power_w / 3.0})
+    skin = required(BENCH.organs.skin, "organs.skin").model_copy(
+        update={"power_w": required(BENCH.organs.skin, "organs.skin").power_w / 3.0}
+    )
     organs = BENCH.organs.model_copy(update={"skin": skin})
     return BENCH.model_copy(update={"devices": {**BENCH.devices, "relay": relay}, "organs": organs})
 

@@ -15,7 +15,7 @@ from choroid.campaign.readings import Tap
 from controller.core.clock import Clock
 from controller.process.controller import Controller
 from controller.readings.plausibility import Plausibility
-from controller.rig.description import Rig
+from controller.rig.description import Rig, required
 from controller.rig.loading import load_rig
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
@@ -109,7 +109,7 @@ async def test_I9_an_intermittent_gas_link_swings_neither_oxygen_nor_pH(
     async with living(tmp_path, settle_s=1200.0) as (controller, lab, _):
         line, loop = lab.lines["sim:gas"], asyncio.get_running_loop()
         flows = [lab.devices[name] for name in ("gas_air", "gas_co2", "gas_o2")]
-        lung, end_s = RIG.organs.lung, loop.time() + 3600.0
+        lung, end_s = required(RIG.organs.lung, "organs.lung"), loop.time() + 3600.0
         before = oxygen = lab.plant.truth().concentrations[lung.vessel]["oxygen"]
         seen, moves, down = [vars(flow)["setpoint_ml_min"] for flow in flows], [0, 0, 0], False
         next_s = loop.time()

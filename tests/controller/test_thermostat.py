@@ -17,7 +17,7 @@ from controller.guard.guarding import guard_plan
 from controller.guard.rescue import Rescue
 from controller.process.controller import Controller
 from controller.regulation.bath import BathRegulator
-from controller.rig.description import Rig
+from controller.rig.description import Rig, required
 from controller.rig.families import by_thermostat
 from controller.rig.loading import load_rig
 from controller.rig.problems import RigError
@@ -206,8 +206,10 @@ def test_the_bath_is_never_set_warmer_than_the_tissue_may_be() -> None:
 def test_the_regulator_asks_for_no_more_than_the_bound_and_winds_up_no_further() -> None:
     """A cold chamber for an hour: the bath stays at its bound, and comes down as soon as the chamber is warm."""
     rig = rig_with("julabo")
-    regulator = BathRegulator(rig)
+    regulator = BathRegulator(
+        required(rig.organs.skin, "organs.skin"), required(rig.safety.temperature, "safety.temperature")
+    )
     asked = [regulator._step(5.0) for _ in range(120)]
-    assert set(asked) == {rig.safety.temperature.high_c}
+    assert set(asked) == {required(rig.safety.temperature, "safety.temperature").high_c}
     assert regulator._step(-0.5) < 37.0
-    assert [regulator._step(-5.0) for _ in range(120)][-1] == rig.organs.skin.setpoint_c - 5.0
+    assert [regulator._step(-5.0) for _ in range(120)][-1] == required(rig.organs.skin, "organs.skin").setpoint_c - 5.0

@@ -13,6 +13,7 @@ from choroid.bench.estimator import bench_estimator, one_culture, summary
 from choroid.common.failure import UserError
 from controller.core.clock import Clock
 from controller.process.controller import Controller
+from controller.rig.description import required
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from sim.lab import SimulatedLab
@@ -28,7 +29,7 @@ async def _through_the_whole_stack(folder: Path) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     rig = load_rig(BENCH, models=MODELS)
     lab = SimulatedLab(rig, seed=5)
-    lab.plant.faults.sensor_offset[rig.organs.lung.ph] = WRONG_PH
+    lab.plant.faults.sensor_offset[required(rig.organs.lung, "organs.lung").ph] = WRONG_PH
     clock = Clock(follow_system=False, epoch=EPOCH)
     controller = Controller(rig=rig, opener=lab.opener, data_dir=folder, clock=clock, durable=False)
     stop = asyncio.Event()

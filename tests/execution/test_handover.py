@@ -21,13 +21,14 @@ from controller.journal.terms import Entry
 from controller.ledger.ledger import Ledger
 from controller.ledger.terms import Parcel
 from controller.recipes.catalogue import shipped
+from controller.rig.description import required
 from controller.vitals.rolling_baseline import HOUR_US, RollingBaseline
 from protocols.baseline import WARM_UP_H
 from protocols.media_filter import SPECIES, MediaState
 from sim.virtual_time import run_virtual
 from tests.execution.world import BENCH, EPOCH, RIG, Controller, World
 
-LOOP = RIG.organs.lung.vessel
+LOOP = required(RIG.organs.lung, "organs.lung").vessel
 
 
 LIVED_S = 6 * 3600.0

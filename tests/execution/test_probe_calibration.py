@@ -14,6 +14,7 @@ import pytest
 from controller.core.run_states import RunState
 from controller.memory.calibrations import current
 from controller.process.controller import Controller
+from controller.rig.description import required
 from controller.safety.limits import limits_of
 from controller.safety.probe_rules import ProbeIntent, reasons_against
 from drivers.commands import Calibrate, Quality
@@ -218,7 +219,12 @@ def test_a_fresh_reading_near_the_buffer_is_let_through() -> None:
         (intent(value=13.5), lambda read: setattr(read, "value", 13.5), 100.0, "range: 13.5"),
         (intent(valid_s=0.0), lambda read: None, 100.0, "validity"),
         (intent(valid_s=math.inf), lambda read: None, 100.0, "validity"),
-        (intent(RIG.organs.lung.ph), lambda read: None, 100.0, "in use: the gas mixture depends on it"),
+        (
+            intent(required(RIG.organs.lung, "organs.lung").ph),
+            lambda read: None,
+            100.0,
+            "in use: the gas mixture depends on it",
+        ),
     ],
 )
 def test_what_is_doubtful_or_in_use_is_refused(

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from controller.core.run_states import RunState
+from controller.rig.description import required
 from controller.safety.kernel import SIGMAS
 from controller.upkeep.upkeep import Upkeep
 from protocols.registry import PROTOCOLS
 from tests.execution.world import RIG, Controller, World
 
 DAY_S = 86_400.0
-LEVEL_DUE = ("level_due", RIG.organs.lung.vessel)
+LEVEL_DUE = ("level_due", required(RIG.organs.lung, "organs.lung").vessel)
 
 
 def kept(controller: Controller, data: Path) -> Upkeep:

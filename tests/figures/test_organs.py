@@ -24,6 +24,7 @@ from controller.figures.skin import skin
 from controller.figures.sources import RecordedNote, Stimulation
 from controller.figures.tubing_record import worn
 from controller.ledger.terms import Totals
+from controller.rig.description import required
 from controller.rig.loading import load_rig
 from tests.figures.bench import BEGIN, DAY_S, RIG, RIGS, Rows, by_key, dose, sources, steady, value
 
@@ -201,7 +202,7 @@ def test_the_liver_tells_ph_doses_and_what_ammonia_left() -> None:
     note = RecordedNote(BEGIN + 1800, {"estimate": {"loop": medium, "spent": medium}})
     moved = [dose("base", 2000.0, asked=2100.0), dose("discard", 3000.0)]
     found = by_key(liver(sources({"ph_loop.ph": ph}, moved, volumes=VOLUMES, estimates=(note,))))
-    assert value(found["ph_deviation"]) == pytest.approx(7.30 - RIG.organs.lung.ph_setpoint)
+    assert value(found["ph_deviation"]) == pytest.approx(7.30 - required(RIG.organs.lung, "organs.lung").ph_setpoint)
     assert value(found["ph_out"]) == pytest.approx(50.0)
     assert found["ph_out"].verdict is FigureStatus.BAD
     assert value(found["base_given"]) == 2.0

@@ -19,6 +19,7 @@ from controller.hazards.table import hazards_of, may_be_accepted
 from controller.hazards.terms import HazardVerdict
 from controller.hazards.timing import TICK_S
 from controller.process import controller as process
+from controller.rig.description import required
 from controller.rig.problems import RigError
 from controller.safety.limits import limits_of
 from drivers.registry import MODELS
@@ -69,7 +70,7 @@ def test_I8_the_estimates_are_pessimistic_compared_with_the_plant() -> None:
     from controller.rig.heating import heating_c_per_s
     from sim.plant.heat import CAPACITY_J_PER_K
 
-    assert heating_c_per_s(RIG) > RIG.organs.skin.power_w / CAPACITY_J_PER_K
+    assert heating_c_per_s(RIG) > required(RIG.organs.skin, "organs.skin").power_w / CAPACITY_J_PER_K
     assert TICK_S == process.TICK_S
 
 

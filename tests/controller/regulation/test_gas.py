@@ -11,6 +11,7 @@ from controller.core.state import ActuatorView, Reading, State
 from controller.regulation.gas import BACK_S, PERIOD_S, SILENT_S, GasMixer
 from controller.regulation.oxygen import MAX_PCT, OxygenRegulator
 from controller.regulation.ph import PATIENCE_S, PhRegulator
+from controller.rig.description import required
 from controller.safety.interlocks import GAS_MIXTURE
 from controller.safety.kernel import decide
 from controller.safety.terms import Intent, Seen, Trip
@@ -18,7 +19,7 @@ from drivers.commands import Level, LevelStatus, Quality
 from tests.controller.regulation.states import RIG, output, reading, state
 from tests.controller.safety.facts import LIMITS, peace
 
-LUNG = RIG.organs.lung
+LUNG = required(RIG.organs.lung, "organs.lung")
 POINTS = (LUNG.air, LUNG.co2, LUNG.o2)
 
 
@@ -64,7 +65,7 @@ def live(loop: Loop, mixer: GasMixer, seconds: int, begin_s: int = 0) -> None:
 @pytest.mark.parametrize("bicarbonate_mm", [20.0, 27.5, 32.0])
 @pytest.mark.parametrize("uptake_pct", [5.0, 25.0])
 def test_ph_and_oxygen_come_to_their_setpoints_and_stay(bicarbonate_mm: float, uptake_pct: float) -> None:
-    loop, mixer = Loop(bicarbonate_mm, uptake_pct), GasMixer(RIG)
+    loop, mixer = Loop(bicarbonate_mm, uptake_pct), GasMixer(LUNG, air_every_s=5.0)
     live(loop, mixer, 6 * 3600)
     for hour in range(3):
         live(loop, mixer, 3600, (6 + hour) * 3600)
@@ -75,7 +76,7 @@ def test_ph_and_oxygen_come_to_their_setpoints_and_stay(bicarbonate_mm: float, u
 
 def test_co2_stays_within_the_rigs_shares_whatever_ph_says() -> None:
     for ph, bound in ((6.0, LUNG.co2_min_pct), (9.0, LUNG.co2_max_pct)):
-        regulator = PhRegulator(RIG)
+        regulator = PhRegulator(LUNG)
         for step in range(500):
             now_s = step * PERIOD_S
             share = regulator.step(state(now_s, {LUNG.ph: reading(ph, now_s)}), PERIOD_S)
@@ -84,7 +85,7 @@ def test_co2_stays_within_the_rigs_shares_whatever_ph_says() -> None:
 
 
 def test_a_ph_probe_that_falls_silent_leaves_the_mixture_and_then_the_basal_one() -> None:
-    regulator = PhRegulator(RIG)
+    regulator = PhRegulator(LUNG)
     for step in range(200):
         regulator.step(state(step * PERIOD_S, {LUNG.ph: reading(7.6, step * PERIOD_S)}), PERIOD_S)
     held = regulator.co2_pct
@@ -95,7 +96,7 @@ def test_a_ph_probe_that_falls_silent_leaves_the_mixture_and_then_the_basal_one(
 
 
 def test_oxygen_is_not_added_in_the_dark() -> None:
-    regulator = OxygenRegulator(RIG)
+    regulator = OxygenRegulator(LUNG)
     for step in range(2000):
         share = regulator.step(state(step * PERIOD_S, {LUNG.oxygen: reading(10.0, step * PERIOD_S)}), PERIOD_S)
         assert share <= MAX_PCT
@@ -105,7 +106,9 @@ def test_oxygen_is_not_added_in_the_dark() -> None:
 
 def intents_at(flows: dict[str, float], ph: float) -> tuple[Intent, ...]:
     views = {point: output(LevelStatus(flow, flow)) for point, flow in flows.items()}
-    return GasMixer(RIG).intents(state(0.0, {LUNG.ph: reading(ph, 0.0), LUNG.oxygen: reading(90.0, 0.0)}, views))
+    return GasMixer(LUNG, air_every_s=5.0).intents(
+        state(0.0, {LUNG.ph: reading(ph, 0.0), LUNG.oxygen: reading(90.0, 0.0)}, views)
+    )
 
 
 def test_co2_comes_last_when_it_rises_and_first_when_it_falls() -> None:
@@ -116,7 +119,7 @@ def test_co2_comes_last_when_it_rises_and_first_when_it_falls() -> None:
 
 
 def test_without_air_and_pH_oxygen_takes_its_place_until_air_has_readings_again_for_a_minute() -> None:
-    mixer = GasMixer(RIG)
+    mixer = GasMixer(LUNG, air_every_s=5.0)
     views = {
         point: output(LevelStatus(flow, flow)) for point, flow in ((LUNG.air, 47.0), (LUNG.co2, 3.0), (LUNG.o2, 0.0))
     }
@@ -146,7 +149,7 @@ def test_without_air_and_pH_oxygen_takes_its_place_until_air_has_readings_again_
 
 
 def test_air_without_a_reading_while_pH_holds_changes_nothing() -> None:
-    mixer = GasMixer(RIG)
+    mixer = GasMixer(LUNG, air_every_s=5.0)
     views = {
         point: output(LevelStatus(flow, flow)) for point, flow in ((LUNG.air, 47.0), (LUNG.co2, 3.0), (LUNG.o2, 0.0))
     }
@@ -158,7 +161,7 @@ def test_air_without_a_reading_while_pH_holds_changes_nothing() -> None:
 
 
 def test_air_that_pH_tells_to_be_closed_is_silent_at_once() -> None:
-    mixer = GasMixer(RIG)
+    mixer = GasMixer(LUNG, air_every_s=5.0)
     views = {
         point: output(LevelStatus(flow, flow)) for point, flow in ((LUNG.air, 47.0), (LUNG.co2, 3.0), (LUNG.o2, 0.0))
     }
@@ -175,4 +178,4 @@ def test_noise_is_not_worth_a_command_but_a_lost_setpoint_is() -> None:
     assert intents_at(calm, LUNG.ph_setpoint) == ()
     assert intents_at({**calm, LUNG.air: 0.0}, LUNG.ph_setpoint) != ()
     silent = State(0.0, "", {}, {point: output(None) for point in POINTS}, {}, (), {})
-    assert len(GasMixer(RIG).intents(silent)) == 3
+    assert len(GasMixer(LUNG, air_every_s=5.0).intents(silent)) == 3

@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.regulation.temperature import MIN_PULSE_S, WINDOW_S, TemperatureRegulator
+from controller.rig.description import required
 from drivers.commands import Quality, Switch
 from tests.controller.regulation.states import RIG, reading, state
 
-POINT = RIG.organs.skin.temperature
-SETPOINT_C = RIG.organs.skin.setpoint_c
+SKIN, LIMIT = required(RIG.organs.skin, "organs.skin"), required(RIG.safety.temperature, "safety.temperature")
+POINT = SKIN.temperature
+SETPOINT_C = SKIN.setpoint_c
 
 
 class Box:
@@ -35,7 +37,7 @@ class Box:
 def run(box: Box, hours: float, regulator: TemperatureRegulator | None = None, begin_s: float = 0.0) -> list[float]:
     """True temperatures, second by second."""
     noise = np.random.default_rng(1).normal(0.0, 0.01, int(hours * 3600))
-    regulator = regulator or TemperatureRegulator(RIG)
+    regulator = regulator or TemperatureRegulator(SKIN, LIMIT)
     course = []
     for second, error in enumerate(noise):
         now_s = begin_s + second
@@ -69,7 +71,7 @@ def test_it_holds_the_setpoint_and_does_not_overheat(
 
 def test_an_opened_incubator_is_warmed_again_without_overshoot() -> None:
     box = Box(power_w=15.0, loss_w_k=0.5, heat_j_k=1000.0, lag_s=20.0, start_c=37.0)
-    regulator = TemperatureRegulator(RIG)
+    regulator = TemperatureRegulator(SKIN, LIMIT)
     run(box, 2.0, regulator)
     box.celsius = box.probe_c = 30.0
     assert max(run(box, 1.0, regulator, 2 * 3600.0)) < 38.0
@@ -77,7 +79,7 @@ def test_an_opened_incubator_is_warmed_again_without_overshoot() -> None:
 
 def test_a_heater_too_weak_does_not_wind_up() -> None:
     box = Box(power_w=5.0, loss_w_k=0.5, heat_j_k=1000.0, lag_s=20.0, start_c=24.0)
-    regulator = TemperatureRegulator(RIG)
+    regulator = TemperatureRegulator(SKIN, LIMIT)
     for second in range(0, 6 * 3600, 20):
         regulator.intents(state(float(second), {POINT: reading(34.0, float(second))}))
     assert regulator.duty == 1.0
@@ -101,14 +103,14 @@ def test_a_heater_too_weak_does_not_wind_up() -> None:
     ids=["missing", "stale", "bad", "nan", "infinite", "from the future"],
 )
 def test_I2_there_is_no_heat_without_a_reading_to_trust(told: object) -> None:
-    regulator = TemperatureRegulator(RIG)
+    regulator = TemperatureRegulator(SKIN, LIMIT)
     readings = {} if told is None else {POINT: told}
     assert regulator.intents(state(100.0, readings)) == ()  # type: ignore[arg-type]
     assert regulator.duty == 0.0
 
 
 def test_it_acts_once_a_window() -> None:
-    regulator = TemperatureRegulator(RIG)
+    regulator = TemperatureRegulator(SKIN, LIMIT)
     pulses = [
         second
         for second in range(200)
@@ -119,7 +121,7 @@ def test_it_acts_once_a_window() -> None:
 
 @given(st.floats(0.0, 1.0))
 def test_short_pulses_are_saved_up_not_lost(duty: float) -> None:
-    regulator = TemperatureRegulator(RIG)
+    regulator = TemperatureRegulator(SKIN, LIMIT)
     regulator._step = lambda error_k: duty  # type: ignore[method-assign]
     windows = 200
     on_s = 0.0

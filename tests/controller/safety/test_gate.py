@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from controller.core.state import Volume
+from controller.rig.description import required
 from controller.safety.kernel import transfer_limit_s
 from controller.safety.terms import Response, Trip
 from drivers.commands import Command, Dispense, Guarantee, Level, PumpStatus, Quality, Run, Stop, Switch
@@ -509,7 +510,10 @@ async def test_I1_heat_is_shut_off_while_it_is_on() -> None:
     assert not (await bench.ask(HEATER, Switch(True, 5.0))).accepted
 
 
-LOST_TEMPERATURE_S, LOST_PRESSURE_S = RIG.safety.temperature.stale_s + 3, RIG.safety.over_pressure_heart.stale_s + 3
+LOST_TEMPERATURE_S, LOST_PRESSURE_S = (
+    required(RIG.safety.temperature, "safety.temperature").stale_s + 3,
+    RIG.safety.over_pressure_heart.stale_s + 3,
+)
 
 
 async def test_I1_I2_a_probe_that_falls_silent_shuts_the_heat_off() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from controller.rig.description import required
 from controller.rig.loading import load_rig
 from sim.plant.columns import SPECIES
 from sim.plant.plant import Plant
@@ -22,7 +23,7 @@ class Bench:
     def __init__(self, seed: int = 1) -> None:
         self.now = 0.0
         self.plant = Plant(BENCH, seed=seed, now=lambda: self.now)
-        lung = BENCH.organs.lung
+        lung = required(BENCH.organs.lung, "organs.lung")
         self.plant.set_gas(lung.air, 46.5)
         self.plant.set_gas(lung.co2, 3.5)
 

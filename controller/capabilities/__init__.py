@@ -1,0 +1,1 @@
+"""Which functions a rig has, which it lacks, and why."""

@@ -1,0 +1,86 @@
+"""Every function that a rig may lack, with its needs."""
+
+from __future__ import annotations
+
+from controller.capabilities import needs
+from controller.capabilities.terms import Capability, Function
+from controller.rig.description import Rig
+from controller.rig.probes import ph_target
+from controller.rig.surroundings import zone_of
+
+
+def capabilities_of(rig: Rig) -> tuple[Capability, ...]:
+    """Return each function with what `rig` lacks for it."""
+    return tuple(
+        Capability(
+            function.id,
+            function.title,
+            tuple(lack for need in function.needs if (lack := need(rig)) is not None),
+            function.without(rig),
+        )
+        for function in FUNCTIONS
+    )
+
+
+def _place(rig: Rig, vessel: str) -> str:
+    """Return the name of a vessel's surroundings."""
+    zone = rig.vessels[vessel].zone
+    return "the room" if zone is None else f"the zone “{zone}”"
+
+
+def _temperature_of_zone(rig: Rig) -> str:
+    chamber = rig.organoid.chamber
+    return f"the temperature is that of {_place(rig, chamber)}, {zone_of(rig, chamber).temperature_c:g} degC"
+
+
+def _gas_of_zone(rig: Rig) -> str:
+    zone = zone_of(rig, rig.loop)
+    return f"pCO2 and oxygen are set by {_place(rig, rig.loop)}: {zone.co2_pct:g} % CO2, {zone.oxygen_pct:g} % oxygen"
+
+
+def _ph_of_zone(rig: Rig) -> str:
+    return (
+        f"pH is not regulated; fresh medium takes about pH {ph_target(rig):.2f} in the gas of {_place(rig, rig.loop)}"
+    )
+
+
+_SKIN = needs.organ("skin", "a heater or thermostat with a temperature probe")
+_LUNG = needs.organ("lung", "flow controllers of air, CO2 and oxygen")
+
+FUNCTIONS: tuple[Function, ...] = (
+    Function("temperature_control", "temperature control", (_SKIN,), _temperature_of_zone),
+    Function(
+        "temperature_alarm", "alarm and interlock of temperature", (needs.temperature_probe, needs.temperature_limit),
+        lambda rig: "the controller does not see a chamber that is too warm or too cold",
+    ),
+    Function("gas_control", "gas control", (_LUNG,), _gas_of_zone),
+    Function("ph_regulation", "regulation of pH", (_LUNG, needs.ph_probe), _ph_of_zone),
+    Function(
+        "ph_alarm", "alarm of pH", (needs.ph_probe,),
+        lambda rig: "the controller does not see a loop that is too acid or too alkaline; media are estimated without pH",
+    ),
+    Function(
+        "oxygen_readings", "readings of oxygen", (needs.oxygen_probe,),
+        lambda rig: "lack of oxygen is not seen; viability is scored without it",
+    ),
+    Function(
+        "oxygen_uptake", "oxygen uptake of the tissue", (needs.oxygen_probe, needs.outlet_oxygen_probe),
+        lambda rig: "viability estimates the metabolism from lactate only",
+    ),
+    Function(
+        "measured_flow", "measured circulation", (needs.heart_flow_sensor,),
+        lambda rig: "the heart's flow is that of its calibration, not a measured one",
+    ),
+    Function(
+        "osmolality_readings", "osmolality of spent medium", (needs.conductivity_probe,),
+        lambda rig: "osmolality is estimated from evaporation and doses",
+    ),
+    Function(
+        "dialysis", "dialysis of spent medium", (needs.dialyser,),
+        lambda rig: "lactate and ammonia are removed by fresh medium only",
+    ),
+    Function(
+        "electrophysiology", "electrode input and output", (needs.electrodes,),
+        lambda rig: "viability is scored without electrical activity; agents have no access",
+    ),
+)  # fmt: skip

@@ -1,0 +1,205 @@
+"""What a rig can do follows from what it has; a rig in an incubator needs neither heater nor gas mixer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from choroid.rig_file.check import as_text, check_rig
+from controller.capabilities.catalogue import FUNCTIONS, capabilities_of
+from controller.core.clock import Clock
+from controller.hazards.loading import load_checked_rig
+from controller.process.controller import Controller
+from controller.regulation.regulators import regulators_of
+from controller.rig.description import Rig
+from controller.rig.loading import effective_hash
+from controller.rig.problems import RigError
+from controller.safety.limits import limits_of
+from dashboards.views import rig_view
+from drivers.registry import MODELS
+from sim.lab import SimulatedLab
+
+RIGS = Path(__file__).resolve().parents[2] / "examples" / "rigs"
+BENCH, INCUBATOR = RIGS / "bench.yaml", RIGS / "incubator.yaml"
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def edited(folder: Path, path: Path, *removed: str, **changed: Any) -> Path:
+    """Write a copy of a rig file without the parts at the dotted places `removed`, and with `changed` ones (`a__b=value`)."""
+    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for place in removed:
+        *parts, last = place.split(".")
+        part = data
+        for step in parts:
+            part = part[step]
+        del part[last]
+    for place, value in changed.items():
+        *parts, last = place.split("__")
+        part = data
+        for step in parts:
+            part = part[step]
+        part[last] = value
+    copy = folder / "rig.yaml"
+    copy.write_text(yaml.safe_dump(data), encoding="utf-8")
+    return copy
+
+
+def lacking(path: Path) -> set[str]:
+    return {each.id for each in capabilities_of(load_checked_rig(path, models=MODELS)) if not each.available}
+
+
+def refused(path: Path) -> list[str]:
+    with pytest.raises(RigError) as caught:
+        load_checked_rig(path, models=MODELS)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_a_rig_in_an_incubator_lacks_control_of_gas_and_temperature_and_says_what_sets_them() -> None:
+    found = {each.id: each for each in capabilities_of(load_checked_rig(INCUBATOR, models=MODELS))}
+    assert lacking(INCUBATOR) - lacking(BENCH) == {
+        "temperature_control",
+        "gas_control",
+        "ph_regulation",
+        "electrophysiology",
+    }
+    assert "5 % CO2" in found["gas_control"].without
+    assert "37 degC" in found["temperature_control"].without
+    assert "pH 7.5" in found["ph_regulation"].without
+    assert found["ph_alarm"].available
+
+
+def test_check_lists_what_is_unavailable_and_why(tmp_path: Path) -> None:
+    text = as_text(check_rig(INCUBATOR), capabilities=True)
+    assert "no gas control: pCO2 and oxygen are set by the zone “incubator”" in text
+    assert "It needs organs.lung" in text
+    answer = check_rig(edited(tmp_path, INCUBATOR, "devices.ph_loop"))
+    rows = {row["function"]: row for row in answer["capabilities"]}
+    assert answer["ok"]
+    assert rows["ph_alarm"]["lacks"] == ["a pH probe with “at: loop”"]
+    broken = check_rig(edited(tmp_path, INCUBATOR, "devices"))
+    assert broken["capabilities"] is None
+    assert "no list of functions" in as_text(broken, capabilities=True)
+
+
+def test_every_function_is_available_on_some_rig_and_none_needs_nothing(tmp_path: Path) -> None:
+    """A need that no rig can fulfil, or that every rig fulfils, would say nothing."""
+    bare = edited(tmp_path, INCUBATOR, "devices.ph_loop", "devices.do_loop", "devices.t_chamber", "safety.temperature")
+    assert lacking(bare) == {function.id for function in FUNCTIONS}
+    full: set[str] = set()
+    for path in sorted(RIGS.glob("*.yaml")):
+        full |= {each.id for each in capabilities_of(load_checked_rig(path, models=MODELS)) if each.available}
+    probes = {
+        "devices__do_out": {"model": "atlas-ezo-do", "link": "sim:do_out", "at": "chamber"},
+        "devices__flow": {"model": "sensirion-slf3x", "link": "sim:flow", "at": "heart"},
+        "devices__ec": {"model": "atlas-ezo-ec", "link": "sim:ec", "at": "spent"},
+    }
+    rig = load_checked_rig(edited(tmp_path, BENCH, **probes), models=MODELS)
+    full |= {each.id for each in capabilities_of(rig) if each.available}
+    assert full == {function.id for function in FUNCTIONS}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"zones__incubator": {"temperature": "37 degC"}}, "takes pH 9."),
+        ({"zones__incubator": {"temperature": "24 degC", "co2": "5 %"}}, "nothing keeps the chamber warm"),
+        ({"zones__incubator": {"temperature": "37 degC", "co2": "5 %", "oxygen": "5 %"}}, "too little for tissue"),
+        ({"vessels__chamber__zone": "incubatr"}, "Did you mean “incubator”?"),
+    ],
+)
+def test_surroundings_that_harm_tissue_are_one_gap_with_place_and_fix(
+    changed: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    problems = refused(edited(tmp_path, INCUBATOR, **changed))
+    assert all("vessels." in problem for problem in problems)
+    assert any(said in problem for problem in problems), problems
+
+
+def test_a_rig_in_the_room_is_refused_and_the_reasons_name_incubator_and_organ(tmp_path: Path) -> None:
+    problems = refused(edited(tmp_path, BENCH, "organs.lung", "organs.skin", safety__temperature__trips=[]))
+    assert any("zone: incubator" in problem and "organs.lung" in problem for problem in problems)
+    assert any("zone: incubator" in problem and "organs.skin" in problem for problem in problems)
+
+
+def test_a_heater_without_its_interlock_is_refused_and_never_heats(tmp_path: Path) -> None:
+    path = edited(tmp_path, BENCH, "safety.temperature")
+    assert any("no interlock answers the hazard over_temperature" in problem for problem in refused(path))
+
+
+def test_what_a_rig_does_not_have_is_neither_regulated_nor_commanded() -> None:
+    rig = load_checked_rig(INCUBATOR, models=MODELS)
+    limits = limits_of(rig)
+    assert limits.mixture is None
+    assert limits.heaters == ()
+    assert limits.levels == {}
+    assert [type(each).__name__ for each in regulators_of(rig)] == ["HeartRegulator"]
+
+
+def test_a_rig_without_zones_keeps_the_hash_that_it_had() -> None:
+    rig = load_checked_rig(BENCH, models=MODELS)
+    dumped = rig.model_dump(mode="json", by_alias=True)
+    assert dumped["zones"] == {}
+    del dumped["zones"]
+    zoned = rig.model_copy(update={"zones": load_checked_rig(INCUBATOR, models=MODELS).zones})
+    assert effective_hash(zoned) != effective_hash(rig)
+
+
+def rig_without(folder: Path, *removed: str) -> Rig:
+    return load_checked_rig(edited(folder, INCUBATOR, *removed), models=MODELS)
+
+
+@contextlib.asynccontextmanager
+async def at_work(rig: Rig, data: Path) -> AsyncIterator[tuple[Controller, SimulatedLab]]:
+    """Run a controller on the simulated lab of `rig`."""
+    lab = SimulatedLab(rig, seed=3)
+    controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=Clock(follow_system=False, epoch=EPOCH))
+    await controller.start()
+    stop = asyncio.Event()
+    ticking = asyncio.create_task(controller.run(stop))
+    try:
+        yield controller, lab
+    finally:
+        stop.set()
+        await ticking
+        await controller.close()
+        await lab.close()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    "removed", [(), ("devices.ph_loop", "devices.do_loop", "devices.t_chamber", "safety.temperature")]
+)
+async def test_the_incubator_keeps_tissue_alive_and_a_batch_is_recycled(
+    removed: tuple[str, ...], tmp_path: Path
+) -> None:
+    async with at_work(rig_without(tmp_path, *removed), tmp_path) as (controller, lab):
+        run = await controller.runs.start("recycle", {"batch": "8 mL", "every": "1 h"}, user="test", reason="a test")
+        await asyncio.sleep(5400.0)
+        truth = lab.plant.truth()
+        assert truth.temperature_c == pytest.approx(37.0, abs=0.2)
+        assert truth.ph["loop"] == pytest.approx(7.5, abs=0.1)
+        assert truth.concentrations["chamber"]["oxygen"] > 0.1
+        assert truth.moved_ul["return"] > 1000.0, controller.runs.get(run)
+        assert not controller.alarms.active()
+        view = rig_view(controller)
+        assert view["schematic"]["gas"] is None
+        assert view["schematic"]["heater"] is None
+        goals = {goal["point"] for goal in view["goals"]}
+        assert None not in goals
+        assert ({"ph_loop.ph", "t_chamber.temperature"} <= goals) == (not removed)
+
+
+@pytest.mark.virtual_time
+async def test_an_incubator_that_loses_its_co2_raises_the_alarm_of_ph(tmp_path: Path) -> None:
+    async with at_work(load_checked_rig(INCUBATOR, models=MODELS), tmp_path) as (controller, lab):
+        await asyncio.sleep(600.0)
+        lab.plant.fleet.body["co2_fraction"] = 0.0004
+        await asyncio.sleep(7200.0)
+        assert "acidity" in {alarm.kind for alarm in controller.alarms.active()}
