@@ -67,12 +67,16 @@ def rig_view(controller: Controller) -> dict[str, Any]:
         "goals": [
             *_environment_goals(rig),
             _goal(safety.over_pressure_heart.point, "kPa", None, None, safety.over_pressure_heart.high_kpa),
-            _goal(safety.over_pressure_filter.point, "kPa", None, None, safety.over_pressure_filter.high_kpa),
+            *(
+                _goal(limit.point, "kPa", None, None, limit.high_kpa)
+                for limit in (safety.over_pressure_filter,)
+                if limit is not None
+            ),
         ],
         "heart": {"pump": rig.lines[organs.heart.line].pump, "flow_ul_min": organs.heart.flow_ul_min},
         "mass_point": organs.kidney.mass,
         "periods_s": {name: device.every_s for name, device in rig.devices.items()},
-        "return_valve": organs.immune.valve,
+        "return_valve": None if organs.immune is None else organs.immune.valve,
         "schematic": describe(rig),
         "capabilities": [each.to_json() for each in capabilities_of(rig)],
     }

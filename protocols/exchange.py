@@ -15,6 +15,13 @@ NAME = "exchange"
 TITLE = "Replace a volume of medium by fresh, every day"
 VERSION = 1
 """Increased when a run that began before must not go on under this text; its steps are compared with its record as well."""
+VERBS = (
+    "kidney.draw",
+    "kidney.discard",
+    "gut.feed",
+    "kidney.give_back",
+)
+"""Verbs that it cannot do without."""
 PARAMS = (
     Param("volume", "uL", 20_000.0, 1_000.0, 35_000.0, "medium replaced each time"),
     Param("every", "s", 86_400.0, 3_600.0, 7 * 86_400.0, "time from one replacement to the next"),

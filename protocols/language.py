@@ -300,12 +300,17 @@ class Gut(Organ):
     """Gives fresh medium."""
 
     feed = TransferVerb(
-        help="reservoir → spent vessel", line="gut.feed", flow="gut.flow_ul_min", says="Gut feeds fresh"
+        help="reservoir → spent vessel",
+        line="gut.feed",
+        flow="gut.flow_ul_min",
+        needs="pump of fresh medium (organs.gut)",
+        says="Gut feeds fresh",
     )
     flush = TransferVerb(
         help="reservoir → spent vessel, to displace old medium in the feed line; discard it afterwards",
         line="gut.feed",
         flow="gut.flow_ul_min",
+        needs="pump of fresh medium (organs.gut)",
         says="Gut flushes the feed line with",
     )
 
@@ -318,6 +323,7 @@ class Liver(Organ):
         line="liver.glucose",
         flow="liver.flow_ul_min",
         min_dose="liver.min_dose_ul",
+        needs="pump of glucose stock (organs.liver)",
         says="Liver adds glucose",
     )
     add_base = TransferVerb(
@@ -325,6 +331,7 @@ class Liver(Organ):
         line="liver.base",
         flow="liver.flow_ul_min",
         min_dose="liver.min_dose_ul",
+        needs="pump of bicarbonate stock (organs.liver)",
         says="Liver adds base",
     )
     ph = ReadingVerb(help="pH of the batch in the spent vessel", unit="", sensor="liver.ph", settle_s=60.0)

@@ -19,6 +19,8 @@ NAME = "pump-calibration"
 TITLE = "Draw known doses, weigh them, and report each pump's gain with its interval"
 VERSION = 1
 """Increased when a run that began before must not go on under this text; its steps are compared with its record as well."""
+VERBS = ("kidney.draw", "kidney.discard", "gut.feed", "kidney.give_back", "kidney.mass")
+"""Verbs that it cannot do without."""
 PARAMS = (
     Param("dose", "uL", 5_000.0, 1_000.0, 15_000.0, "volume of each dose"),
     Param("doses", "", 3, 2, 20, "number of doses of each pump"),

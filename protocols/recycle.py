@@ -26,6 +26,17 @@ NAME = "recycle"
 TITLE = "Draw, measure, grade, condition and give back medium"
 VERSION = 1
 """Increased when a run that began before must not go on under this text; its steps are compared with its record as well."""
+VERBS = (
+    "kidney.draw",
+    "kidney.discard",
+    "kidney.give_back",
+    "gut.feed",
+    "liver.add_glucose",
+    "liver.add_base",
+    "liver.ph",
+    "immune.barrier",
+)
+"""Verbs that it cannot do without."""
 PARAMS = (
     Param("batch", "uL", 18_000.0, 2_000.0, 35_000.0, "maximum volume drawn at a time"),
     Param("min_batch", "uL", 0.0, 0.0, 35_000.0, "minimum volume drawn in each cycle, needed or not"),

@@ -31,6 +31,8 @@ class Recipe:
     """Its files outside Choroid, each with its sha256: a run is held if one of them changes."""
     earlier: Callable[[], str | None] = lambda: None
     """Returns the hash that the release before gave it (:mod:`protocols.earlier`)."""
+    verbs: tuple[str, ...] = ()
+    """Verbs that a Python protocol cannot do without; those of a recipe file are in its steps."""
 
     def began_as(self, recorded: str) -> bool:
         """Return whether a run that began with this hash on record may go on with this protocol."""
@@ -93,7 +95,8 @@ def _recipe(module: ModuleType, part: str) -> Recipe:
         raise UnknownProtocol(
             f"{module.__name__} does not define {', '.join(missing)}. Next: see examples/protocols for the four names"
         )
-    return Recipe(module.NAME, module.TITLE, module.PARAMS, module.protocol, source_hash(part))
+    verbs = tuple(getattr(module, "VERBS", ()))
+    return Recipe(module.NAME, module.TITLE, module.PARAMS, module.protocol, source_hash(part), verbs=verbs)
 
 
 def source_hash(*parts: str) -> str:

@@ -125,9 +125,13 @@ class Perfusion:
         base_ul = 700.0 if estimate.spent.bicarbonate_mm.value < BUFFER_BELOW_MM else 0.0
         await self._move(organs.kidney.discard, fresh_ul + glucose_ul + base_ul, organs.kidney.flow_ul_min)
         for line, ul, flow in (
-            (organs.gut.feed, fresh_ul, organs.gut.flow_ul_min),
-            (organs.liver.glucose, glucose_ul, organs.liver.flow_ul_min),
-            (organs.liver.base, base_ul, organs.liver.flow_ul_min),
+            (required(organs.gut, "organs.gut").feed, fresh_ul, required(organs.gut, "organs.gut").flow_ul_min),
+            (
+                required(organs.liver, "organs.liver").glucose,
+                glucose_ul,
+                required(organs.liver, "organs.liver").flow_ul_min,
+            ),
+            (required(organs.liver, "organs.liver").base, base_ul, required(organs.liver, "organs.liver").flow_ul_min),
         ):
             await self._move(line, ul, flow)
         spent, loop = organs.kidney.vessel, self.rig.loop

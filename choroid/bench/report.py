@@ -96,7 +96,7 @@ def _rows(rig: Rig, path: Path) -> int:
         clock.at_s = (number + 0.5) * DAY_S / PULSES_A_DAY
         journal.append("act", {**pulse, "why": "duty 0.48"})
         if number % (PULSES_A_DAY // BATCHES_A_DAY) == 0:
-            for line in (kidney.draw, kidney.return_, kidney.discard, rig.organs.gut.feed):
+            for line in (kidney.draw, kidney.return_, kidney.discard, required(rig.organs.gut, "organs.gut").feed):
                 n += 1
                 ul = 18_000.0 if line in (kidney.draw, kidney.return_) else 800.0
                 act = {"n": n, "act": 1, "line": line, "ul": ul, "flow_ul_min": 4000.0}

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from controller.process.controller import Controller
 from controller.rig.description import Rig
+from controller.rig.organ_lines import organ_lines
 from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Level, Run, Switch
 from sim.lab import SimulatedLab
@@ -58,10 +59,5 @@ def neighbours(rig: Rig, line: str) -> list[str]:
 
 def _flow(rig: Rig, line: str) -> float:
     """Return the maximum flow of the line (µL/min)."""
-    organs = rig.organs
-    flows = {
-        organs.gut.feed: organs.gut.flow_ul_min,
-        organs.liver.glucose: organs.liver.flow_ul_min,
-        organs.liver.base: organs.liver.flow_ul_min,
-    }
-    return flows.get(line, organs.kidney.flow_ul_min)
+    flows = {each.line: each.max_ul_min for each in organ_lines(rig)}
+    return flows.get(line, rig.organs.kidney.flow_ul_min)

@@ -43,9 +43,11 @@ class Provocation:
 def provocations(rig: Rig, limits: Limits) -> dict[str, Provocation]:
     """Return a provocation for every interlock of `rig`, by the names that `--without` takes."""
     organs = rig.organs
-    discard, feed = (rig.lines[name].pump or "" for name in (organs.kidney.discard, organs.gut.feed))
+    discard = rig.lines[organs.kidney.discard].pump or ""
+    feed = discard if organs.gut is None else rig.lines[organs.gut.feed].pump or ""
+    of_level = {rule.name: _of_level(rule, rig) for rule in limits.interlocks}
     return {
-        **{rule.name: _of_level(rule, rig) for rule in limits.interlocks},
+        **{name: each for name, each in of_level.items() if each is not None},
         "volumes": Provocation("careless", discard, (300.0, 600.0)),
         **({} if organs.lung is None else {"mixture": Provocation("careless", organs.lung.air, (600.0, 1200.0))}),
         "one_at_a_time": Provocation("careless", feed, (300.0, 600.0), after_batch_s=(0.0, 30.0)),
@@ -53,12 +55,15 @@ def provocations(rig: Rig, limits: Limits) -> dict[str, Provocation]:
     }
 
 
-def _of_level(rule: Interlock, rig: Rig) -> Provocation:
+def _of_level(rule: Interlock, rig: Rig) -> Provocation | None:
+    """Return what leads to the limit of an interlock; None if nothing of the rig can exceed it."""
     organs = rig.organs
     if organs.skin is not None and organs.skin.heater in rule.trips:
         return Provocation("careless", organs.skin.heater, (900.0, 1200.0))
     if rule.point == organs.heart.pressure:
         return Provocation("heart_occlusion", organs.heart.line, (50.0, 60.0), (1.0, 1.0))
+    if organs.immune is None or rule.point != organs.immune.pressure:
+        return None
     return Provocation(
         "clogged_filter",
         organs.immune.filter,

@@ -125,6 +125,8 @@ class Surroundings:
             (self._heart, safety.over_pressure_heart),
             (self._rig.organs.kidney.return_, safety.over_pressure_filter),
         ):
+            if rule is None:
+                continue
             pump = self._rig.lines[line].pump or ""
             if pressures[line] <= PRESSED * rule.high_kpa:
                 self._pressed_since_s.pop(line, None)

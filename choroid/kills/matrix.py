@@ -21,10 +21,9 @@ from choroid.common.failure import UserError
 from choroid.kills.trial import Boundary, KillOutcome, compare, trial
 from controller.hazards.loading import load_checked_rig
 from controller.recipes.catalogue import shipped
-from controller.transfers.routes import routes_of
+from controller.recipes.on_rig import lacking
 from drivers.registry import MODELS
 from protocols.registry import Recipe
-from protocols.steps import Move
 
 SPEED = 30.0
 SHORT: Mapping[str, Mapping[str, str]] = {
@@ -112,14 +111,9 @@ def _row(name: str, reference: KillOutcome, outcomes: Sequence[KillOutcome]) -> 
 
 
 def runnable(known: Mapping[str, Recipe], rig: Path) -> list[str]:
-    """Those whose every verb the rig has a line for."""
-    routes = routes_of(load_checked_rig(rig, models=MODELS))
-    return [
-        name
-        for name, recipe in known.items()
-        if recipe.program is None
-        or all(step.verb.name in routes for step in recipe.program.all_steps() if isinstance(step, Move))
-    ]
+    """Return the recipes that the rig has everything for."""
+    checked = load_checked_rig(rig, models=MODELS)
+    return [name for name, recipe in known.items() if not lacking(recipe, checked)]
 
 
 class _Matrix:

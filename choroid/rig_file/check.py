@@ -10,6 +10,8 @@ from controller.capabilities.catalogue import capabilities_of
 from controller.hazards.loading import load_checked_rig
 from controller.hazards.table import gaps_of, hazards_of
 from controller.hazards.terms import Hazard, HazardVerdict
+from controller.recipes.catalogue import shipped
+from controller.recipes.on_rig import lacking
 from controller.rig.description import Rig
 from controller.rig.loading import effective_hash
 from controller.rig.loading import load_rig as load_described_rig
@@ -44,12 +46,13 @@ def check_rig(path: Path | str) -> dict[str, Any]:
     load_third_party()
     answer: dict[str, Any] = {
         "ok": False, "file": str(path), "rig": None, "hash": None, "problems": [], "hazards": None,
-        "capabilities": None,
+        "capabilities": None, "recipes": None,
     }  # fmt: skip
     try:
         rig = load_described_rig(path, models=MODELS)
         answer["hazards"] = [_row(hazard) for hazard in hazards_of(rig)]
         answer["capabilities"] = [each.to_json() for each in capabilities_of(rig)]
+        answer["recipes"] = {name: list(lacking(recipe, rig)) for name, recipe in sorted(shipped().items())}
         load_described_rig(path, models=MODELS, rules=(gaps_of,))
     except RigError as error:
         answer["problems"] = [_problem(problem) for problem in error.problems]
@@ -63,7 +66,7 @@ def as_text(answer: dict[str, Any], *, hazards: bool = False, capabilities: bool
     if hazards and answer["hazards"] is None:
         lines = ["no hazard table: the file is invalid", ""]
     if capabilities:
-        lines += _functions(answer["capabilities"])
+        lines += _functions(answer["capabilities"], answer["recipes"] or {})
     for row in answer["hazards"] or ():
         if row["accepted"] is not None:
             lines.append(
@@ -102,8 +105,8 @@ def _row(hazard: Hazard) -> dict[str, Any]:
     }
 
 
-def _functions(rows: list[dict[str, Any]] | None) -> list[str]:
-    """Return the functions of the rig: those that it has in one line, each other with what it lacks."""
+def _functions(rows: list[dict[str, Any]] | None, recipes: dict[str, list[str]]) -> list[str]:
+    """Return functions and shipped recipes of the rig: the available ones in a line, each other with what is lacking."""
     if rows is None:
         return ["no list of functions: the file is invalid", ""]
     has = ", ".join(row["title"] for row in rows if row["available"]) or "none of the optional ones"
@@ -111,6 +114,10 @@ def _functions(rows: list[dict[str, Any]] | None) -> list[str]:
     for row in rows:
         if not row["available"]:
             lines.append(f"no {row['title']}: {row['without']}. It needs {', '.join(row['lacks'])}")
+    lines.append(
+        f"recipes: {', '.join(name for name, lacks in recipes.items() if not lacks) or 'none of the shipped ones'}"
+    )
+    lines += [f"not {name}: the rig has {', '.join(lacks)}" for name, lacks in recipes.items() if lacks]
     return [*lines, ""]
 
 

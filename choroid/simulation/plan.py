@@ -33,6 +33,7 @@ from controller.recipes.catalogue import chosen
 from controller.recipes.on_rig import check_on
 from controller.recipes.parameters import parse_params
 from controller.rig.description import Medium, Rig
+from controller.rig.organ_lines import fresh_medium
 from controller.runs.rehearsal import HOURS, Rehearsed, rehearse
 from controller.upkeep.upkeep import Upkeep
 from drivers.registry import MODELS
@@ -190,7 +191,7 @@ def _as_present(rig: Rig, present: Present) -> Rig:
     media = dict(rig.media)
     contents: dict[str, str] = {}
     organs = rig.organs
-    feed = rig.vessels[rig.lines[organs.gut.feed].from_].contains or ""
+    feed = fresh_medium(rig)
     contents[organs.kidney.waste] = feed  # the volume of the waste matters, its contents do not
     if present.estimate is not None:
         fresh = rig.media[feed]
@@ -249,7 +250,9 @@ def _twin_story(
 
 def _fresh_ml(rig: Rig, steps: Sequence[Mapping[str, Any]]) -> float:
     """Return the fresh medium (mL) that came through the feed line."""
-    return round(sum(float(step.get("ml", 0.0)) for step in steps if step.get("line") == rig.organs.gut.feed), 3)
+    gut = rig.organs.gut
+    doses = () if gut is None else (float(step.get("ml", 0.0)) for step in steps if step.get("line") == gut.feed)
+    return round(sum(doses), 3)
 
 
 def _paper_story(rig: Rig, present: Present, paper: Rehearsed) -> dict[str, Any]:

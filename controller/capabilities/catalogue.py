@@ -72,6 +72,18 @@ FUNCTIONS: tuple[Function, ...] = (
         lambda rig: "the heart's flow is that of its calibration, not a measured one",
     ),
     Function(
+        "fresh_medium", "dosing of fresh medium", (needs.organ("gut", "a pump from a bottle of fresh medium"),),
+        lambda rig: "fresh medium is brought by hand; recipes that feed are not available",
+    ),
+    Function(
+        "conditioning", "conditioning with glucose and bicarbonate", (needs.organ("liver", "dosing pumps and a pH probe"),),
+        lambda rig: "a batch is returned as it is or discarded; recycle is not available",
+    ),
+    Function(
+        "sterile_barrier", "sterile barrier", (needs.organ("immune", "a filter and its gauge on the return line"),),
+        lambda rig: "contamination that is drawn comes back to the tissue",
+    ),
+    Function(
         "osmolality_readings", "osmolality of spent medium", (needs.conductivity_probe,),
         lambda rig: "osmolality is estimated from evaporation and doses",
     ),

@@ -138,8 +138,11 @@ def _warmth_check(skin: SkinConfig, gain: Mapping[str, float]) -> Check:
 async def ph_probes(bench: CommissioningRig) -> Check | None:
     """Give base into the weighed vessel: its probe rises, and the loop's does not. Return None if there is only one."""
     organs = bench.rig.organs
-    inside, outside = organs.liver.ph, loop_ph(bench.rig)
-    if outside is None or inside == outside or points_of(bench.rig).get(inside) != PH:
+    outside = loop_ph(bench.rig)
+    if organs.liver is None or outside is None:
+        return None
+    inside = organs.liver.ph
+    if inside == outside or points_of(bench.rig).get(inside) != PH:
         return None
     effect = f"base into {organs.kidney.vessel} raises {inside}"
     before = {probe: await bench.value(probe) for probe in (inside, outside)}

@@ -13,8 +13,11 @@ RUN_OUT_D = FigureLimits(7.0, 2.0, upward=False)
 
 
 def gut(sources: Sources) -> list[Figure]:
-    """Return every figure of the gut."""
-    feed = sources.rig.organs.gut.feed
+    """Return every figure of the gut; none on a rig without one."""
+    organ = sources.rig.organs.gut
+    if organ is None:
+        return []
+    feed = organ.feed
     some = sources.moved(feed)
     vessel = sources.rig.lines[feed].from_
     return [

@@ -36,12 +36,14 @@ class Pass:
 
 
 def immune(sources: Sources) -> list[Figure]:
-    """Return every figure of the immune organ."""
+    """Return every figure of the immune organ; none on a rig without one."""
     organ = sources.rig.organs.immune
+    if organ is None:
+        return []
     sterile = sources.rig.filters[organ.filter]
     lines = [name for name, line in sources.rig.lines.items() if line.filter == organ.filter]
     through = [each for line in lines for each in sources.moved(line)]
-    passes = filter_passes(sources, through, sterile.area_cm2)
+    passes = filter_passes(sources, organ.pressure, through, sterile.area_cm2)
     return [
         *_pressure(passes, organ.pressure),
         _peak(through, sterile.max_pressure_kpa),
@@ -50,7 +52,7 @@ def immune(sources: Sources) -> list[Figure]:
     ]
 
 
-def filter_passes(sources: Sources, through: Sequence[BookedTransfer], area_cm2: float) -> list[Pass]:
+def filter_passes(sources: Sources, gauge: str, through: Sequence[BookedTransfer], area_cm2: float) -> list[Pass]:
     """Return the passes with pressure readings, oldest first."""
     found = []
     litres = 0.0
@@ -59,12 +61,7 @@ def filter_passes(sources: Sources, through: Sequence[BookedTransfer], area_cm2:
             # The row is written after the balance has settled, so the duration follows from the volume.
             lasts_s = each.asked_ul / each.flow_ul_min * 60.0
             begin = each.begin + EDGE * lasts_s
-            readings = [
-                value
-                for _, value in sources.raw(
-                    sources.rig.organs.immune.pressure, begin, each.begin + (1 - EDGE) * lasts_s
-                )
-            ]
+            readings = [value for _, value in sources.raw(gauge, begin, each.begin + (1 - EDGE) * lasts_s)]
             minutes = lasts_s / 60.0
             if readings and each.ended == "done" and each.ul > 0:
                 flux = each.ul / minutes / area_cm2 * LMH

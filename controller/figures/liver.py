@@ -23,8 +23,10 @@ SOLUTES: dict[str, tuple[str, str]] = {
 
 
 def liver(sources: Sources) -> list[Figure]:
-    """Return every figure of the liver."""
+    """Return every figure of the liver; of a rig without one only those of the loop's medium."""
     organ = sources.rig.organs.liver
+    if organ is None:
+        return [*_ph(sources), *_estimates(sources), _ammonia_cleared(sources)]
     glucose, base = sources.moved(organ.glucose), sources.moved(organ.base)
     figures = [
         *_ph(sources),

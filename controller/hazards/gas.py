@@ -9,7 +9,7 @@ from controller.hazards.interlocks import missing, place_gap, time_gap
 from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import READINGS, blind_s
 from controller.regulation import oxygen, ph
-from controller.rig.description import ROOM_OXYGEN_PCT, LungConfig, Rig
+from controller.rig.description import ROOM_OXYGEN_PCT, LiverConfig, LungConfig, Rig
 from controller.rig.probes import loop_oxygen, loop_ph
 from controller.rig.problems import Finding
 from controller.rig.surroundings import bicarbonate_mm, ph_at, zone_of
@@ -30,7 +30,8 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
     """Yield the rows of gas, and that of the base that is dosed."""
     lung = subject.rig.organs.lung
     yield from _by_zone(subject) if lung is None else _by_lung(subject, lung)
-    yield _base(subject)
+    if subject.rig.organs.liver is not None:
+        yield _base(subject, subject.rig.organs.liver)
 
 
 def _by_lung(subject: Subject, lung: LungConfig) -> Iterator[Hazard]:
@@ -123,9 +124,8 @@ def _oxygen_in_zone(rig: Rig, vessel: str) -> Iterator[Finding]:
         yield Finding(("vessels", vessel, "zone"), what, f"Choose a zone with at least {min_pct:.1f} % oxygen")
 
 
-def _base(subject: Subject) -> Hazard:
-    rig = subject.rig
-    dosing = rig.organs.liver.ph
+def _base(subject: Subject, liver: LiverConfig) -> Hazard:
+    rig, dosing = subject.rig, liver.ph
     gaps = list(place_gap(subject, dosing, {rig.organs.kidney.vessel}, ("organs", "liver", "ph"), "pH probe"))
     gaps += list(_fresh(subject, dosing, DOSING_STALE_S))
     return Hazard(

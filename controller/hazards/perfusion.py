@@ -10,6 +10,7 @@ from controller.hazards.interlocks import time_gap
 from controller.hazards.terms import Hazard, Subject
 from controller.hazards.timing import blind_s
 from controller.rig.families import max_flow_ul_min
+from controller.rig.organ_lines import organ_lines
 from controller.rig.problems import Finding
 from controller.safety.interlocks import NO_HEART_FLOW
 
@@ -57,23 +58,17 @@ def _flows(subject: Subject, demand: float) -> Iterator[Finding]:
         what = f"{heart.max_ul_min / 1000:g} mL/min shears the tissue with {shear:.2f} Pa"
         allowed = heart.max_ul_min * bounds.MAX_SHEAR_PA / shear / 1000.0
         yield Finding((*place, "max"), what, f"Write at most {allowed:.1f} mL/min")
-    for line, place_of_flow, flow in _driven(subject):
-        pump = subject.rig.lines[line].pump or ""
+    for each in organ_lines(subject.rig):
+        pump, flow = subject.rig.lines[each.line].pump or "", each.max_ul_min
         max_ul_min = max_flow_ul_min(subject.rig, pump)
         if flow > max_ul_min and max_ul_min < inf:
-            what = f"{flow / 1000:g} mL/min is more than “{pump}” can move with its tubing ({max_ul_min / 1000:.1f} mL/min)"
-            yield Finding(place_of_flow, what, "Lower the flow, or fit wider tubing and say so under its channel")
-
-
-def _driven(subject: Subject) -> Iterator[tuple[str, tuple[str, ...], float]]:
-    """Yield each line that an organ drives, the place of its flow in the file, and the flow (µL/min)."""
-    organs = subject.rig.organs
-    yield organs.heart.line, ("organs", "heart", "max"), organs.heart.max_ul_min
-    for line in (organs.kidney.draw, organs.kidney.return_, organs.kidney.discard):
-        yield line, ("organs", "kidney", "flow"), organs.kidney.flow_ul_min
-    yield organs.gut.feed, ("organs", "gut", "flow"), organs.gut.flow_ul_min
-    for line in (organs.liver.glucose, organs.liver.base):
-        yield line, ("organs", "liver", "flow"), organs.liver.flow_ul_min
+            limit = f"{max_ul_min / 1000:.1f} mL/min"
+            what = f"{flow / 1000:g} mL/min is more than “{pump}” can move with its tubing ({limit})"
+            yield Finding(
+                ("organs", each.organ, each.flow_key),
+                what,
+                "Lower the flow, or fit wider tubing and say so under its channel",
+            )
 
 
 def _lease(subject: Subject, lasts_s: float) -> Iterator[Finding]:

@@ -154,10 +154,16 @@ def _organs(subject: Subject) -> Iterator[Hazard]:
         BACKWARDS_ALARM_S, physics.chamber_ul(subject.rig) / organs.heart.flow_ul_min * 60.0,
         "fit a check valve: from suction no software can tell why", tuple(gaps), residual=True,
     )  # fmt: skip
-    gaps = list(
-        place_gap(subject, organs.immune.pressure, {organs.kidney.return_}, ("organs", "immune", "pressure"), "gauge")
-    )
+    back, immune = organs.kidney.return_, organs.immune
+    if immune is None:
+        what = f"line “{back}” returns medium to the tissue without a sterile filter"
+        gap = Finding(("lines", back), what, "Add a filter to it and organs.immune with its gauge")
+        yield Hazard(
+            "unfiltered_return", back, "none", "none", (), "", 0.0, NEVER_S, "contamination shows within hours", (gap,)
+        )
+        return
+    gaps = list(place_gap(subject, immune.pressure, {back}, ("organs", "immune", "pressure"), "gauge"))
     yield Hazard(
-        "filter_burst", organs.immune.filter, organs.immune.pressure, "recipe filter-integrity; a run is held", (),
+        "filter_burst", immune.filter, immune.pressure, "recipe filter-integrity; a run is held", (),
         "least pressure of the filter", 0.0, NEVER_S, "contamination shows within hours", tuple(gaps),
     )  # fmt: skip

@@ -31,6 +31,7 @@ from controller.ledger.terms import (
 )
 from controller.ledger.witnesses import DENSITY_REL_SD
 from controller.rig.description import Line, Rig
+from controller.rig.organ_lines import organ_lines
 from protocols.dialysis import INSULIN_KOA, exchanged, koa_at
 
 DENSITY = "density"
@@ -71,11 +72,16 @@ class Books:
         }
         for name in (self._loop, rig.organoid.chamber):
             self._vessels[name].parcel = Parcel(unused=0.0)
-        plain = (rig.organs.liver.glucose, rig.organs.liver.base, rig.organs.kidney.dialyse)
+        liver = rig.organs.liver
+        doses = () if liver is None else (liver.glucose, liver.base)
+        plain = (*doses, rig.organs.kidney.dialyse)
         self._stocks = {rig.vessels[rig.lines[line].from_].contains for line in plain if line is not None}
         for name, vessel in rig.vessels.items():
             if vessel.contains in self._stocks:
                 self._vessels[name].parcel = replace(self._vessels[name].parcel, insulin=0.0)
+        self._purposes = {each.line: each.key for each in organ_lines(rig)}
+        if rig.organs.kidney.dialyse is not None:
+            self._purposes[rig.organs.kidney.dialyse] = "dialyse"
         self._unknowns = Unknowns()
         for name, held in self._vessels.items():
             self._unknowns.add(name, held.ul, held.variance)
@@ -300,22 +306,23 @@ class Books:
             listener(movement)
 
     def _total(self, line: Line, name: str, ul: float, poured: Parcel) -> None:
-        organs, totals = self._rig.organs, self.totals
-        if name == organs.kidney.draw:
-            totals.drawn_ul += ul
-        elif name == organs.kidney.return_:
-            totals.given_back_ul += ul
-            totals.recycled_ul += ul * (1.0 - poured.unused)
-        elif name == organs.kidney.discard:
-            totals.discarded_ul += ul
-        elif name == organs.gut.feed:
-            totals.fresh_ul += ul
-        elif name == organs.liver.glucose:
-            totals.glucose_ul += ul
-        elif name == organs.liver.base:
-            totals.base_ul += ul
-        elif name == organs.kidney.dialyse:
-            totals.dialysate_ul += ul
+        totals = self.totals
+        match self._purposes.get(name):
+            case "draw":
+                totals.drawn_ul += ul
+            case "return":
+                totals.given_back_ul += ul
+                totals.recycled_ul += ul * (1.0 - poured.unused)
+            case "discard":
+                totals.discarded_ul += ul
+            case "feed":
+                totals.fresh_ul += ul
+            case "glucose":
+                totals.glucose_ul += ul
+            case "base":
+                totals.base_ul += ul
+            case "dialyse":
+                totals.dialysate_ul += ul
 
     def _correct(self, name: str, ul: float, sd_ul: float) -> None:
         """Set a volume that a person knows; earlier estimates are dropped."""

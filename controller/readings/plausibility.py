@@ -21,6 +21,7 @@ from math import ceil, inf, isfinite
 from controller.core.state import ActuatorView
 from controller.rig.description import Rig
 from controller.rig.families import PointKind, points_of
+from controller.rig.organ_lines import organ_lines
 from controller.safety.limits import GAUGE_KPA, PROBE_C
 from drivers.commands import Level
 
@@ -116,9 +117,8 @@ def _mass(rig: Rig, at: str | None) -> PlausibleRange:
     """Return the range of a balance (g): its vessel between empty and overfilled, changed by the lines that touch it."""
     vessel = rig.vessels.get(at or "")
     full_g = (max(each.capacity_ul for each in rig.vessels.values()) if vessel is None else vessel.capacity_ul) / 1e3
-    organs = rig.organs
     # Without a named vessel it may be any of them, with the fastest flow of all.
-    fastest = max(organs.kidney.flow_ul_min, organs.gut.flow_ul_min, organs.liver.flow_ul_min)
+    fastest = max(each.max_ul_min for each in organ_lines(rig) if each.organ != "heart")
     return PlausibleRange(-0.1 * full_g, OVERFILL * full_g, 0.05, MARGIN * fastest / 1e3 / 60.0)
 
 

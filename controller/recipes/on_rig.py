@@ -7,22 +7,60 @@ from pathlib import Path
 
 from controller.recipes.file import RecipeError
 from controller.rig.description import Rig
+from controller.rig.probes import SENSORS
 from controller.rig.problems import Problem, nearest
 from controller.rig.quantities import quantity_text
 from controller.transfers.routes import Route, routes_of
 from protocols.blocks import Call
+from protocols.parameters import ParamError
 from protocols.program import Program, Step
 from protocols.registry import Recipe
 from protocols.steps import Move, Read, WaitUntil
+from protocols.table import TRANSFERS
+
+
+class UnavailableError(ParamError):
+    """The rig lacks something that the protocol needs."""
+
+
+def lacking(recipe: Recipe, rig: Rig) -> tuple[str, ...]:
+    """Return what `rig` lacks for `recipe`, in words; empty if it can run it.
+
+    A reading that only a probe of its own gives is no need: a recipe says itself what is done without it.
+    """
+    routes, found = routes_of(rig), []
+    steps = () if recipe.program is None else tuple(recipe.program.all_steps())
+    for name in (*recipe.verbs, *(step.verb.name for step in steps if isinstance(step, Move | Read))):
+        lack = _lacking(name, rig, routes)
+        if lack is not None and lack not in found:
+            found.append(lack)
+    return tuple(found)
+
+
+def _lacking(verb: str, rig: Rig, routes: Mapping[str, Route]) -> str | None:
+    """Return what the rig lacks for a verb; None if it has it."""
+    if verb in TRANSFERS:
+        return None if verb in routes else f"no {TRANSFERS[verb].needs}"
+    if verb in SENSORS:
+        return None if SENSORS[verb](rig) is not None else f"no probe for {verb}"
+    organ, _, method = verb.partition(".")
+    absent = method and getattr(rig.organs, organ, organ) is None
+    return f"no organs.{organ} ({verb})" if absent else None
 
 
 def check_on(recipe: Recipe, rig: Rig, params: Mapping[str, float]) -> None:
     """Check a recipe against a rig and the parameters of a run, as far as its text alone tells.
 
     Raises :class:`RecipeError`: a sensor or a dialyser that the rig lacks, a volume that no vessel of it holds.
+    Raises :class:`UnavailableError`: a shipped or a Python protocol needs what the rig lacks.
     """
     made = recipe.program
     if made is None or not recipe.watched:
+        if lacks := lacking(recipe, rig):
+            raise UnavailableError(
+                f"{recipe.name}: the rig has {', '.join(lacks)}. Next: choose a protocol that `choroid check --capabilities`"
+                " lists for this rig, or add what is missing to the rig file"
+            )
         return
     routes = routes_of(rig)
     problems: list[Problem] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.rig.description import Rig
+from controller.rig.organ_lines import organ_lines
 from controller.rig.problems import Finding, nearest
 from controller.rig.quantities import quantity_text
 
@@ -75,6 +76,8 @@ def kidney_dialyses_its_vessel(rig: Rig) -> Iterator[Finding]:
 
 def nothing_returns_unfiltered(rig: Rig) -> Iterator[Finding]:
     """What goes back passes the immune organ's filter."""
+    if rig.organs.immune is None:
+        return
     name, wanted = rig.organs.kidney.return_, rig.organs.immune.filter
     line = rig.lines.get(name)
     if line is not None and line.filter != wanted and wanted in rig.filters:
@@ -84,19 +87,10 @@ def nothing_returns_unfiltered(rig: Rig) -> Iterator[Finding]:
 
 def organs_have_pumps(rig: Rig) -> Iterator[Finding]:
     """Each line that an organ moves medium through has a pump."""
-    organs = rig.organs
-    for organ, key, name in (
-        ("heart", "line", organs.heart.line),
-        ("kidney", "draw", organs.kidney.draw),
-        ("kidney", "return", organs.kidney.return_),
-        ("kidney", "discard", organs.kidney.discard),
-        ("gut", "feed", organs.gut.feed),
-        ("liver", "glucose", organs.liver.glucose),
-        ("liver", "base", organs.liver.base),
-    ):
-        if name in rig.lines and rig.lines[name].pump is None:
+    for each in organ_lines(rig):
+        if each.line in rig.lines and rig.lines[each.line].pump is None:
             fix = "Name a line with “pump: device.channel”"
-            yield Finding(("organs", organ, key), f"line “{name}” has no pump", fix)
+            yield Finding(("organs", each.organ, each.key), f"line “{each.line}” has no pump", fix)
 
 
 def co2_range(rig: Rig) -> Iterator[Finding]:
@@ -120,9 +114,12 @@ def temperature_range(rig: Rig) -> Iterator[Finding]:
 
 def filter_stands_its_pressure(rig: Rig) -> Iterator[Finding]:
     """The interlock trips before the filter breaks."""
-    limit, sterile = rig.safety.over_pressure_filter, rig.filters.get(rig.organs.immune.filter)
+    limit, immune = rig.safety.over_pressure_filter, rig.organs.immune
+    if limit is None or immune is None:
+        return
+    sterile = rig.filters.get(immune.filter)
     if sterile is not None and limit.high_kpa > sterile.max_pressure_kpa:
-        what = f"{limit.high_kpa:g} kPa is more than filter “{rig.organs.immune.filter}” stands"
+        what = f"{limit.high_kpa:g} kPa is more than filter “{immune.filter}” stands"
         fix = f"Write at most {sterile.max_pressure_kpa:g} kPa"
         yield Finding(("safety", "over_pressure_filter", "high"), what, fix)
 

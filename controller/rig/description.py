@@ -277,9 +277,9 @@ class Organs(_Part):
 
     heart: HeartConfig
     kidney: KidneyConfig
-    gut: GutConfig
-    liver: LiverConfig
-    immune: ImmuneConfig
+    gut: GutConfig | None = None
+    liver: LiverConfig | None = None
+    immune: ImmuneConfig | None = None
     lung: LungConfig | None = None
     skin: SkinConfig | None = None
 
@@ -345,7 +345,7 @@ class Safety(_Part):
 
     temperature: TemperatureLimit | None = None
     over_pressure_heart: PressureLimit
-    over_pressure_filter: PressureLimit
+    over_pressure_filter: PressureLimit | None = None
     over_pressure: dict[Name, PressureLimit] = Field(default_factory=dict)
     """By the name of the line: any other pumped line that needs a gauge, such as one through a dialyser."""
     watchdog: WatchdogRelay | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 from controller.rig.description import Line, Rig, Vessel
 from controller.rig.families import points_of
+from controller.rig.organ_lines import organ_lines
 
 
 def describe(rig: Rig) -> dict[str, Any]:
@@ -60,15 +61,11 @@ def _line(rig: Rig, name: str, line: Line) -> dict[str, Any]:
 
 def _organ(rig: Rig, line: str) -> str | None:
     """Whose line it is; the way back belongs to the sterile barrier."""
-    organs = rig.organs
-    lines = {
-        "heart": (organs.heart.line,),
-        "kidney": (organs.kidney.draw, organs.kidney.discard, organs.kidney.dialyse),
-        "immune": (organs.kidney.return_,),
-        "gut": (organs.gut.feed,),
-        "liver": (organs.liver.glucose, organs.liver.base),
-    }
-    return next((organ for organ, its in lines.items() if line in its), None)
+    if line == rig.organs.kidney.return_:
+        return "immune"
+    if line == rig.organs.kidney.dialyse:
+        return "kidney"
+    return next((each.organ for each in organ_lines(rig) if each.line == line), None)
 
 
 def _probes(rig: Rig) -> list[dict[str, Any]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from operator import attrgetter
 from typing import Any
 
 from controller.rig.description import Rig
+from controller.rig.organ_lines import contained, fresh_medium
 from controller.rig.probes import SENSORS, ph_target
 from controller.runs.grading import prices_of, rules_of
 from controller.safety.kernel import SIGMAS
-from controller.steps.barrier import min_filter_kpa
+from controller.steps.barrier import bounds_kpa
 from protocols.dialysis import DialyserModel, koa_at
 from protocols.host import Way
 from protocols.results import VesselVolume
@@ -34,18 +34,19 @@ class RigFacts:
 
     def __init__(self, rig: Rig, volumes: Callable[[], Mapping[str, VesselVolume]]) -> None:
         self._rig = rig
-        sterile = rig.filters[rig.organs.immune.filter]
-        self.max_filter_kpa = sterile.max_pressure_kpa
-        self.min_filter_kpa = min_filter_kpa(rig)
+        self.min_filter_kpa, self.max_filter_kpa = bounds_kpa(rig)
         self.targets = RigTargets(rig, volumes)
         self.rules = rules_of(rig)
         self.prices = prices_of(rig)
 
     def _at(self, place: str) -> Any:
-        return attrgetter(place)(self._rig.organs)
+        """Return what stands at a place below `organs`; None on a rig without that organ."""
+        organ, _, key = place.partition(".")
+        part = getattr(self._rig.organs, organ)
+        return None if part is None else getattr(part, key)
 
     def sensor(self, place: str) -> str | None:
-        """Return the sensor (`device.point`) at a place; None on a rig without it."""
+        """Return the sensor (`device.point`) at a place; None on a rig without it or without its organ."""
         if (find := SENSORS.get(place)) is not None:
             return find(self._rig)
         point: str | None = self._at(place)
@@ -81,8 +82,7 @@ class RigTargets:
         self._volumes = volumes
         loop = rig.vessels[rig.loop]
         spent = rig.vessels[rig.organs.kidney.vessel]
-        liver = rig.organs.liver
-        fresh = rig.media[_medium(rig, rig.lines[rig.organs.gut.feed].from_)]
+        fresh = rig.media[fresh_medium(rig)]
         self._loop_full_ul = loop.volume_ul
         self._loop_floor_ul = loop.floor_ul
         self._max_loop_ul = loop.limit_ul
@@ -91,13 +91,18 @@ class RigTargets:
         self.spent_room_ul = spent.limit_ul - spent.volume_ul - SPENT_MARGIN_UL
         self.ph = ph_target(rig)
         self.glucose_mm = fresh.glucose_mm
-        self.glucose_stock_mm = rig.media[_medium(rig, rig.lines[liver.glucose].from_)].glucose_mm
-        self.base_stock_mm = rig.media[_medium(rig, rig.lines[liver.base].from_)].bicarbonate_mm
         self.osmolality_mosm = fresh.osmolality_mosm
-        kidney = rig.organs.kidney
-        bottles = {"fresh": rig.organs.gut.feed, "glucose": liver.glucose, "base": liver.base}
-        bottles |= {} if kidney.dialyse is None else {"basal": kidney.dialyse}
-        self.media = {name: _composition(rig, rig.lines[line].from_) for name, line in bottles.items()}
+        self.media = {name: _composition(rig, vessel) for name, vessel in _bottles(rig).items()}
+
+    @property
+    def glucose_stock_mm(self) -> float:
+        """Glucose of the stock (mM); 0 on a rig without one."""
+        return self.media["glucose"].glucose_mm if "glucose" in self.media else 0.0
+
+    @property
+    def base_stock_mm(self) -> float:
+        """Bicarbonate of the stock (mM); 0 on a rig without one."""
+        return self.media["base"].bicarbonate_mm if "base" in self.media else 0.0
 
     @property
     def loop_ul(self) -> float:
@@ -127,15 +132,15 @@ class RigTargets:
         return max(max_ul - self._loop_floor_ul, 0.0)
 
 
-def _medium(rig: Rig, vessel: str) -> str:
-    medium = rig.vessels[vessel].contains
-    if medium is None:
-        raise ValueError(
-            f"vessel “{vessel}” feeds the rig and does not say what it contains. Next: add “contains:” to it"
-        )
-    return medium
+def _bottles(rig: Rig) -> dict[str, str]:
+    """Return the vessel of each medium that the rig gives, by its name in :class:`protocols.targets.Targets`."""
+    gut, liver, dialyse = rig.organs.gut, rig.organs.liver, rig.organs.kidney.dialyse
+    lines = {} if gut is None else {"fresh": gut.feed}
+    lines |= {} if liver is None else {"glucose": liver.glucose, "base": liver.base}
+    lines |= {} if dialyse is None else {"basal": dialyse}
+    return {name: rig.lines[line].from_ for name, line in lines.items()}
 
 
 def _composition(rig: Rig, vessel: str) -> Composition:
-    medium = rig.media[_medium(rig, vessel)]
+    medium = rig.media[contained(rig, vessel)]
     return Composition(**{field.name: getattr(medium, field.name) for field in fields(Composition)})

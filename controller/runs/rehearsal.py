@@ -19,6 +19,7 @@ from controller.core.state import Volume
 from controller.ledger.terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D
 from controller.recipes.form import POINT_UNITS
 from controller.rig.description import Rig
+from controller.rig.organ_lines import fresh_medium
 from controller.rig.probes import (
     chamber_temperature,
     loop_oxygen,
@@ -29,7 +30,7 @@ from controller.rig.probes import (
 )
 from controller.runs.facts import RigFacts
 from controller.safety.kernel import SIGMAS
-from controller.steps.barrier import min_filter_kpa
+from controller.steps.barrier import bounds_kpa
 from controller.steps.branches import BRANCH, Branch, abreast, spoken
 from controller.steps.schedule import next_time
 from controller.steps.steps import StepRecord
@@ -253,7 +254,8 @@ class _Paper:
         )
         moved: dict[str, float | None] = {"ul": volume_ul, "low": volume_ul - 3 * sd_ul, "high": volume_ul + 3 * sd_ul}
         filtered = self._rig.lines[route.line].filter is not None
-        return {**moved, "peak_kpa": self._value(self._rig.organs.immune.pressure)} if filtered else moved
+        gauge = None if self._rig.organs.immune is None else self._rig.organs.immune.pressure
+        return {**moved, "peak_kpa": self._value(gauge)} if filtered and gauge is not None else moved
 
     async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
         device = self._rig.devices.get(point.partition(".")[0])
@@ -295,8 +297,8 @@ class _Paper:
         return due.isoformat(timespec="milliseconds")
 
     def barrier(self) -> dict[str, Any]:
-        least, most = min_filter_kpa(self._rig), self._rig.filters[self._rig.organs.immune.filter].max_pressure_kpa
-        return {"sterile": True, "peak_kpa": None, "min_kpa": least, "max_kpa": most, "detail": ""}
+        min_kpa, max_kpa = bounds_kpa(self._rig)
+        return {"sterile": True, "peak_kpa": None, "min_kpa": min_kpa, "max_kpa": max_kpa, "detail": ""}
 
     def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:
         """Notes are for the journal; on paper there is none."""
@@ -307,7 +309,7 @@ class _Paper:
     async def estimated(self) -> dict[str, Any]:
         if self._estimate is not None:
             return self._estimate.to_json()
-        medium = self._rig.media[self._rig.vessels[self._rig.lines[self._rig.organs.gut.feed].from_].contains or ""]
+        medium = self._rig.media[fresh_medium(self._rig)]
         values = MediaValues(
             **{entry.name: Interval.exact(getattr(medium, entry.name)) for entry in fields(MediaValues)}
         )
@@ -389,10 +391,10 @@ class _Paper:
             return self._readings[point]
         known = {
             loop_ph(rig): ph_target(rig),
-            organs.liver.ph: ph_target(rig),
+            None if organs.liver is None else organs.liver.ph: ph_target(rig),
             loop_oxygen(rig): oxygen_target_pct(rig),
             chamber_temperature(rig): temperature_target_c(rig),
-            organs.immune.pressure: 0.1 * rig.filters[organs.immune.filter].max_pressure_kpa,
+            None if organs.immune is None else organs.immune.pressure: 0.1 * bounds_kpa(rig)[1],
             organs.heart.pressure: 0.1 * rig.safety.over_pressure_heart.high_kpa,
         }
         return known.get(point)

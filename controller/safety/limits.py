@@ -5,6 +5,7 @@ from __future__ import annotations
 from controller.rig.description import LungConfig, PressureLimit, Rig, SkinConfig, TemperatureLimit
 from controller.rig.families import by_thermostat
 from controller.rig.heating import heating_c_per_s
+from controller.rig.organ_lines import organ_lines
 from controller.safety.terms import Interlock, Limits, Mixture, PumpLimits, Response, VesselLimits
 from drivers.commands import Command, Level, Run, Stop, Switch
 
@@ -139,11 +140,7 @@ def _pumps(rig: Rig, heart: str) -> dict[str, PumpLimits]:
     organs = rig.organs
     spent = organs.kidney.vessel
     touching = [line.pump for line in rig.lines.values() if line.pump and spent in (line.from_, line.to)]
-    flows = {
-        organs.gut.feed: organs.gut.flow_ul_min,
-        organs.liver.glucose: organs.liver.flow_ul_min,
-        organs.liver.base: organs.liver.flow_ul_min,
-    }
+    flows = {each.line: each.max_ul_min for each in organ_lines(rig)}
     pumps = {}
     for name, line in rig.lines.items():
         if line.pump is None:
@@ -180,7 +177,7 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
             max_hold_s=HEART_MAX_HOLD_S,
             probation_s=HEART_PROBATION_S,
         ),
-        _transfer_pressure("over_pressure_filter", sterile),
+        *(() if sterile is None else (_transfer_pressure("over_pressure_filter", sterile),)),
         *(_transfer_pressure(f"over_pressure_{line}", limit) for line, limit in rig.safety.over_pressure.items()),
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
-from controller.rig.description import Rig
+from controller.rig.description import Filter, ImmuneConfig, Rig
 from protocols.grading import Letter
 
 WATER_ML_MIN_CM2_BAR = 10.0
@@ -31,9 +31,16 @@ MOVED_SHARE = 0.5
 KINDS = ("moved", "note.filter", "note.grade")
 
 
-def min_filter_kpa(rig: Rig) -> float:
-    """Return the minimum pressure (kPa gauge) of an intact filter at the return flow: from the rig file, or computed."""
+def bounds_kpa(rig: Rig) -> tuple[float, float]:
+    """Return minimum and maximum pressure (kPa gauge) of an intact filter; zeros on a rig without a sterile filter."""
+    if rig.organs.immune is None:
+        return 0.0, 0.0
     sterile = rig.filters[rig.organs.immune.filter]
+    return min_filter_kpa(rig, sterile), sterile.max_pressure_kpa
+
+
+def min_filter_kpa(rig: Rig, sterile: Filter) -> float:
+    """Return the minimum pressure (kPa gauge) of an intact filter at the return flow: from the rig file, or computed."""
     if sterile.min_pressure_kpa is not None:
         return sterile.min_pressure_kpa
     flow_ml_min = rig.organs.kidney.flow_ul_min / 1000.0
@@ -62,8 +69,11 @@ class FilterRecord:
         """Return plain data for a step's record. `sterile` is None until a pass is on record."""
         self._read()
         sterile = None if self._peak_kpa is None and not self._failed else not self._failed
-        detail = self._failed or ("" if sterile else "no pass through the filter is on record")
-        min_kpa, max_kpa = self._bounds
+        unknown = "no pass through the filter is on record"
+        if self.rig.organs.immune is None:
+            unknown = "the rig has no sterile filter"
+        detail = self._failed or ("" if sterile else unknown)
+        min_kpa, max_kpa = bounds_kpa(self.rig)
         return {
             "sterile": sterile,
             "peak_kpa": self._peak_kpa,
@@ -71,10 +81,6 @@ class FilterRecord:
             "max_kpa": max_kpa,
             "detail": detail,
         }
-
-    @property
-    def _bounds(self) -> tuple[float, float]:
-        return min_filter_kpa(self.rig), self.rig.filters[self.rig.organs.immune.filter].max_pressure_kpa
 
     def _read(self) -> None:
         for entry in self.journal.entries(kinds=KINDS, after=self._seq):
@@ -88,29 +94,29 @@ class FilterRecord:
 
     def _passed(self, entry: Entry) -> None:
         """Take in a dose that may have passed the filter."""
-        body = entry.body
+        body, immune = entry.body, self.rig.organs.immune
         line, peak = self.rig.lines.get(body["line"]), body.get("peak_kpa")
-        if line is None or line.filter != self.rig.organs.immune.filter or peak is None:
+        if immune is None or line is None or line.filter != immune.filter or peak is None:
             return
-        min_kpa, max_kpa = self._bounds
+        min_kpa, max_kpa = bounds_kpa(self.rig)
         if peak >= max_kpa:
             self._failed = f"{peak:.1f} kPa before it, and it stands {max_kpa:g} kPa ({entry.utc[:16]})"
-        elif not self._tells(body):
+        elif not self._tells(body, immune):
             return
         elif peak < min_kpa:
             self._failed = f"it needed only {peak:.2f} kPa, a whole one at least {min_kpa:.2f} kPa ({entry.utc[:16]})"
         self._peak_kpa = peak
 
-    def _tells(self, body: Any) -> bool:
+    def _tells(self, body: Any, immune: ImmuneConfig) -> bool:
         """Return whether a pass was long enough, and moved enough, for a low pressure to be due to the filter."""
         asked_ul = body.get("asked_ul") or 0.0
-        every_s = self.rig.devices[self.rig.organs.immune.pressure.partition(".")[0]].every_s
+        every_s = self.rig.devices[immune.pressure.partition(".")[0]].every_s
         lasted_s = asked_ul / self.rig.organs.kidney.flow_ul_min * 60.0
         return bool(lasted_s >= MIN_POLLS * every_s and body["ul"] >= MOVED_SHARE * asked_ul)
 
     def _tested(self, body: Any) -> None:
         """Take in the note of an integrity test; only that recipe reads the filter at rest first."""
-        min_kpa, max_kpa = self._bounds
+        min_kpa, max_kpa = bounds_kpa(self.rig)
         peak = body.get("peak_kpa")
         if "at_rest_kpa" in body and isinstance(peak, int | float) and min_kpa <= peak < max_kpa:
             self._failed, self._peak_kpa = "", float(peak)

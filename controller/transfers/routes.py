@@ -72,8 +72,9 @@ class Route:
 def routes_of(rig: Rig) -> dict[str, Route]:
     """Return the route of each transfer verb that this rig has a line for, by the verb's name."""
     routes: dict[str, Route] = {}
-    for verb in sorted(TRANSFERS.values(), key=lambda verb: bool(verb.needs)):  # those that every rig has come first
-        line = attrgetter(verb.line)(rig.organs)
+    for verb in sorted(TRANSFERS.values(), key=lambda verb: verb.dialyses):  # those that every rig has come first
+        organ = getattr(rig.organs, verb.line.partition(".")[0])
+        line = None if organ is None else attrgetter(verb.line)(rig.organs)
         if line is None:
             continue
         min_ul = attrgetter(verb.min_dose)(rig.organs) if verb.min_dose else 0.0

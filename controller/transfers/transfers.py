@@ -397,9 +397,10 @@ class Transfers:
 
     def _watch_filter(self, route: Route, step: StepRecord, *, since_s: float) -> None:
         """Keep the highest pressure before the filter in this step."""
-        if self._rig.lines[route.line].filter is None:
+        immune = self._rig.organs.immune
+        if immune is None or self._rig.lines[route.line].filter is None:
             return
-        seen = self._store.readings.get(self._rig.organs.immune.pressure)
+        seen = self._store.readings.get(immune.pressure)
         if seen is not None and seen.at_s > since_s and seen.quality is Quality.GOOD:
             step.peak_kpa = seen.value if step.peak_kpa is None else max(step.peak_kpa, seen.value)
 

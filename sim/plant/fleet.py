@@ -23,6 +23,8 @@ OUTER_MM = ((0.51, 1.02, 1.6), (2.1, 3.0, 4.8))
 """Bores and outer diameters of common silicone tubing [biology.md §1.3]."""
 INSIDE = {"loop", "chamber", "process"}
 """Kinds of vessels in the incubator."""
+UNFILTERED_CM2 = 1.0
+"""Area of the filter that a rig without one does not use (cm²)."""
 START_VIABILITY = 0.97
 FRESH_LDH_U_L = 10.0
 START_O2, START_CO2 = gas.AIR_O2 * 0.93, 0.07
@@ -126,7 +128,8 @@ class Fleet:
         body["o2_fraction"], body["co2_fraction"] = self._start_gas
         body["viability"], body["count"] = START_VIABILITY, rig.organoid.count
         body["volume_mm3"] = pi / 6 * rig.organoid.diameter_mm**3
-        area_cm2 = rig.filters[rig.organs.immune.filter].area_cm2
+        immune = rig.organs.immune
+        area_cm2 = UNFILTERED_CM2 if immune is None else rig.filters[immune.filter].area_cm2
         body["fouling"], body["clog"] = 1.0, 1.0
         body["filter_kpa_per_ul_min"] = membranes.filter_kpa_per_ul_min(area_cm2)
         body["fouling_per_ul"] = membranes.FOULING_PER_UL_CM2 / area_cm2

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.rig.description import Rig
+from controller.rig.description import Rig, required
 from controller.rig.probes import temperature_target_c
 from controller.rig.surroundings import zone_of
 from sim.plant import chemistry, dialysis, gas, heat, hydraulics, kinetics, membranes, organoid, sphere
@@ -405,7 +405,8 @@ def v10(rig: Rig, days: int = 14) -> Validation:
     organs = rig.organs
     line = {name: fleet.line_names.index(name) for name in fleet.line_names}
     draw, back, drop, feed = (line[name] for name in (
-        organs.kidney.draw, organs.kidney.return_, organs.kidney.discard, organs.gut.feed))  # fmt: skip
+        organs.kidney.draw, organs.kidney.return_, organs.kidney.discard,
+        required(organs.gut, "organs.gut").feed))  # fmt: skip
     heart, loop = line[organs.heart.line], fleet.places.loop
     fleet.lines["command_ul_min"][:, heart] = organs.heart.flow_ul_min
     batch_ul, flow = 0.4 * fleet.vessels[0, loop, Content.LIQUID], 4000.0

@@ -15,8 +15,12 @@ import yaml
 from choroid.rig_file.check import as_text, check_rig
 from controller.capabilities.catalogue import FUNCTIONS, capabilities_of
 from controller.core.clock import Clock
+from controller.figures.records import Records
 from controller.hazards.loading import load_checked_rig
 from controller.process.controller import Controller
+from controller.recipes.catalogue import chosen, shipped
+from controller.recipes.on_rig import UnavailableError, check_on
+from controller.recipes.on_rig import lacking as lacking_for
 from controller.regulation.regulators import regulators_of
 from controller.rig.description import Rig
 from controller.rig.loading import effective_hash
@@ -24,6 +28,7 @@ from controller.rig.problems import RigError
 from controller.safety.limits import limits_of
 from dashboards.views import rig_view
 from drivers.registry import MODELS
+from protocols.table import VERBS
 from sim.lab import SimulatedLab
 
 RIGS = Path(__file__).resolve().parents[2] / "examples" / "rigs"
@@ -49,6 +54,20 @@ def edited(folder: Path, path: Path, *removed: str, **changed: Any) -> Path:
     copy = folder / "rig.yaml"
     copy.write_text(yaml.safe_dump(data), encoding="utf-8")
     return copy
+
+
+WITHOUT = {
+    "gut": ("organs.gut", "lines.feed", "devices.dose_fresh", "vessels.reservoir"),
+    "liver": (
+        "organs.liver", "lines.glucose", "lines.base", "devices.dose_glucose", "devices.dose_base", "devices.ph_spent",
+        "vessels.glucose", "vessels.base",
+    ),
+    "immune": (
+        "organs.immune", "safety.over_pressure_filter", "devices.p_filter", "lines.return.filter", "lines.return.valve",
+        "filters.sterile",
+    ),
+}  # fmt: skip
+"""What belongs to an organ in the example rigs."""
 
 
 def lacking(path: Path) -> set[str]:
@@ -90,7 +109,11 @@ def test_check_lists_what_is_unavailable_and_why(tmp_path: Path) -> None:
 
 def test_every_function_is_available_on_some_rig_and_none_needs_nothing(tmp_path: Path) -> None:
     """A need that no rig can fulfil, or that every rig fulfils, would say nothing."""
-    bare = edited(tmp_path, INCUBATOR, "devices.ph_loop", "devices.do_loop", "devices.t_chamber", "safety.temperature")
+    unfiltered = {"reason": "the medium is discarded after one pass in these runs", "by": "R. Franklin"}
+    bare = edited(
+        tmp_path, INCUBATOR, "devices.ph_loop", "devices.do_loop", "devices.t_chamber", "safety.temperature",
+        *WITHOUT["gut"], *WITHOUT["liver"], *WITHOUT["immune"], safety__accepted={"unfiltered_return": unfiltered},
+    )  # fmt: skip
     assert lacking(bare) == {function.id for function in FUNCTIONS}
     full: set[str] = set()
     for path in sorted(RIGS.glob("*.yaml")):
@@ -140,6 +163,40 @@ def test_what_a_rig_does_not_have_is_neither_regulated_nor_commanded() -> None:
     assert limits.heaters == ()
     assert limits.levels == {}
     assert [type(each).__name__ for each in regulators_of(rig)] == ["HeartRegulator"]
+
+
+@pytest.mark.parametrize("organ", ["gut", "liver"])
+def test_without_an_organ_the_rig_is_smaller_and_its_recipes_say_why(organ: str, tmp_path: Path) -> None:
+    path = edited(tmp_path, BENCH, *WITHOUT[organ])
+    answer = check_rig(path)
+    assert answer["ok"], answer["problems"]
+    new = {each.id for each in FUNCTIONS} & lacking(path) - lacking(BENCH)
+    assert new == {{"gut": "fresh_medium", "liver": "conditioning"}[organ]}
+    assert any(f"organs.{organ}" in lack for lack in answer["recipes"]["recycle"])
+    assert answer["recipes"]["circulate"] == []
+    assert "not recycle: the rig has no" in as_text(answer, capabilities=True)
+    rig = load_checked_rig(path, models=MODELS)
+    with pytest.raises(UnavailableError, match=f"organs.{organ}"):
+        check_on(chosen("recycle"), rig, {})
+    assert lacking_for(chosen("circulate"), rig) == ()
+
+
+def test_a_return_without_a_sterile_filter_is_a_gap_that_a_person_may_accept(tmp_path: Path) -> None:
+    (problem,) = refused(edited(tmp_path, BENCH, *WITHOUT["immune"]))
+    assert "without a sterile filter" in problem
+    accepted = {"unfiltered_return": {"reason": "the medium is discarded after one pass here", "by": "R. Franklin"}}
+    path = edited(tmp_path, BENCH, *WITHOUT["immune"], safety__accepted=accepted)
+    answer = check_rig(path)
+    assert answer["ok"], answer["problems"]
+    assert "ACCEPTED WITHOUT AN INTERLOCK: unfiltered_return" in as_text(answer)
+    assert answer["recipes"]["recycle"] == ["no organs.immune (immune.barrier)"]
+    assert answer["recipes"]["exchange"] == []
+
+
+def test_the_verbs_that_a_python_protocol_names_exist() -> None:
+    for recipe in shipped().values():
+        assert set(recipe.verbs) <= set(VERBS), recipe.name
+        assert recipe.verbs or recipe.program is not None, f"{recipe.name} names no verbs"
 
 
 def test_a_rig_without_zones_keeps_the_hash_that_it_had() -> None:
@@ -203,3 +260,26 @@ async def test_an_incubator_that_loses_its_co2_raises_the_alarm_of_ph(tmp_path: 
         lab.plant.fleet.body["co2_fraction"] = 0.0004
         await asyncio.sleep(7200.0)
         assert "acidity" in {alarm.kind for alarm in controller.alarms.active()}
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("organs", [("gut",), ("liver",), ("gut", "liver", "immune")])
+async def test_a_smaller_rig_circulates_with_truthful_figures(organs: tuple[str, ...], tmp_path: Path) -> None:
+    accepted = {"unfiltered_return": {"reason": "the medium is discarded after one pass here", "by": "R. Franklin"}}
+    removed = [place for organ in organs for place in WITHOUT[organ]]
+    changed = {"safety__accepted": accepted} if "immune" in organs else {}
+    rig = load_checked_rig(edited(tmp_path, BENCH, *removed, **changed), models=MODELS)
+    async with at_work(rig, tmp_path) as (controller, lab):
+        with pytest.raises(UnavailableError):
+            await controller.runs.start("recycle", {}, user="test", reason="a test")
+        await controller.runs.start("circulate", {}, user="test", reason="a test")
+        await asyncio.sleep(3600.0)
+        assert lab.plant.truth().viability > 0.96
+        assert {alarm.kind for alarm in controller.alarms.active()} <= {"hazard_accepted"}
+        view = rig_view(controller)
+        assert None not in {goal["point"] for goal in view["goals"]}
+    with contextlib.closing(Records(tmp_path)) as records:
+        begin, end = records.extent() or (0.0, 0.0)
+        shown = {organ.name for organ in records.period(rig, begin, end).organs}
+    assert "heart" in shown
+    assert not shown & ({*organs} - {"liver"})

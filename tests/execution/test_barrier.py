@@ -10,7 +10,7 @@ import pytest
 
 from controller.core.run_states import RunState
 from controller.recipes.catalogue import shipped
-from controller.steps.barrier import FilterRecord, min_filter_kpa
+from controller.steps.barrier import FilterRecord, bounds_kpa
 from sim.lab import SimulatedLab
 from tests.execution.test_shipped_recipes import attended
 from tests.execution.test_whole_stack import controlled
@@ -114,9 +114,9 @@ async def test_what_the_rows_tell(rows: list[tuple[str, dict[str, Any]]], steril
 
 
 def test_the_minimum_is_that_of_the_rig_file_or_computed_from_flow_and_area() -> None:
-    assert min_filter_kpa(RIG) == pytest.approx(2.5)
+    assert bounds_kpa(RIG)[0] == pytest.approx(2.5)
     sterile = RIG.filters["sterile"].model_copy(update={"min_pressure_kpa": 4.0})
-    assert min_filter_kpa(RIG.model_copy(update={"filters": {"sterile": sterile}})) == 4.0
+    assert bounds_kpa(RIG.model_copy(update={"filters": {"sterile": sterile}}))[0] == 4.0
 
 
 @pytest.mark.virtual_time

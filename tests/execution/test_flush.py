@@ -13,6 +13,7 @@ from controller.core.run_states import RunState
 from controller.core.state import Volume
 from controller.recipes.file import RecipeError, read_recipe
 from controller.recipes.on_rig import check_on
+from controller.rig.description import required
 from controller.runs.rehearsal import Rehearsed, rehearse
 from controller.transfers.delivery import tolerance
 from controller.transfers.routes import Trust, routes_of
@@ -96,7 +97,7 @@ def test_a_rehearsal_moves_it_and_refuses_what_the_bottle_has_not() -> None:
     course = rehearsed(CATALOGUE["a_flush"], 500_000.0)
     assert course.breaches == []
     assert [(event.verb, event.ul, event.line) for event in course.events] == [
-        (Gut.flush.name, FLUSH_UL, RIG.organs.gut.feed),
+        (Gut.flush.name, FLUSH_UL, required(RIG.organs.gut, "organs.gut").feed),
         (Kidney.discard.name, FLUSH_UL, RIG.organs.kidney.discard),
     ]
     assert "“reservoir” could fall to" in rehearsed(CATALOGUE["a_flush"], 11_000.0).breaches[0]

@@ -23,7 +23,7 @@ from sim.lab import SimulatedLab
 from tests.execution.test_whole_stack import controlled, until
 from tests.execution.world import RIG
 
-POINT = RIG.organs.liver.ph
+POINT = required(RIG.organs.liver, "organs.liver").ph
 SLOPE, OFFSET = 0.93, 0.21
 """The probe puts out 7 + SLOPE · (pH − 7) + OFFSET."""
 

@@ -9,13 +9,14 @@ import pytest
 
 from controller.core.run_states import RunState
 from controller.process.controller import Controller
+from controller.rig.description import required
 from drivers.commands import PumpStatus
 from sim.lab import SimulatedLab
 from tests.execution.test_whole_stack import controlled, until
 from tests.execution.world import RIG
 
 RECIPE = "recipe: 1\nname: small-dose\ntitle: One small dose\nsteps:\n  - liver.add_glucose: 0.5 mL\n"
-DOSE_S = 500.0 / RIG.organs.liver.flow_ul_min * 60.0
+DOSE_S = 500.0 / required(RIG.organs.liver, "organs.liver").flow_ul_min * 60.0
 ENDS = "the controller ends"
 PUMP = RIG.lines["glucose"].pump or ""
 

@@ -59,7 +59,7 @@ def test_I8_the_table_names_every_pump_vessel_and_gauge(path: Path) -> None:
             assert f"dry_{line.from_}" in rows
             assert f"overflow_{line.to}" in rows
     acted_on = {actuator for row in rows.values() for actuator in row.actuators}
-    assert acted_on >= set(limits_of(rig).basal) - {rig.organs.immune.valve}
+    assert acted_on >= set(limits_of(rig).basal) - {required(rig.organs.immune, "organs.immune").valve}
     for row in rows.values():
         assert row.detection_s <= row.harm_s or row.verdict is not HazardVerdict.COVERED, row.id
         assert {"temperature", "pressure"} & set(row.id.split("_")) == set() or row.detection_s > 0, row.id

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from controller.rig.description import required
 from controller.rig.loading import load_rig
 from controller.runs.facts import RigTargets
 from controller.runs.grading import prices_of, rules_of
@@ -158,8 +159,11 @@ class Culture:
         return grade(Sample(**seen, sterile=True), bench.rules)  # type: ignore[arg-type]
 
     def _bottle(self, name: str, ul: float) -> Row:
-        line = {"fresh": self.rig.organs.gut.feed, "glucose": self.rig.organs.liver.glucose}
-        of = line.get(name, self.rig.organs.liver.base)
+        line = {
+            "fresh": required(self.rig.organs.gut, "organs.gut").feed,
+            "glucose": required(self.rig.organs.liver, "organs.liver").glucose,
+        }
+        of = line.get(name, required(self.rig.organs.liver, "organs.liver").base)
         return self.fleet.composition(self.rig.vessels[self.rig.lines[of].from_].contains) * ul
 
     def _pour(self, source: Row, target: Row, ul: float, source_number: int, number: int) -> None:

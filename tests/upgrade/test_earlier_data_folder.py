@@ -30,7 +30,7 @@ from controller.memory.history import History
 from controller.memory.quarantine import quarantined_files
 from controller.nerves import ledger as stimulation
 from controller.process.controller import Controller
-from controller.rig.description import Rig
+from controller.rig.description import Rig, required
 from controller.telemetry.outbox import Outbox
 from dashboards.auth import Auth, Role
 from drivers.registry import MODELS
@@ -57,7 +57,7 @@ class Left:
     def lab(self) -> SimulatedLab:
         """The world that the next start finds: the dose that was under way has come to its end."""
         world = self.known["world"]
-        feed = self.rig.vessels[self.rig.lines[self.rig.organs.gut.feed].from_].contains
+        feed = self.rig.vessels[self.rig.lines[required(self.rig.organs.gut, "organs.gut").feed].from_].contains
         vessels = {
             name: vessel.model_copy(
                 update={"volume_ul": world["volumes_ul"][name], "contains": vessel.contains or feed}
