@@ -66,10 +66,9 @@ def rig_view(controller: Controller) -> dict[str, Any]:
         "electrodes": rig.nerves.electrodes if rig.nerves else 0,
         "goals": [
             *_environment_goals(rig),
-            _goal(safety.over_pressure_heart.point, "kPa", None, None, safety.over_pressure_heart.high_kpa),
             *(
                 _goal(limit.point, "kPa", None, None, limit.high_kpa)
-                for limit in (safety.over_pressure_filter,)
+                for limit in (safety.over_pressure_heart, safety.over_pressure_filter)
                 if limit is not None
             ),
         ],

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocols.language import Lab
+from protocols.language import Gut, Kidney, Lab
 from protocols.parameters import Param
 from protocols.results import NOTHING
 from protocols.turns import first_turn, next_turn
@@ -16,10 +16,10 @@ TITLE = "Replace a volume of medium by fresh, every day"
 VERSION = 1
 """Increased when a run that began before must not go on under this text; its steps are compared with its record as well."""
 VERBS = (
-    "kidney.draw",
-    "kidney.discard",
-    "gut.feed",
-    "kidney.give_back",
+    Kidney.draw,
+    Kidney.discard,
+    Gut.feed,
+    Kidney.give_back,
 )
 """Verbs that it cannot do without."""
 PARAMS = (

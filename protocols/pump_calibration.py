@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 
 from protocols.interval import Interval
-from protocols.language import Lab, ProtocolError
+from protocols.language import Gut, Kidney, Lab, ProtocolError
 from protocols.parameters import Param
 from protocols.verbs import BoundTransfer
 
@@ -19,7 +19,7 @@ NAME = "pump-calibration"
 TITLE = "Draw known doses, weigh them, and report each pump's gain with its interval"
 VERSION = 1
 """Increased when a run that began before must not go on under this text; its steps are compared with its record as well."""
-VERBS = ("kidney.draw", "kidney.discard", "gut.feed", "kidney.give_back", "kidney.mass")
+VERBS = (Kidney.draw, Kidney.discard, Gut.feed, Kidney.give_back, Kidney.mass)
 """Verbs that it cannot do without."""
 PARAMS = (
     Param("dose", "uL", 5_000.0, 1_000.0, 15_000.0, "volume of each dose"),

@@ -15,7 +15,7 @@ from protocols.conditioning import TRIFLE_UL
 from protocols.economy import Decision, TreatmentContext, draw, treatment
 from protocols.grading import Grade, Letter, Sample, grade
 from protocols.interval import Interval
-from protocols.language import Lab
+from protocols.language import BARRIER, Gut, Kidney, Lab, Liver
 from protocols.mixing import MediumState, retained
 from protocols.parameters import Param
 from protocols.results import NOTHING, Amount, Measurement
@@ -27,14 +27,14 @@ TITLE = "Draw, measure, grade, condition and give back medium"
 VERSION = 1
 """Increased when a run that began before must not go on under this text; its steps are compared with its record as well."""
 VERBS = (
-    "kidney.draw",
-    "kidney.discard",
-    "kidney.give_back",
-    "gut.feed",
-    "liver.add_glucose",
-    "liver.add_base",
-    "liver.ph",
-    "immune.barrier",
+    Kidney.draw,
+    Kidney.discard,
+    Kidney.give_back,
+    Gut.feed,
+    Liver.add_glucose,
+    Liver.add_base,
+    Liver.ph,
+    BARRIER,
 )
 """Verbs that it cannot do without."""
 PARAMS = (

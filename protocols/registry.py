@@ -16,6 +16,7 @@ from protocols import earlier, exchange, language, pump_calibration, recycle
 from protocols.language import ProtocolFunction
 from protocols.parameters import Param
 from protocols.program import Program
+from protocols.verbs import Verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Recipe:
     """Its files outside Choroid, each with its sha256: a run is held if one of them changes."""
     earlier: Callable[[], str | None] = lambda: None
     """Returns the hash that the release before gave it (:mod:`protocols.earlier`)."""
-    verbs: tuple[str, ...] = ()
+    verbs: tuple[Verb, ...] = ()
     """Verbs that a Python protocol cannot do without; those of a recipe file are in its steps."""
 
     def began_as(self, recorded: str) -> bool:

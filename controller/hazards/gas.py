@@ -85,9 +85,11 @@ def _by_lung(subject: Subject, lung: LungConfig) -> Iterator[Hazard]:
 def _by_zone(subject: Subject) -> Iterator[Hazard]:
     """Yield the rows of a rig whose gas is that of an incubator or of the room."""
     rig, loop = subject.rig, subject.rig.loop
-    buffer_mm, places = bicarbonate_mm(rig), dict.fromkeys((loop, rig.organoid.chamber))
-    gaps = [gap for vessel in places for gap in _ph_in_zone(rig, vessel, buffer_mm)]
+    buffer_mm, tissue = bicarbonate_mm(rig), dict.fromkeys((loop, rig.organoid.chamber))
+    measured = dict.fromkeys((*tissue, rig.organs.kidney.vessel))
+    gaps = [gap for vessel in measured for gap in _ph_in_zone(rig, vessel, buffer_mm)]
     probe, zone = loop_ph(rig), zone_of(rig, loop)
+    gaps += () if probe is None else _fresh(subject, probe, ph.STALE_S)
     yield Hazard(
         "ph_out_of_range", loop, probe or "none", "the zone's own control" + ("; alarm acidity" if probe else ""), (),
         f"{zone.co2_pct:g} % CO2", 0.0 if probe is None else subject.every_s(probe), NEVER_S,
@@ -95,7 +97,8 @@ def _by_zone(subject: Subject) -> Iterator[Hazard]:
         tuple(gaps), residual=probe is None,
     )  # fmt: skip
     probe = loop_oxygen(rig)
-    gaps = [gap for vessel in places for gap in _oxygen_in_zone(rig, vessel)]
+    gaps = [gap for vessel in tissue for gap in _oxygen_in_zone(rig, vessel)]
+    gaps += () if probe is None else _fresh(subject, probe, oxygen.STALE_S)
     yield Hazard(
         "oxygen_out_of_range", loop, probe or "none", "the zone's own control", (), f"{zone.oxygen_pct:g} % oxygen",
         0.0 if probe is None else subject.every_s(probe), NEVER_S,
@@ -140,10 +143,10 @@ def _around(rig: Rig) -> set[str]:
 
 
 def _fresh(subject: Subject, point: str, stale_s: float) -> Iterator[Finding]:
-    """Yield a finding if one late reading already exceeds the regulator's maximum age `stale_s`."""
+    """Yield a finding if one late reading already exceeds the maximum age `stale_s`."""
     every_s = subject.every_s(point)
     if READINGS * every_s > stale_s:
-        what = f"“{point}” is read every {every_s:g} s, and its regulator trusts readings for {stale_s:g} s"
+        what = f"“{point}” is read every {every_s:g} s, and its readings count for {stale_s:g} s"
         yield Finding(("devices", point.partition(".")[0], "every"), what, f"Write at most {stale_s / READINGS:g} s")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.hazards import bounds
-from controller.hazards.interlocks import missing, place_gap, stale_gap, time_gap, trips_gaps
+from controller.hazards.interlocks import missing, place_gap, rest_gaps, stale_gap, time_gap, trips_gaps
 from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import blind_s, seen_s, status_s
 from controller.rig.description import SkinConfig, TemperatureLimit
@@ -47,6 +47,8 @@ def _by_zone(subject: Subject, limit: TemperatureLimit | None) -> Iterator[Hazar
         )
     if limit is not None:
         gaps += place_gap(subject, limit.point, {chamber}, (*PLACE, "point"), "temperature probe")
+        gaps += rest_gaps(subject, limit.trips, (*PLACE, "trips"))
+        gaps += [*_high(zone_c, limit), *_low(zone_c, limit)]
         acts = "temperature: alarm; a person acts"
         limits, detection_s = f"{limit.low_c:g} to {limit.high_c:g} degC", blind_s(limit.stale_s)
     else:
@@ -67,7 +69,7 @@ def _by_skin(subject: Subject, skin: SkinConfig, spec: TemperatureLimit, rule: I
     where = list(place_gap(subject, rule.point, {chamber}, (*PLACE, "point"), "temperature probe"))
     where += list(place_gap(subject, skin.temperature, {chamber}, ("organs", "skin", "temperature"), "probe"))
     harm_s = heats_within_s(subject, spec.high_c)
-    gaps = [*where, *trips_gaps(subject, spec.trips, heater, (*PLACE, "trips")), *_high(skin, spec)]
+    gaps = [*where, *trips_gaps(subject, spec.trips, heater, (*PLACE, "trips")), *_high(skin.setpoint_c, spec)]
     gaps += time_gap(subject, rule.point, seen_s(subject, rule), harm_s, f"the chamber reaches {bounds.HARM_C:g} degC")
     source = "the bath is bounded by the gate" if by_thermostat(rig) else f"{skin.power_w:g} W into the medium"
     yield Hazard(
@@ -77,7 +79,7 @@ def _by_skin(subject: Subject, skin: SkinConfig, spec: TemperatureLimit, rule: I
     yield Hazard(
         "under_temperature", chamber, rule.point, f"temperature: {rule.on_low}, a person acts", (heater,),
         f"{spec.low_c:g} degC", seen_s(subject, rule), COLD_HARM_S, "cold slows tissue; it does not kill within hours",
-        tuple(_low(skin, spec)),
+        tuple(_low(skin.setpoint_c, spec)),
     )  # fmt: skip
     harm_s = heats_within_s(subject, skin.setpoint_c)
     gaps = list(stale_gap(subject, spec, PLACE))
@@ -110,8 +112,8 @@ def heats_within_s(subject: Subject, from_c: float) -> float:
     return max(0.0, bounds.HARM_C - from_c) / heating_c_per_s(subject.rig)
 
 
-def _high(skin: SkinConfig, limit: TemperatureLimit) -> Iterator[Finding]:
-    setpoint_c, high_c = skin.setpoint_c, limit.high_c
+def _high(setpoint_c: float, limit: TemperatureLimit) -> Iterator[Finding]:
+    high_c = limit.high_c
     if high_c > bounds.MAX_LIMIT_C:
         what = f"{high_c:g} degC is above {bounds.MAX_LIMIT_C:g} degC, where tissue is lost"
         yield Finding((*PLACE, "high"), what, f"Write at most {bounds.MAX_LIMIT_C:g} degC")
@@ -120,8 +122,8 @@ def _high(skin: SkinConfig, limit: TemperatureLimit) -> Iterator[Finding]:
         yield Finding((*PLACE, "high"), what, f"Write at least {setpoint_c + bounds.MARGIN_C:g} degC")
 
 
-def _low(skin: SkinConfig, limit: TemperatureLimit) -> Iterator[Finding]:
-    setpoint_c, low_c = skin.setpoint_c, limit.low_c
+def _low(setpoint_c: float, limit: TemperatureLimit) -> Iterator[Finding]:
+    low_c = limit.low_c
     lowest_c = max(setpoint_c - bounds.COLDER_BY_C, min(bounds.MIN_LIMIT_C, setpoint_c - bounds.MARGIN_C))
     if low_c < lowest_c:
         what = f"{low_c:g} degC is too cold for tissue that is kept at {setpoint_c:g} degC"

@@ -49,13 +49,18 @@ def trips_gaps(subject: Subject, trips: Sequence[str], wanted: str, place: Place
         what = f"the interlock trips {', '.join(trips) or 'nothing'}, and “{wanted}” causes the hazard"
         yield Finding(place, what, f"Write [{wanted}]")
         return
+    yield from rest_gaps(subject, trips, place, wanted=wanted)
+
+
+def rest_gaps(subject: Subject, trips: Sequence[str], place: Place, *, wanted: str | None = None) -> Iterator[Finding]:
+    """Yield a finding for each tripped actuator whose rest is a hazard; `wanted` is the one that causes the hazard."""
     pumps = subject.limits.pumps
     for index, name in enumerate(trips):
         pump = pumps.get(name)
         if name == wanted or (pump is not None and pump.role == "transfer") or may_be_point(subject.rig, name):
             continue
         what = f"the interlock also trips “{name}”, which does not cause the hazard and whose rest is one"
-        yield Finding((*place, index), what, f"Remove it; write [{wanted}]")
+        yield Finding((*place, index), what, f"Remove it; write [{wanted or ''}]")
 
 
 def stale_gap(subject: Subject, limit: TemperatureLimit | PressureLimit, place: Place) -> Iterator[Finding]:

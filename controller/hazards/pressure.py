@@ -145,7 +145,8 @@ def _organs(subject: Subject) -> Iterator[Hazard]:
     gauge, line = organs.heart.pressure, organs.heart.line
     place = ("organs", "heart", "pressure")
     if gauge is None:
-        fix = f"Write “pressure: {subject.rig.safety.over_pressure_heart.point}”"
+        limit = subject.rig.safety.over_pressure_heart
+        fix = f"Write “pressure: {'…' if limit is None else limit.point}” (a gauge with “at: {line}”)"
         gaps = [Finding(place, "nothing shows a heart that turns backwards and drains the chamber", fix)]
     else:
         gaps = list(place_gap(subject, gauge, {line}, place, "gauge"))

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from controller.recipes.file import RecipeError
+from controller.recipes.sensors import SENSORS
 from controller.rig.description import Rig
-from controller.rig.probes import SENSORS
 from controller.rig.problems import Problem, nearest
 from controller.rig.quantities import quantity_text
 from controller.transfers.routes import Route, routes_of
@@ -16,7 +16,7 @@ from protocols.parameters import ParamError
 from protocols.program import Program, Step
 from protocols.registry import Recipe
 from protocols.steps import Move, Read, WaitUntil
-from protocols.table import TRANSFERS
+from protocols.verbs import AnyReadingVerb, TransferVerb, Verb
 
 
 class UnavailableError(ParamError):
@@ -30,22 +30,22 @@ def lacking(recipe: Recipe, rig: Rig) -> tuple[str, ...]:
     """
     routes, found = routes_of(rig), []
     steps = () if recipe.program is None else tuple(recipe.program.all_steps())
-    for name in (*recipe.verbs, *(step.verb.name for step in steps if isinstance(step, Move | Read))):
-        lack = _lacking(name, rig, routes)
+    for verb in (*recipe.verbs, *(step.verb for step in steps if isinstance(step, Move | Read))):
+        lack = _lacking(verb, rig, routes)
         if lack is not None and lack not in found:
             found.append(lack)
     return tuple(found)
 
 
-def _lacking(verb: str, rig: Rig, routes: Mapping[str, Route]) -> str | None:
+def _lacking(verb: Verb, rig: Rig, routes: Mapping[str, Route]) -> str | None:
     """Return what the rig lacks for a verb; None if it has it."""
-    if verb in TRANSFERS:
-        return None if verb in routes else f"no {TRANSFERS[verb].needs}"
-    if verb in SENSORS:
-        return None if SENSORS[verb](rig) is not None else f"no probe for {verb}"
-    organ, _, method = verb.partition(".")
+    if isinstance(verb, TransferVerb):
+        return None if verb.name in routes else f"no {verb.needs}"
+    if isinstance(verb, AnyReadingVerb) and (find := SENSORS.get(verb.sensor)) is not None:
+        return None if find(rig) is not None else f"no probe for {verb.name}"
+    organ, _, method = verb.name.partition(".")
     absent = method and getattr(rig.organs, organ, organ) is None
-    return f"no organs.{organ} ({verb})" if absent else None
+    return f"no organs.{organ} ({verb.name})" if absent else None
 
 
 def check_on(recipe: Recipe, rig: Rig, params: Mapping[str, float]) -> None:

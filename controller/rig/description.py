@@ -344,7 +344,7 @@ class Safety(_Part):
     """The interlocks' limits, the emergency button, and the hazards that are accepted without an interlock."""
 
     temperature: TemperatureLimit | None = None
-    over_pressure_heart: PressureLimit
+    over_pressure_heart: PressureLimit | None = None
     over_pressure_filter: PressureLimit | None = None
     over_pressure: dict[Name, PressureLimit] = Field(default_factory=dict)
     """By the name of the line: any other pumped line that needs a gauge, such as one through a dialyser."""

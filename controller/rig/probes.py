@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 
 from controller.rig.description import ROOM_OXYGEN_PCT, Rig
 from controller.rig.families import OXYGEN, PH, TEMPERATURE, PointKind, points_of
@@ -47,14 +47,6 @@ def oxygen_target_pct(rig: Rig) -> float:
 def temperature_target_c(rig: Rig) -> float:
     """Return the target temperature of the chamber (°C): the skin's set-point, else the temperature of its zone."""
     return zone_of(rig, rig.organoid.chamber).temperature_c if rig.organs.skin is None else rig.organs.skin.setpoint_c
-
-
-SENSORS: Mapping[str, Callable[[Rig], str | None]] = {
-    "lung.ph": loop_ph,
-    "lung.oxygen": loop_oxygen,
-    "skin.temperature": chamber_temperature,
-}
-"""Sensors that a rig may have without the organ whose name a recipe gives them."""
 
 
 def _loop_places(rig: Rig) -> set[str]:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from controller.recipes.sensors import SENSORS
 from controller.rig.description import Rig
 from controller.rig.organ_lines import contained, fresh_medium
-from controller.rig.probes import SENSORS, ph_target
+from controller.rig.probes import ph_target
 from controller.runs.grading import prices_of, rules_of
 from controller.safety.kernel import SIGMAS
 from controller.steps.barrier import bounds_kpa

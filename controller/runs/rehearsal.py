@@ -384,7 +384,7 @@ class _Paper:
 
     def _value(self, point: str) -> float | None:
         """The latest reading, else the set-point where there is one."""
-        organs, rig = self._rig.organs, self._rig
+        organs, rig, limit = self._rig.organs, self._rig, self._rig.safety.over_pressure_heart
         if point == organs.kidney.mass:
             return self.ul[organs.kidney.vessel] / 1000.0
         if point in self._readings:
@@ -395,6 +395,6 @@ class _Paper:
             loop_oxygen(rig): oxygen_target_pct(rig),
             chamber_temperature(rig): temperature_target_c(rig),
             None if organs.immune is None else organs.immune.pressure: 0.1 * bounds_kpa(rig)[1],
-            organs.heart.pressure: 0.1 * rig.safety.over_pressure_heart.high_kpa,
+            organs.heart.pressure: 0.0 if limit is None else 0.1 * limit.high_kpa,
         }
         return known.get(point)

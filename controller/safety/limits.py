@@ -160,23 +160,7 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
     warm, heart, sterile = rig.safety.temperature, rig.safety.over_pressure_heart, rig.safety.over_pressure_filter
     return (
         *(() if warm is None else (_temperature(rig, warm),)),
-        Interlock(
-            "over_pressure_heart",
-            heart.point,
-            heart.trips,
-            heart.stale_s,
-            high=heart.high_kpa,
-            valid_min=GAUGE_KPA[0],
-            valid_max=GAUGE_KPA[1],
-            deadband=PRESSURE_DEADBAND * heart.high_kpa,
-            # A dead pressure sensor must not cost the tissue its circulation: no line bursts at the basal flow.
-            on_doubt=Response.BASAL,
-            hold_s=PRESSURE_HOLD_S,
-            debounce_s=PRESSURE_DEBOUNCE_S,
-            strikes=PRESSURE_STRIKES,
-            max_hold_s=HEART_MAX_HOLD_S,
-            probation_s=HEART_PROBATION_S,
-        ),
+        *(() if heart is None else (_heart_pressure(heart),)),
         *(() if sterile is None else (_transfer_pressure("over_pressure_filter", sterile),)),
         *(_transfer_pressure(f"over_pressure_{line}", limit) for line, limit in rig.safety.over_pressure.items()),
     )
@@ -200,6 +184,26 @@ def _temperature(rig: Rig, limit: TemperatureLimit) -> Interlock:
         ceiling=CEILING_C,
         # A bath is bounded by its own set-point instead.
         rise_per_s=0.0 if by_thermostat(rig) else min(heating_c_per_s(rig), MAX_RISE_C_PER_S),
+    )
+
+
+def _heart_pressure(limit: PressureLimit) -> Interlock:
+    return Interlock(
+        "over_pressure_heart",
+        limit.point,
+        limit.trips,
+        limit.stale_s,
+        high=limit.high_kpa,
+        valid_min=GAUGE_KPA[0],
+        valid_max=GAUGE_KPA[1],
+        deadband=PRESSURE_DEADBAND * limit.high_kpa,
+        # A dead pressure sensor must not cost the tissue its circulation: no line bursts at the basal flow.
+        on_doubt=Response.BASAL,
+        hold_s=PRESSURE_HOLD_S,
+        debounce_s=PRESSURE_DEBOUNCE_S,
+        strikes=PRESSURE_STRIKES,
+        max_hold_s=HEART_MAX_HOLD_S,
+        probation_s=HEART_PROBATION_S,
     )
 
 

@@ -30,7 +30,7 @@ class Spoiling:
 
 def spoilings(path: Path, rig: Rig) -> Iterator[Spoiling]:
     """Yield every spoiling of the rig in `path`."""
-    for part in (_interlocks, _trips, _places, _swaps, _gases, _scaled, _sampling, _devices, _volumes):
+    for part in (_interlocks, _trips, _places, _swaps, _gases, _zones, _scaled, _sampling, _devices, _volumes):
         yield from part(path, rig)
 
 
@@ -41,7 +41,8 @@ def _data(path: Path) -> Data:
 def _limits(data: Data) -> Iterator[tuple[str, Data, str]]:
     """Name, the mapping that holds it, and its key there, of each interlock of the file."""
     for name in ("temperature", "over_pressure_heart", "over_pressure_filter"):
-        yield name, data["safety"], name
+        if name in data["safety"]:
+            yield name, data["safety"], name
     for name in data["safety"].get("over_pressure", {}):
         yield f"over_pressure.{name}", data["safety"]["over_pressure"], name
 
@@ -111,6 +112,8 @@ def _section(one: Any, other: Any) -> str:
 
 def _gases(path: Path, _: Rig) -> Iterator[Spoiling]:
     gases = ("air", "co2", "o2")
+    if "lung" not in _data(path)["organs"]:
+        return
     for one, other in (("air", "co2"), ("air", "o2"), ("co2", "o2")):
         data = _data(path)
         lung = data["organs"]["lung"]
@@ -126,6 +129,22 @@ def _gases(path: Path, _: Rig) -> Iterator[Spoiling]:
         lung = data["organs"]["lung"]
         lung[one], lung[other] = lung[other], lung[one]
         yield Spoiling(f"swap {one} and {other} undeclared", data)
+
+
+def _zones(path: Path, rig: Rig) -> Iterator[Spoiling]:
+    """Vessels in the room, and zones that are cold, hot, or without CO2 or oxygen."""
+    for name, vessel in rig.vessels.items():
+        if vessel.zone is not None:
+            data = _data(path)
+            del data["vessels"][name]["zone"]
+            yield Spoiling(f"{name} in the room", data)
+    for zone in rig.zones:
+        for key, value in (
+            ("temperature", "24 degC"), ("temperature", "45 degC"), ("co2", "0.04 %"), ("co2", "20 %"), ("oxygen", "1 %"),
+        ):  # fmt: skip
+            data = _data(path)
+            data["zones"][zone][key] = value
+            yield Spoiling(f"{zone} with {value} {key}", data)
 
 
 def _times(value: str, factor: float) -> str:
@@ -151,12 +170,16 @@ def _scaled(path: Path, _: Rig) -> Iterator[Spoiling]:
             data = _data(path)
             part = data
             for key in place[:-1]:
-                part = part[key]
+                part = part.get(key, {})
+            if place[-1] not in part:
+                continue
             part[place[-1]] = _times(part[place[-1]], factor)
             yield Spoiling(f"{'.'.join(place)} x {factor:g}", data)
     for gas in ("air", "co2", "o2"):
         for factor in (10.0, 0.1):
             data = _data(path)
+            if f"gas_{gas}" not in data["devices"]:
+                continue
             data["devices"][f"gas_{gas}"]["settings"]["full_scale_ml_min"] *= factor
             yield Spoiling(f"gas_{gas}.full_scale x {factor:g}", data)
     data = _data(path)

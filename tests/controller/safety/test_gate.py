@@ -512,7 +512,7 @@ async def test_I1_heat_is_shut_off_while_it_is_on() -> None:
 
 LOST_TEMPERATURE_S, LOST_PRESSURE_S = (
     required(RIG.safety.temperature, "safety.temperature").stale_s + 3,
-    RIG.safety.over_pressure_heart.stale_s + 3,
+    required(RIG.safety.over_pressure_heart, "safety.over_pressure_heart").stale_s + 3,
 )
 
 

@@ -1,0 +1,68 @@
+"""Whatever is removed from a shipped rig, what is left is a smaller rig, or is refused with its reason."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import yaml
+
+from controller.hazards.loading import load_checked_rig
+from drivers.registry import MODELS
+from tests.capabilities.removal import Smaller, parts, smaller
+
+RIGS = sorted((Path(__file__).resolve().parents[2] / "examples" / "rigs").glob("*.yaml"))
+COMPULSORY = ("organs.heart", "organs.kidney", "organoid.chamber")
+"""A rig has these; without them the file is refused with this place."""
+PAIRS = 40
+"""Pairs of one rig."""
+
+
+def judged(found: Smaller) -> str:
+    """Return `smaller`, or why it is refused: `compulsory` for an absent part that every rig has, else `hazard`."""
+    if found.rig is not None:
+        return "smaller"
+    assert found.problems, found.removed
+    for problem in found.problems:
+        assert problem.fix, problem
+        assert problem.line > 0, problem
+    keys = {problem.key for problem in found.problems}
+    return "compulsory" if any(key.startswith(COMPULSORY) for key in keys) else "hazard"
+
+
+@pytest.mark.parametrize("path", RIGS, ids=[path.stem for path in RIGS])
+def test_each_part_and_random_pairs_may_be_absent(path: Path, tmp_path: Path) -> None:
+    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    every = list(parts(data))
+    pairs = random.Random(16).sample([(one, other) for one in every for other in every if one < other], PAIRS)
+    verdicts = {places: judged(smaller(data, places, tmp_path)) for places in [*((one,) for one in every), *pairs]}
+    assert {"smaller", "hazard", "compulsory"} == set(verdicts.values())
+    assert verdicts[("organs.gut",)] == "smaller"
+    assert verdicts[("organs.liver",)] == "smaller"
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("devices.t_chamber", "nothing keeps the chamber warm"),
+        ("devices.gas_co2", "in 0.04 % CO2 this medium takes pH"),
+        ("devices.p_heart", "no interlock answers the hazard over_pressure_heart"),
+        ("devices.p_filter", "no interlock answers the hazard over_pressure_return"),
+        ("devices.relay.channels.0", "nothing keeps the chamber warm"),
+    ],
+)
+def test_a_part_that_a_hazard_needs_is_missed_by_the_hazards_name(place: str, says: str, tmp_path: Path) -> None:
+    bench = next(path for path in RIGS if path.stem == "bench")
+    found = smaller(yaml.safe_load(bench.read_text(encoding="utf-8")), (place,), tmp_path)
+    assert any(says in problem.what for problem in found.problems), found.problems
+
+
+def test_what_is_left_of_a_rig_lacks_more_functions_than_the_whole(tmp_path: Path) -> None:
+    bench = next(path for path in RIGS if path.stem == "bench")
+    data = yaml.safe_load(bench.read_text(encoding="utf-8"))
+    whole = smaller(data, (), tmp_path)
+    assert whole.rig == load_checked_rig(bench, models=MODELS)
+    without = smaller(data, ("devices.dose_fresh",), tmp_path)
+    assert without.lacks - whole.lacks == {"fresh_medium"}
+    assert without.removed == ("devices.dose_fresh", "lines.feed", "organs.gut", "vessels.reservoir")
