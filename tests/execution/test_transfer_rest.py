@@ -10,7 +10,7 @@ import pytest
 
 from controller.core.run_states import RunState
 from controller.safety.terms import Intent
-from controller.steps.steps import Act, StepRecord
+from controller.steps.steps import Act, StepRecord, records_of
 from controller.transfers.routes import Trust
 from controller.transfers.transfers import Transfers
 from drivers.commands import Command, Dispense, Stop, Switch
@@ -162,6 +162,10 @@ async def test_A10_a_pause_stops_a_dose_whose_remainder_can_be_given_later(
     await controller.runs.pause(run, "anna", "a visitor")
     await controller.until(lambda: controller.runs.get(run).state is RunState.HELD)
     assert pump.moved_ul == pytest.approx(moved_ul, abs=140.0)
+    (step,) = records_of(controller.journal.entries(run=run)).values()
+    (part,) = step.parts
+    assert part.low <= pump.moved_ul <= part.high, "as the next process reads it"
+    assert (part.counted, part.counter_step) == (pump.counted_ul // 1000.0 * 1000.0, 1000.0)
     await controller.runs.resume(run, "anna", "the visitor has left")
     await controller.until(lambda: controller.runs.get(run).state.ended)
     assert 11_800.0 <= pump.moved_ul <= 12_001.0
