@@ -44,6 +44,7 @@ FIRST_REPORT = {
 def test_J1_a_broken_driver_is_caught_by_its_property(broken: Broken, bench: Bench) -> None:
     outcome = try_broken(broken, bench, in_virtual_time)
     assert (outcome.outcome, outcome.others) == ("caught", ()), outcome.told
+    assert outcome.told not in ("", "None"), "its author must know what is wrong"
 
 
 def test_J1_what_the_kit_once_let_pass_is_among_the_broken_drivers() -> None:
@@ -111,6 +112,17 @@ def test_J1_a_bench_that_does_not_know_the_truth_lets_broken_drivers_pass_and_is
     assert try_broken(no_total, weak, in_virtual_time).outcome == "missed"
     (verdict,) = examine(weak, in_virtual_time, {"total": PROPERTIES["total"]})
     assert verdict.outcome == "fail"
+
+
+def test_J1_a_far_end_may_leave_out_its_outputs_at_rest() -> None:
+    class Sparing(LabEnd):
+        def outputs(self) -> dict[str, float]:
+            return {point: value for point, value in super().outputs().items() if value}
+
+    bench = replace(lab_bench("longer-0xe9"), far_end=lambda config: Sparing("longer-0xe9", config))
+    asked = {name: PROPERTIES[name] for name in ("effect", "stopped", "restarted", "power-cut", "readback", "dose")}
+    verdicts = examine(bench, in_virtual_time, asked)
+    assert {each.property: (each.outcome, each.told) for each in verdicts} == dict.fromkeys(asked, ("pass", ""))
 
 
 def test_J1_a_sensor_of_which_the_bench_states_no_truth_fails() -> None:
