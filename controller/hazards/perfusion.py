@@ -9,6 +9,7 @@ from controller.hazards import bounds, physics
 from controller.hazards.interlocks import time_gap
 from controller.hazards.terms import Hazard, Subject
 from controller.hazards.timing import blind_s
+from controller.rig.description import Rig
 from controller.rig.families import max_flow_ul_min
 from controller.rig.organ_lines import organ_lines
 from controller.rig.problems import Finding
@@ -38,6 +39,42 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
         f"at least {heart.min_ul_min / 1000:g} mL/min", takes_s, lasts_s,
         f"{demand:.0f} pmol/s out of what is dissolved in the chamber", tuple(gaps),
     )  # fmt: skip
+    yield from _unperfused(subject)
+
+
+def _unperfused(subject: Subject) -> Iterator[Hazard]:
+    """Yield a row for each chamber that the heart's medium does not reach."""
+    rig = subject.rig
+    fed = _fed(rig)
+    for name, vessel in rig.vessels.items():
+        if vessel.kind == "chamber" and name not in fed:
+            what = f"the heart's line “{rig.organs.heart.line}” does not reach it: tissue in it gets no oxygen"
+            fix = "Lead the heart's medium through it (an overflow from a perfused chamber), or remove it from the file"
+            gap = Finding(("vessels", name, "kind"), what, fix)
+            yield Hazard(
+                f"unperfused_{name}",
+                name,
+                "none",
+                "none",
+                (),
+                "",
+                0.0,
+                0.0,
+                "medium at rest holds oxygen for minutes",
+                (gap,),
+            )
+
+
+def _fed(rig: Rig) -> set[str]:
+    """Return the vessels that the heart's medium reaches on its way back to the loop: its target, and along overflows."""
+    found, ahead = set[str](), [rig.lines[rig.organs.heart.line].to]
+    while ahead:
+        vessel = ahead.pop()
+        if vessel in found or vessel == rig.loop:
+            continue
+        found.add(vessel)
+        ahead += [line.to for line in rig.lines.values() if line.passive and line.from_ == vessel]
+    return found
 
 
 def _flows(subject: Subject, demand: float) -> Iterator[Finding]:

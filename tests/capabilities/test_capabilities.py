@@ -150,6 +150,24 @@ def test_a_rig_in_the_room_is_refused_and_the_reasons_name_incubator_and_organ(t
     assert any("zone: incubator" in problem and "organs.skin" in problem for problem in problems)
 
 
+@pytest.mark.parametrize(("how", "unfed"), [("parallel", "bcd"), ("series", "")])
+def test_a_chamber_that_the_heart_does_not_reach_is_refused(how: str, unfed: str, tmp_path: Path) -> None:
+    """Overflows feed nothing by themselves; behind the heart's chamber they do."""
+    data = yaml.safe_load(BENCH.read_text(encoding="utf-8"))
+    for before, name in ("ab", "bc", "cd"):
+        data["vessels"][f"chamber_{name}"] = dict(data["vessels"]["chamber"])
+        source = "loop" if how == "parallel" else f"chamber_{before}" if before != "a" else "chamber"
+        data["lines"][f"to_{name}"] = {"from": source, "to": f"chamber_{name}", "passive": True}
+        if how == "parallel" or name == "d":
+            data["lines"][f"from_{name}"] = {"from": f"chamber_{name}", "to": "loop", "passive": True}
+    path = tmp_path / "rig.yaml"
+    path.write_text(yaml.safe_dump(data), encoding="utf-8")
+    found = check_rig(path)
+    gaps = {row["hazard"] for row in found["hazards"] if row["hazard"].startswith("unperfused")}
+    assert gaps == {f"unperfused_chamber_{name}" for name in unfed}
+    assert found["ok"] == (not unfed), found["problems"]
+
+
 def test_a_heater_without_its_interlock_is_refused_and_never_heats(tmp_path: Path) -> None:
     path = edited(tmp_path, BENCH, "safety.temperature")
     assert any("no interlock answers the hazard over_temperature" in problem for problem in refused(path))
