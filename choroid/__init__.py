@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         HealthInfo,
         LedgerInfo,
         ParameterInfo,
+        QuestionInfo,
         ReadingInfo,
         RecipeInfo,
         RigInfo,
@@ -114,6 +115,7 @@ __all__ = [
     "PulsePhase",
     "PumpStatus",
     "Quality",
+    "QuestionInfo",
     "ReadingInfo",
     "RecipeInfo",
     "Refused",
@@ -150,7 +152,8 @@ __all__ = [
 
 _CLIENT = {
     "choroid.client.answers": (
-        "RigInfo StateInfo ReadingInfo ActuatorInfo VolumeInfo TripInfo RecipeInfo ParameterInfo RunInfo StepInfo AlarmsInfo"
+        "RigInfo StateInfo ReadingInfo ActuatorInfo VolumeInfo TripInfo RecipeInfo ParameterInfo RunInfo"
+        " QuestionInfo StepInfo AlarmsInfo"
         " AlarmInfo HealthInfo LedgerInfo VesselInfo EntryInfo"
     ),
     "choroid.client.connection": "connect connect_async ControllerClient AsyncControllerClient",

@@ -21,6 +21,7 @@ from controller.journal.terms import JournalUnwritten
 from controller.ledger.ledger import LedgerError
 from controller.nerves.summary import NervesSource
 from controller.process.controller import Controller
+from controller.recipes.answers import AnswerRefused
 from controller.rig.quantities import QuantityError
 from controller.runs.runner import RunnerError
 from controller.upkeep.upkeep import UpkeepError
@@ -46,6 +47,7 @@ ANSWERS: dict[type[Exception], int] = {
     ResetRefused: 409,
     BypassRefused: 409,
     AssayError: 422,
+    AnswerRefused: 422,
     IllegalTransition: 409,
     UnknownProtocol: 404,
     ParamError: 422,

@@ -26,6 +26,7 @@ from controller.rig.probes import (
     temperature_target_c,
 )
 from controller.rig.schematic import describe
+from controller.runs.questions import Question
 from controller.runs.views import RunView, StepView
 from drivers.commands import Command, Dispense, Level, LevelStatus, PumpStatus, Run, Stop, Switch, SwitchStatus
 from protocols.registry import Recipe
@@ -195,6 +196,8 @@ def _result(result: Any) -> dict[str, Any] | None:
     """Return an amount, a measurement, or nothing; other results of a step are in the journal."""
     if not isinstance(result, dict):
         return None
+    if "text" in result:
+        return {"answer": result["text"]}
     if "ul" in result:
         return {"ul": result["ul"], "low_ul": result.get("low"), "high_ul": result.get("high")}
     interval = result.get("interval")
@@ -215,6 +218,22 @@ def run_view(run: RunView, *, steps: int = 200) -> dict[str, Any]:
         "params": dict(run.params),
         "progress": [step_view(step) for step in run.progress[-steps:]],
         "messages": list(run.messages),
+        "question": None if run.question is None else question_view(run.question),
+    }
+
+
+def question_view(question: Question) -> dict[str, Any]:
+    """An open question, with what is a valid answer."""
+    form = question.answer
+    default = None if form is None else form.default
+    return {
+        "step": question.n,
+        "message": question.message,
+        "kind": "" if form is None else form.kind,
+        "wants": "" if form is None else form.wants,
+        "unit": "" if form is None else form.unit,
+        "choices": [] if form is None else list(form.choices),
+        "default": "" if form is None or default is None else form.text(default),
     }
 
 

@@ -2,13 +2,14 @@
 
 Deliberately small: numbers with units, names, + - * /, comparisons, and/or/not, min, max, abs, known. No loops, no
 calls into Python, nothing that could run longer than its text (S3). Sums and comparisons need one unit on both
-sides; a product has at most one side with a unit; a quotient is of one unit, or divides by a plain number.
+sides; products and quotients of two units are those of :data:`_PRODUCTS` and :data:`_QUOTIENTS`, and shares in %. A text
+(an answer of a person) can only be compared with another one: `look == 'cloudy'`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,18 @@ from protocols.grading import Letter
 
 LONGEST = 400
 DEEPEST = 30
-BOOL, GRADE, PLAIN = "yes or no", "grade", ""
+BOOL, GRADE, PLAIN, TEXT = "yes or no", "grade", "", "text"
+_CHOICE = "one of: "
+_PRODUCTS: Mapping[tuple[str, str], tuple[str, float]] = {
+    ("uL/min", "s"): ("uL", 1.0 / 60.0),
+    ("s", "uL/min"): ("uL", 1.0 / 60.0),
+}
+"""Units of two factors → unit of their product, and what to multiply the numbers by."""
+_QUOTIENTS: Mapping[tuple[str, str], tuple[str, float]] = {
+    ("uL", "s"): ("uL/min", 60.0),
+    ("uL", "uL/min"): ("s", 60.0),
+}
+"""Units of dividend and divisor → unit of the quotient, and what to multiply the numbers by."""
 
 Values = Callable[[str], Any]
 """Returns a name's value: a number in its unit, a Letter, or None if it is unavailable."""
@@ -27,6 +39,7 @@ ReadQuantity = Callable[[str], tuple[float, str]]
 _TOKEN = re.compile(
     r"\s*(?:(?P<quantity>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?"
     r"(?:\s*(?:(?!(?:and|or|if)\b)[^\W\d_]|[%°])[^\W\d_]*(?:/(?:min|h|s|L|l|kg|d|cm)\b)?)?)"
+    r"|(?P<text>'[^'\"]*'|\"[^'\"]*\")"
     r"|(?P<name>[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)*)|(?P<grade>[ABCD]\b)|(?P<op><=|>=|==|!=|[-+*/()<>,]))"
 )
 _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -75,6 +88,16 @@ class Expression:
 def constant(value: float, unit: str) -> Expression:
     """Return a number as an expression."""
     return Expression(f"{value:g} {unit}".strip(), unit, frozenset(), lambda values: value)
+
+
+def choice_unit(choices: Sequence[str]) -> str:
+    """Return the unit of a name that holds one of `choices`; it can be compared with these texts only."""
+    return f"{_CHOICE}{', '.join(choices)}"
+
+
+def is_text(unit: str) -> bool:
+    """Whether values of a unit are texts."""
+    return unit == TEXT or unit.startswith(_CHOICE)
 
 
 def parse(text: str, units: Mapping[str, str], quantity: ReadQuantity) -> Expression:
@@ -173,7 +196,10 @@ class _Parser:
         if sign is None:
             return left
         right = self._sum()
-        self._same(left, right)
+        if is_text(left.unit) or is_text(right.unit):
+            self._same_text(left, right, sign)
+        else:
+            self._same(left, right)
         compare = _COMPARE[sign]
         if left.unit == GRADE:  # “>= B” means: B or better
             return Expression(
@@ -185,6 +211,20 @@ class _Parser:
         return Expression(
             "", BOOL, left.names | right.names, lambda values: compare(left.evaluate(values), right.evaluate(values))
         )
+
+    def _same_text(self, left: Expression, right: Expression, sign: str) -> None:
+        """Check a comparison of texts: by == or !=, and a choice only with one of its own."""
+        if sign not in ("==", "!="):
+            raise self._wrong(f"texts cannot be compared by {sign}", "Write == or !=")
+        if not (is_text(left.unit) and is_text(right.unit)):
+            raise self._wrong(
+                f"{unit_text(left.unit)} combined with {unit_text(right.unit)}",
+                "Write a text in quotes: look == 'cloudy'",
+            )
+        for name, other in ((left, right), (right, left)):
+            known = name.unit.removeprefix(_CHOICE).split(", ")
+            if name.unit != TEXT and not other.names and other.text not in known:
+                raise self._wrong(f"“{other.text}” is no answer of “{name.text}”", f"Choose {', '.join(known)}")
 
     def _sum(self) -> Expression:
         left = self._product()
@@ -212,16 +252,30 @@ class _Parser:
         self._number(left)
         self._number(right)
         names = left.names | right.names
+        unit, factor = self._scaled_unit(left.unit, right.unit, times=times)
         if times:
-            if PLAIN not in (left.unit, right.unit):
-                raise self._wrong(f"{left.unit} times {right.unit}", "Multiply by a plain number")
-            return Expression(
-                "", left.unit or right.unit, names, lambda values: left.evaluate(values) * right.evaluate(values)
-            )
-        if right.unit not in (PLAIN, left.unit):
-            raise self._wrong(f"{left.unit or 'a plain number'} divided by {right.unit}", "Divide by a plain number")
-        unit = left.unit if right.unit == PLAIN else PLAIN
-        return Expression("", unit, names, lambda values: left.evaluate(values) / right.evaluate(values))
+            return Expression("", unit, names, lambda values: left.evaluate(values) * right.evaluate(values) * factor)
+        return Expression("", unit, names, lambda values: left.evaluate(values) / right.evaluate(values) * factor)
+
+    def _scaled_unit(self, left: str, right: str, *, times: bool) -> tuple[str, float]:
+        """Return the unit of a product or quotient, and the factor that belongs to it."""
+        if times:
+            known = _PRODUCTS.get((left, right))
+            if known is None and PLAIN in (left, right):
+                known = (left or right, 1.0)
+            if known is None and "%" in (left, right):  # a share of a quantity
+                known = (left if right == "%" else right, 0.01)
+            if known is None:
+                raise self._wrong(f"{left} times {right}", "Multiply by a plain number or by a share in %")
+            return known
+        if right == PLAIN:
+            return left, 1.0
+        if right == left:
+            return PLAIN, 1.0
+        known = (left, 100.0) if right == "%" and left != PLAIN else _QUOTIENTS.get((left, right))
+        if known is None:
+            raise self._wrong(f"{left or 'a plain number'} divided by {right}", "Divide by a plain number")
+        return known
 
     def _signed(self) -> Expression:
         if self._take("-"):
@@ -240,6 +294,8 @@ class _Parser:
         self._at += 1
         if kind == "quantity":
             return self._constant(word)
+        if kind == "text":
+            return Expression(word[1:-1], TEXT, frozenset(), lambda values: word[1:-1])
         if kind == "grade":
             letter = Letter(word)
             return Expression(word, GRADE, frozenset(), lambda values: letter)
@@ -322,7 +378,7 @@ class _Parser:
             raise self._wrong(f"{unit_text(node.unit)} stands where {unit_text(unit)} belongs")
 
     def _number(self, node: Expression) -> None:
-        if node.unit in (BOOL, GRADE):
+        if node.unit in (BOOL, GRADE) or is_text(node.unit):
             raise self._wrong(f"{unit_text(node.unit)} cannot be calculated with")
 
     def _same(self, left: Expression, right: Expression) -> None:
@@ -333,4 +389,6 @@ class _Parser:
 
 def unit_text(unit: str) -> str:
     """Return a unit for messages."""
+    if is_text(unit):
+        return "a text"
     return {BOOL: "a condition", GRADE: "a grade", PLAIN: "a plain number"}.get(unit, f"a quantity in {unit}")

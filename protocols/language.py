@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
+from protocols.answers import KINDS, Answer, AnswerForm
 from protocols.dialysis import DialyserModel
 from protocols.grading import RuleSet
 from protocols.host import Facts, StepRunner, Way
@@ -141,9 +142,19 @@ ASK = Verb(
     words=frozenset(("message",)),
     form=StepForm(
         "ask_operator",
-        "hold until a person has read the message and resumed",
-        {"message": Argument("text", "instruction; {expression} shows a value", required=True, parameter="message")},
+        "hold until a person has read the message and resumed, or has given the answer that the step asks for",
+        {
+            "message": Argument("text", "instruction; {expression} shows a value", required=True, parameter="message"),
+            "answer": Argument("choice", "kind of the answer (default: none)", choices=KINDS),
+            "unit": Argument("literal", "unit of a number, such as mM (default: a plain number)"),
+            "min": Argument("literal", "smallest number, with its unit"),
+            "max": Argument("literal", "largest number, with its unit"),
+            "choices": Argument("texts", "possible answers of a choice"),
+            "default": Argument("literal", "answer that plan and simulate assume (default: the middle of the range)"),
+            "as": Argument("name", "save the answer under this name"),
+        },
         "message",
+        {"": SavedValue("", "")},
     ),
 )
 NOTE = Verb(
@@ -196,8 +207,8 @@ class Actions(Protocol):
     def noted(self, step: Any, kind: str, data: Mapping[str, Any]) -> None:
         """Write a note to the journal, once."""
 
-    async def asked(self, step: Any, message: str) -> None:
-        """Hold until a person resumes, once for each message."""
+    async def asked(self, step: Any, message: str, answer: AnswerForm | None) -> dict[str, Any] | None:
+        """Hold until a person resumes, once for each message; with `answer`, until it is given: returns `{value}`."""
 
     async def estimated(self) -> dict[str, Any]:
         """Return the soft sensor's estimate."""
@@ -481,13 +492,21 @@ class Lab:
 
         await self._steps.step(NOTE, {"kind": kind}, perform)
 
-    async def ask(self, message: str) -> None:
-        """Hold the run until a person has read `message`, done what it says, and resumed."""
+    async def ask(self, message: str, answer: AnswerForm | None = None) -> Answer | None:
+        """Hold the run until a person has read `message`, done what it says, and resumed.
 
-        async def perform(step: Any) -> None:
-            await self._actions.asked(step, message)
+        With `answer` the run waits until a person has given a valid answer, and returns it: a number in the internal unit,
+        or a text.
+        """
 
-        await self._steps.step(ASK, {"message": message}, perform)
+        async def perform(step: Any) -> dict[str, Any] | None:
+            return await self._actions.asked(step, message, answer)
+
+        args: dict[str, Any] = {"message": message}
+        if answer is not None:
+            args["answer"] = answer.to_json()
+        result = await self._steps.step(ASK, args, perform)
+        return None if result is None else result["value"]
 
     async def estimate(self) -> MediaEstimate:
         """Return the soft sensor's estimate from the latest readings: composition of loop and batch, with bounds."""

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from protocols.expression import BOOL, GRADE, PLAIN, Expression, MissingValue
+from protocols.answers import AnswerForm
+from protocols.expression import BOOL, GRADE, PLAIN, Expression, MissingValue, is_text
 from protocols.language import ProtocolError
 from protocols.program import Now, Step
 from protocols.recycle import SETTLE_S, judge
@@ -245,7 +246,7 @@ def _shown(expression: Expression, now: Now) -> str:
         value = expression.evaluate(now.value)
     except (MissingValue, ZeroDivisionError):
         return "unknown"
-    if expression.unit in (BOOL, GRADE):
+    if expression.unit in (BOOL, GRADE) or is_text(expression.unit):
         return str(value)
     if expression.unit == "uL":
         return f"{value / 1000.0:.4g} mL"
@@ -261,6 +262,24 @@ def template(text: str, parse: Callable[[str], Expression]) -> Template:
     for number, piece in enumerate(_BRACES.split(text)):
         parts.append(parse(piece) if number % 2 else piece)
     return Template(tuple(parts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask(Step):
+    """Ask a person: hold until the run is resumed or, with `answer`, until a valid answer is given; `save` names it."""
+
+    message: Template
+    answer: AnswerForm | None
+    save: str | None
+
+    @property
+    def takes_time(self) -> bool:
+        return True
+
+    async def run(self, now: Now) -> None:
+        answer = await now.lab.ask(self.message.filled(now), self.answer)
+        if self.save:
+            now.values[self.save] = answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

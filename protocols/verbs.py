@@ -37,7 +37,22 @@ UNITS = ("uL", "s", "uL/min", "mM", "kPa", "degC", "g", "uS/cm", "%")
 READING_UNITS = (*UNITS, "mL/min", "pH")
 """Units that a recipe may give for a reading."""
 
-Kind = Literal["quantity", "condition", "name", "text", "point", "choice", "steps", "values", "clock", "zone", "recipe"]
+Kind = Literal[
+    "quantity",
+    "condition",
+    "name",
+    "text",
+    "texts",
+    "literal",
+    "point",
+    "choice",
+    "steps",
+    "values",
+    "clock",
+    "zone",
+    "recipe",
+]
+"""Kind of an argument; `literal`: a quantity or a text without expressions; `texts`: a list of texts."""
 
 
 @dataclass(frozen=True, slots=True)

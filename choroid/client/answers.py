@@ -141,6 +141,22 @@ class StepInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionInfo:
+    """The question that a held run waits for. `kind` is number, choice, text, or empty: the run is only to be resumed.
+
+    `wants` says what is a valid answer; `default` is the declared default as text, or empty.
+    """
+
+    step: int
+    message: str
+    kind: str
+    wants: str
+    unit: str
+    choices: list[str]
+    default: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunInfo:
     """One run of a recipe. `state` is an ISA-88 state; `progress` holds the latest steps."""
 
@@ -153,6 +169,7 @@ class RunInfo:
     params: dict[str, float]
     progress: list[StepInfo]
     messages: list[str]
+    question: QuestionInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)

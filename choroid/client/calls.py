@@ -68,6 +68,13 @@ def change_run(run_id: str, verb: str, reason: str, seen: str) -> ApiCall[RunInf
     return _post(f"/api/runs/{_quoted(run_id)}/{verb}", {"reason": reason}, RunInfo, seen)
 
 
+def answer_run(run_id: str, answer: str, step: int | None, reason: str, seen: str) -> ApiCall[RunInfo]:
+    """Answer the open question of a run."""
+    return _post(
+        f"/api/runs/{_quoted(run_id)}/answer", {"answer": answer, "step": step, "reason": reason}, RunInfo, seen
+    )
+
+
 def alarms() -> ApiCall[AlarmsInfo]:
     """Ask for the alarms."""
     return _get("/api/alarms", AlarmsInfo)

@@ -162,6 +162,26 @@ class ControllerClient:
         """Continue a held run with what remains of it."""
         return self._do(calls.change_run(run_id, "resume", reason, seen))
 
+    def answer_run(
+        self, run_id: str, answer: str, *, step: int | None = None, reason: str = "", seen: str = ""
+    ) -> RunInfo:
+        """Answer the open question of a held run; the run goes on if nothing else holds it.
+
+        Args:
+            run_id: The run.
+            answer: Text with its unit, such as `"8.2 mM"`, or one of the choices.
+            step: Number of the question's step: the answer is refused if another question is open by now.
+            reason: Why, for the record.
+            seen: `utc` of the state on which this was decided.
+
+        Returns:
+            The run; its `question` is the next one, if it asks already.
+
+        Raises:
+            RequestRefused: The answer is not valid; the run goes on waiting.
+        """
+        return self._do(calls.answer_run(run_id, answer, step, reason, seen))
+
     def abort_run(self, run_id: str, *, reason: str = "", seen: str = "") -> RunInfo:
         """End a run for good."""
         return self._do(calls.change_run(run_id, "abort", reason, seen))
@@ -344,6 +364,12 @@ class AsyncControllerClient:
     async def resume_run(self, run_id: str, *, reason: str = "", seen: str = "") -> RunInfo:
         """See :meth:`ControllerClient.resume_run`."""
         return await self._do(calls.change_run(run_id, "resume", reason, seen))
+
+    async def answer_run(
+        self, run_id: str, answer: str, *, step: int | None = None, reason: str = "", seen: str = ""
+    ) -> RunInfo:
+        """See :meth:`ControllerClient.answer_run`."""
+        return await self._do(calls.answer_run(run_id, answer, step, reason, seen))
 
     async def abort_run(self, run_id: str, *, reason: str = "", seen: str = "") -> RunInfo:
         """See :meth:`ControllerClient.abort_run`."""

@@ -18,7 +18,7 @@ def add(commands: Any) -> None:
     repair.add_argument("--reason", default="", help="reason for the new journal, for its first row")
     json_option(repair)
 
-    protocol = commands.add_parser("protocol", help="start, pause, resume, abort a protocol on a running rig")
+    protocol = commands.add_parser("protocol", help="start, pause, resume, answer, abort a protocol on a running rig")
     verbs = protocol.add_subparsers(title="verbs", metavar="VERB", required=True)
     start = command(verbs, "start", _protocol, "start a protocol")
     start.add_argument("protocol", help="its name, or a recipe file (.yaml)")
@@ -31,6 +31,9 @@ def add(commands: Any) -> None:
     ):
         verb = command(verbs, name, _protocol, help_text)
         verb.add_argument("run", nargs="?", help="the run (default: the active one, else the latest)")
+    answer = command(verbs, "answer", _protocol, "answer the question that a held run waits for")
+    answer.add_argument("answer", help='a number with its unit, such as "8.2 mM", one of the choices, or a text')
+    answer.add_argument("run", nargs="?", help="the run (default: the active one)")
     for name, verb in verbs.choices.items():
         verb.set_defaults(verb=name)
         verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
@@ -111,6 +114,7 @@ def _protocol(arguments: argparse.Namespace) -> int:
         data=arguments.data,
         run=getattr(arguments, "run", None),
         protocol=getattr(arguments, "protocol", None),
+        answer=getattr(arguments, "answer", None),
         params=named(getattr(arguments, "params", [])),
         reason=arguments.reason,
     )

@@ -27,6 +27,7 @@ def act(
     protocol: str | None,
     params: dict[str, str],
     reason: str,
+    answer: str | None = None,
 ) -> dict[str, Any]:
     """Execute one verb and return the run as the API shows it; raise :class:`UserError` with the API's message."""
     endpoint = endpoint_of(data)
@@ -38,16 +39,34 @@ def act(
     path = f"/api/runs/{quote(run or _chosen(endpoint), safe='')}"
     if verb == "status":
         return call(endpoint, "GET", path)
+    if verb == "answer":
+        return _answered(endpoint, path, str(answer), reason or "from the command line")
     return call(endpoint, "POST", f"{path}/{verb}", {"reason": reason or "from the command line"})
 
 
+def _answered(endpoint: dict[str, str], path: str, answer: str, reason: str) -> dict[str, Any]:
+    """Answer the question that is open now; the controller refuses it if another one is open by then."""
+    question = call(endpoint, "GET", path).get("question")
+    step = None if question is None else question["step"]
+    return call(endpoint, "POST", f"{path}/answer", {"answer": answer, "step": step, "reason": reason})
+
+
 def as_text(answer: dict[str, Any]) -> str:
-    """Return one run as text: state, then each step."""
+    """Return one run as text: state, then each step, the latest messages and the open question."""
     lines = [f"{answer['id']}  {answer['protocol']}  {answer['state']}  since {answer.get('started_utc', '')}"]
     for step in answer.get("progress", [])[-12:]:
         lines.append(f"  {step['n']:>4}  {step['verb']:<22}{step['state']}")
     lines += [f"  {message}" for message in answer.get("messages", [])[-5:]]
+    question = answer.get("question")
+    if question is not None and question["kind"]:
+        lines.append(f"  waits for an answer to step {question['step']}: {question['wants']}")
+        lines.append(f"  next: choroid protocol answer {_example(question)}")
     return "\n".join(lines)
+
+
+def _example(question: dict[str, Any]) -> str:
+    number = f'"NUMBER {question["unit"]}"' if question["unit"] else "NUMBER"
+    return {"number": number, "choice": "|".join(question["choices"])}.get(question["kind"], "TEXT")
 
 
 def _installed(path: Path, data: Path, endpoint: dict[str, str]) -> str:

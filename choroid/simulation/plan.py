@@ -20,6 +20,7 @@ from typing import Any
 
 from choroid.common.failure import UserError
 from choroid.simulation.gantt import gantt
+from choroid.simulation.respondent import assumed_lines
 from choroid.simulation.simulate import EPOCH, StartPoint, simulate
 from choroid.simulation.timeline import within
 from controller.core.clock import Clock
@@ -236,7 +237,7 @@ def _twin_story(
         timeline=True,
         start=start,
     )
-    kept = ("timeline", "steps", "grades", "volumes", "recycled_fraction", "violations")
+    kept = ("timeline", "steps", "grades", "volumes", "recycled_fraction", "violations", "assumed")
     grades = [entry["grade"] for entry in found["grades"]]
     refusals = [entry for entry in found["timeline"] if entry["kind"] == "refused"]
     return {
@@ -289,6 +290,16 @@ def _paper_story(rig: Rig, present: Present, paper: Rehearsed) -> dict[str, Any]
         "fresh_medium_ml": _fresh_ml(rig, steps),
         "recycled_fraction": 0.0,
         "violations": [],
+        "assumed": [
+            {
+                "at_s": round(each.at_s, 1),
+                "step": each.n,
+                "message": each.message,
+                "answer": each.form.text(each.form.assumed),
+                "because": each.form.assumed_because,
+            }
+            for each in paper.assumed
+        ],
         "refusals": refusals,
         "looked_h": paper.seconds / 3600.0,
     }
@@ -337,6 +348,7 @@ def as_text(answer: dict[str, Any]) -> str:
         lines.append(f"  {_clock(entry['at_s'])}  {entry['text']}")
     lines += _volume_lines(answer)
     lines += _expected_lines(answer)
+    lines += assumed_lines(answer["assumed"])
     lines += [f"REFUSED at {_clock(entry['at_s']).strip()}: {entry['text']}" for entry in answer["refusals"]]
     lines += [f"VIOLATION {text}" for text in answer["violations"]]
     verdict = "nothing would be refused" if answer["feasible"] else "the run would be refused or harmed; see above"

@@ -23,6 +23,7 @@ from typing import Any
 from choroid.common.failure import UserError
 from choroid.simulation.figures import figures
 from choroid.simulation.rates import RateNerves
+from choroid.simulation.respondent import Respondent, assumed_lines
 from choroid.simulation.technician import Technician
 from choroid.simulation.timeline import story
 from choroid.tools.recording import recorded
@@ -199,6 +200,7 @@ async def _run(
     recording = contextlib.ExitStack()
     opener = recording.enter_context(recorded(capture, rig, lab.opener))
     controller = Controller(rig=rig, opener=opener, data_dir=data, clock=clock, nerves_source=nerves, durable=False)
+    respondent = Respondent(controller, user="simulate", only_answers=tended)
     technician = Technician(lab, controller, seed=seed, assay_every_d=assay_every_d) if tended else None
     row = controller.journal.next_seq - 1
     begin_s = loop.time()
@@ -206,12 +208,15 @@ async def _run(
     try:
         await controller.start()
         ticking = asyncio.create_task(controller.run(stop))
+        attending = asyncio.create_task(respondent.attend())
         run_id = await controller.runs.start(chosen(protocol), params, user="simulate", reason="choroid simulate")
         await _pass_time(lab, controller, ticking, technician, watch, begin_s=begin_s, days=days, progress=progress)
         answer = figures(lab, controller, run_id)
         answer["tended"] = technician.done if technician is not None else None
+        answer["assumed"] = respondent.assumed
         if timeline:
             answer |= story(controller, rig, after=row)
+        attending.cancel()
         stop.set()
         await ticking
     finally:
@@ -304,6 +309,7 @@ def _decision_lines(answer: dict[str, Any]) -> list[str]:
 def _event_lines(answer: dict[str, Any]) -> list[str]:
     """Return the technician's actions, the holds of the run, violations and other messages of the run."""
     lines = [f"  tended        day {each['day']:g}: {each['what']}" for each in answer["tended"] or ()]
+    lines += [f"  {line}" for line in assumed_lines(answer["assumed"])]
     lines += [
         f"  held          {each['from_utc'][:16]} to {(each['until_utc'] or 'the end')[:16]}: {each['why']}"
         for each in answer["holds"]

@@ -56,6 +56,7 @@ class _Story:
             "note.grade": self._grade,
             "act.refused": self._refused,
             "run.message": self._message,
+            "step.answered": self._answered,
             "safety.trip": self._trip,
         }
 
@@ -129,6 +130,9 @@ class _Story:
 
     def _message(self, body: Mapping[str, Any], at_s: float) -> tuple[str, str]:
         return ("ask" if body["text"].startswith("step ") else "refused"), body["text"]
+
+    def _answered(self, body: Mapping[str, Any], at_s: float) -> tuple[str, str]:
+        return "answer", f"step {body['n']}: answer {body['text']} by {body['user']}"
 
     def _trip(self, body: Mapping[str, Any], at_s: float) -> tuple[str, str]:
         return "trip", f"interlock {body['interlock']}: {body['detail']}"

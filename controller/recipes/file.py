@@ -242,13 +242,17 @@ def _unit_of_default(body: Any) -> str:
 def _course(data: Any) -> Any:
     """Return the data of steps without the texts that they show to people."""
     if isinstance(data, list):
-        return [name if (name := _only_text(item)) else _course(item) for item in data]
+        return [_course_of_step(item) for item in data]
     return {key: _course(value) for key, value in data.items()} if isinstance(data, dict) else data
 
 
-def _only_text(item: Any) -> str:
-    """Return the name of a step that only shows a text; an empty text for any other."""
+def _course_of_step(item: Any) -> Any:
+    """Return the data of one step without texts; the name alone of a step that only shows a text."""
     name = str(next(iter(item), "")) if isinstance(item, dict) else ""
     form = FORMS.get(name)
-    texts = form is not None and form.arguments and all(of.kind == "text" for of in form.arguments.values())
-    return name if texts else ""
+    texts = {} if form is None else {key for key, of in form.arguments.items() if of.kind == "text"}
+    if not texts:
+        return _course(item)
+    body = item[name]
+    left = {key: value for key, value in body.items() if key not in texts} if isinstance(body, dict) else {}
+    return {name: _course(left)} if left else name

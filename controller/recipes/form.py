@@ -56,6 +56,8 @@ _KINDS: Mapping[str, dict[str, Any]] = {
     "condition": {"type": ["string", "boolean"]},
     "name": {"type": "string", "pattern": WORD},
     "text": {"type": "string"},
+    "texts": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+    "literal": {"type": ["string", "number"]},
     "point": {"type": "string", "pattern": r"^[A-Za-z0-9_-]+\.[A-Za-z0-9_.-]+$"},
     "steps": _STEPS,
     "values": {"type": "object", "additionalProperties": _QUANTITY},

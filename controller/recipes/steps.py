@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from controller.recipes.answer_form import AnswerReader, unit_of
 from controller.recipes.form import FORMS, VERB_OF, WORD
 from controller.recipes.values import ANY_QUANTITY, Values
 from controller.rig.problems import Place, nearest
 from protocols import blocks
+from protocols.answers import KINDS
 from protocols.blocks import Call, End, If, Repeat, Together
 from protocols.expression import PLAIN, Expression, constant, unit_text
 from protocols.former import PARAMETERS, NamedTwiceError, present_names
@@ -25,6 +27,7 @@ from protocols.steps import (
     GRADE_BATCH,
     SET,
     WAIT_UNTIL,
+    Ask,
     Do,
     GradeBatch,
     Move,
@@ -397,6 +400,18 @@ class Steps(Values, ABC):
                 data[name] = self.expression(text, ANY_QUANTITY, (*place, "values", name))
         return Note(where=written.where, kind=kind, data=data)
 
+    def _ask(self, written: Written) -> Step:
+        place, entries = written.place, written.entries
+        message = self.template(entries["message"], (*place, "message"))
+        given = {key: value for key, value in entries.items() if key not in ("message", "as") and value is not None}
+        form = AnswerReader(self, place, given).form() if given else None
+        save = self._save(written)
+        if save and form is None:
+            self.wrong((*place, "as"), "“as” without “answer”", f"Add answer: one of {', '.join(KINDS)}")
+        elif save and form is not None:
+            self._saves_as(written, save, unit_of(form))
+        return Ask(where=written.where, message=message, answer=form, save=save)
+
     def _end(self, written: Written) -> Step:
         return End(where=written.where)
 
@@ -404,6 +419,7 @@ class Steps(Values, ABC):
 _OWN: Mapping[str, Callable[[Steps, Written], Step | None]] = {
     MEASURE.name: Steps._measure,
     NOTE.name: Steps._note,
+    "ask_operator": Steps._ask,
     GRADE_BATCH.step: Steps._grade,
     WAIT_UNTIL.step: Steps._wait_until,
     SET.step: Steps._set,

@@ -20,6 +20,7 @@ from controller.gate.gate import Gate
 from controller.journal.journal import Journal
 from controller.ledger.ledger import Alarm, Ledger
 from controller.rig.description import Rig
+from controller.runs.questions import question_text
 from controller.safety.probe_rules import ProbeIntent
 from controller.steps.barrier import FilterRecord
 from controller.steps.branches import BRANCH, Claims
@@ -31,6 +32,7 @@ from controller.transfers.routes import Route, route_of
 from controller.transfers.transfers import Transfers
 from controller.transfers.weighing import ACCURACY_SD, settled
 from drivers.commands import Calibrate, PumpStatus
+from protocols.answers import AnswerForm
 from protocols.interval import Interval
 from protocols.language import ProtocolError
 
@@ -187,11 +189,16 @@ class Performer:
             self._bench.journal.append(f"note.{kind}", {**data, "step": step.n}, run=self._run.id)
             step.noted = True
 
-    async def asked(self, step: StepRecord, message: str) -> None:
-        """Hold until a person resumes; one who has done so before a restart is not asked again."""
-        text = f"step {step.n}: {message}"
-        if not self._run.answered(text):
+    async def asked(self, step: StepRecord, message: str, answer: AnswerForm | None) -> dict[str, Any] | None:
+        """Hold until a person resumes, or until the answer is recorded; one from before a restart counts."""
+        text = question_text(step.n, message)
+        if answer is None:
+            if not self._run.answered(text):
+                await self._run.hold(text)
+            return None
+        while step.answer is None:
             await self._run.hold(text)
+        return {"value": step.answer, "text": answer.text(step.answer)}
 
     async def estimated(self) -> dict[str, Any]:
         """The soft sensor's estimate, of settled readings."""

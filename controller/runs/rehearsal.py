@@ -36,6 +36,7 @@ from controller.steps.schedule import next_time
 from controller.steps.steps import StepRecord
 from controller.transfers.routes import Route, route_of, routes_of
 from controller.transfers.weighing import ACCURACY_SD, MASS_SD_G
+from protocols.answers import AnswerForm
 from protocols.host import Perform
 from protocols.interval import Interval
 from protocols.language import Lab, ProtocolError, RunEnded
@@ -78,6 +79,22 @@ class Event:
     """Its name; empty for the protocol itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """An answer that was assumed: number and time (s since the start) of the step, its message, the form of the answer."""
+
+    n: int
+    at_s: float
+    message: str
+    form: AnswerForm
+
+    @property
+    def text(self) -> str:
+        """The assumption for people."""
+        form = self.form
+        return f"assumed answer to step {self.n} ({self.message}): {form.text(form.assumed)} ({form.assumed_because})"
+
+
 @dataclass(slots=True)
 class Rehearsed:
     """What came of it: steps, volumes at the end, and why the run would be refused (nothing: it would not)."""
@@ -87,6 +104,8 @@ class Rehearsed:
     breaches: list[str] = field(default_factory=list)
     uncalibrated: bool = False
     """Whether the breach is a pump's missing or expired calibration."""
+    assumed: list[Assumed] = field(default_factory=list)
+    """Answers that were assumed."""
     seconds: float = 0.0
     ended: bool = False
     """Whether the protocol came to its end before the horizon."""
@@ -303,8 +322,12 @@ class _Paper:
     def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:
         """Notes are for the journal; on paper there is none."""
 
-    async def asked(self, step: StepRecord, message: str) -> None:
-        """A person is taken to answer at once."""
+    async def asked(self, step: StepRecord, message: str, answer: AnswerForm | None) -> dict[str, Any] | None:
+        """A person is taken to answer at once; an answer is the assumed one."""
+        if answer is None:
+            return None
+        self.out.assumed.append(Assumed(step.n, self.now_s, message, answer))
+        return {"value": answer.assumed, "text": answer.text(answer.assumed)}
 
     async def estimated(self) -> dict[str, Any]:
         if self._estimate is not None:

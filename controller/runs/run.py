@@ -15,19 +15,22 @@ import sqlite3
 from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import islice
 from typing import Any
 
 from controller.core.run_states import RunEvent, RunState, after
-from controller.journal.terms import Entry, JournalUnwritten
+from controller.journal.terms import JournalUnwritten
+from controller.recipes.answers import AnswerRefused, checked
+from controller.runs.elapsed import elapsed_s
 from controller.runs.facts import RigFacts
 from controller.runs.performer import Performer, RunContext
+from controller.runs.questions import Question, of_step, open_question
 from controller.runs.views import PROGRESS_STEPS, RunView, StepView, look, step_view
 from controller.steps.branches import BRANCH, Branch, abreast, in_verb
 from controller.steps.recovery import StepProblem, advise
 from controller.steps.schedule import next_time
-from controller.steps.steps import StepRecord
+from controller.steps.steps import PAUSED, StepRecord
 from protocols.host import Perform
 from protocols.language import SLEEP, SLEEP_UNTIL_CLOCK, TOGETHER, Lab, ProtocolError, RunEnded
 from protocols.registry import Recipe
@@ -56,6 +59,8 @@ class RunHistory:
     messages: list[str] = field(default_factory=list)
     answered: set[str] = field(default_factory=set)
     """Messages after which a person has resumed the run."""
+    held_for: set[str] = field(default_factory=set)
+    """Messages that have held it since it was resumed last."""
 
 
 class ProtocolRun:
@@ -82,6 +87,7 @@ class ProtocolRun:
         self._shown: dict[str, StepView] = {}
         """Views of the latest steps that are done, by place: they stay as they are, and pages ask many times a second."""
         self._answers = history.answered
+        self._held_for = history.held_for
         self._first_volumes: Mapping[str, Any] = history.volumes
         self._branches: set[Branch] = {Branch()}
         """Those with work of their own: not the ones that wait for branches of theirs."""
@@ -94,7 +100,7 @@ class ProtocolRun:
         self._stirred = asyncio.Event()
         self._lab = Lab(self, Performer(self, bench), RigFacts(bench.rig, self.volumes_now))
         self._loop = asyncio.get_running_loop()
-        self.started_s = self._loop.time() - _gone_s(bench, run_id)
+        self.started_s = self._loop.time() - elapsed_s(bench.journal, bench.clock, run_id)
         """When it began (loop time)."""
 
     # --- commands ---------------------------------------------------------------------------------------
@@ -102,6 +108,28 @@ class ProtocolRun:
     def command(self, event: RunEvent, user: str, reason: str) -> None:
         """A person's word; raises :class:`controller.core.run_states.IllegalTransition`."""
         self._go(event, user=user, reason=reason)
+
+    @property
+    def question(self) -> Question | None:
+        """The question that the held run waits for."""
+        return open_question(self._steps, self.state, self._held_for)
+
+    def answer(self, given: str, user: str, reason: str) -> None:
+        """Record the answer to the open question, and resume the run if nothing else holds it.
+
+        Raises :class:`controller.runs.questions.AnswerRefused` or
+        :class:`controller.core.run_states.IllegalTransition`.
+        """
+        asked = self.question
+        after(self.state, RunEvent.RESUME)
+        if asked is None or asked.answer is None:
+            raise AnswerRefused("the run does not ask for an answer. Next: resume it")
+        value = checked(asked.answer, given)
+        body = {"n": asked.n, "value": value, "text": asked.answer.text(value), "user": user, "reason": reason}
+        self._bench.journal.append("step.answered", body, run=self.id)
+        self._steps[asked.at].answer = value
+        if all(of_step(held, asked.n) for held in self._held_for):
+            self._go(RunEvent.RESUME, user=user, reason=reason)
 
     @property
     def interrupted(self) -> bool:
@@ -132,6 +160,7 @@ class ProtocolRun:
             params=self.params,
             progress=tuple(shown.values()),
             messages=tuple(self.messages),
+            question=self.question,
         )
 
     # --- life -------------------------------------------------------------------------------------------
@@ -342,9 +371,11 @@ class ProtocolRun:
     def _tell(self, message: str, *, hold: bool) -> None:
         if hold:
             self._bench.alarm("run_held", self.id, message)
+            self._held_for.add(message)
         if not self.messages or self.messages[-1] != message:
             self.messages.append(message)
-            self._bench.journal.append("run.message", {"text": message}, run=self.id)
+            body = {"text": message} if hold else {"text": message, "hold": False}
+            self._bench.journal.append("run.message", body, run=self.id)
 
     def _go(self, event: RunEvent, **why: str) -> None:
         state = after(self.state, event)
@@ -352,6 +383,9 @@ class ProtocolRun:
         self.state = state
         if event is RunEvent.RESUME:
             self._answers.update(self.messages)
+            self._held_for.clear()
+        elif event is RunEvent.PAUSE:
+            self._held_for.add(PAUSED)
         self._answer_by_s = self._loop.time() + ANSWER_S if state is RunState.HELD else None
         self._changed.set()
         self._changed = asyncio.Event()
@@ -459,24 +493,3 @@ class ProtocolRun:
     def volumes_now(self) -> Mapping[str, VesselVolume]:
         """Volumes as of the end of this branch's last step."""
         return {role: VesselVolume(**data) for role, data in self._here().volumes.items()}
-
-
-def _gone_s(bench: RunContext, run_id: str) -> float:
-    """How long ago a run began (s), by its rows and the clock as it is now.
-
-    Within a process the monotonic clock tells, so a step of UTC counts for nothing (E7). From the last row of one process
-    to the first of the next only UTC can tell: one that was set back counts as no time at all. Else the turns to come
-    would move away by as much as a dead battery put the clock back.
-    """
-    gone_s = 0.0
-    before: Entry | None = None
-    for row in bench.journal.entries(run=run_id):
-        if before is not None:
-            new_process = row.kind == "run.state" and row.body["event"] in (RunEvent.START, RunEvent.RECOVER)
-            gone_s += max(_apart_s(before.utc, row.utc) if new_process else row.at_s - before.at_s, 0.0)
-        before = row
-    return gone_s if before is None else gone_s + max(_apart_s(before.utc, bench.clock.utc_text()), 0.0)
-
-
-def _apart_s(sooner: str, later: str) -> float:
-    return (datetime.fromisoformat(later) - datetime.fromisoformat(sooner)).total_seconds()

@@ -28,7 +28,7 @@ from controller.runs.performer import RunContext
 from controller.runs.rehearsal import HOURS, Calibrated, rehearse
 from controller.runs.run import DISK_ERRORS, ProtocolRun, RunHistory
 from controller.runs.views import RunView, look
-from controller.steps.steps import answered_of, records_of
+from controller.steps.steps import answered_of, held_for_of, records_of
 from controller.transfers.routes import Trust
 from controller.transfers.strays import Strays
 from controller.transfers.transfers import Transfers
@@ -157,6 +157,7 @@ class Runner:
             raise RunnerError(
                 f"{recipe.name} would be stopped within {HOURS:g} h; nothing was moved. {'; '.join(out.breaches)}."
                 f"{'' if out.uncalibrated else vessels}"
+                f"{''.join(f' The {each.text}.' for each in out.assumed)}"
             )
 
     async def pause(self, run_id: str, user: str, reason: str) -> None:
@@ -164,8 +165,33 @@ class Runner:
         self._run(run_id).command(RunEvent.PAUSE, user, reason)
 
     async def resume(self, run_id: str, user: str, reason: str) -> None:
-        """Let a held run go on with what remains."""
-        self._run(run_id).command(RunEvent.RESUME, user, reason)
+        """Let a held run go on with what remains; raises :class:`RunnerError` while it waits for an answer."""
+        run = self._run(run_id)
+        asked = run.question
+        if asked is not None and asked.answer is not None:
+            raise RunnerError(
+                f"run {run_id} waits for an answer to step {asked.n}: {asked.message}. Next: answer {asked.answer.wants}"
+            )
+        run.command(RunEvent.RESUME, user, reason)
+
+    async def answer(self, run_id: str, given: str, user: str, reason: str, *, step: int | None = None) -> None:
+        """Answer the open question of a held run; the run goes on if nothing else holds it.
+
+        `step` is the number of the question's step, for a caller who has read it before.
+
+        Raises:
+            AnswerRefused: The answer is not valid, or the run asks for none; the run goes on waiting.
+            RunnerError: Another question is open than that of `step`.
+            IllegalTransition: The run is not held.
+        """
+        run = self._run(run_id)
+        asked = run.question
+        if step is not None and asked is not None and asked.n != step:
+            raise RunnerError(
+                f"run {run_id} asks step {asked.n}, not step {step}: {asked.message}. Likely cause: the other question was"
+                " answered meanwhile. Next: read the present question"
+            )
+        run.answer(given, user, reason)
 
     async def abort(self, run_id: str, user: str, reason: str) -> None:
         """Bring everything to rest and end the run."""
@@ -253,6 +279,7 @@ class Runner:
             volumes=body["volumes"],
             messages=[row.body["text"] for row in rows if row.kind == "run.message"],
             answered=answered_of(rows),
+            held_for=held_for_of(rows),
         )
         params = body["params"] if recipe is None else by_present_key(recipe.params, body["params"])
         return ProtocolRun(self._bench, run_id, body["protocol"], recipe, params, history)
@@ -303,7 +330,7 @@ class Runner:
             await asyncio.sleep(DISK_AGAIN_S)
             with contextlib.suppress(*DISK_ERRORS):
                 await self._journal.commit()
-                self._journal.append("run.message", {"text": DISK_BACK}, run=run_id)
+                self._journal.append("run.message", {"text": DISK_BACK, "hold": False}, run=run_id)
                 rows = self._journal.entries(run=run_id, kinds=("run.start",))
                 run = self._rebuilt(run_id, next(iter(rows)))
                 if run is not None:

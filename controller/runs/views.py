@@ -9,6 +9,7 @@ from typing import Any
 from controller.core.run_states import RunState
 from controller.ledger.ledger import Ledger
 from controller.rig.description import Rig
+from controller.runs.questions import Question
 from controller.steps.branches import spoken
 from controller.steps.steps import StepRecord
 
@@ -41,6 +42,8 @@ class RunView:
     params: Mapping[str, float]
     progress: tuple[StepView, ...]
     messages: tuple[str, ...]
+    question: Question | None = None
+    """The question that the held run waits for."""
 
 
 def step_view(step: StepRecord, *, ended: bool) -> StepView:

@@ -14,6 +14,9 @@ from controller.ledger.witnesses import Moved
 PORTION = "portion"
 """How a dose ended if its pump ended it and more of the step is to come."""
 
+PAUSED = "paused"
+"""What holds a run that a person has paused."""
+
 
 @dataclass(slots=True)
 class Act:
@@ -78,6 +81,8 @@ class StepRecord:
     """Highest pressure before the sterile filter while the step ran in this process (kPa gauge)."""
     noted: bool = False
     """Whether its note is in the journal."""
+    answer: float | str | None = None
+    """A person's answer to its question, in the internal unit."""
     finished: bool = False
     """Whether the pump ended its last dose as commanded: the moved volume is the step's, exact or not."""
     done: bool = False
@@ -141,6 +146,10 @@ def _accepted(step: StepRecord, _: Mapping[str, Any]) -> None:
     step.accept()
 
 
+def _answered(step: StepRecord, body: Mapping[str, Any]) -> None:
+    step.answer = body["value"]
+
+
 def _done(step: StepRecord, body: Mapping[str, Any]) -> None:
     step.done, step.result, step.volumes = True, body["result"], body["volumes"]
 
@@ -151,6 +160,7 @@ _TAKE: Mapping[str, Callable[[StepRecord, Mapping[str, Any]], None]] = {
     "step.refused": _refused,
     "moved": _moved,
     "step.accepted": _accepted,
+    "step.answered": _answered,
     "step.done": _done,
 }
 
@@ -183,3 +193,16 @@ def answered_of(entries: Iterable[Entry]) -> set[str]:
         elif entry.kind == "run.state" and entry.body["event"] == RunEvent.RESUME:
             answered |= messages
     return answered
+
+
+def held_for_of(entries: Iterable[Entry]) -> set[str]:
+    """Return the messages that hold one run since a person resumed it last, and :data:`PAUSED` for a pause."""
+    messages: set[str] = set()
+    for entry in entries:
+        if entry.kind == "run.message" and entry.body.get("hold", True):  # rows of older releases do not say
+            messages.add(entry.body["text"])
+        elif entry.kind == "run.state" and entry.body["event"] == RunEvent.RESUME:
+            messages.clear()
+        elif entry.kind == "run.state" and entry.body["event"] == RunEvent.PAUSE:
+            messages.add(PAUSED)
+    return messages

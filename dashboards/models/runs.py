@@ -43,7 +43,7 @@ class ProtocolsView(BaseModel):
 
 
 class StepModel(BaseModel):
-    """One step; an amount as `{ul, low_ul, high_ul}`, a measurement as `{value, low, high, unit}`."""
+    """One step. An amount is `{ul, low_ul, high_ul}`, a measurement `{value, low, high, unit}`, an answer `{answer}`."""
 
     n: int
     verb: str
@@ -52,8 +52,31 @@ class StepModel(BaseModel):
     result: dict[str, Any] | None
 
 
+class Answer(RequestBody):
+    """Answer the open question of a held run: text with its unit, such as `8.2 mM`; `step` is the number of its step."""
+
+    answer: str = Field(max_length=2000)
+    step: int | None = None
+    reason: str = Field(default="", max_length=1000)
+
+
+class QuestionModel(BaseModel):
+    """An open question. `kind` is number, choice, text, or empty where the run is only to be resumed.
+
+    `wants` says what is a valid answer; `default` is the declared default as text, or empty.
+    """
+
+    step: int
+    message: str
+    kind: str
+    wants: str
+    unit: str
+    choices: list[str]
+    default: str
+
+
 class RunModel(BaseModel):
-    """One run; `params` carry their unit in their names."""
+    """One run; `params` carry their unit in their names. `question` is the one that it waits for."""
 
     id: str
     protocol: str
@@ -64,6 +87,7 @@ class RunModel(BaseModel):
     params: dict[str, float]
     progress: list[StepModel]
     messages: list[str]
+    question: QuestionModel | None = None
 
 
 class RunsModel(BaseModel):

@@ -171,6 +171,16 @@ export interface ProtocolsView {
   protocols: ProtocolView[];
 }
 
+export interface QuestionModel {
+  step: number;
+  message: string;
+  kind: string;
+  wants: string;
+  unit: string;
+  choices: string[];
+  default: string;
+}
+
 export interface ReadingView {
   value: number | null;
   unit: string;
@@ -209,6 +219,7 @@ export interface RunModel {
   params: Record<string, number>;
   progress: StepModel[];
   messages: string[];
+  question: QuestionModel | null;
 }
 
 export interface StateView {

@@ -88,6 +88,8 @@ export interface StepResult {
   low?: number;
   high?: number;
   unit?: string;
+  /** A person's answer to the step's question, with its unit. */
+  answer?: string;
 }
 
 /** The arguments of a step that the page can show. */

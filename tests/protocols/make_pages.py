@@ -10,10 +10,9 @@ from pathlib import Path
 
 from controller.recipes.catalogue import SHIPPED, shipped
 from controller.rig.quantities import quantity_text
-from protocols.language import ASK
 from protocols.parameters import Param
 from protocols.registry import Recipe
-from protocols.steps import Do, Template
+from protocols.steps import Ask
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "recipes"
 WHEN = {
@@ -62,11 +61,7 @@ def page(recipe: Recipe) -> str:
         "```",
         "",
     ]
-    asks = (
-        [_asked(step) for step in recipe.program.all_steps() if isinstance(step, Do) and step.verb is ASK]
-        if recipe.program
-        else []
-    )
+    asks = [_asked(step) for step in recipe.program.all_steps() if isinstance(step, Ask)] if recipe.program else []
     if asks:
         lines += ["It holds and asks a person, always or after a fault:", "", *(f"* {ask}" for ask in asks), ""]
     if path.exists():
@@ -77,10 +72,8 @@ def page(recipe: Recipe) -> str:
     return "\n".join(lines)
 
 
-def _asked(step: Do) -> str:
-    message = step.given["message"]
-    parts = message.parts if isinstance(message, Template) else ()
-    return "".join(part if isinstance(part, str) else f"`{part.text}`" for part in parts)
+def _asked(step: Ask) -> str:
+    return "".join(part if isinstance(part, str) else f"`{part.text}`" for part in step.message.parts)
 
 
 def _shown(param: Param, value: float) -> str:

@@ -12,7 +12,18 @@ from controller.recipes.values import quantity
 from protocols.expression import ExpressionError, MissingValue, parse
 from protocols.grading import Letter
 
-UNITS = {"batch": "uL", "loop.volume": "uL", "ph": "", "o2": "%", "n": "", "verdict": "grade", "t": "s"}
+UNITS = {
+    "batch": "uL",
+    "loop.volume": "uL",
+    "ph": "",
+    "o2": "%",
+    "n": "",
+    "verdict": "grade",
+    "t": "s",
+    "flow": "uL/min",
+    "look": "one of: clear, cloudy",
+    "remark": "text",
+}
 VALUES: dict[str, Any] = {
     "batch": 18_000.0,
     "loop.volume": 40_000.0,
@@ -21,6 +32,9 @@ VALUES: dict[str, Any] = {
     "n": 3.0,
     "verdict": Letter.B,
     "t": 60.0,
+    "flow": 4000.0,
+    "look": "cloudy",
+    "remark": "none",
 }
 
 
@@ -45,6 +59,18 @@ VALUES: dict[str, Any] = {
         ("verdict > B", "yes or no", False),
         ("verdict == D", "yes or no", False),
         ("known(o2)", "yes or no", False),
+        ("loop.volume * 50 %", "uL", 20_000.0),
+        ("50 % * loop.volume", "uL", 20_000.0),
+        ("batch / 50 %", "uL", 36_000.0),
+        ("80 % * 50 %", "%", 40.0),
+        ("80 % / 40 %", "", 2.0),
+        ("flow * t", "uL", 4000.0),
+        ("2 min * flow", "uL", 8000.0),
+        ("batch / flow", "s", 270.0),
+        ("batch / (9 min)", "uL/min", 2000.0),
+        ("look == 'cloudy'", "yes or no", True),
+        ("'clear' != look and remark == 'none'", "yes or no", True),
+        ("look == remark", "yes or no", False),
         ("known(ph) and ph > 7", "yes or no", True),
         ("known(o2) and o2 > 50 %", "yes or no", False),
     ],
@@ -69,11 +95,19 @@ def test_values_and_units(text: str, unit: str, value: object) -> None:
         ("verdict + 1", "cannot be calculated with"),
         ("batch and ph", "a quantity in uL stands where a condition belongs"),
         ("2 parsec", "none of the quantities"),
-        ("__import__('os')", "cannot be read"),
+        ("__import__('os')", "nothing here is called “__import__”"),
         ("9**9", "“*” does not belong there"),
         ("(" * 40 + "1" + ")" * 40, "nested too deeply"),
         ("1+" * 300 + "1", "characters"),
         ("min()", "does not belong there"),
+        ("look == 'dark'", "“dark” is no answer of “look”. Choose clear, cloudy"),
+        ("look > 'clear'", "texts cannot be compared by >"),
+        ("look == 3", "a text combined with a plain number. Write a text in quotes"),
+        ("look + 1", "a text cannot be calculated with"),
+        ("max(look, look)", "a text cannot be calculated with"),
+        ("remark and ph > 7", "a text stands where a condition belongs"),
+        ("flow * flow", "uL/min times uL/min"),
+        ("3 / 50 %", "a plain number divided by %"),
     ],
 )
 def test_what_is_no_expression_is_told(text: str, says: str) -> None:
@@ -88,7 +122,7 @@ def test_a_missing_value_is_named() -> None:
     assert caught.value.name == "o2"
 
 
-@given(st.text(alphabet="abn .()+-*/<>=,0123456789mLinuds%ABCD", max_size=60))
+@given(st.text(alphabet="abn '\".()+-*/<>=,0123456789mLinuds%ABCD", max_size=60))
 def test_S3_any_text_is_an_expression_or_told_to_be_none(text: str) -> None:
     try:
         made = parse(text, UNITS, quantity)

@@ -14,6 +14,7 @@ from choroid.cli import main
 from choroid.common.failure import UserError
 from choroid.simulation.plan import as_text, plan
 from controller.memory.calibrations import FILE, Calibration, keep
+from controller.recipes.catalogue import of_file
 from controller.rig.loading import load_rig
 from controller.runs.runner import RunnerError
 from sim.lab import SimulatedLab
@@ -206,3 +207,51 @@ def test_the_command_prints_json_and_says_no_by_its_status(tmp_path: Path, capsy
     assert "bad.yaml:5" in capsys.readouterr().err
     assert main(["simulate", str(BENCH), "--protocol", str(bad)]) == 1
     assert "Did you mean “gut.feed”?" in capsys.readouterr().err
+
+
+ASKING = """recipe: 1
+name: asking
+title: It asks before it feeds
+steps:
+  - ask_operator: Look at the loop, then resume
+  - ask_operator: {message: Lactate, answer: number, unit: mM, min: 0 mM, max: 20 mM, as: lactate}
+  - ask_operator: {message: Look, answer: choice, choices: [clear, cloudy], default: cloudy, as: look}
+  - if:
+      condition: look == 'cloudy'
+      then:
+        - gut.feed: lactate / 10 mM * 1.5 mL
+"""
+
+
+def test_a_plan_answers_questions_with_their_defaults_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "asking.yaml"
+    path.write_text(ASKING)
+    answer = plan(BENCH, protocol=str(path), params={}, hours=0.5, seed=1)
+    assert answer["feasible"], answer["refusals"]
+    assert [(each["step"], each["answer"], each["because"]) for each in answer["assumed"]] == [
+        (1, "assumed to be done", "the step asks for no answer"),
+        (2, "10 mM", "the middle of the range"),
+        (3, "cloudy", "the declared default"),
+    ]
+    assert {step["verb"]: step["ml"] for step in answer["steps"] if "ml" in step}["gut.feed"] == pytest.approx(
+        1.5, abs=0.2
+    )
+    text = as_text(answer)
+    assert "assumed answer to step 2 (Lactate): 10 mM (the middle of the range)" in text
+    assert "step 3: answer cloudy by simulate" in text
+
+
+def test_a_refusal_after_an_assumed_answer_names_the_answer(tmp_path: Path) -> None:
+    path = tmp_path / "asking.yaml"
+    path.write_text(ASKING.replace("1.5 mL", "90 mL"))
+    answer = plan(BENCH, protocol=str(path), params={}, hours=0.5, seed=1)
+    assert not answer["feasible"]
+    assert "assumed answer to step 2 (Lactate): 10 mM (the middle of the range)" in as_text(answer)
+
+    async def start() -> str:
+        async with controlled(SimulatedLab(RIG, seed=1), tmp_path) as controller:
+            with pytest.raises(RunnerError) as caught:
+                await controller.runs.start(of_file(path), {}, "anna", "a test")
+            return str(caught.value)
+
+    assert "The assumed answer to step 2 (Lactate): 10 mM (the middle of the range)." in run_virtual(start())

@@ -92,6 +92,34 @@ def test_the_schema_is_up_to_date() -> None:
         ('steps:\n  - repeat: {daily_at: "25:00", zone: UTC, steps: [estimate]}\n', 5, "no time of day"),
         ('steps:\n  - repeat: {daily_at: "09:00", zone: Mars/Base, steps: [estimate]}\n', 5, "is no time zone"),
         ('steps:\n  - repeat: {daily_at: "09:00", steps: [estimate]}\n', 5, "the time zone is missing"),
+        *(
+            (f"steps:\n  - ask_operator: {{message: m, {entries}}}\n", 5, says)
+            for entries, says in (
+                ("as: x", "“as” without “answer”. Add answer: one of number, choice, text"),
+                ("unit: mM", "the kind of the answer is missing"),
+                ("answer: photo", "“photo” is no kind of an answer"),
+                ("answer: number, unit: mM", "the number has no range and no default. Add min and max, or a default"),
+                ("answer: number, unit: parsec, default: 3", "“parsec” is no unit of an answer"),
+                ("answer: number, unit: mM, min: 0 mM, max: 5 mL", "not in mM"),
+                ("answer: number, unit: mM, min: 0, max: 5 mM", "has no unit"),
+                ("answer: number, unit: mM, min: 5 mM, max: 5 mM", "“max” is not above “min”"),
+                ("answer: number, min: .nan, max: 5", "is not a finite number"),
+                ("answer: number, unit: mM, min: 0 mM, max: 5 mM, default: 6 mM", "6 mM is out of range"),
+                ("answer: number, choices: [a, b], default: 3", "the answer “number” has no “choices”"),
+                ("answer: choice", "a choice needs two answers or more"),
+                ("answer: choice, choices: [yes, no]", "“True” is no text. Write each answer in quotes"),
+                ("answer: choice, choices: [a, a]", "an answer stands twice"),
+                ('answer: choice, choices: ["a,b", c]', "“a,b” cannot be an answer"),
+                ("answer: choice, choices: [a, b], default: c", "“c” is no answer here"),
+                ("answer: text, min: 3", "the answer “text” has no “min”"),
+            )
+        ),
+        (
+            "steps:\n  - ask_operator: {message: m, answer: choice, choices: [a, b], as: x}\n"
+            "  - if: {condition: x == 'c', then: [estimate]}\n",
+            6,
+            "“c” is no answer of “x”. Choose a, b",
+        ),
         ("steps:\n  - wait\n", 5, "wait lacks “time”"),
         ("steps:\n  - estimate: {ass: x}\n", 5, "Did you mean “as”?"),
         ("steps: []\n", 4, "there are no steps"),

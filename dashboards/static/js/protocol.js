@@ -4,6 +4,7 @@ import { act, showDone } from "./api.js";
 import { ask } from "./dialog.js";
 import { byId, h, redraw, setText } from "./dom.js";
 import { duration, inUtc, moment, typed, volume } from "./format.js";
+import { open, QuestionCard } from "./question.js";
 import { result, step } from "./words.js";
 
 /** @import { ParamView, ProtocolView } from "../../types/api.d.ts" */
@@ -25,6 +26,7 @@ export class Protocols {
     this.mayOperate = mayOperate;
     /** @type {Run | null} */
     this.run = null;
+    this.question = new QuestionCard(mayOperate);
     this.select = byId("protocol-select", HTMLSelectElement);
     this.select.replaceChildren(...protocols.map((each) => h("option", { value: each.name, text: each.name })));
     this.select.onchange = () => this.showParameters();
@@ -86,6 +88,7 @@ export class Protocols {
     setText(badge, state);
     byId("start-form").hidden = active;
     byId("run").hidden = !run;
+    this.question.update(run);
     this.enableButtons(state, active);
     if (run) this.showRun(run, active);
   }
@@ -102,7 +105,7 @@ export class Protocols {
     };
     enable("start-run", !active);
     enable("pause-run", ACTIVE.includes(state));
-    enable("resume-run", state === "held");
+    enable("resume-run", state === "held" && !open(this.run));
     enable("abort-run", active && state !== "aborting");
   }
 

@@ -102,6 +102,7 @@ export function step(verb, args) {
  */
 export function result(found) {
   if (!found) return "";
+  if (found.answer !== undefined) return found.answer;
   if (found.ul !== undefined) return volume(found.ul).join(" ");
   const name = found.unit ?? "";
   return `${quantity(found.value, name)} ${name === "pH" ? "" : unit(name)}`.trim();

@@ -1,0 +1,89 @@
+"""The page's question card and `choroid protocol answer`, over `choroid demo` with a laboratory's own recipe."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.pages import RESULTS, ROOT, Server, free_port, visiting
+
+pytestmark = pytest.mark.needs("chromium")
+
+ASKING = """recipe: 1
+name: asking
+title: It asks
+steps:
+  - ask_operator: {message: Lactate of the loop, answer: number, unit: mM, min: 0 mM, max: 20 mM, as: lactate}
+  - ask_operator: {message: Look of the medium, answer: choice, choices: [clear, cloudy], as: look}
+  - ask_operator: {message: Remarks, answer: text, as: remark}
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "recipes").mkdir()
+    (folder / "recipes" / "asking.yaml").write_text(ASKING)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def demo(data: Path) -> Iterator[Server]:
+    port = free_port()
+    server = Server(("choroid", "demo", "--port", str(port), "--for", "170s", "--data", str(data)), port)
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+def answered(data: Path, text: str) -> subprocess.CompletedProcess[str]:
+    words = (sys.executable, "-m", "choroid", "protocol", "answer", text, "--data", str(data))
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_questions_are_answered_on_the_page_and_on_the_command_line(browser: Browser, demo: Server, data: Path) -> None:
+    with visiting(browser, demo.url, size=(1440, 900)) as visit:
+        page = visit.live()
+        run_state = page.get_by_test_id("run-state")
+        expect(run_state).to_have_text("running", timeout=20_000)
+        page.get_by_test_id("abort-run").click()
+        page.get_by_test_id("dialog-confirm").click()
+        expect(run_state).to_have_text("aborted", timeout=30_000)
+        page.get_by_test_id("protocol-select").select_option("asking")
+        page.get_by_test_id("start-run").click()
+        card = page.get_by_test_id("question")
+        expect(card).to_contain_text("Lactate of the loop: a number in mM, 0 to 20", timeout=30_000)
+        expect(run_state).to_have_text("held", timeout=30_000)
+        expect(page.get_by_test_id("resume-run")).to_be_disabled()
+        field = page.get_by_test_id("question-answer")
+        field.fill("25 mM")
+        page.get_by_test_id("answer-run").click()
+        expect(page.locator("body")).to_contain_text("25 mM is out of range")
+        expect(field).to_have_value("25 mM")
+        RESULTS.mkdir(exist_ok=True)
+        page.screenshot(path=RESULTS / "question.png")
+        field.fill("12.5 mM")
+        page.get_by_test_id("answer-run").click()
+        expect(card).to_contain_text("Look of the medium: one of clear, cloudy", timeout=30_000)
+        expect(run_state).to_have_text("held", timeout=30_000)
+        refused = answered(data, "dark")
+        assert refused.returncode == 1
+        assert "“dark” is no answer here" in refused.stderr
+        assert "Next: answer one of clear, cloudy" in refused.stderr
+        expect(card).to_contain_text("Look of the medium")
+        page.get_by_test_id("question-answer").select_option("cloudy")
+        page.get_by_test_id("answer-run").click()
+        expect(card).to_contain_text("Remarks: a text of at most 500 characters", timeout=30_000)
+        expect(run_state).to_have_text("held", timeout=30_000)
+        given = answered(data, "all is well")
+        assert given.returncode == 0, given.stderr
+        expect(run_state).to_have_text("complete", timeout=30_000)
+        expect(card).to_be_hidden()
+        expect(page.get_by_test_id("step").filter(has_text="12.5 mM")).to_be_visible()
+        assert [text for text in visit.complaints if "422" not in text] == []
