@@ -26,7 +26,7 @@ from controller.rig.probes import (
     temperature_target_c,
 )
 from controller.rig.schematic import describe
-from controller.runs.questions import Question
+from controller.runs.questions import OpenQuestion
 from controller.runs.views import RunView, StepView
 from drivers.commands import Command, Dispense, Level, LevelStatus, PumpStatus, Run, Stop, Switch, SwitchStatus
 from protocols.registry import Recipe
@@ -222,7 +222,7 @@ def run_view(run: RunView, *, steps: int = 200) -> dict[str, Any]:
     }
 
 
-def question_view(question: Question) -> dict[str, Any]:
+def question_view(question: OpenQuestion) -> dict[str, Any]:
     """An open question, with what is a valid answer."""
     form = question.answer
     default = None if form is None else form.default

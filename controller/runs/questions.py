@@ -16,7 +16,7 @@ LATEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class OpenQuestion:
     """An open question: number of its step, message, and the form of its answer (None: the run is only to be resumed)."""
 
     n: int
@@ -31,7 +31,7 @@ def question_text(n: int, message: str) -> str:
     return f"step {n}: {message}"
 
 
-def open_question(steps: dict[str, StepRecord], state: RunState, held_for: Iterable[str]) -> Question | None:
+def open_question(steps: dict[str, StepRecord], state: RunState, held_for: Iterable[str]) -> OpenQuestion | None:
     """Return the question that a held run waits for; None while none is open.
 
     A step that asks for no answer is open only while its message is among `held_for`: a run may be held for something else.
@@ -46,7 +46,7 @@ def open_question(steps: dict[str, StepRecord], state: RunState, held_for: Itera
     if data is None and not any(of_step(reason, step.n) for reason in held_for):
         return None
     form = None if data is None else AnswerForm.from_json(data)
-    return Question(step.n, step.at, str(step.args["message"]), form)
+    return OpenQuestion(step.n, step.at, str(step.args["message"]), form)
 
 
 def of_step(reason: str, n: int) -> bool:

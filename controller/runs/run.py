@@ -25,7 +25,7 @@ from controller.recipes.answers import AnswerRefused, checked
 from controller.runs.elapsed import elapsed_s
 from controller.runs.facts import RigFacts
 from controller.runs.performer import Performer, RunContext
-from controller.runs.questions import Question, of_step, open_question
+from controller.runs.questions import OpenQuestion, of_step, open_question
 from controller.runs.views import PROGRESS_STEPS, RunView, StepView, look, step_view
 from controller.steps.branches import BRANCH, Branch, abreast, in_verb
 from controller.steps.recovery import StepProblem, advise
@@ -110,7 +110,7 @@ class ProtocolRun:
         self._go(event, user=user, reason=reason)
 
     @property
-    def question(self) -> Question | None:
+    def question(self) -> OpenQuestion | None:
         """The question that the held run waits for."""
         return open_question(self._steps, self.state, self._held_for)
 

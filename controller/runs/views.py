@@ -9,7 +9,7 @@ from typing import Any
 from controller.core.run_states import RunState
 from controller.ledger.ledger import Ledger
 from controller.rig.description import Rig
-from controller.runs.questions import Question
+from controller.runs.questions import OpenQuestion
 from controller.steps.branches import spoken
 from controller.steps.steps import StepRecord
 
@@ -42,7 +42,7 @@ class RunView:
     params: Mapping[str, float]
     progress: tuple[StepView, ...]
     messages: tuple[str, ...]
-    question: Question | None = None
+    question: OpenQuestion | None = None
     """The question that the held run waits for."""
 
 

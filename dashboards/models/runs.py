@@ -52,7 +52,7 @@ class StepModel(BaseModel):
     result: dict[str, Any] | None
 
 
-class Answer(RequestBody):
+class GivenAnswer(RequestBody):
     """Answer the open question of a held run: text with its unit, such as `8.2 mM`; `step` is the number of its step."""
 
     answer: str = Field(max_length=2000)

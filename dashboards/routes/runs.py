@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from controller.process.controller import Controller
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer
 from dashboards.models.base import Why
-from dashboards.models.runs import Answer, ProtocolsView, RunModel, RunsModel, Start
+from dashboards.models.runs import GivenAnswer, ProtocolsView, RunModel, RunsModel, Start
 from dashboards.views import recipe_view, run_view
 
 SHOWN_STEPS = 20
@@ -71,7 +71,7 @@ async def resume(rig: Controlled, user: Operator, run_id: str, body: Why) -> dic
 
 
 @routes.post("/runs/{run_id}/answer", response_model=RunModel)
-async def answer(rig: Controlled, user: Operator, run_id: str, body: Answer) -> dict[str, Any]:
+async def answer(rig: Controlled, user: Operator, run_id: str, body: GivenAnswer) -> dict[str, Any]:
     """Answer the open question of a held run; the run goes on if nothing else holds it."""
     await rig.runs.answer(the_run(rig, run_id), body.answer, user.name, body.reason, step=body.step)
     return run_view(rig.runs.get(run_id))
