@@ -12,6 +12,7 @@ from typing import Any
 from controller.alarms.states import Alarm
 from controller.capabilities.catalogue import capabilities_of
 from controller.core.state import ActuatorView, Reading, State
+from controller.hazards.rest import rest_periods
 from controller.journal.terms import Entry
 from controller.ledger.ledger import Ledger
 from controller.nerves.summary import NervesSummary
@@ -75,7 +76,7 @@ def rig_view(controller: Controller) -> dict[str, Any]:
         ],
         "heart": {"pump": rig.lines[organs.heart.line].pump, "flow_ul_min": organs.heart.flow_ul_min},
         "mass_point": organs.kidney.mass,
-        "periods_s": {name: device.every_s for name, device in rig.devices.items()},
+        "periods_s": rest_periods(rig),
         "return_valve": None if organs.immune is None else organs.immune.valve,
         "schematic": describe(rig),
         "capabilities": [each.to_json() for each in capabilities_of(rig)],

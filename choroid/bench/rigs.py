@@ -18,6 +18,7 @@ from choroid.common.examples import bench_rig
 from choroid.simulation.lab import stop_on_signals
 from controller.core.clock import Clock
 from controller.core.state import State
+from controller.hazards.rest import rest_periods
 from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
@@ -123,11 +124,11 @@ def _sampled(rigs: list[Rig], sinks: list[_Samples], begin_s: float) -> tuple[in
     """Return the counts of samples since `begin_s` and of pauses longer than one and a half intervals."""
     samples = missed = 0
     for rig, sink in zip(rigs, sinks, strict=True):
+        rest_s = rest_periods(rig)
         for point, times in sink.times.items():
-            every_s = rig.devices[point.partition(".")[0]].every_s
             mine = [at for at in times if at >= begin_s]
             samples += len(mine)
-            missed += sum(later - earlier > 1.5 * every_s for earlier, later in pairwise(mine))
+            missed += sum(later - earlier > 1.5 * rest_s[point.partition(".")[0]] for earlier, later in pairwise(mine))
     return samples, missed
 
 

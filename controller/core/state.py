@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
@@ -111,6 +112,17 @@ class StateStore:
         self._volumes: dict[str, Volume] = {}
         self._links: dict[str, str] = {}
         self.state = State(0.0, "", {}, {}, {}, (), {})
+        self.waiting = 0
+        """Number of callers that wait for new readings: the rig is then sampled at its full rate."""
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Have the rig sampled at its full rate while the caller waits for readings."""
+        self.waiting += 1
+        try:
+            yield
+        finally:
+            self.waiting -= 1
 
     @property
     def readings(self) -> Mapping[str, Reading]:

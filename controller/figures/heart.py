@@ -111,8 +111,8 @@ def _pulsatility(sources: Sources) -> Figure:
         unit,
         pressure.ripple / pressure.mean,
         coverage=pressure.coverage,
-        basis=f"(most - least)/mean within stretches of {point}, read every {every_s:g} s: roller strokes are"
-        " faster, so this holds the sensor's noise as well",
+        basis=f"(most - least)/mean within stretches of {point}, read every {every_s:g} s or less often: roller strokes"
+        " are faster, so this holds the sensor's noise as well",
     )
 
 

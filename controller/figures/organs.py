@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,15 +96,14 @@ def _known(*points: str | None) -> tuple[str, ...]:
     return tuple(point for point in points if point is not None)
 
 
-def every_s(rig: Rig, point: str) -> float:
-    """Return the period of a series (s)."""
+def every_s(point: str, rest_s: Mapping[str, float]) -> float:
+    """Return the longest period of a series (s); `rest_s` is the sampling period at rest of each device (s)."""
     name, _, rest = point.partition(".")
     if name == "nerves":
         return NERVES_EVERY_S
     if rest.endswith((".flow", ".duty")):
         return OUTPUT_EVERY_S
-    device = rig.devices.get(name)
-    return OUTPUT_EVERY_S if device is None else device.every_s
+    return rest_s.get(name, OUTPUT_EVERY_S)
 
 
 def shown_series(rig: Rig) -> Iterator[str]:

@@ -6,7 +6,7 @@ Works while a controller runs, and on what `choroid simulate --data` left. Ninet
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -37,6 +37,7 @@ from controller.figures.transfers import ROWS as TRANSFER_ROWS
 from controller.figures.transfers import BookedTransfer, transfers
 from controller.figures.tubing_record import ROWS as TUBING_ROWS
 from controller.figures.tubing_record import worn
+from controller.hazards.rest import rest_periods
 from controller.journal.reader import JournalReader
 from controller.journal.terms import Entry, JournalError
 from controller.ledger.ledger import Ledger
@@ -135,10 +136,10 @@ class Records:
         """Read the period [begin, end) (UTC seconds)."""
         journal, history = self.journal, self.history
         first, last = _utc(begin), _utc(end)
-        courses = self._courses(rig, begin, end)
-        gas_width = history.width_for(
-            begin, end, OUTPUT_EVERY_S if rig.organs.lung is None else every_s(rig, rig.organs.lung.air)
-        )
+        rest_s = rest_periods(rig)
+        courses = self._courses(rig, rest_s, begin, end)
+        lung = rig.organs.lung
+        gas_width = history.width_for(begin, end, OUTPUT_EVERY_S if lung is None else every_s(lung.air, rest_s))
         moved = transfers(journal.between(first, last, TRANSFER_ROWS))
         moved_rows = tuple(each for each in moved if begin <= each.end < end)
         books = self.booked(rig, begin), self.booked(rig, end)
@@ -206,14 +207,14 @@ class Records:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _courses(self, rig: Rig, begin: float, end: float) -> dict[str, Course]:
+    def _courses(self, rig: Rig, rest_s: Mapping[str, float], begin: float, end: float) -> dict[str, Course]:
         bands = bands_of(rig)
         found = {}
         shown = dict.fromkeys((*shown_series(rig), *self.history.series))
         for point in shown:
             if point.endswith(".delivered"):
                 continue  # a running total has no mean
-            period_s = every_s(rig, point)
+            period_s = every_s(point, rest_s)
             width = self.history.width_for(begin, end, period_s)
             made = course(
                 point,

@@ -203,6 +203,22 @@ class Gate:
         """The interlocks that are tripped, held or latched."""
         return self._watch.trips
 
+    @property
+    def unsettled(self) -> str:
+        """Why the outputs have to be watched at full rate, for people; empty while each rests or holds its command."""
+        if self.emergency is not None:
+            return "an emergency stop stands"
+        if self._watch.crossings:
+            return f"{self._watch.crossings[0].interlock} waits for a second reading"
+        if self.bypasses.names:
+            return "an interlock is bypassed"
+        for output in self._outputs.values():
+            if output.transfer is not None or output.announced is not None:
+                return f"{output.name} gives a dose"
+            if output.debt is not None or output.astray:
+                return f"{output.name} does not follow its command"
+        return ""
+
     # --- emergency --------------------------------------------------------------------------------------
 
     async def estop(self, user: str, reason: str) -> None:

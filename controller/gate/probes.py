@@ -111,7 +111,8 @@ class Probes:
                 status = await probe.calibrator.state()
             except DeviceError as error:
                 return self._failed(intent, seq, str(error))
-            after = await self._read_again(intent.point, probe)
+            with self._store.awaited():
+                after = await self._read_again(intent.point, probe)
             if after is None or abs(after - intent.command.value) > READBACK_OFF:
                 text = "cannot be read" if after is None else f"reads {after:.3f}"
                 return self._failed(intent, seq, f"readback: it {text} after it was set to {intent.command.value:g}")

@@ -1,15 +1,21 @@
 """The connected rig: devices on supervised links, each sampled at its own period into the state.
 
-The devices on one link take turns, so a slow one delays its neighbours by its own time-out at most (C3); links are
-independent of each other. The actuators are handed to the gate once, and their status is read through it.
+Each link has one plan: its devices take turns, so a slow one delays its neighbours by its own time-out at most (C3), and all
+channels of a device are read in one turn. Links are independent of each other. The actuators are handed to the gate once, and
+their status is read through it.
+
+A device is read at its full rate, unless the caller confirms at each tick that the rig is at rest
+(:meth:`ConnectedRig.rest`). Without this confirmation, whatever the cause, sampling returns to the full rate.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
+from types import MappingProxyType
 
 from controller.core.state import StateStore
 from controller.links.connect import Connected, Failure, connect
@@ -25,15 +31,22 @@ SOON_S = 0.25
 MAX_READS = 3
 """Maximum number of reads of a point within one turn, if a reading was garbled or needs confirmation (I9)."""
 
+_next_s = attrgetter("next_s")
+
 Poll = Callable[[str], Awaitable[None]]
 """Reads the status of one actuator; see :meth:`controller.gate.gate.Gate.poll`."""
 
 
 @dataclass(slots=True)
 class _Work:
-    """The sampling of one device: its period (s), its next time (loop s), its sensors and actuators."""
+    """The sampling of one device.
+
+    Its periods at full rate and at rest (s), the times of its last and next turn (loop s), its sensors and actuators.
+    """
 
     every_s: float
+    rest_s: float
+    last_s: float
     next_s: float
     sensors: list[tuple[str, Sensor]]
     actuators: list[str]
@@ -44,6 +57,9 @@ class ConnectedRig:
 
     def __init__(self, rig: Rig, connected: Connected, store: StateStore) -> None:
         self.rig = rig
+        self._works: dict[str, list[_Work]] = {}
+        self._pauses: dict[str, asyncio.Future[None]] = {}
+        self._rest_until_s = float("-inf")
         self.failures: list[Failure] = connected.failures
         self._links = connected.links
         self._store = store
@@ -88,14 +104,21 @@ class ConnectedRig:
             raise RuntimeError("the calibrators were handed over already; only the gate may hold them")
         return calibrators
 
-    async def begin(self, poll: Poll) -> None:
-        """Start sampling. Return when every device has been sampled once."""
+    async def begin(self, poll: Poll, rest_s: Mapping[str, float] = MappingProxyType({})) -> None:
+        """Start sampling. Return when every device has been sampled once.
+
+        Args:
+            poll: reads the status of an actuator.
+            rest_s: the period at rest of each device (s); a device without one is always read at its full rate.
+        """
         now_s = asyncio.get_running_loop().time()
         first: list[asyncio.Event] = []
         for link in self._links:
             works = [
                 _Work(
                     spec.every_s,
+                    rest_s.get(name, spec.every_s),
+                    now_s,
                     now_s,
                     self._sensors[name],
                     [point for point in self._actuator_names if point.partition(".")[0] == name],
@@ -105,7 +128,8 @@ class ConnectedRig:
             ]
             done = asyncio.Event()
             first.append(done)
-            self._tasks.append(asyncio.create_task(self._sample(works, poll, done), name=f"sampling {link}"))
+            self._works[link] = works
+            self._tasks.append(asyncio.create_task(self._sample(link, works, poll, done), name=f"sampling {link}"))
         for done in first:
             await done.wait()
         self.see_links()
@@ -115,20 +139,47 @@ class ConnectedRig:
         for name, link in self._links.items():
             self._store.link(name, link.state.value)
 
-    async def _sample(self, works: list[_Work], poll: Poll, first: asyncio.Event) -> None:
+    def rest(self, until_s: float) -> None:
+        """Let devices be read at their periods at rest until `until_s` (loop s). The caller renews it at each tick."""
+        self._rest_until_s = until_s
+
+    def hurry(self) -> None:
+        """End the rest: every device that is due at its full rate is read now."""
+        self._rest_until_s = float("-inf")
+        for link, works in self._works.items():
+            for work in works:
+                work.next_s = min(work.next_s, work.last_s + work.every_s)
+            pause = self._pauses.get(link)
+            if pause is not None and not pause.done():
+                pause.set_result(None)
+
+    async def _sample(self, link: str, works: list[_Work], poll: Poll, first: asyncio.Event) -> None:
         for work in works:
             work.next_s += work.every_s
             await self._turn(work, poll)
         first.set()
         loop = asyncio.get_running_loop()
         while True:
-            work = min(works, key=lambda each: each.next_s)
-            wait_s = work.next_s - loop.time()
-            if wait_s > 0:
-                await asyncio.sleep(wait_s)
+            work = min(works, key=_next_s)
+            if work.next_s > loop.time():
+                await self._pause(link, work.next_s)
+                continue  # another device, or the same one sooner, may be due after :meth:`hurry`
+            now_s = loop.time()
+            period_s = work.rest_s if now_s < self._rest_until_s else work.every_s
+            work.last_s = work.next_s
             # Periods stay on their grid; a late turn is not made up for.
-            work.next_s += work.every_s * max(1, int((loop.time() - work.next_s) / work.every_s) + 1)
+            work.next_s += period_s * max(1, int((now_s - work.next_s) / period_s) + 1)
             await self._turn(work, poll)
+
+    async def _pause(self, link: str, until_s: float) -> None:
+        """Return at `until_s` (loop s), or sooner when :meth:`hurry` is called."""
+        loop = asyncio.get_running_loop()
+        self._pauses[link] = pause = loop.create_future()
+        timer = loop.call_at(until_s, _end, pause)
+        try:
+            await pause
+        finally:
+            timer.cancel()
 
     async def _turn(self, work: _Work, poll: Poll) -> None:
         for point, sensor in work.sensors:
@@ -168,3 +219,8 @@ class ConnectedRig:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
         await asyncio.gather(*(link.close() for link in self._links.values()))
+
+
+def _end(pause: asyncio.Future[None]) -> None:
+    if not pause.done():
+        pause.set_result(None)

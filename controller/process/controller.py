@@ -25,6 +25,7 @@ from controller.gate.gate import Gate
 from controller.gate.latch import Latch
 from controller.gate.probes import GatedProbe, Probes
 from controller.guard.heartbeat import Guarded, Heartbeat
+from controller.hazards.rest import rest_periods
 from controller.journal.journal import Journal
 from controller.journal.terms import JournalUnwritten
 from controller.ledger.ledger import Ledger
@@ -46,6 +47,7 @@ from controller.process.causes import (
 from controller.process.health import ControllerHealth
 from controller.process.load import ProcessLoad
 from controller.process.notices import notices
+from controller.process.pace import Pace
 from controller.process.sink import Sink
 from controller.process.tasks import Tasks
 from controller.process.timer import Timer
@@ -135,7 +137,9 @@ class Controller:
         self._closed = False
         self._assembly: Assembly | None = None
         self._vigilance = Vigilance(rig)
-        self.store = StateStore(Liveliness(rig).flat, oldest_answers(rig), Plausibility(rig))
+        rest_s = rest_periods(rig)
+        self.store = StateStore(Liveliness(rig).flat, oldest_answers(rig), Plausibility(rig, rest_s))
+        self.pace = Pace(rig, self._limits, self.store, rest_s)
         self._nerves_reader = NervesReader(self.store, clock)
         self._open_records(journal, durable=durable)
         self._emergency = self._emergency_stop(stimulator)
@@ -228,7 +232,7 @@ class Controller:
             raise
         self._emergency.restore(self.gate, self.journal)
         self.ledger.listen(lambda movement: self.gate.booked(movement.source, movement.target))
-        await self.body.begin(self.gate.poll)
+        await self.body.begin(self.gate.poll, self.pace.rest_s)
         if self.gate.emergency is not None:  # an emergency stop of an earlier process
             await self.gate.fall_back("emergency stop")
         self.store.volumes(self.ledger.volumes())
@@ -322,6 +326,7 @@ class Controller:
         self._tasks.isolate("strays", self._stray, state)
         self._tasks.isolate("upkeep", self.upkeep.look, state.actuators, self.gate.revolution_ul)
         self._tasks.isolate("alarms", self._alarm_levels, state, late_s)
+        self._tasks.isolate("sampling", self.pace.look, state, self._connected)
         if self.people is not None:
             self._tasks.isolate("people", self.people.look, self.alarms)
         self._tasks.isolate("history", self.history.add, state.at_s, state.utc, self.store.news())

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, inf, isfinite
+from types import MappingProxyType
 
 from controller.core.state import ActuatorView
 from controller.rig.description import Rig
@@ -130,6 +131,8 @@ class _Track:
     device: str
     memory_s: float
     """Age (s) after which a value no longer bounds the next one."""
+    reach_s: float
+    """Maximum time (s) of change that is permitted without confirmation: that of sampling at full rate."""
     value: float = 0.0
     at_s: float = -inf
     jump: float = 0.0
@@ -141,8 +144,10 @@ class _Track:
 class Plausibility:
     """Judges the points of one rig, one reading at a time. `dropped` counts the readings marked as suspect."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig: Rig, rest_s: Mapping[str, float] = MappingProxyType({})) -> None:
+        """`rest_s` is the period at rest of each device (s). It prolongs the memory of a value, not the permitted change."""
         self._periods = {name: device.every_s for name, device in rig.devices.items()}
+        self._rest_s = rest_s
         self._tracks: dict[str, _Track | None] = {
             point: self._new(point, bounds) for point, bounds in bounds_of(rig).items()
         }
@@ -161,7 +166,7 @@ class Plausibility:
             return None
         bounds, since_s = track.bounds, at_s - track.at_s
         if since_s <= track.memory_s and bounds.low <= value <= bounds.high:
-            room = bounds.grain + bounds.per_s * since_s
+            room = bounds.grain + bounds.per_s * min(since_s, track.reach_s)
             if -room <= value - track.value <= room:
                 if track.agreed:
                     self._went_away(track)
@@ -188,7 +193,8 @@ class Plausibility:
 
     def _new(self, point: str, bounds: PlausibleRange) -> _Track:
         device = point.partition(".")[0]
-        return _Track(bounds, device, reach_s(self._periods[device]))
+        reach = reach_s(self._periods[device])
+        return _Track(bounds, device, max(reach, reach_s(self._rest_s.get(device, 0.0))), reach)
 
     def _by_unit(self, point: str, unit: str) -> _Track | None:
         """Start the track of a point that the rig description does not know, such as one of a described Modbus device."""

@@ -285,6 +285,11 @@ class Runner:
         return ProtocolRun(self._bench, run_id, body["protocol"], recipe, params, history)
 
     @property
+    def transferring(self) -> bool:
+        """Whether a dose is underway, or its outcome is not booked yet."""
+        return bool(self._bench.transfers.open_lines)
+
+    @property
     def min_doses_ul(self) -> dict[str, float]:
         """The minimum dose (µL) of each transfer pump whose dose may end after the runs are closed."""
         return self._bench.transfers.min_doses_ul

@@ -47,6 +47,9 @@ class OpenLines:
     def __contains__(self, line: object) -> bool:
         return line in self._open
 
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
     def times(self, line: str) -> int:
         """Return how many doses have begun: one may begin and end between two polls."""
         return self._times.get(line, 0)

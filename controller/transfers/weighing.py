@@ -46,6 +46,12 @@ async def settled(
     Returns:
         The mean, or why there is none.
     """
+    with store.awaited():
+        return await _settled(store, point, every_s, spread, patience_s)
+
+
+async def _settled(store: StateStore, point: str, every_s: float, spread: float | None, patience_s: float) -> Settled:
+    """As :func:`settled`."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + patience_s
     last_s = loop.time()

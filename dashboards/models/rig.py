@@ -73,7 +73,7 @@ class CapabilityView(BaseModel):
 class RigView(BaseModel):
     """The rig; `schematic` is what :func:`controller.rig.schematic.describe` gives.
 
-    `periods_s` tells how often each device is read.
+    `periods_s` is the longest time between two readings of each device, that at rest.
     """
 
     name: str

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from controller.core.clock import Clock
+from controller.hazards.rest import rest_periods
 from controller.links.connect import ConnectError
 from controller.process.controller import DEAD_AFTER_S, Controller
 from controller.rig.loading import load_rig
@@ -93,7 +94,7 @@ async def test_an_hour_of_life(tmp_path: Path) -> None:
         heart = controller.store.state.actuators[HEART].status
         assert isinstance(heart, PumpStatus)
         assert heart.flow_ul_min == pytest.approx(2000.0, rel=0.02)
-        assert len(controller.history.query(TEMPERATURE, 0.0, 4e9, 10_000)) > 1000
+        assert len(controller.history.query(TEMPERATURE, 0.0, 4e9, 10_000)) > 3600 / rest_periods(RIG)["t_chamber"] - 10
         controller.journal.verify()
         assert lab.plant.events == []
 
