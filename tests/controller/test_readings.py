@@ -13,6 +13,7 @@ import pytest
 
 from choroid.campaign.readings import Tap
 from controller.core.clock import Clock
+from controller.hazards.rest import rest_periods
 from controller.process.controller import Controller
 from controller.readings.plausibility import Plausibility
 from controller.rig.description import Rig, required
@@ -94,7 +95,7 @@ async def test_I9_a_true_step_is_believed_at_the_second_reading(tmp_path: Path) 
     async with living(tmp_path, settle_s=60.0) as (controller, lab, _):
         before = controller.store.readings["balance.mass"].value
         lab.plant.faults.sensor_offset["balance.mass"] = 20.0
-        await asyncio.sleep(2.0 * RIG.devices["balance"].every_s)
+        await asyncio.sleep(rest_periods(RIG)["balance"] + 2.0 * RIG.devices["balance"].every_s)
         reading = controller.store.readings["balance.mass"]
         assert reading.quality.value == "good", reading.detail
         assert reading.value == pytest.approx(before + 20.0, abs=0.1)
