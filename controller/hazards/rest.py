@@ -77,9 +77,10 @@ def _needs(rig: Rig, limits: Limits, device: str) -> Iterator[float]:
     for point, stale_s in _trusted_for(rig, limits):
         if point.partition(".")[0] == device:
             yield stale_s / READINGS
+    skin = rig.organs.skin
     for rule in limits.interlocks:
-        if rule.rise_per_s > 0.0 and rule.point.partition(".")[0] == device:
-            yield (rule.ceiling - rig.organs.skin.setpoint_c) / rule.rise_per_s - WINDOW_S
+        if skin is not None and rule.rise_per_s > 0.0 and rule.point.partition(".")[0] == device:
+            yield (rule.ceiling - skin.setpoint_c) / rule.rise_per_s - WINDOW_S
 
 
 def _trusted_for(rig: Rig, limits: Limits) -> Iterator[tuple[str, float]]:
@@ -89,8 +90,9 @@ def _trusted_for(rig: Rig, limits: Limits) -> Iterator[tuple[str, float]]:
     yield limits.heart, limits.heart_stale_s
     yield from limits.switch_stale_s.items()
     lung = rig.organs.lung
-    yield lung.ph, ph.STALE_S
-    yield lung.oxygen, oxygen.STALE_S
+    if lung is not None:
+        yield lung.ph, ph.STALE_S
+        yield lung.oxygen, oxygen.STALE_S
     if limits.mixture is not None:
         mixture = limits.mixture
         yield mixture.ph, mixture.ph_stale_s

@@ -297,7 +297,7 @@ class Controller:
     def _keep(self, record: Calibration) -> None:
         """Add a calibration to the rig's records; in real time in a thread, because it waits for the disk."""
         if self._threaded:
-            self._tasks.start(f"calibration {record.point}", asyncio.to_thread(_kept, self._data_dir, record))
+            self._tasks.start(f"calibration {record.point}", asyncio.to_thread(keep, self._data_dir, record))
         else:
             keep(self._data_dir, record)
 
@@ -494,7 +494,3 @@ class Controller:
             logger.warning("could not be brought to the basal state: %s; the guard goes on", ", ".join(owing))
             return
         self._heartbeat.goodbye()
-
-
-def _kept(data: Path, record: Calibration) -> None:
-    keep(data, record)

@@ -12,13 +12,13 @@ class Tasks:
 
     def __init__(self, failed: Callable[[str, BaseException], None]) -> None:
         self._failed = failed
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, asyncio.Task[object]] = {}
 
     def running(self, name: str) -> bool:
         """Return whether the task `name` is running."""
         return name in self._running
 
-    def start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, name: str, work: Coroutine[Any, Any, object]) -> None:
         """Start `work` as the task `name`."""
         task = self._running[name] = asyncio.create_task(work, name=name)
         task.add_done_callback(lambda done: self._ended(name, done))
@@ -37,7 +37,7 @@ class Tasks:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
+    def _ended(self, name: str, task: asyncio.Task[object]) -> None:
         self._running.pop(name, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed(name, error)
