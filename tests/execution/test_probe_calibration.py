@@ -124,7 +124,7 @@ async def test_nothing_is_set_in_a_probe_that_does_not_work(tmp_path: Path) -> N
         run = await controller.runs.start("sensor-calibration", {"settle": "20 s"}, "anna", "a test")
         await hands.attend(controller, run)
         assert len(hands.asked) == 3
-        assert "nothing was set" in hands.asked[-1]
+        assert "Nothing was set" in hands.asked[-1]
         assert rows(controller, "calibration.begun") == []
         assert circuit(lab).own_command(["cal", "?"]) == ["?CAL,0"]
     assert current(tmp_path) == {}
