@@ -9,6 +9,7 @@ import pytest
 
 from controller.core.run_states import RunState
 from controller.steps.recovery import PATIENCE, Trouble
+from controller.steps.steps import records_of
 from controller.transfers.devices import SILENCE_S
 from drivers.commands import Command, Dispense, Stop
 from drivers.errors import NoReply
@@ -49,9 +50,9 @@ async def begun(world: World, path: Path) -> tuple[Controller, str]:
     return controller, run
 
 
-def ends_of(controller: Controller) -> list[tuple[str, float]]:
-    """How each dose ended and what it moved, as the journal has it."""
-    return [(entry.body["end"], entry.body["ul"]) for entry in controller.journal.entries(kinds=("moved",))]
+def ends_of(controller: Controller, run: str) -> list[tuple[str, float]]:
+    """How each dose of a run ended and what it moved, as the journal has it."""
+    return [(entry.body["end"], entry.body["ul"]) for entry in controller.journal.entries(run=run, kinds=("moved",))]
 
 
 async def test_A4_a_dose_whose_command_has_no_effect_is_given_again(
@@ -64,7 +65,7 @@ async def test_A4_a_dose_whose_command_has_no_effect_is_given_again(
     assert controller.runs.get(run).state is RunState.COMPLETE
     assert failing.sent == 3
     assert failing.pump.moved_ul == pytest.approx(ASKED_UL, abs=25.0), "up to a step of the counter for each try"
-    assert [end for end, _ in ends_of(controller)] == ["resolved", "resolved", "done"]
+    assert [end for end, _ in ends_of(controller, run)] == ["resolved", "resolved", "done"]
     await controller.gone()
 
 
@@ -94,7 +95,7 @@ async def test_A4_a_dose_whose_confirmation_was_lost_is_not_given_again(
     controller, run = await begun(world, tmp_path / "j.db")
     await controller.until(lambda: controller.runs.get(run).state in (RunState.COMPLETE, RunState.HELD))
     assert failing.pump.moved_ul <= ASKED_UL * 1.001
-    booked_ul = sum(ul for _, ul in ends_of(controller))
+    booked_ul = sum(ul for _, ul in ends_of(controller, run))
     assert booked_ul == pytest.approx(failing.pump.moved_ul, abs=150.0)
     assert controller.runs.get(run).state is RunState.COMPLETE, controller.runs.get(run).messages
     assert failing.pump.moved_ul == pytest.approx(ASKED_UL, rel=0.02)
@@ -121,7 +122,7 @@ async def test_F2_a_dose_that_failed_with_a_power_cut_is_decided_by_a_person_at_
     run = await controller.runs.start("one_dose", {}, "anna", "a test")
     await controller.until(lambda: controller.runs.get(run).state is RunState.HELD)
     assert failing.sent == 1
-    assert [end for end, _ in ends_of(controller)] == ["unknown"]
+    assert [end for end, _ in ends_of(controller, run)] == ["unknown"]
     assert any("zeroed" in message for message in controller.runs.get(run).messages)
     await controller.runs.resume(run, "anna", "nothing had moved")
     await controller.until(lambda: controller.runs.get(run).state.ended)
@@ -153,6 +154,23 @@ async def test_F2_a_dose_that_failed_on_a_pump_that_stays_silent_holds_the_run(
     await controller.until(lambda: controller.runs.get(run).state.ended)
     assert failing.pump.moved_ul == pytest.approx(ASKED_UL, rel=0.02)
     assert failing.sent == 1
+    await controller.gone()
+
+
+async def test_F2_a_dose_that_the_gate_refused_is_not_left_open(tmp_path: Path) -> None:
+    """The next process reads from the journal that it was never sent."""
+    world = World()
+    controller = Controller(world, tmp_path / "j.db", catalogue=CATALOGUE)
+    controller.volumes_known = False
+    await asyncio.sleep(2.0)
+    run = await controller.runs.start("one_dose", {}, "anna", "a test")
+    pump = world.pumps["dose_glucose.pump"]
+    await controller.until(lambda: bool(list(controller.journal.entries(run=run, kinds=("step.refused",)))))
+    (step,) = records_of(controller.journal.entries(run=run)).values()
+    assert (step.acts, step.open_act, step.parts, pump.doses) == (1, None, [], [])
+    controller.volumes_known = True
+    await controller.until(lambda: controller.runs.get(run).state.ended)
+    assert pump.moved_ul == pytest.approx(ASKED_UL)
     await controller.gone()
 
 
@@ -188,4 +206,5 @@ async def test_F2_a_paused_pump_that_does_not_say_its_total_is_asked_again(
     await controller.until(lambda: controller.runs.get(run).state.ended)
     assert controller.runs.get(run).state is RunState.COMPLETE
     assert 12_000.0 - 200.0 <= pump.moved_ul <= 12_001.0
+    assert sum(ul for _, ul in ends_of(controller, run)) == pytest.approx(pump.moved_ul, abs=150.0)
     await controller.gone()

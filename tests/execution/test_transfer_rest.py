@@ -13,7 +13,7 @@ from controller.safety.terms import Intent
 from controller.steps.steps import Act, StepRecord, records_of
 from controller.transfers.routes import Trust
 from controller.transfers.transfers import Transfers
-from drivers.commands import Command, Dispense, Stop, Switch
+from drivers.commands import Command, Dispense, Quality, Stop, Switch
 from tests.execution.protocols_for_tests import CATALOGUE
 from tests.execution.world import Controller, World
 
@@ -165,6 +165,7 @@ async def test_A10_a_pause_stops_a_dose_whose_remainder_can_be_given_later(
     (step,) = records_of(controller.journal.entries(run=run)).values()
     (part,) = step.parts
     assert part.low <= pump.moved_ul <= part.high, "as the next process reads it"
+    assert controller.runs.get(run).messages == (), "a pause is no fault of the pump"
     assert (part.counted, part.counter_step) == (pump.counted_ul // 1000.0 * 1000.0, 1000.0)
     await controller.runs.resume(run, "anna", "the visitor has left")
     await controller.until(lambda: controller.runs.get(run).state.ended)
@@ -252,6 +253,37 @@ async def test_I2_a_stuck_balance_is_an_alarm_and_the_dose_is_known_by_its_pump(
     await controller.gone()
 
 
+async def test_F2_beside_a_stuck_balance_a_paused_pump_accounts_for_the_time_that_it_ran(tmp_path: Path) -> None:
+    world = World()
+    world.stuck_g = world.mass_g
+    pump = world.pumps["reglo.draw"]
+    pump.counted_ul = 50_000.0
+    controller = Controller(world, tmp_path / "j.db", catalogue=CATALOGUE)
+    run = await controller.runs.start("one_draw", {"volume": "12 mL"}, "anna", "a test")
+    await controller.until(lambda: bool(pump.doses))
+    await asyncio.sleep(70.0)
+    await controller.runs.pause(run, "anna", "a visitor")
+    await controller.until(lambda: controller.runs.get(run).state is RunState.HELD)
+    moved = controller.journal.last("moved", run=run)
+    assert moved is not None
+    assert moved.body["counted"] == 4000.0
+    assert moved.body["high"] < 12_000.0
+    await controller.gone()
+
+
+async def test_F2_without_a_balance_the_counter_is_read_after_each_dose(tmp_path: Path) -> None:
+    world = World()
+    world.balance_works = False
+    controller = Controller(world, tmp_path / "j.db", catalogue=CATALOGUE)
+    run = await controller.runs.start("one_draw", {"volume": "12 mL"}, "anna", "a test")
+    await controller.until(lambda: controller.runs.get(run).state.ended)
+    moved = controller.journal.last("moved", run=run)
+    assert moved is not None
+    assert moved.body["source"] == "command"
+    assert moved.body["counted"] >= 11_000.0, "in whole millilitres"
+    await controller.gone()
+
+
 async def test_the_highest_good_pressure_before_the_filter_is_kept_with_a_return(tmp_path: Path) -> None:
     world = World()
     controller = Controller(world, tmp_path / "j.db", catalogue=CATALOGUE)
@@ -262,6 +294,10 @@ async def test_the_highest_good_pressure_before_the_filter_is_kept_with_a_return
     for kpa in (20.0, 31.0, 25.0):
         world.readings["p_filter.pressure"] = ("kPa", kpa)
         await asyncio.sleep(6.0)
+    del world.readings["p_filter.pressure"]
+    controller.store.read("p_filter.pressure", 70.0, "kPa", Quality.SUSPECT, world.loop.time())
+    await asyncio.sleep(5.0)
+    world.readings["p_filter.pressure"] = ("kPa", 25.0)
     await controller.until(lambda: controller.runs.get(run).state.ended)
     assert not world.valves[VALVE].on, "closed behind it"
     draw, back = controller.journal.entries(kinds=("moved",))
