@@ -65,10 +65,14 @@ class SimulatedLab:
         for name, device in self.devices.items():
             if name not in fed:  # the contact is open until it is closed
                 device.power_on()
-        skin = rig.organs.skin
+        self._warm_bath()
+
+    def _warm_bath(self) -> None:
+        """Bring the thermostat's bath to the skin's set-point: a lab begins with warm tissue."""
+        skin = self.rig.organs.skin
         keeper = None if skin is None else self.devices.get(skin.heater.partition(".")[0])
         if skin is not None and isinstance(keeper, (Eurotherm3200, HuberPb, Julabo)):
-            keeper.bath.become(skin.setpoint_c)  # a lab begins with warm tissue, and so with a warm bath
+            keeper.bath.become(skin.setpoint_c)
 
     def _feed(self, closed: bool) -> None:
         """Switch the power of the devices on the watchdog's contact."""

@@ -43,11 +43,18 @@ def _requests(controller: Controller, lab: SimulatedLab, output: str, number: in
         yield Dispense(flow * LONGEST_MIN, flow, f"{WHO}-{number}")
         if any(lab.drives.moving.get(other, 0.0) for other in neighbours(rig, line)):
             yield Dispense(SMALL_UL, flow, f"{WHO}-{number}-small")
-    elif organs.skin is not None and output == organs.skin.heater:
+    else:
+        yield from _outputs(rig, output)
+
+
+def _outputs(rig: Rig, output: str) -> Iterator[Command]:
+    """Yield what a heater, a gas or a set-point must not do."""
+    skin, lung = rig.organs.skin, rig.organs.lung
+    if skin is not None and output == skin.heater:
         yield Switch(True)
         yield Switch(True, PULSE_S)
     else:
-        yield Level(0.0 if organs.lung is not None and output == organs.lung.air else HUGE)
+        yield Level(0.0 if lung is not None and output == lung.air else HUGE)
 
 
 def neighbours(rig: Rig, line: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -62,23 +63,27 @@ def check_rig(path: Path | str) -> dict[str, Any]:
 
 def as_text(answer: dict[str, Any], *, hazards: bool = False, capabilities: bool = False) -> str:
     """Return the verdict as text; with `hazards` and `capabilities` preceded by these tables."""
-    lines = _table(answer["hazards"]) if hazards and answer["hazards"] is not None else []
-    if hazards and answer["hazards"] is None:
-        lines = ["no hazard table: the file is invalid", ""]
+    lines = _table(answer["hazards"]) if hazards else []
     if capabilities:
-        lines += _functions(answer["capabilities"], answer["recipes"] or {})
-    for row in answer["hazards"] or ():
-        if row["accepted"] is not None:
-            lines.append(
-                f"ACCEPTED WITHOUT AN INTERLOCK: {row['hazard']} at {row['place']}: {row['accepted']['reason']}"
-                f" ({row['accepted']['by']})"
-            )
+        lines += _functions(answer["capabilities"])
+        lines += _recipes(answer["recipes"] or {})
+    lines += _accepted(answer["hazards"] or ())
     if answer["ok"]:
         lines.append(f"{answer['file']}: rig {answer['rig']} is valid (hash {answer['hash'][:12]})")
         return "\n".join(lines)
     lines += [f"{p['file']}:{p['line']}: {p['key']}: {p['what']}. {p['fix']}" for p in answer["problems"]]
     count = len(answer["problems"])
     return "\n".join([*lines, f"{count} problem{'s' * (count != 1)}; nothing was opened or moved"])
+
+
+def _accepted(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """Return a line for each hazard that a person has accepted."""
+    return [
+        f"ACCEPTED WITHOUT AN INTERLOCK: {row['hazard']} at {row['place']}: {row['accepted']['reason']}"
+        f" ({row['accepted']['by']})"
+        for row in rows
+        if row["accepted"] is not None
+    ]
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
@@ -105,8 +110,8 @@ def _row(hazard: Hazard) -> dict[str, Any]:
     }
 
 
-def _functions(rows: list[dict[str, Any]] | None, recipes: dict[str, list[str]]) -> list[str]:
-    """Return functions and shipped recipes of the rig: the available ones in a line, each other with what is lacking."""
+def _functions(rows: list[dict[str, Any]] | None) -> list[str]:
+    """Return the functions of the rig: the available ones in a line, each other with what is lacking."""
     if rows is None:
         return ["no list of functions: the file is invalid", ""]
     has = ", ".join(row["title"] for row in rows if row["available"]) or "none of the optional ones"
@@ -114,15 +119,23 @@ def _functions(rows: list[dict[str, Any]] | None, recipes: dict[str, list[str]])
     for row in rows:
         if not row["available"]:
             lines.append(f"no {row['title']}: {row['without']}. It needs {', '.join(row['lacks'])}")
-    lines.append(
-        f"recipes: {', '.join(name for name, lacks in recipes.items() if not lacks) or 'none of the shipped ones'}"
-    )
-    lines += [f"not {name}: the rig has {', '.join(lacks)}" for name, lacks in recipes.items() if lacks]
-    return [*lines, ""]
+    return lines
 
 
-def _table(rows: list[dict[str, Any]]) -> list[str]:
+def _recipes(recipes: dict[str, list[str]]) -> list[str]:
+    """Return the shipped recipes: those that the rig supports in a line, each other with what is lacking."""
+    has = ", ".join(name for name, lacks in recipes.items() if not lacks) or "none of the shipped ones"
+    return [
+        f"recipes: {has}",
+        *(f"not {name}: the rig has {', '.join(lacks)}" for name, lacks in recipes.items() if lacks),
+        "",
+    ]
+
+
+def _table(rows: list[dict[str, Any]] | None) -> list[str]:
     """Return the table's lines with aligned columns; the basis of the estimates is below it."""
+    if rows is None:
+        return ["no hazard table: the file is invalid", ""]
     lines = _aligned([list(COLUMNS), *(_cells(row) for row in rows)])
     notes = [f"{row['hazard']}: {row['note']}" for row in rows if row["verdict"] == HazardVerdict.RESIDUAL]
     counts = {verdict.value: sum(row["verdict"] == verdict for row in rows) for verdict in HazardVerdict}

@@ -68,22 +68,28 @@ def as_text(answer: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _head(path: Path, line: str) -> list[_Track]:
+    """Return a track for each link of a capture, from its first line."""
+    try:
+        head = json.loads(line)
+        if head["choroid_capture"] not in READABLE:
+            raise UserError(
+                f"{path} is a capture of format {head['choroid_capture']}; this version reads"
+                f" {', '.join(map(str, READABLE))}. Next: replay it with the version that wrote it"
+            )
+        tracks = [_Track(link) for link in head["links"]]
+        for device in head["devices"]:
+            tracks[device.pop("link")].devices.append(device)
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise UserError(
+            f"{path} is not a capture. Likely cause: a wrong file. Next: make one with `choroid run RIG --capture FILE`"
+        ) from None
+    return tracks
+
+
 def _read(path: Path) -> list[_Track]:
     with path.open(encoding="ascii", errors="replace") as file:
-        try:
-            head = json.loads(file.readline())
-            if head["choroid_capture"] not in READABLE:
-                raise UserError(
-                    f"{path} is a capture of format {head['choroid_capture']}; this version reads"
-                    f" {', '.join(map(str, READABLE))}. Next: replay it with the version that wrote it"
-                )
-            tracks = [_Track(link) for link in head["links"]]
-            for device in head["devices"]:
-                tracks[device.pop("link")].devices.append(device)
-        except (ValueError, KeyError, TypeError, IndexError):
-            raise UserError(
-                f"{path} is not a capture. Likely cause: a wrong file. Next: make one with `choroid run RIG --capture FILE`"
-            ) from None
+        tracks = _head(path, file.readline())
         last_s, ended = -math.inf, False
         for line in file:
             try:

@@ -76,16 +76,23 @@ async def _checks(bench: CommissioningRig, ask: Ask) -> AsyncIterator[Check]:
             yield found
         for check in await _valves(bench, ask):
             yield check
-        if rig.organs.lung is not None:
-            async for check in surroundings.gases(bench, rig.organs.lung):
-                yield check
-        if rig.organs.skin is not None:
-            yield await surroundings.warmth(bench, rig.organs.skin)
+        async for check in _surroundings(bench):
+            yield check
     finally:
         if beating is not None:
             beating.cancel()
             await asyncio.gather(beating, return_exceptions=True)
     yield await _emergency(bench)
+
+
+async def _surroundings(bench: CommissioningRig) -> AsyncIterator[Check]:
+    """Check the gases and the heater, as far as the rig has them."""
+    lung, skin = bench.rig.organs.lung, bench.rig.organs.skin
+    if lung is not None:
+        async for check in surroundings.gases(bench, lung):
+            yield check
+    if skin is not None:
+        yield await surroundings.warmth(bench, skin)
 
 
 async def _valves(bench: CommissioningRig, ask: Ask) -> list[Check]:

@@ -230,15 +230,14 @@ class Estimator:
         lung = self._rig.organs.lung
         if lung is None:
             return pco2_mmhg(zone_of(self._rig, self._rig.loop).co2_pct, 100.0)
-        flows = [self._gas(point) for point in (lung.co2, lung.air, lung.o2)]
-        co2 = flows[0]
-        if co2 is None or any(flow is None for flow in flows):
+        co2, air, o2 = (self._gas(point) for point in (lung.co2, lung.air, lung.o2))
+        if co2 is None or air is None or o2 is None:
             return None
-        total = sum(flow for flow in flows if flow is not None)
+        total = co2 + air + o2
         low, high = CO2_SHARE_RANGE
         if total <= 0 or not low < co2 / total < high:
             return None
-        return pco2_mmhg(co2 + AIR_CO2 * (flows[1] or 0.0), total)
+        return pco2_mmhg(co2 + AIR_CO2 * air, total)
 
     def _gas(self, point: str) -> float | None:
         newest = self._store.readings.get(point)

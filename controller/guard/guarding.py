@@ -31,9 +31,13 @@ def guard_plan(rig: Rig) -> GuardPlan:
         fed = tuple(name for name in basal if name.partition(".")[0] in watchdog.feeds)
         valves = {**pressing, watchdog.relay: fed}
     rest = {name: command for name, command in basal.items() if name not in dosing}
+    return GuardPlan(rig.name, tuple(devices), rest, dosing, valves, _carriers(rig))
+
+
+def _carriers(rig: Rig) -> dict[str, str]:
+    """Return the gas without which another may not flow: air for CO2."""
     lung = rig.organs.lung
-    carriers = {} if lung is None else {lung.co2: lung.air}
-    return GuardPlan(rig.name, tuple(devices), rest, dosing, valves, carriers)
+    return {} if lung is None else {lung.co2: lung.air}
 
 
 def _pumps_by_valve(rig: Rig) -> dict[str, tuple[str, ...]]:

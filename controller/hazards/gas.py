@@ -21,7 +21,6 @@ DOSING_STALE_S = 120.0
 """Maximum age of the pH in the spent vessel for the grading of a batch (s)."""
 MIN_SHARE = 0.05
 """Mass flow controllers are specified from 1 to 5 % of their full scale."""
-_UNSEEN = "a failure of the zone's {} is not seen: the rig has no {} probe in the loop"
 CO2_SLACK = 0.1
 """Uncertainty of the medium's bicarbonate: lactic acid consumes some of it."""
 
@@ -84,27 +83,42 @@ def _by_lung(subject: Subject, lung: LungConfig) -> Iterator[Hazard]:
 
 def _by_zone(subject: Subject) -> Iterator[Hazard]:
     """Yield the rows of a rig whose gas is that of an incubator or of the room."""
-    rig, loop = subject.rig, subject.rig.loop
-    buffer_mm, tissue = bicarbonate_mm(rig), dict.fromkeys((loop, rig.organoid.chamber))
+    rig, buffer_mm = subject.rig, bicarbonate_mm(subject.rig)
+    tissue = dict.fromkeys((rig.loop, rig.organoid.chamber))
     measured = dict.fromkeys((*tissue, rig.organs.kidney.vessel))
+    zone, probe = zone_of(rig, rig.loop), loop_ph(rig)
     gaps = [gap for vessel in measured for gap in _ph_in_zone(rig, vessel, buffer_mm)]
-    probe, zone = loop_ph(rig), zone_of(rig, loop)
-    gaps += () if probe is None else _fresh(subject, probe, ph.STALE_S)
-    yield Hazard(
-        "ph_out_of_range", loop, probe or "none", "the zone's own control" + ("; alarm acidity" if probe else ""), (),
-        f"{zone.co2_pct:g} % CO2", 0.0 if probe is None else subject.every_s(probe), NEVER_S,
-        _UNSEEN.format("CO2", "pH") if probe is None else "pH follows the zone's gas within hours",
-        tuple(gaps), residual=probe is None,
-    )  # fmt: skip
-    probe = loop_oxygen(rig)
+    acts = "the zone's own control" + ("" if probe is None else "; alarm acidity")
+    yield _zone_row(subject, "ph_out_of_range", probe, acts, f"{zone.co2_pct:g} % CO2", ("CO2", "pH"), ph.STALE_S, gaps)
     gaps = [gap for vessel in tissue for gap in _oxygen_in_zone(rig, vessel)]
-    gaps += () if probe is None else _fresh(subject, probe, oxygen.STALE_S)
-    yield Hazard(
-        "oxygen_out_of_range", loop, probe or "none", "the zone's own control", (), f"{zone.oxygen_pct:g} % oxygen",
-        0.0 if probe is None else subject.every_s(probe), NEVER_S,
-        _UNSEEN.format("oxygen", "oxygen") if probe is None else "oxygen follows the zone's gas within hours",
-        tuple(gaps), residual=probe is None,
+    limits = f"{zone.oxygen_pct:g} % oxygen"
+    yield _zone_row(
+        subject, "oxygen_out_of_range", loop_oxygen(rig), "the zone's own control", limits, ("oxygen", "oxygen"),
+        oxygen.STALE_S, gaps,
     )  # fmt: skip
+
+
+def _zone_row(
+    subject: Subject,
+    hazard: str,
+    probe: str | None,
+    acts: str,
+    limits: str,
+    gas_and_reading: tuple[str, str],
+    stale_s: float,
+    gaps: list[Finding],
+) -> Hazard:
+    """Return the row of a value that the zone's gas sets; `probe` reads it in the loop."""
+    gas, reading = gas_and_reading
+    if probe is None:
+        note = f"a failure of the zone's {gas} is not seen: the rig has no {reading} probe in the loop"
+        return Hazard(
+            hazard, subject.rig.loop, "none", acts, (), limits, 0.0, NEVER_S, note, tuple(gaps), residual=True
+        )
+    note = f"{reading} follows the zone's gas within hours"
+    late = _fresh(subject, probe, stale_s)
+    every_s = subject.every_s(probe)
+    return Hazard(hazard, subject.rig.loop, probe, acts, (), limits, every_s, NEVER_S, note, (*gaps, *late))
 
 
 def _ph_in_zone(rig: Rig, vessel: str, buffer_mm: float) -> Iterator[Finding]:

@@ -58,6 +58,14 @@ class _Vessel:
         return cached[2]
 
 
+def _stocks(rig: Rig) -> set[str | None]:
+    """Return the media without supplements: those that the liver doses, and dialysate."""
+    lines = [each.line for each in organ_lines(rig) if each.organ == "liver"]
+    if rig.organs.kidney.dialyse is not None:
+        lines.append(rig.organs.kidney.dialyse)
+    return {rig.vessels[rig.lines[line].from_].contains for line in lines}
+
+
 class Books:
     """Volumes, totals and medium history of one rig as of the last row."""
 
@@ -72,10 +80,7 @@ class Books:
         }
         for name in (self._loop, rig.organoid.chamber):
             self._vessels[name].parcel = Parcel(unused=0.0)
-        liver = rig.organs.liver
-        doses = () if liver is None else (liver.glucose, liver.base)
-        plain = (*doses, rig.organs.kidney.dialyse)
-        self._stocks = {rig.vessels[rig.lines[line].from_].contains for line in plain if line is not None}
+        self._stocks = _stocks(rig)
         for name, vessel in rig.vessels.items():
             if vessel.contains in self._stocks:
                 self._vessels[name].parcel = replace(self._vessels[name].parcel, insulin=0.0)

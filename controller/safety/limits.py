@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from controller.rig.description import LungConfig, PressureLimit, Rig, SkinConfig, TemperatureLimit
 from controller.rig.families import by_thermostat
 from controller.rig.heating import heating_c_per_s
@@ -149,11 +151,15 @@ def _pumps(rig: Rig, heart: str) -> dict[str, PumpLimits]:
             min_ul_min, max_ul_min = organs.heart.min_ul_min, organs.heart.max_ul_min
             pumps[line.pump] = PumpLimits("heart", line.from_, line.to, min_ul_min, max_ul_min)
             continue
-        # The balance observes one transfer at a time; two at once would blur what each one moved.
-        excludes = tuple(pump for pump in touching if pump != line.pump) if line.pump in touching else ()
+        excludes = _others(line.pump, touching)
         max_ul_min = flows.get(name, organs.kidney.flow_ul_min)
         pumps[line.pump] = PumpLimits("transfer", line.from_, line.to, 0.0, max_ul_min, line.valve, excludes)
     return pumps
+
+
+def _others(pump: str, touching: Sequence[str]) -> tuple[str, ...]:
+    """Return the pumps that must stand while `pump` runs: the balance observes one transfer at a time."""
+    return tuple(other for other in touching if other != pump) if pump in touching else ()
 
 
 def _interlocks(rig: Rig) -> tuple[Interlock, ...]:

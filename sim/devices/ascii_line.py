@@ -44,15 +44,10 @@ class AsciiDevice(WireDevice):
         *lines, rest = (self._buffer + data).split(self.end)
         for line in lines:
             overrun, self._overrun = self._overrun or len(line) > LONGEST, False
-            if overrun:
+            if overrun or not line.isascii():
                 self.bad_line()
             elif line:
-                try:
-                    text = line.decode("ascii")
-                except UnicodeDecodeError:
-                    self.bad_line()
-                else:
-                    self.command(text)
+                self.command(line.decode("ascii"))
         if len(rest) > LONGEST:
             rest, self._overrun = b"", True
         self._buffer = rest
