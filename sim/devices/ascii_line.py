@@ -43,14 +43,18 @@ class AsciiDevice(WireDevice):
             return
         *lines, rest = (self._buffer + data).split(self.end)
         for line in lines:
-            overrun, self._overrun = self._overrun or len(line) > LONGEST, False
-            if overrun or not line.isascii():
-                self.bad_line()
-            elif line:
-                self.command(line.decode("ascii"))
+            self._take_line(line)
         if len(rest) > LONGEST:
             rest, self._overrun = b"", True
         self._buffer = rest
+
+    def _take_line(self, line: bytes) -> None:
+        """Carry out one line of a stream, or report it as bad."""
+        overrun, self._overrun = self._overrun or len(line) > LONGEST, False
+        if overrun or not line.isascii():
+            self.bad_line()
+        elif line:
+            self.command(line.decode("ascii"))
 
     def forget_input(self) -> None:
         """Drop a line that has begun (a reboot)."""
