@@ -6,8 +6,9 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from protocols.calendar import ClockTime
 from protocols.expression import Expression
-from protocols.language import Lab
+from protocols.language import EXCLUDED, WEEKDAYS, ZONE, Lab
 from protocols.parameters import Param
 from protocols.program import BURST, Ended, Now, Program, Step, run_all
 from protocols.turns import first_turn, next_turn
@@ -32,7 +33,9 @@ REPEAT = StepForm(
         ),
         "every": Argument("quantity", "time from one turn to the next; missed turns are left out", "s"),
         "daily_at": Argument("clock", "once a day at this local time, for example “09:00”"),
-        "zone": Argument("zone", "the time zone of daily_at, for example Europe/Berlin"),
+        "zone": ZONE,
+        "days": WEEKDAYS,
+        "except": EXCLUDED,
         "while": Argument("condition", "continue while this is true, checked before each turn"),
         "count": Argument("name", "save the number of the turn, from 1, under this name"),
     },
@@ -85,8 +88,8 @@ class Repeat(Step):
     times: Expression | None
     every_s: Expression | None
     condition: Expression | None
-    at: tuple[str, str] | None
-    """Time of day (HH:MM) and time zone, for once a day."""
+    at: ClockTime | None
+    """Time of day, for at most once a day."""
     count: str | None
     steps: Sequence[Step]
 
@@ -100,7 +103,8 @@ class Repeat(Step):
             if every_s is not None and turn:
                 slot = await next_turn(now.lab, begun_s, slot + 1, every_s)
             if self.at is not None:
-                due = await now.lab.sleep_until_clock(self.at[0], self.at[1], after=due)
+                clock = self.at
+                due = await now.lab.sleep_until_clock(clock.at, clock.zone, after=due, calendar=clock.calendar)
             if self.condition is not None and not await now.holds(self.condition, self.place):
                 return
             turn += 1

@@ -15,9 +15,11 @@ organs and need no code at all; other verbs are a record and a method. "Add a ve
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from protocols.answers import KINDS, Answer, AnswerForm
+from protocols.calendar import Calendar
 from protocols.dialysis import DialyserModel
 from protocols.grading import RuleSet
 from protocols.host import Facts, StepRunner, Way
@@ -134,7 +136,25 @@ SLEEP = Verb(
     ),
 )
 SLEEP_UNTIL = Verb(name="sleep_until", policy=Policy.DEADLINE, says="Wait for the next cycle")
-SLEEP_UNTIL_CLOCK = Verb(name="sleep_until_clock", policy=Policy.DEADLINE, says="Wait for the time of day")
+ZONE = Argument("zone", "time zone, for example Europe/Berlin")
+WEEKDAYS = Argument("days", "weekdays, for example [mon, wed, fri] (default: every day)")
+EXCLUDED = Argument("dates", "local dates that do not count, for example [2026-12-25]")
+SLEEP_UNTIL_CLOCK = Verb(
+    name="sleep_until_clock",
+    policy=Policy.DEADLINE,
+    says="Wait for the time of day",
+    form=StepForm(
+        "wait_for_clock",
+        "wait for the next time of day on the given weekdays, or until quiet hours are over",
+        {
+            "at": Argument("clock", "local time, for example “09:00”"),
+            "zone": replace(ZONE, required=True),
+            "days": WEEKDAYS,
+            "except": EXCLUDED,
+            "quiet": Argument("hours", "instead of “at”: quiet hours to wait for the end of, such as “20:00-07:00”"),
+        },
+    ),
+)
 ASK = Verb(
     name="ask",
     policy=Policy.REDO,
@@ -473,16 +493,23 @@ class Lab:
 
         return float(await self._steps.step(SLEEP_UNTIL, {"elapsed_s": elapsed_s}, perform))
 
-    async def sleep_until_clock(self, at: str, zone: str, *, after: str | None = None) -> str:
+    async def sleep_until_clock(
+        self, at: str, zone: str, *, after: str | None = None, calendar: Calendar | None = None
+    ) -> str:
         """Wait until it is `at` (HH:MM) in the time zone `zone` (IANA); return that time (UTC, ISO 8601).
 
-        `after` is the result of the call before: each date occurs once, even after a clock step.
+        Args:
+            at: Time of day; an empty text: wait only while it is quiet by the calendar.
+            zone: Name of the time zone.
+            after: Result of the call before: each date occurs once, even after a clock step.
+            calendar: Weekdays, excluded dates and quiet hours; by default every day counts.
         """
+        args = {"at": at, "zone": zone, "after": after, **({} if calendar is None else calendar.to_json())}
 
         async def perform(step: Any) -> str:
             return await self._actions.slept_until_clock(step)
 
-        return str(await self._steps.step(SLEEP_UNTIL_CLOCK, {"at": at, "zone": zone, "after": after}, perform))
+        return str(await self._steps.step(SLEEP_UNTIL_CLOCK, args, perform))
 
     async def note(self, kind: str, data: Mapping[str, Any]) -> None:
         """Write data to the journal, as kind `note.<kind>`."""

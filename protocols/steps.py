@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from protocols.answers import AnswerForm
+from protocols.calendar import ClockTime
 from protocols.expression import BOOL, GRADE, PLAIN, Expression, MissingValue, is_text
 from protocols.language import ProtocolError
 from protocols.program import Now, Step
@@ -262,6 +263,24 @@ def template(text: str, parse: Callable[[str], Expression]) -> Template:
     for number, piece in enumerate(_BRACES.split(text)):
         parts.append(parse(piece) if number % 2 else piece)
     return Template(tuple(parts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitForClock(Step):
+    """Wait for the next time of day of a calendar; the same step does not wait for the same date twice."""
+
+    clock: ClockTime
+
+    @property
+    def takes_time(self) -> bool:
+        return True
+
+    async def run(self, now: Now) -> None:
+        key = f"#{self.where}"  # no name of a recipe begins so
+        after = now.values.get(key) if self.clock.at else None
+        clock = self.clock
+        due = await now.lab.sleep_until_clock(clock.at, clock.zone, after=after, calendar=clock.calendar)
+        now.values[key] = due
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,9 @@ Kind = Literal[
     "values",
     "clock",
     "zone",
+    "days",
+    "dates",
+    "hours",
     "recipe",
 ]
 """Kind of an argument; `literal`: a quantity or a text without expressions; `texts`: a list of texts."""

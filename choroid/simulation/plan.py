@@ -38,7 +38,7 @@ from controller.rig.organ_lines import fresh_medium
 from controller.runs.rehearsal import HOURS, Rehearsed, rehearse
 from controller.upkeep.upkeep import Upkeep
 from drivers.registry import MODELS
-from protocols.language import ASK
+from protocols.language import ASK, SLEEP_UNTIL_CLOCK
 from protocols.registry import Recipe
 from protocols.soft_sensor import MediaEstimate
 from sim.virtual_time import run_virtual
@@ -270,6 +270,9 @@ def _paper_story(rig: Rig, present: Present, paper: Rehearsed) -> dict[str, Any]
             out[event.source] += event.ul
             text = f"{event.line}: {event.ul / ML:.2f} mL, {event.source} → {event.target}"
             timeline.append({"at_s": round(event.begin_s, 1), "kind": "step", "text": within(event.branch, text)})
+        elif event.verb == SLEEP_UNTIL_CLOCK.name:
+            text = within(event.branch, f"wait until {event.text}")
+            timeline.append({"at_s": round(event.begin_s, 1), "kind": "step", "text": text})
         steps.append(step)
     refusals = [{"at_s": round(paper.seconds, 1), "kind": "refused", "text": breach} for breach in paper.breaches]
     volumes = {

@@ -9,9 +9,10 @@ from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.runs.grading import rules_of
 from controller.steps.branches import spoken
+from controller.steps.schedule import local_text
 from protocols.grading import Letter, RuleSet
 from protocols.interval import Interval
-from protocols.language import MEASURE, SLEEP, TOGETHER
+from protocols.language import MEASURE, SLEEP, SLEEP_UNTIL_CLOCK, TOGETHER
 from protocols.table import VERBS
 from protocols.verbs import Policy
 
@@ -150,6 +151,8 @@ def _words(body: Mapping[str, Any]) -> str | None:
         return f"measure {args['point']}"
     if body["verb"] == SLEEP.name:
         return f"wait {args['seconds']:g} s"
+    if body["verb"] == SLEEP_UNTIL_CLOCK.name:
+        return f"wait until {local_text(body['until'], args['zone'])}"
     if body["verb"] == TOGETHER.name:
         return f"together: {', '.join(args['branches'])}"
     return None

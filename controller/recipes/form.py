@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from protocols.blocks import BLOCKS
+from protocols.calendar import DAYS
 from protocols.former import ATTRIBUTES
 from protocols.steps import DECISIONS, STEPS
 from protocols.table import FORMER, VERBS
@@ -37,6 +38,8 @@ FORMS: Mapping[str, StepForm] = {
 """Every step that a recipe may have, by its name."""
 VERB_OF: Mapping[str, Verb] = {verb.form.step: verb for verb in VERBS.values() if verb.form is not None}
 """The verb of a step that has one, by the step's name."""
+STEP_OF: Mapping[str, str] = {verb.name: step for step, verb in VERB_OF.items()}
+"""The step of a verb, by the verb's name."""
 
 TOP: Mapping[str, str] = {
     "recipe": f"format: {FORMAT}",
@@ -63,6 +66,9 @@ _KINDS: Mapping[str, dict[str, Any]] = {
     "values": {"type": "object", "additionalProperties": _QUANTITY},
     "clock": {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"},
     "zone": {"type": "string"},
+    "days": {"type": "array", "items": {"enum": list(DAYS)}, "minItems": 1, "uniqueItems": True},
+    "dates": {"type": "array", "items": {"type": "string", "format": "date"}, "minItems": 1},
+    "hours": {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]$"},
     "recipe": {"type": "string"},
 }
 

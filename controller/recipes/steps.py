@@ -8,18 +8,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from controller.recipes.answer_form import AnswerReader, unit_of
-from controller.recipes.form import FORMS, VERB_OF, WORD
+from controller.recipes.clock_form import clock_time
+from controller.recipes.form import FORMS, STEP_OF, VERB_OF, WORD
 from controller.recipes.values import ANY_QUANTITY, Values
 from controller.rig.problems import Place, nearest
 from protocols import blocks
 from protocols.answers import KINDS
 from protocols.blocks import Call, End, If, Repeat, Together
+from protocols.calendar import ClockTime
 from protocols.expression import PLAIN, Expression, constant, unit_text
 from protocols.former import PARAMETERS, NamedTwiceError, present_names
-from protocols.language import MEASURE, NOTE
+from protocols.language import ASK, MEASURE, NOTE, SLEEP_UNTIL_CLOCK
 from protocols.parameters import ParamError
 from protocols.program import Step
 from protocols.registry import Recipe
@@ -35,6 +36,7 @@ from protocols.steps import (
     Read,
     SetValues,
     Template,
+    WaitForClock,
     WaitUntil,
     units_saved,
 )
@@ -265,7 +267,7 @@ class Steps(Values, ABC):
         place, entries = written.place, written.entries
         given: list[str] = [name for name in ("times", "every", "while") if name in entries]
         made = {name: self._quantity(written, name) for name in given}
-        at = self._clock(entries, place)
+        at = clock_time(self, entries, place, key="daily_at")
         self._ends(made, at, place)
         count = self.name(entries.get("count"), (*place, "count"))
         if count:
@@ -281,7 +283,7 @@ class Steps(Values, ABC):
             steps=tuple(steps),
         )
 
-    def _ends(self, made: Mapping[str, Expression], at: tuple[str, str] | None, place: Place) -> None:
+    def _ends(self, made: Mapping[str, Expression], at: ClockTime | None, place: Place) -> None:
         """Note a repeat that never ends, or never pauses."""
         if not made and at is None:
             self.wrong(place, "repeat lacks an end", "Add times, every, daily_at or while")
@@ -294,22 +296,12 @@ class Steps(Values, ABC):
         if every_s is not None and every_s < 1.0:
             self.wrong((*place, "every"), "“every” is below one second", "Write at least 1 s")
 
-    def _clock(self, fields: dict[str, Any], place: Place) -> tuple[str, str] | None:
-        if "daily_at" not in fields:
-            if "zone" in fields:
-                self.wrong((*place, "zone"), "“zone” without “daily_at”", "Remove it, or add daily_at")
+    def _wait_for_clock(self, written: Written) -> Step | None:
+        if "at" not in written.entries and "quiet" not in written.entries:
+            self.wrong(written.place, "wait_for_clock lacks “at”", 'Add at: "09:00", or quiet: "20:00-07:00"')
             return None
-        at, zone = fields["daily_at"], fields.get("zone")
-        if not isinstance(at, str) or not re.match(r"^([01]\d|2[0-3]):[0-5]\d$", at):
-            self.wrong((*place, "daily_at"), f"“{at}” is no time of day", 'Write it in quotes, as in "09:00"')
-            return None
-        try:
-            ZoneInfo(str(zone))
-        except (KeyError, ValueError, OSError):
-            what = f"“{zone}” is no time zone" if zone else "the time zone is missing"
-            self.wrong((*place, "zone" if zone else "daily_at"), what, "Write one such as zone: Europe/Berlin")
-            return None
-        return at, str(zone)
+        clock = clock_time(self, written.entries, written.place, key="at")
+        return None if clock is None else WaitForClock(where=written.where, clock=clock)
 
     def _call(self, written: Written) -> Step | None:
         place = written.place
@@ -419,7 +411,8 @@ class Steps(Values, ABC):
 _OWN: Mapping[str, Callable[[Steps, Written], Step | None]] = {
     MEASURE.name: Steps._measure,
     NOTE.name: Steps._note,
-    "ask_operator": Steps._ask,
+    STEP_OF[ASK.name]: Steps._ask,
+    STEP_OF[SLEEP_UNTIL_CLOCK.name]: Steps._wait_for_clock,
     GRADE_BATCH.step: Steps._grade,
     WAIT_UNTIL.step: Steps._wait_until,
     SET.step: Steps._set,

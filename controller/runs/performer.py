@@ -26,7 +26,7 @@ from controller.steps.barrier import FilterRecord
 from controller.steps.branches import BRANCH, Claims
 from controller.steps.recovery import StepProblem, Trouble
 from controller.steps.run_control import RunControl
-from controller.steps.schedule import LONGEST_DAY_S
+from controller.steps.schedule import longest_s
 from controller.steps.steps import StepRecord
 from controller.transfers.routes import Route, route_of
 from controller.transfers.transfers import Transfers
@@ -168,7 +168,8 @@ class Performer:
     async def slept_until_clock(self, step: StepRecord) -> str:
         """Wait for the time of day that the step has recorded; returns it."""
         if step.deadline_s is None:
-            step.deadline_s = self._loop.time() + self._left_s(step, LONGEST_DAY_S)
+            max_s = 0.0 if step.until is None else longest_s(step.until, step.args)
+            step.deadline_s = self._loop.time() + self._left_s(step, max_s)
         await self._run.wait_out(step.deadline_s)
         return step.until or ""
 

@@ -32,14 +32,14 @@ from controller.runs.facts import RigFacts
 from controller.safety.kernel import SIGMAS
 from controller.steps.barrier import bounds_kpa
 from controller.steps.branches import BRANCH, Branch, abreast, spoken
-from controller.steps.schedule import next_time
+from controller.steps.schedule import local_text, next_time
 from controller.steps.steps import StepRecord
 from controller.transfers.routes import Route, route_of, routes_of
 from controller.transfers.weighing import ACCURACY_SD, MASS_SD_G
 from protocols.answers import AnswerForm
 from protocols.host import Perform
 from protocols.interval import Interval
-from protocols.language import Lab, ProtocolError, RunEnded
+from protocols.language import SLEEP_UNTIL_CLOCK, Lab, ProtocolError, RunEnded
 from protocols.parameters import ParamError
 from protocols.registry import Recipe
 from protocols.results import VesselVolume
@@ -201,6 +201,8 @@ class _Paper:
         branch.volumes = self._look()
         if verb.name not in self._routes:
             text = str(args.get("message") or args.get("point") or args.get("kind") or "")
+            if verb is SLEEP_UNTIL_CLOCK:
+                text = local_text(result, args["zone"])
             end_s = min(branch.now_s, self._horizon_s)
             self.out.events.append(Event(step.n, verb.name, begin_s, end_s, text=text, branch=spoken(branch.path)))
         if branch.now_s > self._horizon_s:
@@ -311,7 +313,7 @@ class _Paper:
 
     async def slept_until_clock(self, step: StepRecord) -> str:
         now = self._now + timedelta(seconds=self.now_s)
-        due = next_time(now, step.args["at"], step.args["zone"], step.args["after"])
+        due = next_time(now, step.args)
         self._pass((due - now).total_seconds())
         return due.isoformat(timespec="milliseconds")
 

@@ -456,7 +456,7 @@ class ProtocolRun:
             until = now + timedelta(seconds=args["seconds"])
         elif verb is SLEEP_UNTIL_CLOCK:
             since_s = self._since_turn_s(branch, args)
-            until = next_time(now, args["at"], args["zone"], args["after"], since_s=since_s)
+            until = next_time(now, args, since_s=since_s)
         if until is not None:
             body["until"] = step.until = until.isoformat(timespec="milliseconds")
             # From here on it is a matter of the monotonic clock: a step of UTC does not move it (E7).

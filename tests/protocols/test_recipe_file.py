@@ -93,6 +93,21 @@ def test_the_schema_is_up_to_date() -> None:
         ('steps:\n  - repeat: {daily_at: "09:00", zone: Mars/Base, steps: [estimate]}\n', 5, "is no time zone"),
         ('steps:\n  - repeat: {daily_at: "09:00", steps: [estimate]}\n', 5, "the time zone is missing"),
         *(
+            (f"steps:\n  - wait_for_clock: {{{entries}}}\n", 5, says)
+            for entries, says in (
+                ("zone: UTC", 'wait_for_clock lacks “at”. Add at: "09:00", or quiet'),
+                ('at: "09:00"', "lacks “zone”"),
+                ("at: 9 am, zone: UTC", "“9 am” is no time of day. Write it in quotes"),
+                ('at: "09:00", zone: Mars/Base', "“Mars/Base” is no time zone"),
+                ('at: "09:00", zone: UTC, days: []', "is not a list of weekdays"),
+                ('at: "09:00", zone: UTC, days: [mon, mon]', "is not a list of weekdays"),
+                ('at: "09:00", zone: UTC, except: [christmas]', "is not a list of 1 to 50 dates"),
+                ('at: "09:00", zone: UTC, quiet: "20:00-07:00"', "“quiet” beside “at”"),
+                ('quiet: "20:00-20:00", zone: UTC', "“20:00-20:00” is no span of hours"),
+            )
+        ),
+        ("steps:\n  - repeat: {times: 2, days: [mon], steps: [estimate]}\n", 5, "“days” without “daily_at”"),
+        *(
             (f"steps:\n  - ask_operator: {{message: m, {entries}}}\n", 5, says)
             for entries, says in (
                 ("as: x", "“as” without “answer”. Add answer: one of number, choice, text"),
