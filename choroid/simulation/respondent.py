@@ -20,7 +20,7 @@ class Respondent:
     """
 
     def __init__(self, controller: Controller, *, user: str, only_answers: bool = False) -> None:
-        """`only_answers`: a run that only waits to be resumed is left to somebody else, such as the technician."""
+        """`only_answers`: a run that only waits to be resumed is left to another person, such as the technician."""
         self._only_answers = only_answers
         self._controller = controller
         self._user = user

@@ -30,7 +30,9 @@ def clock_time(values: Values, entries: Mapping[str, Any], place: Place, *, key:
         return None
     if at is not None and quiet is not None:
         values.wrong(
-            (*place, "quiet"), f"“quiet” beside “{key}”", "Write two steps, or choose a time outside quiet hours"
+            (*place, "quiet"),
+            f"“quiet” in addition to “{key}”",
+            "Write two steps, or choose a time outside quiet hours",
         )
     if at is not None and (not isinstance(at, str) or not re.fullmatch(TIME, at)):
         values.wrong((*place, key), f"“{at}” is no time of day", 'Write it in quotes, as in "09:00"')

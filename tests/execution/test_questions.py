@@ -170,7 +170,7 @@ async def test_a_question_without_answer_is_resumed_as_before(tmp_path: Path) ->
 
 @pytest.mark.virtual_time
 async def test_a_paused_run_is_not_resumed_by_an_answer(tmp_path: Path) -> None:
-    """A pause that comes while the question is about to hold the run stays until somebody resumes."""
+    """A pause that comes while the question is about to hold the run stays until a person resumes."""
     recipe = recipe_of(tmp_path, "steps:\n  - wait: 10 s\n" + ASKS.partition("steps:\n")[2])
     controller = Controller(World(), tmp_path / "j.db")
     run = await controller.runs.start(recipe, {}, "anna", "a test")

@@ -102,7 +102,7 @@ def test_the_schema_is_up_to_date() -> None:
                 ('at: "09:00", zone: UTC, days: []', "is not a list of weekdays"),
                 ('at: "09:00", zone: UTC, days: [mon, mon]', "is not a list of weekdays"),
                 ('at: "09:00", zone: UTC, except: [christmas]', "is not a list of 1 to 50 dates"),
-                ('at: "09:00", zone: UTC, quiet: "20:00-07:00"', "“quiet” beside “at”"),
+                ('at: "09:00", zone: UTC, quiet: "20:00-07:00"', "“quiet” in addition to “at”"),
                 ('quiet: "20:00-20:00", zone: UTC', "“20:00-20:00” is no span of hours"),
             )
         ),
