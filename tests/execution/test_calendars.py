@@ -23,8 +23,11 @@ from tests.execution.world import BENCH, Controller, World
 BERLIN = "Europe/Berlin"
 
 
-def wanted(at: str, *, zone: str = BERLIN, after: str | None = None, **calendar: Any) -> dict[str, Any]:
-    return {"at": at, "zone": zone, "after": after, **calendar}
+def wanted(
+    at: str, *, zone: str = BERLIN, after: str | None = None, without: Any = None, **calendar: Any
+) -> dict[str, Any]:
+    excluded = {} if without is None else {"except": without}
+    return {"at": at, "zone": zone, "after": after, **excluded, **calendar}
 
 
 def utc(text: str) -> datetime:
@@ -42,7 +45,7 @@ def utc(text: str) -> datetime:
         ("2026-10-23T12:00", wanted("09:00", days=["mon", "wed", "fri"]), "2026-10-26T08:00"),  # and back to CET
         (
             "2026-12-23T12:00",
-            wanted("09:00", days=["fri"], **{"except": ["2026-12-25", "2027-01-01"]}),
+            wanted("09:00", days=["fri"], without=["2026-12-25", "2027-01-01"]),
             "2027-01-08T08:00",
         ),
         ("2026-03-27T08:00", wanted("09:00", days=["fri"]), "2026-03-27T08:00"),
@@ -76,7 +79,7 @@ def test_E7_a_wait_ends_on_a_day_that_counts_and_within_its_bound(
     now = datetime.combine(day, clock, tzinfo=UTC)
     excluded = sorted((now + timedelta(days=n)).date().isoformat() for n in without)
     calendar = Calendar(tuple(day for day in DAYS if day in days), tuple(excluded), None if at else quiet)
-    args = wanted(at, zone=zone, **calendar.to_json())
+    args = {**wanted(at, zone=zone), **calendar.to_json()}
     due = next_time(now, args)
     assert due >= now
     assert calendar.has(due.astimezone(ZoneInfo(zone)).date())
