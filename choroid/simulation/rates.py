@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 
+import numpy as np
+
 from controller.nerves.summary import NervesSummary, StimulationTreatment
 from sim.neurons.rates import RateModel
 from sim.plant.plant import Plant
@@ -32,7 +34,7 @@ class RateNerves:
         active = rates[rates >= ACTIVE_HZ]
         return NervesSummary(
             at_s=now_s,
-            firing_rate_hz=float(active.mean()) if active.size else 0.0,
+            firing_rate_hz=float(np.add.reduce(active) / active.size) if active.size else 0.0,
             active_electrodes=int(active.size),
             electrodes=self._electrodes,
             rates_hz=tuple(rates.tolist()),

@@ -31,7 +31,8 @@ class SamplingNeeds:
         """`rest_s` is the sampling period at rest of each device (s)."""
         self._devices = frozenset(rig.devices)
         self._inner = inner_ranges(rig, limits, rest_s)
-        self._known: dict[str, Reading | ActuatorView] = {}
+        self._known: dict[str, Reading] = {}
+        self._views: dict[str, ActuatorView] = {}
         self._needy: dict[str, str] = {}
         """By point: why its last reading needs another one soon."""
         self._rest_from_s: float | None = None
@@ -65,8 +66,8 @@ class SamplingNeeds:
                 if point.partition(".")[0] in self._devices:
                     self._note(point, self._why(point, reading))
         for name, view in state.actuators.items():
-            if known.get(name) is not view:
-                known[name] = view
+            if self._views.get(name) is not view:
+                self._views[name] = view
                 self._note(f"{name} status", view.fault)
 
     def _note(self, point: str, why: str) -> None:

@@ -49,7 +49,8 @@ class Vigilance:
         self._air_stale_s = 0.0 if lung is None else stale_s(rig, lung.air)
         self._ph, self._ph_target = loop_ph(rig), ph_target(rig)
         self._gauge, self._heart = heart.pressure, rig.lines[heart.line].pump or ""
-        self._known: dict[str, Reading | ActuatorView] = {}
+        self._known: dict[str, Reading] = {}
+        self._views: dict[str, ActuatorView] = {}
         self._faulty: set[str] = set()
         """Points whose last reading is stuck or missing."""
         self._silent_from_s = -inf
@@ -98,17 +99,19 @@ class Vigilance:
         """Note the readings and views that are new since the last tick."""
         known = self._known
         for point, reading in state.readings.items():
-            if known.get(point) is not reading:
+            if (before := known.get(point)) is not reading:
                 known[point] = reading
                 if reading.stuck or reading.quality is Quality.MISSING:
                     self._faulty.add(point)
                 else:
                     self._faulty.discard(point)
-                self._expect_answer(point, reading.at_s)
+                if before is None or reading.at_s < before.at_s:  # a newer answer only puts the time off
+                    self._expect_answer(point, reading.at_s)
         for name, view in state.actuators.items():
-            if known.get(name) is not view:
-                known[name] = view
-                self._expect_answer(name, view.at_s)
+            if (seen := self._views.get(name)) is not view:
+                self._views[name] = view
+                if seen is None or view.at_s < seen.at_s:
+                    self._expect_answer(name, view.at_s)
 
     def _expect_answer(self, point: str, at_s: float) -> None:
         """Note when the device of `point` counts as silent if nothing newer than `at_s` comes."""
