@@ -14,7 +14,7 @@ from tests.controller.safety.facts import peace
 RELAY = "relay.dosing_power"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def limits() -> Limits:
     return limits_of(
         changed_rig(
