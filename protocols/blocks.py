@@ -12,8 +12,10 @@ from protocols.language import EXCLUDED, WEEKDAYS, ZONE, Lab
 from protocols.parameters import Param
 from protocols.program import BURST, Ended, Now, Program, Step, run_all
 from protocols.turns import first_turn, next_turn
-from protocols.verbs import Argument, StepForm
+from protocols.verbs import MAX_WAIT_S, Argument, StepForm
 
+MAX_TURNS = 1e9
+"""Maximum number of turns that a repeat may name."""
 IF = StepForm(
     "if",
     "branch on a measured value or a grade",
@@ -29,9 +31,14 @@ REPEAT = StepForm(
     {
         "steps": Argument("steps", "what to repeat", required=True),
         "times": Argument(
-            "quantity", "number of turns; the number 0: until stopped (needs every or daily_at)", minimum=0.0
+            "quantity",
+            "number of turns; the number 0: until stopped (needs every or daily_at)",
+            minimum=0.0,
+            maximum=MAX_TURNS,
         ),
-        "every": Argument("quantity", "time from one turn to the next; missed turns are left out", "s"),
+        "every": Argument(
+            "quantity", "time from one turn to the next; missed turns are left out", "s", maximum=MAX_WAIT_S
+        ),
         "daily_at": Argument("clock", "once a day at this local time, for example “09:00”"),
         "zone": ZONE,
         "days": WEEKDAYS,

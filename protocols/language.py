@@ -29,6 +29,7 @@ from protocols.results import Amount, Barrier, Calibrated, Measurement, VesselVo
 from protocols.soft_sensor import MediaEstimate
 from protocols.targets import Targets
 from protocols.verbs import (
+    MAX_WAIT_S,
     READING_UNITS,
     SAVE_AS,
     SETTLE,
@@ -132,7 +133,10 @@ SLEEP = Verb(
     policy=Policy.DEADLINE,
     says="Wait",
     form=StepForm(
-        "wait", "wait", {"time": Argument("quantity", "duration", "s", required=True, parameter="seconds")}, "time"
+        "wait",
+        "wait",
+        {"time": Argument("quantity", "duration", "s", required=True, maximum=MAX_WAIT_S, parameter="seconds")},
+        "time",
     ),
 )
 SLEEP_UNTIL = Verb(name="sleep_until", policy=Policy.DEADLINE, says="Wait for the next cycle")

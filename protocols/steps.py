@@ -20,7 +20,17 @@ from protocols.language import ProtocolError
 from protocols.program import Now, Step
 from protocols.recycle import SETTLE_S, judge
 from protocols.results import NOTHING, Measurement
-from protocols.verbs import READING_UNITS, SAVE_AS, Argument, ReadingVerb, SavedValue, StepForm, TransferVerb, Verb
+from protocols.verbs import (
+    MAX_WAIT_S,
+    READING_UNITS,
+    SAVE_AS,
+    Argument,
+    ReadingVerb,
+    SavedValue,
+    StepForm,
+    TransferVerb,
+    Verb,
+)
 
 DECISIONS = ("ask", "go_on", "end")
 """What a recipe may do if a value is missing or a wait has timed out."""
@@ -39,8 +49,8 @@ WAIT_UNTIL = StepForm(
         "read": Argument("point", "an organ's reading (lung.oxygen) or a device.point", required=True),
         "unit": Argument("choice", "unit of the reading, if the point has no standard name", choices=READING_UNITS),
         "until": Argument("condition", "a condition on “value”", required=True),
-        "every": Argument("quantity", "time between readings (default 1 min)", "s", default=60.0),
-        "timeout": Argument("quantity", "maximum time to wait", "s", required=True),
+        "every": Argument("quantity", "time between readings (default 1 min)", "s", default=60.0, maximum=MAX_WAIT_S),
+        "timeout": Argument("quantity", "maximum time to wait", "s", required=True, maximum=MAX_WAIT_S),
         "on_timeout": Argument("choice", "what to do after the timeout (default: the policy)", choices=DECISIONS),
     },
 )

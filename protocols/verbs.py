@@ -123,6 +123,8 @@ def interval_values(unit: str) -> dict[str, SavedValue]:
     return {end: SavedValue(f"interval.{attribute}", unit) for end, attribute in ends.items()}
 
 
+MAX_WAIT_S = 366 * 86_400.0
+"""Longest wait that a recipe may have (s)."""
 SAVE_AS = Argument("name", "save the result under this name")
 SETTLE = Argument("quantity", "wait before the reading", "s")
 

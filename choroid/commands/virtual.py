@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,18 +70,19 @@ def add(commands: Any) -> None:
 def _simulate(arguments: argparse.Namespace) -> int:
     from choroid.simulation.simulate import as_text, simulate
 
-    answer = simulate(
-        arguments.rig,
-        protocol=arguments.protocol,
-        params=named(arguments.params),
-        days=arguments.days,
-        seed=arguments.seed,
-        data=arguments.data,
-        progress=True,
-        capture=arguments.capture,
-        tended=arguments.tended,
-        assay_every_d=arguments.assay_every,
-    )
+    keywords = {
+        "path": arguments.rig,
+        "protocol": arguments.protocol,
+        "params": named(arguments.params),
+        "days": arguments.days,
+        "seed": arguments.seed,
+        "data": arguments.data,
+        "progress": True,
+        "capture": arguments.capture,
+        "tended": arguments.tended,
+        "assay_every_d": arguments.assay_every,
+    }
+    answer = _run_work(simulate, keywords)
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0 if not answer["violations"] else 1
 
@@ -116,14 +118,25 @@ def _campaign(arguments: argparse.Namespace) -> int:
 def _plan(arguments: argparse.Namespace) -> int:
     from choroid.simulation.plan import as_text, plan
 
-    answer = plan(
-        arguments.rig,
-        protocol=arguments.protocol,
-        params=named(arguments.params),
-        hours=arguments.hours,
-        seed=arguments.seed,
-        data=arguments.data,
-        svg=arguments.svg,
-    )
+    keywords = {
+        "path": arguments.rig,
+        "protocol": arguments.protocol,
+        "params": named(arguments.params),
+        "hours": arguments.hours,
+        "seed": arguments.seed,
+        "data": arguments.data,
+        "svg": arguments.svg,
+    }
+    answer = _run_work(plan, keywords)
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0 if answer["feasible"] else 1
+
+
+def _run_work(work: Callable[..., dict[str, Any]], keywords: dict[str, Any]) -> dict[str, Any]:
+    """Do the work here, or in a process of its own if it runs a laboratory's Python protocol."""
+    protocol = keywords["protocol"]
+    if not protocol.endswith(".py"):
+        return work(**keywords)
+    from choroid.simulation.isolation import isolated
+
+    return isolated(work, keywords, protocol=Path(protocol))

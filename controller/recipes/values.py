@@ -16,7 +16,7 @@ from protocols.parameters import Param
 from protocols.program import NAMES
 from protocols.steps import Template, template
 from protocols.table import READINGS
-from protocols.verbs import READING_UNITS, UNITS, Argument
+from protocols.verbs import MAX_WAIT_S, READING_UNITS, UNITS, Argument
 
 ANY_QUANTITY = Argument("quantity", "", None)
 """A value of whatever unit."""
@@ -167,6 +167,8 @@ class Values:
 
 def _range_fault(entry: Argument, value: float, allowed: str) -> str:
     """Return what is wrong with a value out of its argument's range; `allowed` is the range in words."""
+    if entry.maximum == MAX_WAIT_S and value > MAX_WAIT_S:
+        return "longer than a year"
     if entry.min_value == 0.0 and value < 0:
         return {"s": "a negative time", "uL": "a negative volume"}.get(entry.unit or PLAIN, "negative")
     return f"out of range (it must be {allowed})"

@@ -32,6 +32,7 @@ from controller.runs.facts import RigFacts
 from controller.safety.kernel import SIGMAS
 from controller.steps.barrier import bounds_kpa
 from controller.steps.branches import BRANCH, Branch, abreast, spoken
+from controller.steps.budget import StepBudget
 from controller.steps.schedule import local_text, next_time
 from controller.steps.steps import StepRecord
 from controller.transfers.routes import Route, route_of, routes_of
@@ -52,6 +53,12 @@ DAY_S = 86_400.0
 WEIGHING_S = 12.0
 """Before and after each dose: three readings of the balance."""
 MAX_STEPS = 20_000
+FOREIGN_S = 30.0
+"""Maximum time of the event loop (s) that a rehearsal takes: verbs take none, so the protocol waits for something else."""
+FOREIGN = (
+    "the protocol waits for something else than a verb. Likely cause: asyncio.sleep, a lock, a file or a network call. Next:"
+    " await verbs of the lab only"
+)
 
 
 Calibrated = Callable[[str, str], str | None]
@@ -133,14 +140,16 @@ async def rehearse(
     paper = _Paper(rig, volumes, readings or {}, estimate, calibrated, now, hours * 3600.0)
     before = BRANCH.set(paper.root)
     try:
-        await recipe.function(Lab(paper, paper, RigFacts(rig, paper.volumes_now)), params)
+        async with asyncio.timeout(FOREIGN_S) as limit:
+            await recipe.function(Lab(paper, paper, RigFacts(rig, paper.volumes_now)), params)
         paper.out.ended = True
     except _Over:
         pass
     except (ProtocolError, ParamError) as error:
         paper.out.breaches.append(str(error))
-    except Exception:  # noqa: S110  (the run itself holds at a defect of the protocol's, and says which)
-        pass
+    except Exception:  # the run itself holds at a defect of the protocol's, and says which
+        if limit.expired():
+            paper.out.breaches.append(FOREIGN)
     finally:
         BRANCH.reset(before)
     paper.out.seconds = paper.latest_s
@@ -179,6 +188,7 @@ class _Paper:
         self._horizon_s = horizon_s
         self._routes = routes_of(rig)
         self._n = 0
+        self._budget = StepBudget()
         self.root.volumes = self._look()
 
     @property
@@ -193,6 +203,8 @@ class _Paper:
         branch.last += 1
         await self._turn(branch)
         self._n += 1
+        if too_many := self._budget.spend(self.latest_s):
+            self.out.breaches.append(f"step {self._n} ({verb.name}): {too_many}")
         if self._n > MAX_STEPS or branch.now_s >= self._horizon_s or self.out.breaches:
             raise _Over
         step = StepRecord(self._n, verb.name, args, branch.at)

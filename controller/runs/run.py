@@ -28,6 +28,7 @@ from controller.runs.performer import Performer, RunContext
 from controller.runs.questions import OpenQuestion, of_step, open_question
 from controller.runs.views import PROGRESS_STEPS, RunView, StepView, look, step_view
 from controller.steps.branches import BRANCH, Branch, abreast, in_verb
+from controller.steps.budget import StepBudget
 from controller.steps.recovery import StepProblem, advise
 from controller.steps.schedule import next_time
 from controller.steps.steps import PAUSED, StepRecord
@@ -88,6 +89,7 @@ class ProtocolRun:
         """Views of the latest steps that are done, by place: they stay as they are, and pages ask many times a second."""
         self._answers = history.answered
         self._held_for = history.held_for
+        self._budget = StepBudget()
         self._first_volumes: Mapping[str, Any] = history.volumes
         self._branches: set[Branch] = {Branch()}
         """Those with work of their own: not the ones that wait for branches of theirs."""
@@ -448,6 +450,8 @@ class ProtocolRun:
         await self._unaltered()
         if step is not None:
             return step
+        if too_many := self._budget.spend(self._loop.time()):
+            await self.hold(too_many)
         step = StepRecord(len(self._steps) + 1, verb.name, args, branch.at)
         body = {"n": step.n, "at": step.at, "verb": verb.name, "args": args, "policy": verb.policy}
         now = self._bench.clock.utc()

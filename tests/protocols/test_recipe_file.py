@@ -106,6 +106,10 @@ def test_the_schema_is_up_to_date() -> None:
                 ('quiet: "20:00-20:00", zone: UTC', "“20:00-20:00” is no span of hours"),
             )
         ),
+        ("steps:\n  - wait: 367 d\n", 5, "is longer than a year. Write a value ≤ 3.16224e+07"),
+        ("steps:\n  - wait_until: {read: lung.oxygen, until: value > 1 %, timeout: 9000 h}\n", 5, "longer than a year"),
+        ("steps:\n  - repeat: {times: 2, every: 400 d, steps: [estimate]}\n", 5, "longer than a year"),
+        ("steps:\n  - repeat: {times: 10000000000, steps: [estimate]}\n", 5, "≤ 1e+09"),
         ("steps:\n  - repeat: {times: 2, days: [mon], steps: [estimate]}\n", 5, "“days” without “daily_at”"),
         *(
             (f"steps:\n  - ask_operator: {{message: m, {entries}}}\n", 5, says)
