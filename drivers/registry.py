@@ -28,6 +28,7 @@ from drivers.modbus_generic import ModbusGeneric
 from drivers.sartorius_sbi import SartoriusSbi
 from drivers.sensirion_slf3x import SensirionSlf3x
 from drivers.settings import BadSetting
+from drivers.tecan_cavro import TecanCavro
 from drivers.transport.capture import Capture
 from drivers.transport.link import Link
 from drivers.transport.opener import Opener, open_real
@@ -67,6 +68,7 @@ _BUILT_IN: tuple[type[Device], ...] = (
     Julabo,
     HuberPb,
     ViciActuator,
+    TecanCavro,
     ModbusGeneric,
 )
 MODELS: dict[str, type[Device]] = {driver.model.id: driver for driver in _BUILT_IN}

@@ -124,6 +124,7 @@ FAMILIES: Mapping[str, Family] = {
     "watson-marlow-ascii": _pump("Watson-Marlow", "[1-9]|[12][0-9]|3[0-2]", "the pump's number, 1 to 32"),
     "masterflex-usb": _pump("Masterflex", "[1-8]", "the drive's address, 1 to 8"),
     "masterflex-ls": _pump(None, "[1-9]|1[0-9]|2[0-5]", "the drive's number, 1 to 25"),
+    "tecan-cavro": replace(_pump("Cavro", "[1-9]|1[0-5]", "the address switch plus one, 1 to 15"), poll_s=0.1),
     "hamilton-ph-arc": replace(_MODBUS, points={"ph": PH, "temperature": TEMPERATURE}),
     "hamilton-visiferm-do": replace(_MODBUS, points={"oxygen": OXYGEN, "temperature": TEMPERATURE}),
     "sensirion-slf3x": Family(

@@ -22,7 +22,7 @@ from drivers.commands import (
     SwitchStatus,
 )
 from drivers.conformance.bench import Bench, Untold
-from drivers.conformance.stage import FLOWS_UL_MIN, LEVELS, SETTLE_S, Stage, is_on, on_stage
+from drivers.conformance.stage import DOSE_S, FLOWS_UL_MIN, LEVELS, SETTLE_S, Stage, is_on, on_stage
 from drivers.conformance.trying import NotApplicable, expect, patiently, tried, turning_on
 from drivers.device import Actuator
 from drivers.errors import Refused
@@ -34,8 +34,8 @@ CELSIUS_TOLERANCE = 0.06
 """Tolerance of a temperature (°C): half of the coarsest controller's last digit."""
 GRAIN = 1e-4
 """Tolerance of an output as a share of its maximum level: the last digit of its protocol."""
-WITHIN_A_COMMAND = (0.0, 0.01, 0.05, 0.1, 0.3, 0.8)
-"""Moments of a stop during the execution of a command (s)."""
+WITHIN_A_COMMAND = (0.0, 0.01, 0.05, 0.1, 0.3, 0.8, None)
+"""Moments of a stop during the execution of a command (s), and None for a stop after it has returned."""
 
 
 async def does_what_it_is_told(bench: Bench) -> None:
@@ -68,7 +68,30 @@ async def does_what_it_is_told(bench: Bench) -> None:
             expect(not stage.moved, f"Stop of {point} has returned, and it does {dict(stage.far.outputs())}")
         if not stage.device.actuators:
             raise NotApplicable("it has no outputs")
-        expect(bool(taken), "no command was taken")
+    if not taken and "run" not in bench.driver.model.capabilities:
+        taken = await _doses_have_their_effect(bench)
+    expect(bool(taken), "no command was taken")
+
+
+async def _doses_have_their_effect(bench: Bench) -> int:
+    """Check that each dose of a pump without continuous flow moves at its flow when the command returns; return the
+    number of accepted doses.
+    """
+    taken = 0
+    async with on_stage(bench) as first:
+        points = list(first.device.actuators)
+    for point in points:
+        for flow in FLOWS_UL_MIN:
+            dose = Dispense(flow * DOSE_S / 60.0, flow, f"effect of {flow:g}")
+            async with on_stage(bench) as stage:
+                actuator = stage.device.actuators[point]
+                if await tried(actuator.apply(dose)) != "Refused":
+                    taken += 1
+                    await asyncio.sleep(bench.settles_s)
+                    _expect_effect(stage, point, dose, flow)
+                    status = await actuator.status()
+                    expect(_tells(status, stage, point), f"{dose} has its effect, and the status is {status}")
+    return taken
 
 
 async def stops_at_once(bench: Bench) -> None:
@@ -76,19 +99,23 @@ async def stops_at_once(bench: Bench) -> None:
     failed one (A2).
     """
     for point, command in await turning_on(bench):
-        for number, after_s in enumerate(WITHIN_A_COMMAND):
+        for after_s in WITHIN_A_COMMAND:
             async with on_stage(bench) as stage:
                 actuator = stage.device.actuators[point]
                 start = asyncio.ensure_future(tried(actuator.apply(command)))
-                await asyncio.sleep(after_s)
+                if after_s is None:
+                    await start
+                else:
+                    await asyncio.sleep(after_s)
+                told = f"{command}, Stop after " + ("it has returned" if after_s is None else f"{after_s:g} s")
                 stop = asyncio.ensure_future(actuator.apply(Stop()))
                 await asyncio.wait((start, stop))
                 stop.result()
                 await asyncio.sleep(bench.settles_s)
-                expect(not stage.moved, f"{command}, Stop after {after_s:g} s: it does {dict(stage.far.outputs())}")
-                for _ in range(10 if number == 0 else 1):
+                expect(not stage.moved, f"{told}: it does {dict(stage.far.outputs())}")
+                for _ in range(10 if after_s in (0.0, None) else 1):
                     await asyncio.sleep(SETTLE_S)
-                    expect(not stage.moved, f"{command}, Stop after {after_s:g} s: it starts again by itself")
+                    expect(not stage.moved, f"{told}: it starts again by itself")
 
 
 async def knows_what_was_begun_before_it(bench: Bench) -> None:

@@ -26,6 +26,7 @@ from sim.devices.modbus_generic import ModbusGeneric
 from sim.devices.port import PlantPort
 from sim.devices.sartorius_sbi import SartoriusSbi
 from sim.devices.sensirion_slf3x import SensirionSlf3x
+from sim.devices.tecan_cavro import TecanCavro
 from sim.devices.vaisala_gmp25x import VaisalaGmp25x
 from sim.devices.vici_actuator import ViciActuator
 from sim.devices.watson_marlow import WatsonMarlow
@@ -57,6 +58,7 @@ DEVICES: dict[str, Callable[[str, DeviceSpec, PlantPort], WireDevice]] = {
     "modbus-generic": ModbusGeneric,
     "sartorius-sbi": SartoriusSbi,
     "sensirion-slf3x": SensirionSlf3x,
+    "tecan-cavro": TecanCavro,
     "vaisala-gmp25x": VaisalaGmp25x,
     "vici-actuator": ViciActuator,
     "watson-marlow-ascii": WatsonMarlow,

@@ -48,6 +48,7 @@ FACTORY = {
     "modbus-generic": "9600 8N1",
     "sartorius-sbi": "1200 7O1",
     "sensirion-slf3x": "115200 8N1",
+    "tecan-cavro": "9600 8N1",
     "vaisala-gmp25x": "19200 8N2",
     "vici-actuator": "9600 8N1",
     "watson-marlow-ascii": "9600 8N2",

@@ -55,6 +55,7 @@ FUNCTIONS: dict[str, tuple[int, tuple[int, ...]]] = {
     "bronkhorst-propar": (5, (4,)),
     "sensirion-slf3x": (2, (0xD0, 0xD1, 0x24, 0x50, 0x53, 0x35)),
     "longer-0xe9": (3, (ord("R"),)),
+    "tecan-cavro": (3, (ord("Q"), ord("?"), ord("&"))),
 }
 """Of binary protocols: where the code of the function stands, and which of them read."""
 

@@ -42,6 +42,7 @@ SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {
     "masterflex-ls": {"ul_per_rev": 100.0, "max_rpm": 600.0},
     "bronkhorst-propar": {"full_scale_ml_min": 200.0},
     "vici-actuator": {"positions": 6.0},
+    "tecan-cavro": {"series": "xcalibur", "syringe_ul": 1000.0},
     "modbus-generic": {"description": DESCRIBED},
 }
 """What a model's rig file must or should contain; other models need nothing."""
@@ -96,16 +97,19 @@ CHECKSUMS = frozenset(
         "modbus-generic",
         "longer-0xe9",
         "sensirion-slf3x",
+        "tecan-cavro",
     }
 )
 """Models whose every reply has a checksum."""
 ADDRESSES = {"bronkhorst-propar": "5"}
 """Addresses where every device of the model would answer the default one."""
 _KEPT = "a power cut does not change what it regulates to, or where it stands"
+_DOSES_ONLY = "it gives doses only, and the defect concerns a continuous flow"
 NO_WORSE: Mapping[str, Mapping[str, str]] = {
     "huber-pb": {"resumes": _KEPT},
     "vici-actuator": {"resumes": _KEPT},
     "eurotherm-3200": {"guarantee overstated": "a remote set-point that is not repeated ends by itself within seconds"},
+    "tecan-cavro": {"resumes": _DOSES_ONLY, "ramped": _DOSES_ONLY},
     "ismatec-reglo-icc": {"total of commands": "its total counts whole millilitres: the difference is less"},
 }
 SETTLES_S = {"vici-actuator": 1.0}
@@ -126,7 +130,7 @@ NEIGHBOURS = (
         "modbus-generic",
     ),
     ("ismatec-reglo-icc", "ismatec-reglo-digital"),
-    ("masterflex-usb", "masterflex-ls"),
+    ("masterflex-usb", "masterflex-ls", "tecan-cavro"),
     ("mettler-sics", "sartorius-sbi"),
     ("alicat-mfc", "bronkhorst-propar"),
     ("julabo", "huber-pb"),

@@ -20,6 +20,7 @@ from sim.devices.modbus_generic import ModbusGeneric
 from sim.devices.port import BathRamp
 from sim.devices.sartorius_sbi import SartoriusSbi
 from sim.devices.sensirion_slf3x import SensirionSlf3x
+from sim.devices.tecan_cavro import TecanCavro
 from sim.devices.vaisala_gmp25x import VaisalaGmp25x
 from sim.devices.vici_actuator import ViciActuator
 from sim.devices.wire import Bus, WireDevice
@@ -174,8 +175,10 @@ class LabEnd:
         return type(self.device).forget is not WireDevice.forget
 
     def power_cycle(self) -> None:
-        """Interrupt the power for a moment."""
+        """Interrupt the power for a moment. A person initialises a syringe pump, which does nothing before that."""
         self.device.power_cycle()
+        if isinstance(self.device, TecanCavro):
+            self.device.initialise()
 
     def memory_writes(self) -> int | None:
         """Return the count of the simulated device, if it counts."""

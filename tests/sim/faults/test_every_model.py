@@ -174,6 +174,7 @@ STORED: dict[str, tuple[dict[str, object], dict[str, object]]] = {
         {"address": 7, "stored": [950.0, 37.0, 90.0, 20.0], "filtering": 50},
         {"address": 240, "stored": [1013.25, 25.0, 0.0, 0.0], "filtering": 100},
     ),
+    "tecan-cavro": ({"ports": 6}, {"ports": 0}),
     "vici-actuator": ({"unit": "7", "positions": 6}, {"unit": "", "positions": 10}),
     "watson-marlow-ascii": ({"number": 7, "clockwise": False}, {"number": 1, "clockwise": True}),
 }
