@@ -19,7 +19,7 @@ from drivers.device import Actuator, on_or_off, refuse
 from drivers.doses import DoseBook
 from drivers.errors import BadReply, DeviceError, DeviceFault, LinkDown, NoReply, Refused
 from drivers.flow_steps import FlowSteps
-from drivers.tecan_cavro_wire import LOST, MISTAKES, CavroLine, Reply, lost, position_lost
+from drivers.tecan_cavro_wire import MISTAKES, OVERLOADS, CavroLine, Reply, lost, position_lost
 from drivers.transport.link import LinkState
 
 MIN_PULSES, MAX_PULSES = 5, 1000
@@ -74,7 +74,7 @@ class Syringe:
         return abs(increments) * self.pulses / pulses
 
 
-class Phase(Enum):
+class PlungerPhase(Enum):
     """What the driver knows of the plunger."""
 
     UNKNOWN = auto()
@@ -101,12 +101,13 @@ class SyringePump(Actuator):
         self._sending = asyncio.Lock()
         """Held for the few exchanges that belong together, never during a move: a stop must not wait for one."""
         self._commands = 0
-        """Incremented by every dose and stop; what an older one still wants to send is dropped."""
+        """Incremented by every dose, stop and initialisation; what an older dose still wants to send is dropped."""
+        self._stops = 0
         self._more_strokes = False
         self._held: tuple[str, str] | None = None
         """What happened to a position, and its likely cause; raised until a person has initialised the pump."""
         self._initialisations: int | None = None
-        self._phase = Phase.UNKNOWN
+        self._phase = PlungerPhase.UNKNOWN
         self._last: int | None = None
         """Position at the last reading."""
         self._target = self._start = 0
@@ -155,6 +156,7 @@ class SyringePump(Actuator):
     # --- commands -------------------------------------------------------------------------------------------
 
     async def _stop(self) -> None:
+        self._stops += 1
         self._commands += 1  # before waiting for the line: what an older command still wants to send is dropped
         self._more_strokes = False
         async with self._sending:
@@ -167,7 +169,7 @@ class SyringePump(Actuator):
         await self._line.terminate()
         for _ in range(STOP_POLLS):
             reply = await self._line.state()
-            self._note_error(reply.error)
+            await self._note_error(reply.error)
             if reply.ready:
                 return
             await asyncio.sleep(POLL_S)
@@ -183,14 +185,16 @@ class SyringePump(Actuator):
             return
         pulses = self._speed(dose.flow_ul_min)
         strokes = self._strokes(dose.volume_ul)
-        before = self._commands
+        stops = self._stops
         async with self._sending:
             busy = not (await self._checked_state()).ready or self._more_strokes
             if busy:
                 raise self._refusal("it is still running", "stop it, or wait until the dose before has ended")
             await self._count(busy=False)
-            self._check_current(before)  # a stop that came meanwhile holds for this dose too
-            self._commands = mine = before + 1
+            if stops != self._stops:
+                raise self._stopped()
+            self._commands += 1
+            mine = self._commands
             self._more_strokes = len(strokes) > 1
         await on_or_off(self._begin(dose, mine, strokes[0], pulses), self._stop)
         if len(strokes) > 1:
@@ -201,7 +205,7 @@ class SyringePump(Actuator):
         target = await self._fill(mine, increments)
         self._doses.begin(dose.dose_id)
         try:
-            await self._move(mine, Phase.DISPENSE, target, pulses)
+            await self._move(mine, PlungerPhase.DISPENSE, target, pulses)
         except Refused:
             self._doses.not_begun(dose.dose_id)
             raise
@@ -214,7 +218,7 @@ class SyringePump(Actuator):
             for increments in strokes:
                 await self._arrive(mine, patient=True)
                 target = await self._fill(mine, increments, patient=True)
-                await self._move(mine, Phase.DISPENSE, target, pulses)
+                await self._move(mine, PlungerPhase.DISPENSE, target, pulses)
                 await self._check_started(mine, target)
         except DeviceError:
             if mine == self._commands and self._line.conversation.link.state is not LinkState.CLOSED:
@@ -235,15 +239,15 @@ class SyringePump(Actuator):
         """Fill for a stroke of `increments`, unless enough is left; return where the stroke will end."""
         position = await self._position()
         if position < increments:
-            await self._move(mine, Phase.FILL, increments, self._syringe.fill_pulses)
+            await self._move(mine, PlungerPhase.FILL, increments, self._syringe.fill_pulses)
             await self._arrive(mine, patient=patient)
             position = increments
         return position - increments
 
-    async def _move(self, mine: int, phase: Phase, target: int, pulses: int) -> None:
+    async def _move(self, mine: int, phase: PlungerPhase, target: int, pulses: int) -> None:
         """Turn the valve and start the plunger towards `target`, an absolute position: sent twice it moves once."""
         syringe = self._syringe
-        turn = syringe.turn_in if phase is Phase.FILL else syringe.turn_out
+        turn = syringe.turn_in if phase is PlungerPhase.FILL else syringe.turn_out
         async with self._sending:
             self._check_current(mine)
             self._start = await self._position()
@@ -252,7 +256,7 @@ class SyringePump(Actuator):
             try:
                 reply = await self._line.order(syringe.prefix + b"V%d" % pulses + turn + b"A%d" % target)
             except Refused:
-                self._phase = Phase.REST
+                self._phase = PlungerPhase.REST
                 raise
             if reply.error:
                 raise self._hold(*lost(reply.error))
@@ -289,9 +293,11 @@ class SyringePump(Actuator):
 
     def _check_arrived(self) -> None:
         if self._last != self._target:
-            raise self._hold(
-                f"the plunger stands at {self._last} instead of {self._target}",
-                "the move was ended from outside, or an increment was lost",
+            raise DeviceFault(
+                f"the move has ended, and the plunger stands at {self._last} instead of {self._target}",
+                where=self.where,
+                cause="another program stopped it, or its electronics failed",
+                action="look at the pump; see the ledger for what was moved",
             )
 
     async def _check_started(self, mine: int, target: int) -> None:
@@ -315,26 +321,39 @@ class SyringePump(Actuator):
 
     def _check_current(self, mine: int) -> None:
         if mine != self._commands:
-            raise self._refusal("it was stopped while the dose was being prepared", "ask for the dose again")
+            raise self._stopped()
+
+    def _stopped(self) -> Refused:
+        return self._refusal("it was stopped while the dose was being prepared", "ask for the dose again")
 
     # --- what the pump reports ------------------------------------------------------------------------------
 
     async def _checked_state(self) -> Reply:
         """Return the answer to `Q`; raise the fault that holds, or the one that the pump reports."""
         reply = await self._line.state()
-        self._note_error(reply.error)
+        await self._note_error(reply.error)
         if self._held is not None:
             if self._counts_initialisations and not reply.error and reply.ready:
                 self._note_initialisations(await self._line.number(b"?15"))
             if self._held is not None:
                 raise position_lost(*self._held, self.where)
-        if reply.error in MISTAKES and self._phase in (Phase.FILL, Phase.DISPENSE):
+        if reply.error in MISTAKES and self._phase in (PlungerPhase.FILL, PlungerPhase.DISPENSE):
             raise self._line.mistake(reply.error)
         return reply
 
-    def _note_error(self, error: int) -> None:
-        if error in LOST or (error and error not in MISTAKES):
+    async def _note_error(self, error: int) -> None:
+        if error and error not in MISTAKES:
+            first = self._held is None
             self._hold(*lost(error))
+            if first and error in OVERLOADS and self._phase is PlungerPhase.DISPENSE:
+                await self._count_until_overload()
+
+    async def _count_until_overload(self) -> None:
+        """Count what has left the syringe since the last reading; the counter may be ahead of a blocked plunger."""
+        before, position = self._last, await self.position()
+        if before is not None and self._explained(before - position, position):
+            self._counted += before - position
+        self._last = position
 
     def _hold(self, what: str, cause: str) -> DeviceFault:
         """Return the fault for a lost position, which is kept until a person has initialised the pump."""
@@ -346,7 +365,7 @@ class SyringePump(Actuator):
     def _note_initialisations(self, count: int) -> None:
         """Begin a new count of positions if the pump was initialised, which only a person does."""
         if self._initialisations is not None and count != self._initialisations:
-            self._held, self._last, self._phase = None, None, Phase.UNKNOWN
+            self._held, self._last, self._phase = None, None, PlungerPhase.UNKNOWN
             self._commands += 1
             self._more_strokes = False
         self._initialisations = count
@@ -359,7 +378,7 @@ class SyringePump(Actuator):
         """Read the plunger's position, and add what has left the syringe to the total; return the position."""
         position = await self.position()
         before, self._last = self._last, position
-        if before is None or self._phase is Phase.UNKNOWN:
+        if before is None or self._phase is PlungerPhase.UNKNOWN:
             await self._count_unknown(before, position, busy=busy)
             return position
         dispensed = before - position
@@ -368,10 +387,10 @@ class SyringePump(Actuator):
                 f"the plunger went from {before} to {position}, which no command explains",
                 "its power failed for a moment, another program commands it, or series is wrong in the rig file",
             )
-        if self._phase is Phase.DISPENSE:
+        if self._phase is PlungerPhase.DISPENSE:
             self._counted += dispensed
         if not busy:
-            self._phase = Phase.REST
+            self._phase = PlungerPhase.REST
         return position
 
     async def _count_unknown(self, before: int | None, position: int, *, busy: bool) -> None:
@@ -379,24 +398,24 @@ class SyringePump(Actuator):
         if before is not None and position < before and await self._line.valve() == self._syringe.valve_out:
             self._counted += before - position
         if not busy:
-            self._phase = Phase.REST
+            self._phase = PlungerPhase.REST
 
     def _explained(self, dispensed: int, position: int) -> bool:
         """Return whether the last command explains that the plunger is at `position`, `dispensed` further up."""
         match self._phase:
-            case Phase.DISPENSE:
+            case PlungerPhase.DISPENSE:
                 elapsed_s = asyncio.get_running_loop().time() - self._start_s
                 max_moved = elapsed_s * self._pulses / self._syringe.pulses * TOO_FAST + SLACK_INCREMENTS
                 return dispensed >= 0 and position >= self._target and self._start - position <= max_moved
-            case Phase.FILL:
+            case PlungerPhase.FILL:
                 over = OVERTRAVEL * self._syringe.increments
                 return self._start <= position <= self._target + over
         return dispensed == 0
 
     async def _flow_ul_min(self) -> float:
         """Return the flow of the busy pump out of the syringe (µL/min); 0 while it fills."""
-        dispenses = self._phase is Phase.DISPENSE
-        if self._phase is Phase.UNKNOWN:
+        dispenses = self._phase is PlungerPhase.DISPENSE
+        if self._phase is PlungerPhase.UNKNOWN:
             dispenses = await self._line.valve() == self._syringe.valve_out
         return await self._line.number(b"?2") * self._syringe.pulse_ul_min if dispenses else 0.0
 

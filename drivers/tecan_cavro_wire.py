@@ -47,6 +47,7 @@ LOST = {
     10: ("its valve was overloaded", "a blocked or worn valve"),
 }
 """Errors after which the position of plunger or valve is unknown, with their likely cause."""
+OVERLOADS = (9, 10)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Any
 from choroid.common.failure import UserError
 from drivers.keller_bus import initialise_frame
 from drivers.registry import MODELS
+from drivers.tecan_cavro_wire import dt_frame, oem_frame
 from drivers.transport.capture import printable
 from drivers.transport.opener import Opener, Streams
 from drivers.transport.url import LineSettings, LinkUrl
@@ -119,6 +120,9 @@ QUESTIONS: tuple[Question, ...] = (
         "masterflex-ls", b"\x02P01I\r", re.compile(rb"\x02P01I(\d{5})\r"), _SATELLITE, serial_only=True, last=True
     ),
     Question("masterflex-ls", b"\x05", re.compile(rb"\x02(P\?[ -~])\r"), _SATELLITE, serial_only=True, last=True),
+    # The first protocol that a Cavro pump receives is the only one until its next power-up: OEM, as its driver's default.
+    Question("tecan-cavro", oem_frame(1, b"&"), re.compile(rb"\x020[@-o]([ -~]+)\x03.", re.DOTALL), last=True),
+    Question("tecan-cavro", dt_frame(1, b"&"), re.compile(rb"/0[@-o]([ -~]+)\x03\r\n"), last=True),
     Question(
         # Read Device Identification (function 43/14) of unit 1. A device without that function answers with an exception,
         # which shows as well that it speaks Modbus RTU. Nothing is read that a device could clear by it.

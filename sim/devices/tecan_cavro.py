@@ -66,7 +66,9 @@ class TecanCavro(WireDevice):
         super().__init__(name, spec, plant)
         settings = spec.settings
         self.unit = int(spec.address or "1")
-        self.stroke, self.pulses = STROKES[str(settings.get("series", "xcalibur"))]
+        series = str(settings.get("series", "xcalibur"))
+        self.stroke, self.pulses = STROKES[series]
+        self._late_errors = series == "xp-3000"
         self.ul_per_increment = float(settings.get("syringe_ul", 1000.0)) / self.stroke
         self.inlet = str(int(settings.get("input_port", 0)) or "i")
         self.outlet = str(int(settings.get("output_port", 0)) or "o")
@@ -95,6 +97,8 @@ class TecanCavro(WireDevice):
         self._timer: asyncio.TimerHandle | None = None
         self._speed = 0.0
         """Of the plunger, signed, increments/s; downwards is positive."""
+        self._stalls = False
+        """Whether the plunger was blocked when the present move began."""
         self._since_s = 0.0
         self._goal = 0.0
         self._moved: Callable[[], None] = self._arrived
@@ -200,12 +204,20 @@ class TecanCavro(WireDevice):
             return self._error | self._ready, b""
         commands = _parsed(text)
         if commands is None:
-            self._error = INVALID_COMMAND
             return INVALID_COMMAND | self._ready, b""
         if self.busy:
             return self._interrupt(commands)
         self._start(commands)
-        return self._error | self._ready, b""
+        return self._at_once() | self._ready, b""
+
+    def _at_once(self) -> int:
+        """Return the error of a string in its answer; an XP 3000 tells a wrong operand only when it is asked `Q`."""
+        told = self._error
+        if told in (INVALID_OPERAND, MOVE_NOT_ALLOWED):
+            if self._late_errors:
+                return 0
+            self._error = 0
+        return told
 
     @property
     def busy(self) -> bool:
@@ -366,7 +378,7 @@ class TecanCavro(WireDevice):
     def _homed(self) -> None:
         self._account()
         self._rest()
-        if self.blocked:
+        if self._stalls:
             self._error = INITIALISATION
         else:
             self.held = self._shown = 0.0
@@ -393,14 +405,15 @@ class TecanCavro(WireDevice):
             self._timer.cancel()
         way = self._goal - self._shown
         increments_s = pulses / self.pulses / (8 if self._fine else 1)
-        self._speed = 0.0 if self.blocked else math.copysign(increments_s, way)
+        self._stalls = self.blocked
+        self._speed = 0.0 if self._stalls else math.copysign(increments_s, way)
         self._since_s = self.loop.time()
         self._flow()
-        self._timer = self.loop.call_later(0.5 if self.blocked else abs(way) / increments_s, self._moved)
+        self._timer = self.loop.call_later(0.5 if self._stalls else abs(way) / increments_s, self._moved)
 
     def _arrived(self) -> None:
         self._account()
-        if self.blocked:
+        if self._stalls:
             self._initialised, self._error = False, PLUNGER_OVERLOAD
         else:
             self.held += self._goal - self._shown

@@ -96,6 +96,17 @@ def longer(data: bytes) -> bool:
     return False
 
 
+def cavro(data: bytes) -> bool:
+    """Cavro OEM: from STX, which is followed by at least two bytes, to ETX, and then the XOR of all of them."""
+    for begin, first in enumerate(data):
+        check = 0
+        for length, byte in enumerate(data[begin:] if first == 0x02 else b""):
+            if length >= 4 and data[begin + length - 1] == 0x03 and check == byte:
+                return True
+            check ^= byte
+    return False
+
+
 _MODBUS = (
     "eurotherm-3200",
     "hamilton-ph-arc",
@@ -108,13 +119,14 @@ _MODBUS = (
 
 def of_replies(model: str, address: str) -> Holds | None:
     """What a driver of `model` may take for an answer of the device at `address`; None without a checksum."""
-    return _of(model, int(address) if address.isdigit() else 1)
+    return cavro if model == "tecan-cavro" else _of(model, int(address) if address.isdigit() else 1)
 
 
 def of_requests(model: str, address: str) -> Holds | None:
     """What a device of `model` at `address` may take for a request; None without a checksum.
 
     A transmitter on a Keller bus understands Modbus too (Keller, communication protocol 4.0, chapter 2), its driver does not.
+    A Cavro pump understands its DT protocol too, which has no checksum.
     """
     model = "keller-x-line" if model == "keller-bus" else model
     return _of(model, int(address) if address.isdigit() else 1, EVERYBODY)

@@ -72,6 +72,7 @@ def test_C2_a_device_that_raises_is_found_out(monkeypatch: pytest.MonkeyPatch) -
         ("eurotherm-3200", bytes.fromhex("01 03 02 01 72 39 F1")),
         ("keller-bus", bytes.fromhex("01 30 05 14 0C 28 08 01 CA C4")),
         ("longer-0xe9", bytes.fromhex("E9 01 02 57 4A 1E")),
+        ("tecan-cavro", bytes.fromhex("02 30 60 33 30 30 03 62")),
     ],
 )
 def test_the_third_reading_of_checksums_agrees_with_golden_frames(model: str, frame: bytes) -> None:

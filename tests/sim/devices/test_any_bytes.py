@@ -18,6 +18,7 @@ from sim.devices.keller_x_line import KellerXLine
 from sim.devices.mettler_sics import MettlerSics
 from sim.devices.modbus_coil_relay import ModbusCoilRelay
 from sim.devices.modbus_slave import sealed
+from sim.devices.tecan_cavro import TecanCavro
 from sim.virtual_time import run_virtual
 from tests.sim.bench import Build, RecordingPlant, client_of, device_on_a_line
 
@@ -32,6 +33,7 @@ REAL: dict[Build, tuple[bytes, ...]] = {
     AtlasEzoPmp: (b"C,0\r", b"D,10,1\r", b"P\r", b"X\r", b"DC,10,*\r", b"Cal,9\r", b"TV,?\r", b"Dstart,1\r"),
     KellerXLine: (sealed(b"\x01\x03\0\x02\0\x02"), bytes.fromhex("01303400"), bytes.fromhex("0145D3C1")),
     AlicatMfc: (b"A\r", b"AS5\r", b"A@=@\r", b"@@=A\r", b"AHC\r", b"A??D*\r", b"AW122=37\r"),
+    TecanCavro: (b"/1ZR\r", b"/1IA300OA0R\r", b"/1gP50D50G3R\r", b"/1T\r", b"/1?\r", bytes.fromhex("023131510350")),
     MettlerSics: (b"SI\r\n", b"S\r\n", b"SIR\r\n", b"T\r\n", b"@\r\n", b"I0\r\n", b"TA 5 g\r\n"),
     ModbusCoilRelay: (
         bytes.fromhex("01050000FF008C3A"),
