@@ -257,7 +257,7 @@ class TecanCavro(WireDevice):
         return self._error | self._ready, str(answers[text]).encode("ascii")
 
     def _state(self) -> int:
-        """Return the answer to `Q`, which clears the error; a missing initialisation is told again."""
+        """Return the answer to `Q`, which clears the error; a missing initialisation is reported again."""
         if not self._error and not self._initialised and self.tells_uninitialised and not self.busy:
             self._error = NOT_INITIALISED
         told, self._error = self._error, 0

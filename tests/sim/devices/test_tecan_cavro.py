@@ -121,7 +121,7 @@ async def test_golden_the_nested_loop_of_table_3_7() -> None:
 async def test_errors_as_in_the_manual() -> None:
     device, talker, _ = await pump()
     assert await told(talker, "A4000R") == "c", "error 3 at once"
-    assert await told(talker, "Q") == "`", "it is told once"
+    assert await told(talker, "Q") == "`", "it is reported once"
     assert await told(talker, "A3000y2R") == "b", "error 2, and nothing moves"
     assert device.held == 0.0
     await told(talker, "A3000A3500R")
@@ -177,7 +177,7 @@ async def test_without_power_the_position_is_lost_and_the_liquid_stays() -> None
     await asyncio.sleep(1.0)
     assert await told(talker, "?") == "`0"
     assert await told(talker, "Q") == "g"
-    assert await told(talker, "Q") == "g", "it is told again until it is initialised"
+    assert await told(talker, "Q") == "g", "it is reported again until it is initialised"
     assert await told(talker, "OA0R") == "g"
     assert device.held == 1500.0
     assert await told(talker, "ZR") == "@"
