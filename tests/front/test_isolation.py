@@ -30,6 +30,7 @@ def planned(path: Path, *, patience_s: float = 3.0) -> str:
     [
         ("    while True:\n        pass\n", (10, 11)),
         ("    time.sleep(3600)\n", (10, 10)),
+        ("    while True:\n        await asyncio.sleep(0)\n", (10, 11)),
         (
             "    while True:\n        try:\n            await lab.note('x', {})\n        except BaseException:\n"
             "            continue\n",
@@ -46,6 +47,15 @@ def test_a_protocol_that_never_gives_control_back_is_named_with_its_line(
     found = int(str(caught.value).partition("own.py:")[2].partition(".")[0])
     assert line[0] <= found <= line[1]
     assert "Next: await a verb in the loop" in str(caught.value)
+
+
+def test_a_protocol_named_by_a_link_in_the_working_directory_is_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link.py").symlink_to(own(tmp_path, "    time.sleep(3600)\n"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"has not given control back for 3 s, at link\.py:10"):
+        planned(Path("link.py"))
 
 
 def test_a_file_that_blocks_while_it_is_loaded_is_named(tmp_path: Path) -> None:
