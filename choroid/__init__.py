@@ -184,7 +184,7 @@ _HOMES = {name: module for table in (_CLIENT, _WHOLE) for module, names in table
 _NEEDS = {
     "choroid.common.failure": (),
     "choroid.export.export": ("controller", "drivers", "protocols"),
-    "choroid.rig_file.check": ("controller", "drivers"),
+    "choroid.rig_file.check": ("controller", "drivers", "protocols"),
     "choroid.simulation.served_lab": (),  # its own process finds them, with the safe path
     "choroid.simulation.simulate": ("controller", "drivers", "protocols", "sim"),
     "controller.rig.description": ("controller",),

@@ -36,6 +36,14 @@ export interface AuditModel {
   entries: EntryModel[];
 }
 
+export interface CapabilityView {
+  function: string;
+  title: string;
+  available: boolean;
+  lacks: string[];
+  without: string;
+}
+
 export interface DecisionModel {
   seq: number;
   utc: string;
@@ -205,6 +213,7 @@ export interface RigView {
   periods_s: Record<string, number>;
   return_valve: string | null;
   schematic: Record<string, unknown>;
+  capabilities: CapabilityView[];
   user: string;
   role: string;
 }

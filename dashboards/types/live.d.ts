@@ -20,6 +20,7 @@ export interface Vessel {
   capacity_ul: number;
   floor_ul: number;
   ceiling_ul: number | null;
+  zone: string | null;
   organoid: boolean;
 }
 

@@ -253,7 +253,7 @@ async def test_I2_a_stuck_balance_is_an_alarm_and_the_dose_is_known_by_its_pump(
     await controller.gone()
 
 
-async def test_F2_beside_a_stuck_balance_a_paused_pump_accounts_for_the_time_that_it_ran(tmp_path: Path) -> None:
+async def test_F2_with_a_stuck_balance_a_paused_pump_accounts_for_the_time_that_it_ran(tmp_path: Path) -> None:
     world = World()
     world.stuck_g = world.mass_g
     pump = world.pumps["reglo.draw"]
