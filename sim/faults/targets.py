@@ -13,7 +13,7 @@ _DESCRIBED = "modbus-generic"
 """The model whose points and commands stand in a description of their own."""
 _BY_CHANNEL = ("ismatec-reglo-icc",)
 """Models of a bus that are addressed by the channel instead."""
-_UNSIGNED = ("ismatec-reglo-digital", "masterflex-usb", "watson-marlow-ascii")
+_UNSIGNED = ("ismatec-reglo-digital", "masterflex-usb", "tecan-cavro", "watson-marlow-ascii")
 """Models whose requests bear an address, and whose answers bear none."""
 ADDRESSED = (*(name for name, family in FAMILIES.items() if family.bus and name not in _BY_CHANNEL), _DESCRIBED)
 """Models whose requests bear an address."""

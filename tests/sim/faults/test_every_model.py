@@ -58,6 +58,7 @@ QUESTIONS: dict[str, Callable[[str], bytes]] = {
     "modbus-coil-relay": _read(0, 8, function=1),
     "modbus-generic": _read(7, 1),
     "sensirion-slf3x": _shdlc,
+    "tecan-cavro": lambda address: f"/{address}&\r".encode(),
     "vaisala-gmp25x": _read(2048, 2),
     "watson-marlow-ascii": lambda number: f"{number}ZY\r".encode(),
 }
