@@ -30,7 +30,7 @@ def _place(rig: Rig, vessel: str) -> str:
 
 def _temperature_of_zone(rig: Rig) -> str:
     chamber = rig.organoid.chamber
-    return f"the temperature is that of {_place(rig, chamber)}, {zone_of(rig, chamber).temperature_c:g} degC"
+    return f"the temperature is that of {_place(rig, chamber)}, {zone_of(rig, chamber).temperature_c:g} °C"
 
 
 def _gas_of_zone(rig: Rig) -> str:

@@ -14,8 +14,10 @@ def describe(rig: Rig) -> dict[str, Any]:
 
     `vessels` are the nodes: name, kind, contains, volume_ul (at the start), capacity_ul, floor_ul, ceiling_ul, zone,
     and whether the organoid lives there. `lines` are the edges: name, from, to, pump, valve, filter, passive, organ.
-    `filters` by name. `probes` are the sensors: point, model, quantity, unit and `at`, the vessel or line where each
-    sits. `heater`, `gas` and `electrodes` name the points of skin, lung and nerves and the vessels they act on.
+    `filters` by name. `zones` are the spaces that the vessels name: name, temperature_c, and co2_pct and oxygen_pct, the
+    shares of the gas; a vessel without a zone stands in the room. `probes` are the sensors: point, model, quantity,
+    unit and `at`, the vessel or line where each sits. `heater`, `gas` and `electrodes` name the points of skin, lung and
+    nerves and the vessels they act on.
     """
     lung, skin = rig.organs.lung, rig.organs.skin
     return {
@@ -25,6 +27,10 @@ def describe(rig: Rig) -> dict[str, Any]:
             name: {"pore_um": of.pore_um, "area_cm2": of.area_cm2, "max_pressure_kpa": of.max_pressure_kpa}
             for name, of in rig.filters.items()
         },
+        "zones": [
+            {"name": name, "temperature_c": of.temperature_c, "co2_pct": of.co2_pct, "oxygen_pct": of.oxygen_pct}
+            for name, of in rig.zones.items()
+        ],
         "probes": _probes(rig),
         "heater": None if skin is None else skin.heater,
         "gas": None if lung is None else {"air": lung.air, "co2": lung.co2, "o2": lung.o2, "vessel": lung.vessel},

@@ -24,6 +24,14 @@ export interface Vessel {
   organoid: boolean;
 }
 
+/** A space whose temperature and gas another device keeps: an incubator, a refrigerator. */
+export interface Zone {
+  name: string;
+  temperature_c: number;
+  co2_pct: number;
+  oxygen_pct: number;
+}
+
 /** A line from one vessel to another, with the names of the devices on it. */
 export interface Line {
   name: string;
@@ -58,6 +66,7 @@ export interface SchematicGraph {
   vessels: Vessel[];
   lines: Line[];
   filters: Record<string, { pore_um: number; area_cm2: number; max_pressure_kpa: number }>;
+  zones: Zone[];
   probes: Probe[];
   heater: string | null;
   gas: Gas | null;

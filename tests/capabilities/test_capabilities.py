@@ -89,7 +89,7 @@ def test_a_rig_in_an_incubator_lacks_control_of_gas_and_temperature_and_says_wha
         "electrophysiology",
     }
     assert "5 % CO2" in found["gas_control"].without
-    assert "37 degC" in found["temperature_control"].without
+    assert "37 °C" in found["temperature_control"].without
     assert "pH 7.5" in found["ph_regulation"].without
     assert found["ph_alarm"].available
 

@@ -1,4 +1,4 @@
-"""Provide a small controller for the interface tests: the bench rig without devices or plant.
+"""Provide a small controller for the interface tests: a rig, usually the bench, without devices or plant.
 
 It has the real rig description, states and records. Readings vary about their set-points, and `script` adds what a test needs
 (a probe that fails, an alarm, an emergency stop).
@@ -32,6 +32,7 @@ from controller.nerves.summary import NervesSummary
 from controller.process.controller import Controller
 from controller.process.health import ControllerHealth
 from controller.process.load import ProcessLoad
+from controller.rig.families import points_of
 from controller.rig.loading import load_rig
 from controller.runs.grading import rules_of
 from controller.upkeep.upkeep import Upkeep
@@ -259,8 +260,9 @@ class FakeController:
 
     started = True
 
-    def __init__(self, *, array_clock: Callable[[], float] | None = None) -> None:
-        self.rig = load_rig(BENCH)
+    def __init__(self, path: Path = BENCH, *, array_clock: Callable[[], float] | None = None) -> None:
+        self.rig = load_rig(path)
+        self._points = points_of(self.rig)
         self.clock = FakeClock()
         self.journal = FakeJournal(self.clock)
         self.history = FakeHistory(self.clock)
@@ -274,8 +276,9 @@ class FakeController:
         self.gate = FakeGate()
         self.runs = FakeRuns(self._act, self.journal.append, self.clock.utc_text)
         self.assays = FakeAssays(self.journal, self.clock.utc_text)
-        self.nerves = FakeNerves(array_clock or self.clock.now_s, 32)
-        self.nerves_summary: NervesSummary | None = self.nerves.now()
+        array = self.rig.nerves
+        self.nerves = FakeNerves(array_clock or self.clock.now_s, array.electrodes) if array else None
+        self.nerves_summary: NervesSummary | None = self.nerves.now() if self.nerves else None
         self.store = FakeStore()
         self.viability: dict[str, Any] | None = None
         self.ticking = True
@@ -304,7 +307,7 @@ class FakeController:
 
     def tick(self) -> None:
         now_s = self.clock.now_s()
-        self.nerves_summary = self.nerves.now()
+        self.nerves_summary = self.nerves.now() if self.nerves else None
         self.store.state = State(
             now_s, self.clock.utc_text(), self._readings(now_s), self._actuators(now_s), self.ledger.volumes(), (),
             {device.link: "verified" for device in self.rig.devices.values()},
@@ -374,7 +377,11 @@ class FakeController:
             readings[point] = replace(readings[point], stable=False)
         for point in self.silent:
             readings[point] = replace(readings[point], at_s=now_s - 2 * MINUTE_S)
-        return readings
+        return {point: reading for point, reading in readings.items() if self._has(point)}
+
+    def _has(self, point: str) -> bool:
+        """Whether the rig has the point; the firing rate is that of its electrode array."""
+        return self.nerves is not None if point == "nerves.firing_rate" else point in self._points
 
     def _actuators(self, now_s: float) -> dict[str, ActuatorView]:
         def view(status: Status, basal: Run | Switch | Level | Stop, guarantee: Guarantee) -> ActuatorView:
@@ -392,7 +399,7 @@ class FakeController:
         for name in ("air", "co2", "o2"):
             middle = PROBES[f"gas_{name}.flow"][1]
             views[f"gas_{name}.flow"] = view(LevelStatus(middle, middle), Level(middle), Guarantee.GUARD)
-        return {name: replace(seen, fault=self.lost.get(name, "")) for name, seen in views.items()}
+        return {name: replace(seen, fault=self.lost.get(name, "")) for name, seen in views.items() if self._has(name)}
 
     def _act(self, verb: str, args: Mapping[str, Any], share: float) -> Any:
         """What a step does to the rig."""

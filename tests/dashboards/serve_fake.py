@@ -1,7 +1,7 @@
 """Serve the page over the small controller in a process of its own: `python -m tests.dashboards.serve_fake 8123`.
 
 For browser tests and for work on the page. `--trouble` shows it on a bad day, `--flood` in a flood of alarms (eight stand,
-ten changes a second), `--zone` sets the rig's time zone, `--locked` asks for a token.
+ten changes a second), `--zone` sets the rig's time zone, `--locked` asks for a token, `--rig` serves another rig file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dashboards.app import create_app
 from dashboards.auth import Auth
 from dashboards.server import serve
 from sim.virtual_time import ScaledLoop, run_scaled
-from tests.dashboards.fake_rig import FakeController
+from tests.dashboards.fake_rig import BENCH, FakeController
 
 SPEED = 60.0
 
@@ -62,14 +62,14 @@ async def flood(controller: FakeController) -> None:
         await asyncio.sleep(CHANGE_S)
 
 
-async def main(port: int, *, trouble: bool, flooded: bool, zone: str, locked: bool) -> None:
+async def main(port: int, *, rig: Path, trouble: bool, flooded: bool, zone: str, locked: bool) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, ScaledLoop)
     this = asyncio.current_task()
     assert this is not None
     loop.add_signal_handler(signal.SIGTERM, this.cancel)  # ended so, its folder goes too
     begin_s = time.monotonic()
-    controller = FakeController(array_clock=lambda: time.monotonic() - begin_s)
+    controller = FakeController(rig, array_clock=lambda: time.monotonic() - begin_s)
     controller.rig = controller.rig.model_copy(update={"time_zone": zone})
     for kind, source in FLOOD if flooded else ():
         controller.alarms.event(kind, source, "it has begun")
@@ -99,9 +99,17 @@ if __name__ == "__main__":
     parser.add_argument("--flood", action="store_true")
     parser.add_argument("--zone", default="UTC")
     parser.add_argument("--locked", action="store_true")
+    parser.add_argument("--rig", type=Path, default=BENCH)
     chosen = parser.parse_args()
     with contextlib.suppress(asyncio.CancelledError):
         run_scaled(
-            main(chosen.port, trouble=chosen.trouble, flooded=chosen.flood, zone=chosen.zone, locked=chosen.locked),
+            main(
+                chosen.port,
+                rig=chosen.rig,
+                trouble=chosen.trouble,
+                flooded=chosen.flood,
+                zone=chosen.zone,
+                locked=chosen.locked,
+            ),
             SPEED,
         )

@@ -9,6 +9,7 @@ import pytest
 
 from dashboards.auth import Role
 from tests import page_types
+from tests.dashboards.fake_rig import BENCH
 from tests.dashboards.world import world
 
 pytestmark = pytest.mark.virtual_time
@@ -33,15 +34,16 @@ async def test_the_types_of_the_answers_are_those_of_the_models() -> None:
     assert page_types.TARGET.read_text(encoding="utf-8") == page_types.generate(), "run `make types`"
 
 
-async def test_the_rig_has_the_declared_graph() -> None:
-    async with world() as w, w.http(Role.VIEWER) as page:
+@pytest.mark.parametrize("rig", ["bench", "incubator"])
+async def test_the_rig_has_the_declared_graph(rig: str) -> None:
+    async with world(rig=BENCH.with_name(f"{rig}.yaml")) as w, w.http(Role.VIEWER) as page:
         graph = (await page.get("/api/rig")).json()["schematic"]
     assert graph.keys() == required("SchematicGraph")
-    for part, interface in (("vessels", "Vessel"), ("lines", "Line"), ("probes", "Probe")):
-        assert graph[part], part
+    for part, interface in (("vessels", "Vessel"), ("lines", "Line"), ("probes", "Probe"), ("zones", "Zone")):
+        assert graph[part] or (rig, part) == ("bench", "zones"), part
         for each in graph[part]:
             assert each.keys() == required(interface)
-    assert graph["gas"].keys() == required("Gas")
+    assert graph["gas"] is None if rig == "incubator" else graph["gas"].keys() == required("Gas")
 
 
 async def test_a_message_of_the_feed_has_the_declared_fields() -> None:

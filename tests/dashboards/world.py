@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from dashboards.app import create_app
 from dashboards.auth import Auth, Role
-from tests.dashboards.fake_rig import FakeController
+from tests.dashboards.fake_rig import BENCH, FakeController
 
 BASE = "http://127.0.0.1:8080"
 HOST = "127.0.0.1:8080"
@@ -89,10 +89,15 @@ class World:
 
 @asynccontextmanager
 async def world(
-    folder: Path | None = None, *, demo: bool = False, simulated: bool = True, threaded: bool = False
+    folder: Path | None = None,
+    *,
+    demo: bool = False,
+    simulated: bool = True,
+    threaded: bool = False,
+    rig: Path = BENCH,
 ) -> AsyncIterator[World]:
     """An application; with `folder` its credentials are kept there."""
-    controller = FakeController()
+    controller = FakeController(rig)
     auth = Auth(folder, demo=demo, threaded=threaded)
     tokens = {role: auth.issue(f"a {role.word}", role) for role in Role}
     mishaps = Mishaps() if simulated else None

@@ -23,10 +23,10 @@ export function fixed(value, digits) {
 }
 
 /**
- * Return the text with a capital.
+ * Return the text with a capital; a symbol such as pH or pCO2 stays as it is.
  * @param {string} text
  */
-export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+export const capital = (text) => (/^[a-z][A-Z]/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1));
 
 /**
  * Return a value with the decimal places that its unit needs, without the unit.
@@ -85,10 +85,10 @@ const shortest = (value) => String(Number(value.toPrecision(6)));
  */
 export function typed(value, name) {
   if (name === "uL" || name === "uL/min") {
-    return value >= 1000 ? `${shortest(value / 1000)} ${name.replace("u", "m")}` : `${shortest(value)} ${name}`;
+    return value >= 1000 ? `${shortest(value / 1000)} ${name.replace("u", "m")}` : `${shortest(value)} ${unit(name)}`;
   }
   if (name === "s") return typedDuration(value);
-  return name ? `${shortest(value)} ${name}` : shortest(value);
+  return name ? `${shortest(value)} ${unit(name)}` : shortest(value);
 }
 
 /** @param {number} seconds */

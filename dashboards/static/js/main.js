@@ -9,6 +9,7 @@ import { byId } from "./dom.js";
 import { Faults } from "./faults.js";
 import { Feed } from "./feed.js";
 import { useZone } from "./format.js";
+import { showFunctions } from "./functions.js";
 import { showGrade } from "./grade.js";
 import { enterWork } from "./handling.js";
 import { applyTheme, Header } from "./header.js";
@@ -71,7 +72,8 @@ class Page {
     this.schematic = new Schematic(rig, enter);
     this.trends = new Trends(rig);
     this.protocols = new Protocols(protocols, mayOperate);
-    this.raster = new Raster(byId("raster", HTMLCanvasElement), rig.electrodes);
+    this.raster = rig.electrodes ? new Raster(byId("raster", HTMLCanvasElement), rig.electrodes) : null;
+    showFunctions(rig.capabilities);
     startJournal();
     startDecisions();
     if (rig.faults) new Faults(mayOperate);
@@ -93,7 +95,7 @@ class Page {
     if ("ledger" in changes) showLedger(state.ledger);
     if ("grade" in changes) showGrade(state.grade);
     if ("viability" in changes) showViability(state.viability);
-    this.raster.update(changes.spikes, Boolean(changes.whole), state.nerves);
+    this.raster?.update(changes.spikes, Boolean(changes.whole), state.nerves);
   }
 }
 

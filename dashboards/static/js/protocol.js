@@ -5,7 +5,7 @@ import { ask } from "./dialog.js";
 import { byId, h, redraw, setText } from "./dom.js";
 import { duration, inUtc, moment, typed, volume } from "./format.js";
 import { open, QuestionCard } from "./question.js";
-import { result, step } from "./words.js";
+import { result, spoken, step } from "./words.js";
 
 /** @import { ParamView, ProtocolView } from "../../types/api.d.ts" */
 /** @import { Run, Step, StepResult } from "../../types/live.d.ts" */
@@ -141,7 +141,7 @@ function parameter(param) {
   return h(
     "label",
     { class: "param", for: id },
-    h("span", { class: "param-name", text: param.name }),
+    h("span", { class: "param-name", text: spoken(param.name) }),
     h("input", input),
     h("span", { class: "param-help", text: help }),
   );
@@ -182,10 +182,7 @@ function bounds(found) {
  * @param {[string, number]} parameter
  */
 function parameterText([name, value]) {
-  if (name.endsWith("_ul")) return `${spaced(name.slice(0, -3))} ${volume(value).join(" ")}`;
-  if (name.endsWith("_s")) return `${spaced(name.slice(0, -2))} ${duration(value)}`;
-  return value ? `${spaced(name)} ${value}` : "";
+  if (name.endsWith("_ul")) return `${spoken(name.slice(0, -3))} ${volume(value).join(" ")}`;
+  if (name.endsWith("_s")) return `${spoken(name.slice(0, -2))} ${duration(value)}`;
+  return value ? `${spoken(name)} ${value}` : "";
 }
-
-/** @param {string} name */
-const spaced = (name) => name.replaceAll("_", " ");

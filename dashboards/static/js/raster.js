@@ -23,7 +23,7 @@ export class Raster {
   constructor(canvas, electrodes) {
     this.canvas = canvas;
     this.paint = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-    this.electrodes = Math.max(electrodes, 1);
+    this.electrodes = electrodes;
     /** @type {Spike[]} */
     this.spikes = [];
     /** @type {number[]} */
@@ -32,6 +32,7 @@ export class Raster {
     this.lead = null;
     this.width = 0;
     this.height = 0;
+    byId("nerves").hidden = false;
     new ResizeObserver(() => this.fit()).observe(canvas);
     this.fit();
     this.run();

@@ -74,9 +74,9 @@ export class Devices {
   /**
    * Add the heater under the chamber.
    * @param {Box} box
+   * @param {string} name
    */
-  addHeater(box) {
-    const name = this.rig.schematic.heater ?? "";
+  addHeater(box, name) {
     const unsure = doubt(box.x + box.w - 4, box.y + box.h + 13);
     const plate = { x: box.x + 10, y: box.y + box.h + 3, width: box.w - 20, height: 8, rx: 4 };
     const node = s(

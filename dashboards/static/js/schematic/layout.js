@@ -3,12 +3,14 @@
 // Sources stand in the top row, above the vessel that they feed. The main row goes from process vessels over the loop
 // to the chamber. Waste stands at the bottom, to the right of what empties into it. Lines run straight between
 // neighbours, down from sources, and otherwise through lanes under the main row. The distance of two vessels follows
-// from what sits on the lines between them.
+// from what sits on the lines between them, and from the frames of their zones (zones.js).
 
 import { middle } from "./geometry.js";
 import { devicesOf, route } from "./routes.js";
+import { zoneFrames } from "./zones.js";
 
 /** @import { Line, Probe, SchematicGraph, Vessel } from "../../../types/live.d.ts" */
+/** @import { ZoneFrame } from "./zones.js" */
 
 /** @typedef {[x: number, y: number]} Point */
 /** @typedef {Vessel & {x: number, y: number, w: number, h: number}} Box */
@@ -24,14 +26,24 @@ import { devicesOf, route } from "./routes.js";
  * @property {Record<string, PlacedLine>} lines
  * @property {Chip[]} chips
  * @property {GasBox | null} gas
+ * @property {ZoneFrame[]} zones
+ * @property {number} top - the y of the upper edge of the drawing: 0, or less where a frame reaches above it
  * @property {number} width
- * @property {number} height
+ * @property {number} height - the y of the lower edge
  * @property {number} captionWidth - the maximum width of the caption at the lower right
  */
 
 const TOP_Y = 58;
 const MAIN_Y = 262;
-const WASTE_Y = 566;
+/** The distance of the middle of a waste vessel from the lower edge of the main row. */
+const WASTE_DROP = 136;
+/** The space that the frame of a zone takes above a waste vessel. */
+const WASTE_ZONE = 50;
+/** The space that the frame of a zone takes above and below the main row. */
+const ZONE_HEAD = 78;
+const ZONE_FOOT = 16;
+/** The space between neighbours in different zones. */
+const ZONE_GAP = 40;
 const GAS_Y = 30;
 /** @type {Record<string, [width: number, height: number]>} */
 const SIZES = { source: [88, 96], process: [136, 168], loop: [136, 168], chamber: [204, 132], waste: [126, 92] };
@@ -55,19 +67,34 @@ const CAPTION_HEIGHT = 84;
  */
 export function layOut(graph) {
   /** @type {Plan} */
-  const plan = { vessels: {}, lines: {}, chips: [], gas: null, width: 0, height: 0, captionWidth: 0 };
+  const plan = {
+    vessels: {},
+    lines: {},
+    chips: [],
+    gas: null,
+    zones: [],
+    top: 0,
+    width: 0,
+    height: 0,
+    captionWidth: 0,
+  };
   const main = MAIN_ORDER.flatMap((kind) => graph.vessels.filter((vessel) => vessel.kind === kind));
-  const floor = MAIN_Y + SIZES.process[1];
+  const framed = main.some((vessel) => vessel.zone);
+  const floor = MAIN_Y + (framed ? ZONE_HEAD : 0) + SIZES.process[1];
+  const below = floor + (framed ? ZONE_FOOT : 0);
   placeMain(plan, graph, main, floor);
   placeSources(plan, graph, main);
-  placeWaste(plan, graph, floor);
-  route(plan, graph, main, floor);
+  placeWaste(plan, graph, below);
+  route(plan, graph, main, below);
   placeChips(plan, graph, floor);
+  plan.zones = zoneFrames(plan, graph);
   const boxes = Object.values(plan.vessels);
-  const right = [...boxes.map((box) => box.x + box.w), ...plan.chips.map((chip) => chip.x + CHIP)];
+  const right = [...boxes, ...plan.zones].map((box) => box.x + box.w);
+  right.push(...plan.chips.map((chip) => chip.x + CHIP));
   const bottom = boxes.map((box) => box.y + box.h + (box.kind === "waste" ? 14 : 0));
   plan.width = Math.max(...right, plan.gas ? plan.gas.x + GAS_WIDTH : 0) + MARGIN;
-  plan.height = Math.max(...bottom, floor + 84) + 10;
+  plan.height = Math.max(...bottom, ...plan.zones.map((frame) => frame.y + frame.h), floor + 84) + 10;
+  plan.top = Math.min(0, ...plan.zones.map((frame) => frame.y - 6));
   placeCaption(plan);
   return plan;
 }
@@ -121,7 +148,7 @@ function linesBetween(graph, one, two) {
  * @param {number} floor - the y of the lower edge of the main row
  */
 function placeMain(plan, graph, main, floor) {
-  /** @type {{name: string, right: number, top: number, chips: number} | null} */
+  /** @type {{name: string, zone: string | null, right: number, top: number, chips: number} | null} */
   let before = null;
   for (const vessel of main) {
     const [w, h] = SIZES[vessel.kind];
@@ -136,14 +163,18 @@ function placeMain(plan, graph, main, floor) {
     if (before) {
       const counts = linesBetween(graph, before.name, vessel.name).map((line) => devicesOf(line).length);
       const devices = Math.max(1, ...counts);
-      center = Math.max(
-        before.right + devices * DEVICE + 74 + w / 2,
-        before.top + 26 + top / 2,
-        before.chips + 20 + chips / 2,
-      );
+      const gap = before.zone === vessel.zone ? 0 : ZONE_GAP;
+      center =
+        gap +
+        Math.max(
+          before.right + devices * DEVICE + 74 + w / 2,
+          before.top + 26 + top / 2,
+          before.chips + 20 + chips / 2,
+        );
     }
     plan.vessels[vessel.name] = { ...vessel, x: center - w / 2, y: floor - h, w, h };
-    before = { name: vessel.name, right: center + w / 2, top: center + top / 2, chips: center + chips / 2 };
+    const { name, zone } = vessel;
+    before = { name, zone, right: center + w / 2, top: center + top / 2, chips: center + chips / 2 };
     if (supplied) {
       plan.gas = { x: center - GAS_WIDTH / 2, y: GAS_Y, w: GAS_WIDTH, h: GAS_HEIGHT, to: [center, floor - h] };
     }
@@ -181,9 +212,9 @@ function placeSources(plan, graph, main) {
  * Place the waste vessels at the bottom, to the right of what empties into them.
  * @param {Plan} plan
  * @param {SchematicGraph} graph
- * @param {number} floor
+ * @param {number} below - the y from which they are placed
  */
-function placeWaste(plan, graph, floor) {
+function placeWaste(plan, graph, below) {
   const [w, h] = SIZES.waste;
   let edge = 0;
   for (const vessel of graph.vessels.filter((each) => each.kind === "waste")) {
@@ -191,8 +222,9 @@ function placeWaste(plan, graph, floor) {
     const from = inflow.map((line) => plan.vessels[line.from]).filter(Boolean);
     const begin = from.length ? Math.max(...from.map((box) => box.x + box.w)) : MARGIN;
     const devices = Math.max(1, ...inflow.map((line) => devicesOf(line).length));
+    const drop = WASTE_DROP + (vessel.zone ? WASTE_ZONE : 0);
     const x = Math.max(edge, begin + 46 + devices * DEVICE + 30);
-    plan.vessels[vessel.name] = { ...vessel, x, y: Math.max(WASTE_Y, floor + 100) - h / 2, w, h };
+    plan.vessels[vessel.name] = { ...vessel, x, y: below + drop - h / 2, w, h };
     edge = x + w + 200;
   }
 }

@@ -27,9 +27,9 @@ export function devicesOf(line) {
  * @param {Plan} plan
  * @param {SchematicGraph} graph
  * @param {Vessel[]} main - the vessels of the main row, from left to right
- * @param {number} floor - the y of the lower edge of the main row
+ * @param {number} below - the y from which lanes are placed under the main row
  */
-export function route(plan, graph, main, floor) {
+export function route(plan, graph, main, below) {
   const { fromTop, gutters, lanes } = grouped(plan, graph, main);
   for (const [target, lines] of fromTop) {
     routeFromAbove(plan, plan.vessels[target], lines, plan.gas !== null && graph.gas?.vessel === target);
@@ -37,7 +37,7 @@ export function route(plan, graph, main, floor) {
   for (const [left, lines] of gutters) {
     routeAcross(plan, graph, plan.vessels[main[left].name], plan.vessels[main[left + 1].name], lines);
   }
-  lanes.forEach((line, i) => routeBelow(plan, line, i, floor));
+  lanes.forEach((line, i) => routeBelow(plan, line, i, below));
 }
 
 /**
@@ -141,15 +141,15 @@ function routeAcross(plan, graph, left, right, lines) {
  * @param {Plan} plan
  * @param {Line} line
  * @param {number} i - the number of the lane
- * @param {number} floor
+ * @param {number} below
  */
-function routeBelow(plan, line, i, floor) {
+function routeBelow(plan, line, i, below) {
   const from = plan.vessels[line.from];
   const to = plan.vessels[line.to];
   const toWaste = to.kind === "waste";
   const y = from.y + from.h - 14;
   const out = from.x + from.w + 40 + i * LANE;
-  const lane = toWaste ? to.y + to.h / 2 : floor + 96 + i * LANE;
+  const lane = toWaste ? to.y + to.h / 2 : below + 96 + i * LANE;
   const rightwards = middle(to) > out;
   const port = middle(to) + i * LANE;
   /** @type {Point[]} */

@@ -1,8 +1,10 @@
 // The symbols of devices and readings. Each function returns the node and what can be set on it.
 
 import { s } from "../dom.js";
+import { allConditions, CHARACTER } from "./zones.js";
 
 /** @import { Chip, PlacedDevice } from "./layout.js" */
+/** @import { ZoneFrame } from "./zones.js" */
 
 const ROTOR = 20.5;
 
@@ -109,4 +111,17 @@ export function chip({ x, y, stem, point }, label) {
     title,
   );
   return { node, value, unit, quality, title };
+}
+
+/**
+ * The frame of a zone with its label; a line that may be longer than the frame is wide is fitted.
+ * @param {ZoneFrame} frame
+ */
+export function zoneFrame({ zone, x, y, w, h, label, labelX, labelWidth }) {
+  const lines = label.map((text, i) => {
+    const fit = text.length * CHARACTER > labelWidth && { textLength: labelWidth, lengthAdjust: "spacingAndGlyphs" };
+    return s("text", { class: "zone-label", x: labelX, y: y + 20 + i * 18, ...fit, text });
+  });
+  const box = s("rect", { class: "zone-box", x, y, width: w, height: h, rx: 18 });
+  return s("g", { class: "zone", "data-zone": zone.name }, box, lines, s("title", { text: allConditions(zone) }));
 }

@@ -9,6 +9,7 @@ import { Lines } from "./lines.js";
 import { mediumColor } from "./medium.js";
 import { legend, Now } from "./now.js";
 import { GasMixer, Readings } from "./readings.js";
+import { zoneFrame } from "./symbols.js";
 import { Tissue } from "./tissue.js";
 import { VesselSymbol } from "./vessel.js";
 
@@ -27,8 +28,9 @@ export class Schematic {
     this.rig = rig;
     this.enter = enter;
     this.plan = layOut(rig.schematic);
+    const { top, width, height } = this.plan;
     this.svg = byId("schematic", SVGSVGElement);
-    this.svg.setAttribute("viewBox", `0 0 ${Math.round(this.plan.width)} ${Math.round(this.plan.height)}`);
+    this.svg.setAttribute("viewBox", [0, top, width, height - top].map(Math.round).join(" "));
     /** @type {Record<string, VesselSymbol>} */
     this.vessels = {};
     /** @type {Tissue | null} */
@@ -40,7 +42,8 @@ export class Schematic {
     this.now = new Now(rig, this.plan);
     const vessels = s("g", { class: "vessels" });
     for (const box of Object.values(this.plan.vessels)) vessels.append(...this.drawVessel(box));
-    const layers = [this.lines, this.gas, { node: vessels }, this.devices, this.readings];
+    const zones = s("g", { class: "zones" }, this.plan.zones.map(zoneFrame));
+    const layers = [{ node: zones }, this.lines, this.gas, { node: vessels }, this.devices, this.readings];
     this.svg.append(...layers.map((layer) => layer.node), legend(this.plan), this.now.node);
     this.scrollToLoop();
     this.textAt = -Infinity;
@@ -63,7 +66,7 @@ export class Schematic {
     }
     if (box.organoid) {
       this.tissue = new Tissue(symbol.inside, box, this.rig);
-      nodes.push(this.devices.addHeater(box));
+      if (this.rig.schematic.heater) nodes.push(this.devices.addHeater(box, this.rig.schematic.heater));
     } else if (this.enter) {
       makeButton(symbol.node, `${box.name}: enter manual work`, () => this.enter?.(box.name));
     }
