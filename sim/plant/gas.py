@@ -13,6 +13,8 @@ KLA_LOOP_PER_S = 0.02
 KLA_SPENT_PER_S = 0.01
 """Gas exchange of the loop's oxygenator and of the stirred spent vessel, both under the lung's gas [P]."""
 
+MIN_STAYS = 1e-9
+"""Share of added carbon that stays CO2 below which the exchange is linear in time; dividing by it would lose all digits."""
 SHERWOOD = 3.66
 """Laminar flow in a tube, constant wall concentration [R, as used in biology.md §1.3]."""
 DIFFUSIVITY_M2_S = 2.7e-9
@@ -63,4 +65,6 @@ def carbon_gain(carbon_mm: float, ph: float, fraction: float, kla: float, dt_s: 
     """
     excess = chemistry.CO2_MM_PER_FRACTION * fraction - chemistry.co2_of(carbon_mm, ph)
     stays = chemistry.co2_per_carbon(carbon_mm, ph)
+    if stays < MIN_STAYS:  # hardly any carbon in very alkaline medium: all that passes becomes bicarbonate
+        return excess * kla * dt_s
     return excess / stays * (1.0 - exp(-kla * stays * dt_s))

@@ -46,6 +46,7 @@ def act(plant: Plant, pump: str, flow: float, fault: str, size: float) -> None:
 
 @settings(max_examples=60, deadline=None)
 @example([("reglo.heart", 10501.0, 0.0, "none", 0.0), ("reglo.return", -19911.0, 866.0, "none", 0.0)])
+@example([("dose_base.pump", -18183.0, 21.0, "none", 0.0), ("dose_base.pump", 2.0, 1289.0, "none", 0.0)])
 @given(
     st.lists(
         st.tuples(
