@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -24,8 +25,12 @@ def test_L5_an_alarm_of_a_running_rig_reaches_a_person_who_acknowledges_it(recei
     bench = Bench(tmp_path)
     file = secret_file(tmp_path, f"json://127.0.0.1:{receiver.port}/hook/{SECRET}")
     text = bench.rig.read_text(encoding="utf-8") + NOTIFY.format(file=file)
-    # One device that no process serves: its alarm is raised without further action.
-    text = re.sub(r"(balance:\n(?:.*\n)*?\s+link: tcp://127\.0\.0\.1:)\d+", r"\g<1>9", text, count=1)
+    # One device that no process serves: its alarm is raised without further action. The port is taken and refuses, so that no
+    # other controller of this machine can claim the same link.
+    unserved = socket.socket()
+    unserved.bind(("127.0.0.1", 0))
+    port = unserved.getsockname()[1]
+    text = re.sub(r"(balance:\n(?:.*\n)*?\s+link: tcp://127\.0\.0\.1:)\d+", rf"\g<1>{port}", text, count=1)
     bench.rig.write_text(text, encoding="utf-8")
 
     def alarms(*words: str) -> subprocess.CompletedProcess[str]:
@@ -69,4 +74,5 @@ def test_L5_an_alarm_of_a_running_rig_reaches_a_person_who_acknowledges_it(recei
         )
         assert SECRET not in everything + failed.stdout + failed.stderr, "S4: no secret in log, journal or answer"
     finally:
+        unserved.close()
         bench.end()
