@@ -54,12 +54,16 @@ class Outbox:
         """Open the file. Without `autocheckpoint` no write waits for the disk; the caller checkpoints the file."""
         self._quota = quota_bytes
         self._db = open_database(path, OUTBOX)
-        if not autocheckpoint:
-            without_checkpoints(self._db)
-        self._count, self._bytes = self._db.execute(
-            "SELECT count(*), coalesce(sum(length(payload)), 0) FROM outbox"
-        ).fetchone()
-        last = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name='outbox'").fetchone()
+        try:
+            if not autocheckpoint:
+                without_checkpoints(self._db)
+            self._count, self._bytes = self._db.execute(
+                "SELECT count(*), coalesce(sum(length(payload)), 0) FROM outbox"
+            ).fetchone()
+            last = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name='outbox'").fetchone()
+        except BaseException:
+            self._db.close()
+            raise
         self._last = int(last[0]) if last else 0
 
     def __len__(self) -> int:

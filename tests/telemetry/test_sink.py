@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -64,8 +65,9 @@ def values(outbox: Outbox) -> list[list[float]]:
 
 
 @pytest.fixture
-def outbox(tmp_path: Path) -> FullDisk:
-    return FullDisk(tmp_path / "o.db")
+def outbox(tmp_path: Path) -> Iterator[FullDisk]:
+    with contextlib.closing(FullDisk(tmp_path / "o.db")) as made:
+        yield made
 
 
 def test_D2_what_a_full_disk_dams_up_is_made_into_a_message_once_and_leaves_in_pieces(outbox: FullDisk) -> None:
@@ -84,7 +86,6 @@ def test_D2_what_a_full_disk_dams_up_is_made_into_a_message_once_and_leaves_in_p
     assert max(map(len, pieces)) <= MAX_IN_MESSAGE
     assert [value for piece in pieces for value in piece] == [float(number) for number in range(MANY)]
     assert sum(sink.made) == MANY
-    outbox.close()
 
 
 def test_D2_no_tick_makes_much_more_than_a_message_while_the_disk_is_full_nor_when_there_is_room(
@@ -106,7 +107,6 @@ def test_D2_no_tick_makes_much_more_than_a_message_while_the_disk_is_full_nor_wh
     pieces = values(outbox)
     assert max(map(len, pieces)) <= MAX_IN_MESSAGE
     assert [value for piece in pieces for value in piece] == [float(number) for number in range(tick * POINTS)]
-    outbox.close()
 
 
 @pytest.mark.virtual_time
