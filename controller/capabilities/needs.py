@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.capabilities.terms import Need
 from controller.rig.description import Rig
-from controller.rig.families import LIQUID_FLOW, OXYGEN, PointKind, points_of
+from controller.rig.families import CONDUCTIVITY, LIQUID_FLOW, OXYGEN, PointKind, points_of
 from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
 
 
@@ -51,9 +51,7 @@ def outlet_oxygen_probe(rig: Rig) -> str | None:
 def conductivity_probe(rig: Rig) -> str | None:
     """Need a conductivity probe under the spent medium."""
     vessel = rig.organs.kidney.vessel
-    if any(device.at == vessel and device.model == "atlas-ezo-ec" for device in rig.devices.values()):
-        return None
-    return f"a conductivity probe (atlas-ezo-ec) with “at: {vessel}”"
+    return None if _stands_at(rig, CONDUCTIVITY, vessel) else f"a conductivity probe with “at: {vessel}”"
 
 
 def dialyser(rig: Rig) -> str | None:

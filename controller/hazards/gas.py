@@ -44,7 +44,7 @@ def _by_lung(subject: Subject, lung: LungConfig) -> Iterator[Hazard]:
     takes_s = max(blind_s(mixture.stale_s), blind_s(READINGS * subject.every_s(slowest) + mixture.delay_s))
     buffer_mm = bicarbonate_mm(rig)
     harm_s = physics.acid_within_s(buffer_mm, mixture.ph_shut) + bounds.ACID_BORNE_S
-    around = _around(rig)
+    around = {lung.vessel, *_around(rig)}
     gaps = [
         *_identity(subject, lung),
         *_capacity(subject, lung),
@@ -152,7 +152,7 @@ def _base(subject: Subject, liver: LiverConfig) -> Hazard:
 
 
 def _around(rig: Rig) -> set[str]:
-    """Return where medium is in contact with the gas: the lung's vessel, the chamber, and the heart's line."""
+    """Return where the circulating medium passes a probe: the loop, the chamber, and the heart's line."""
     return {rig.loop, rig.organoid.chamber, rig.organs.heart.line}
 
 

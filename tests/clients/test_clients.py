@@ -46,7 +46,7 @@ async def test_alicat_reads_and_sets_a_mass_flow_controller() -> None:
 
 
 async def test_a_balance_client_reads_what_stands_on_it() -> None:
-    # serial_interface imports pkg_resources, which environments have no more from Python 3.12 on.
+    # serial_interface imports pkg_resources, which a new environment lacks from Python 3.12 on.
     python = environment("mettler_toledo_device==1.5.0", "serial_interface==1.0.2", "setuptools==80.9.0")
     async with lab_on_terminals() as (lab, ends):
         found = await answer(python, "mettler_balance.py", end_of(ends, "balance"))
