@@ -118,9 +118,10 @@ class GuardFinder:
 
     def __init__(self, rig: Rig, data: Path, *, restart: bool = False) -> None:
         """`restart`: the guard may restart this process's command when it is lost."""
-        text = write_plan(rig, data)
+        self._text = write_plan(rig, data)
+        self._rig = rig
         self._data = data
-        self._hello: Message = {"hello": True, "rig": rig.name, "plan": digest(text)}
+        self._hello: Message = {"hello": True, "rig": rig.name, "plan": digest(self._text)}
         if restart:
             self._hello |= {"command": [sys.executable, "-P", *sys.orig_argv[1:]], "folder": str(Path.cwd())}
         self._service = False
@@ -150,7 +151,7 @@ class GuardFinder:
                 await asyncio.sleep(POLL_S)
                 continue  # it exists, and may be busy with a previous controller
             if not answer.listens and started is None and waited_s >= patience_s:
-                started = self._start()
+                started = await self._start()
             if _failed(started) or waited_s > patience_s + READY_S:
                 raise UserError(
                     f"the guard of {self._data} does not answer: {answer.why}. Nothing was done to the rig, as without a"
@@ -189,7 +190,21 @@ class GuardFinder:
             await asyncio.sleep(POLL_S / 5)
         raise TimeoutError("the guard does not answer")
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    async def _start(self) -> subprocess.Popen[bytes]:
+        """Start a guard, in the spare folder if the data folder cannot be written any more.
+
+        Raises:
+            UserError: No folder can be written.
+        """
+        try:
+            return self._spawn()
+        except OSError:
+            folder = await asyncio.to_thread(open_folder, self._data, self._text)
+            self._data = folder.records
+            write_plan(self._rig, self._data)
+            return self._spawn()
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
         """Start a guard that survives the closing of a terminal and the killing of a process group or family.
 
         The returned process ends at once; the guard is its child.

@@ -376,7 +376,8 @@ async def _child(config: dict[str, Any]) -> None:
         await serve(device, engine, keyring, ready=ready, stop=stop, brake=brake)
     finally:
         signal.setitimer(signal.ITIMER_REAL, END_WITHIN_S)  # an engine that cannot end is ended
-        (data_dir / ENDPOINT).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the disk may have turned read-only
+            (data_dir / ENDPOINT).unlink(missing_ok=True)
         listening.cancel()
         await asyncio.gather(listening, return_exceptions=True)
 

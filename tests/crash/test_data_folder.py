@@ -216,3 +216,30 @@ def test_A11_a_disk_that_turns_read_only_under_a_run_lets_a_controller_start_nex
     assert "stop" in stop(bench.data, who="test", reason="a test")
     second.send_signal(signal.SIGTERM)
     assert second.wait(30) == 0
+
+
+def test_A11_a_guard_that_is_lost_after_the_disk_turned_read_only_is_replaced_in_the_spare_folder(bench: Bench) -> None:
+    first = _run_there(bench, "true")
+    until(lambda: _answers(bench), "the controller's page answers")
+    (guard,) = holders(bench.data / "guard.lock")
+    mount = MOUNTS["read-only"].format(data=bench.data)
+    subprocess.run(["nsenter", "-t", str(first.pid), "-m", "sh", "-c", mount], check=True)
+    os.kill(guard, signal.SIGKILL)
+
+    def replaced() -> bool:
+        spare = spare_of(bench.data)
+        return spare is not None and bool(holders(spare / "guard.lock"))
+
+    until(lambda: first.poll() is not None or replaced(), "another guard starts in the spare folder")
+    assert first.poll() is None, _said(bench)
+    _cared_for(bench)
+
+    def stopped() -> bool:
+        try:
+            return "stop" in stop(bench.data, who="test", reason="a test")
+        except UserError:
+            return False
+
+    until(stopped, "the new guard takes orders")
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(30) == 0
