@@ -63,7 +63,7 @@ def rig_view(controller: Controller) -> dict[str, Any]:
             "count": rig.organoid.count,
             "diameter_mm": rig.organoid.diameter_mm,
             "age_d": rig.organoid.age_d,
-            "chamber": rig.organoid.chamber,
+            "chamber": rig.chamber,
         },
         "electrodes": rig.nerves.electrodes if rig.nerves else 0,
         "goals": [

@@ -52,7 +52,7 @@ def as_it_is(rig: Rig, random: np.random.Generator) -> Rig:
         )
     diameter = rig.organoid.diameter_mm * (1.0 + 0.06 * float(random.normal()))
     organoid = rig.organoid.model_copy(update={"diameter_mm": diameter})
-    return rig.model_copy(update={"media": media, "organoid": organoid})
+    return rig.model_copy(update={"media": media, "tissue": {rig.chamber: organoid}})
 
 
 def working_harder(plant: Plant, random: np.random.Generator) -> None:

@@ -161,7 +161,7 @@ def as_text(told: Mapping[str, Any]) -> str:
 
 def _parts(rig: Rig) -> dict[str, str]:
     """Return the parts that move with the culture: part → vessel of this rig."""
-    return {"loop": rig.loop, "chamber": rig.organoid.chamber}
+    return {"loop": rig.loop, "chamber": rig.chamber}
 
 
 def _own_names(medium: dict[str, Any], rig: Rig) -> dict[str, Any]:

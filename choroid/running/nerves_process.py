@@ -35,7 +35,7 @@ from controller.nerves.tokens import Grant, Keyring, TokenScope, new_token
 from sim.neurons.array import SAMPLE_RATE_HZ, UV_PER_UNIT, SimulatedArray
 
 if TYPE_CHECKING:
-    from controller.rig.description import Organoid, Rig
+    from controller.rig.description import Rig, TissueSpec
 
 logger = logging.getLogger(__name__)
 
@@ -258,7 +258,7 @@ class EngineHandle:
         await asyncio.gather(self._receiving, return_exceptions=True)
 
 
-def tissue_said(organoid: Organoid) -> dict[str, Any]:
+def tissue_said(organoid: TissueSpec) -> dict[str, Any]:
     """Return the rig file's data on the organoid's age and review, in the engine's format."""
     review = organoid.review
     return {

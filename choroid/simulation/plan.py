@@ -197,7 +197,7 @@ def _as_present(rig: Rig, present: Present) -> Rig:
     if present.estimate is not None:
         fresh = rig.media[feed]
         for name, found, holders in (
-            ("present_loop", present.estimate.loop, (rig.loop, rig.organoid.chamber)),
+            ("present_loop", present.estimate.loop, (rig.loop, rig.chamber)),
             ("present_spent", present.estimate.spent, (organs.kidney.vessel,)),
         ):
             told = {key: getattr(found, key).value for key in type(found).__dataclass_fields__}

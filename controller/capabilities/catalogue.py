@@ -29,7 +29,7 @@ def _place(rig: Rig, vessel: str) -> str:
 
 
 def _temperature_of_zone(rig: Rig) -> str:
-    chamber = rig.organoid.chamber
+    chamber = rig.chamber
     return f"the temperature is that of {_place(rig, chamber)}, {zone_of(rig, chamber).temperature_c:g} °C"
 
 

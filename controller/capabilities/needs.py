@@ -17,7 +17,7 @@ def temperature_probe(rig: Rig) -> str | None:
     """Need a thermometer in the chamber."""
     if chamber_temperature(rig) is not None:
         return None
-    return f"a temperature probe with “at: {rig.organoid.chamber}”"
+    return f"a temperature probe with “at: {rig.chamber}”"
 
 
 def ph_probe(rig: Rig) -> str | None:
@@ -43,7 +43,7 @@ def heart_flow_sensor(rig: Rig) -> str | None:
 
 def outlet_oxygen_probe(rig: Rig) -> str | None:
     """Need a second oxygen probe, in the chamber."""
-    chamber = rig.organoid.chamber
+    chamber = rig.chamber
     others = [point for point in _stands_at(rig, OXYGEN, chamber) if point != loop_oxygen(rig)]
     return None if others else f"a second oxygen probe with “at: {chamber}”"
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from controller.rig.description import Rig
+from controller.rig.format_1 import hashed_organs
 
 ROW = "commissioning"
 """Kind of the journal row."""
@@ -28,9 +29,11 @@ def wiring_hash(rig: Rig) -> str:
 
     Set-points, limits, volumes and periods are not part of it.
     """
-    organs = rig.organs.model_dump(mode="json", by_alias=True)
+    organs = hashed_organs(rig.organs)
     roles = {
-        organ: {key: value for key, value in keys.items() if isinstance(value, str)} for organ, keys in organs.items()
+        organ: {key: value for key, value in keys.items() if isinstance(value, str)}
+        for organ, keys in organs.items()
+        if keys
     }
     wiring: Mapping[str, Any] = {
         "devices": {
@@ -56,7 +59,7 @@ def wiring_hash(rig: Rig) -> str:
             for name, line in rig.lines.items()
         },
         "organs": roles,
-        "chamber": rig.organoid.chamber,
+        "chamber": rig.chamber if len(rig.tissue) == 1 else sorted(rig.tissue),
     }
     return hashlib.sha256(json.dumps(wiring, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 

@@ -90,7 +90,7 @@ class Estimator:
         self._clock = clock
         self._store = store
         self._spent = rig.organs.kidney.vessel
-        self._circulating = (rig.loop, rig.organoid.chamber)
+        self._circulating = (rig.loop, rig.chamber)
         self._began_s, self._first_seq = clock.now_s(), journal.next_seq
         self._state, self._at_s = self._caught_up()
         last = journal.last("estimate")

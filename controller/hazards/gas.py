@@ -84,7 +84,7 @@ def _by_lung(subject: Subject, lung: LungConfig) -> Iterator[Hazard]:
 def _by_zone(subject: Subject) -> Iterator[Hazard]:
     """Yield the rows of a rig whose gas is that of an incubator or of the room."""
     rig, buffer_mm = subject.rig, bicarbonate_mm(subject.rig)
-    tissue = dict.fromkeys((rig.loop, rig.organoid.chamber))
+    tissue = dict.fromkeys((rig.loop, rig.chamber))
     measured = dict.fromkeys((*tissue, rig.organs.kidney.vessel))
     zone, probe = zone_of(rig, rig.loop), loop_ph(rig)
     gaps = [gap for vessel in measured for gap in _ph_in_zone(rig, vessel, buffer_mm)]
@@ -153,7 +153,7 @@ def _base(subject: Subject, liver: LiverConfig) -> Hazard:
 
 def _around(rig: Rig) -> set[str]:
     """Return where the circulating medium passes a probe: the loop, the chamber, and the heart's line."""
-    return {rig.loop, rig.organoid.chamber, rig.organs.heart.line}
+    return {rig.loop, rig.chamber, rig.organs.heart.line}
 
 
 def _fresh(subject: Subject, point: str, stale_s: float) -> Iterator[Finding]:

@@ -29,15 +29,15 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
     if skin is None:
         yield from _by_zone(subject, limit)
     elif limit is None or rule is None:
-        fix = f"Restore it: point at “{subject.rig.organoid.chamber}”, trips: [{skin.heater}]"
-        yield missing("over_temperature", subject.rig.organoid.chamber, PLACE, fix)
+        fix = f"Restore it: point at “{subject.rig.chamber}”, trips: [{skin.heater}]"
+        yield missing("over_temperature", subject.rig.chamber, PLACE, fix)
     else:
         yield from _by_skin(subject, skin, limit, rule)
 
 
 def _by_zone(subject: Subject, limit: TemperatureLimit | None) -> Iterator[Hazard]:
     """Yield the rows of a rig without a heater: an incubator or the room keeps the temperature."""
-    rig, chamber = subject.rig, subject.rig.organoid.chamber
+    rig, chamber = subject.rig, subject.rig.chamber
     zone_c, probe = zone_of(rig, chamber).temperature_c, chamber_temperature(rig)
     gaps = [] if limit is None else list(stale_gap(subject, limit, PLACE))
     if not bounds.MIN_LIMIT_C <= zone_c <= bounds.MAX_LIMIT_C:
@@ -65,7 +65,7 @@ def _by_zone(subject: Subject, limit: TemperatureLimit | None) -> Iterator[Hazar
 
 def _by_skin(subject: Subject, skin: SkinConfig, spec: TemperatureLimit, rule: Interlock) -> Iterator[Hazard]:
     """Yield the rows of a rig with a heater."""
-    rig, chamber, heater = subject.rig, subject.rig.organoid.chamber, skin.heater
+    rig, chamber, heater = subject.rig, subject.rig.chamber, skin.heater
     where = list(place_gap(subject, rule.point, {chamber}, (*PLACE, "point"), "temperature probe"))
     where += list(place_gap(subject, skin.temperature, {chamber}, ("organs", "skin", "temperature"), "probe"))
     harm_s = heats_within_s(subject, spec.high_c)

@@ -35,7 +35,7 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
         gaps.append(Finding(("organs", "kidney", "draw"), "nothing stops drawing while the heart stands", fix))
     acts = tuple(pump for pump in (subject.limits.draw, subject.heart) if pump)
     yield Hazard(
-        "loss_of_flow", rig.organoid.chamber, subject.heart, f"{NO_HEART_FLOW}: draws stop, heart restarts, alarm", acts,
+        "loss_of_flow", rig.chamber, subject.heart, f"{NO_HEART_FLOW}: draws stop, heart restarts, alarm", acts,
         f"at least {heart.min_ul_min / 1000:g} mL/min", takes_s, lasts_s,
         f"{demand:.0f} pmol/s out of what is dissolved in the chamber", tuple(gaps),
     )  # fmt: skip

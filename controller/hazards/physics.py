@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf, log, pi
 
 from controller.hazards import bounds
-from controller.rig.description import Line, Organoid, Rig, Vessel
+from controller.rig.description import Line, Rig, TissueSpec, Vessel
 from controller.rig.surroundings import CO2_MM_PER_MMHG, DRY_MMHG, PK
 
 KLA_PER_S = 0.02
@@ -16,11 +16,11 @@ REFERENCE_CHAMBER = (2000.0, 5e-6)
 
 def chamber_ul(rig: Rig) -> float:
     """Return the volume of the chamber with tissue (µL): its limit if it starts empty."""
-    chamber = rig.vessels[rig.organoid.chamber]
+    chamber = rig.vessels[rig.chamber]
     return chamber.volume_ul or chamber.limit_ul
 
 
-def oxygen_demand_pmol_s(organoid: Organoid) -> float:
+def oxygen_demand_pmol_s(organoid: TissueSpec) -> float:
     """Return the oxygen use of the tissue (pmol/s): of each sphere the rim that oxygen reaches."""
     radius_m = organoid.diameter_mm / 2000.0
     core_m = max(0.0, radius_m - bounds.LIVING_RIM_UM * 1e-6)

@@ -78,7 +78,7 @@ class Books:
             name: _Vessel(vessel.volume_ul, (FILL_REL_SD * vessel.volume_ul) ** 2)
             for name, vessel in rig.vessels.items()
         }
-        for name in (self._loop, rig.organoid.chamber):
+        for name in (self._loop, rig.chamber):
             self._vessels[name].parcel = Parcel(unused=0.0)
         self._stocks = _stocks(rig)
         for name, vessel in rig.vessels.items():
@@ -407,7 +407,7 @@ class Books:
                 self._unknowns.known(name, ul, (FILL_REL_SD * ul) ** 2)
                 medium = self._rig.vessels[name].contains
                 if medium is not None:
-                    uses = int(name in (self._loop, self._rig.organoid.chamber))
+                    uses = int(name in (self._loop, self._rig.chamber))
                     self.whereabouts.loaded(Batch(f"{name}{AT_THE_START}", medium, utc, name), uses=uses)
         self._begin_booked()
         self._refresh()

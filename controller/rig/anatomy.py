@@ -28,8 +28,8 @@ def heart_flows(rig: Rig) -> Iterator[Finding]:
 def heart_feeds_the_chamber(rig: Rig) -> Iterator[Finding]:
     """The heart's line is pumped and leads to the organoid."""
     line = rig.lines.get(rig.organs.heart.line)
-    if line is not None and line.to != rig.organoid.chamber:
-        what = f"line “{rig.organs.heart.line}” leads to “{line.to}”, not to the chamber “{rig.organoid.chamber}”"
+    if line is not None and line.to != rig.chamber:
+        what = f"line “{rig.organs.heart.line}” leads to “{line.to}”, not to the chamber “{rig.chamber}”"
         yield Finding(("organs", "heart", "line"), what, "Name the line that feeds the chamber")
 
 

@@ -63,15 +63,17 @@ class Review(_Part):
     note: str = Field(default="", max_length=1000)
 
 
-class Organoid(_Part):
-    """The living tissue: how many, how large, how old, in which vessel."""
+class TissueSpec(_Part):
+    """The living tissue in one chamber: how many organoids, how large, how old, and of which culture."""
 
     count: int = Field(ge=1, le=10_000)
     diameter_mm: LengthMm = Field(alias="diameter", gt=0, le=6)
     age_d: TimeD = Field(alias="age", ge=0, le=3650)
     age_on: date | None = None
     """The day on which it was that old; without one, the day on which the rig's own record began."""
-    chamber: str
+    batch: str = Field(default="", max_length=100)
+    """The batch of differentiation that it comes from."""
+    cell_line: str = Field(default="", max_length=100)
     capacity: Literal["ordinary", "advanced"] = "ordinary"
     """`advanced`: capacities that call for precaution are known or suspected (docs/viability.md, tiers)."""
     review: Review | None = None
@@ -98,6 +100,8 @@ class Vessel(_Part):
     capacity_ul: VolumeUl = Field(alias="capacity", gt=0, le=MAX_UL)
     floor_ul: VolumeUl = Field(default=0.0, alias="floor", ge=0, le=MAX_UL)
     ceiling_ul: VolumeUl | None = Field(default=None, alias="ceiling", gt=0, le=MAX_UL)
+    overflow_ul: VolumeUl | None = Field(default=None, alias="overflow", gt=0, le=MAX_UL)
+    """The volume at which its passive outlet begins to run (a spout, a weir). Left out, the volume at the start."""
     zone: str | None = None
     """The zone in which it stands; without one, in the room."""
 
@@ -147,8 +151,15 @@ class Dialyser(_Part):
     """What the fibres bear. Left out, the usual 500 mmHg."""
 
 
+class Junction(_Part):
+    """A branch point without volume, such as a manifold.
+
+    What enters it leaves through its passive lines, in shares that follow from their resistance.
+    """
+
+
 class Line(_Part):
-    """A piece of tubing from one vessel to another; moved by a pump or passive (an overflow)."""
+    """A piece of tubing from a vessel or junction to another; moved by a pump or passive (an overflow, a branch)."""
 
     from_: str = Field(alias="from")
     to: str
@@ -158,6 +169,8 @@ class Line(_Part):
     dialyser: str | None = None
     """The dialyser that it passes through on its way."""
     valve: str | None = None
+    draws_above_ul: VolumeUl = Field(default=0.0, alias="draws_above", ge=0, le=MAX_UL)
+    """The volume of its source below which it draws air: the height of a straw or of a skimmer."""
     bore_mm: LengthMm = Field(default=1.6, alias="bore", gt=0, le=20)
     length_m: LengthM = Field(default=0.5, alias="length", gt=0, le=100)
 
@@ -194,7 +207,7 @@ class Nerves(_Part):
 
 
 class HeartConfig(_Part):
-    """Circulates medium through the chamber."""
+    """Perfuses chambers: the line leads into a chamber, or into a junction from which lines lead into chambers."""
 
     line: str
     pressure: str | None = None
@@ -275,13 +288,29 @@ class SkinConfig(_Part):
 class Organs(_Part):
     """Which devices and lines make up each organ. An organ that the rig does not have is left out."""
 
-    heart: HeartConfig
-    kidney: KidneyConfig
+    hearts: dict[Name, HeartConfig] = Field(default_factory=dict)
+    """By name. A file with one heart writes `heart:`, and its name is then “heart”."""
+    kidney_config: KidneyConfig | None = Field(default=None, alias="kidney")
     gut: GutConfig | None = None
     liver: LiverConfig | None = None
     immune: ImmuneConfig | None = None
     lung: LungConfig | None = None
     skin: SkinConfig | None = None
+
+    @property
+    def heart(self) -> HeartConfig:
+        """The only heart."""
+        if len(self.hearts) != 1:
+            raise AttributeError(f"the rig has {len(self.hearts)} hearts")
+        (found,) = self.hearts.values()
+        return found
+
+    @property
+    def kidney(self) -> KidneyConfig:
+        """The kidney."""
+        if self.kidney_config is None:
+            raise AttributeError("the rig has no kidney")
+        return self.kidney_config
 
 
 def required(part: Part | None, name: str) -> Part:
@@ -431,28 +460,44 @@ class Telemetry(_Part):
 class Rig(_Part):
     """A whole rig, validated."""
 
-    choroid: Literal[1]
+    choroid: Literal[1, 2]
+    """Format of the file; 2 after loading (:mod:`controller.rig.format_1`)."""
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")
     description: str = ""
     time_zone: ZoneName = "UTC"
     """The laboratory's, as the IANA names it; pages and messages show local time."""
     mixed: bool = False
-    organoid: Organoid
+    tissue: dict[Name, TissueSpec] = Field(min_length=1)
+    """By the name of its chamber."""
     media: dict[Name, Medium]
     zones: dict[Name, Zone] = Field(default_factory=dict)
     vessels: dict[Name, Vessel]
-    filters: dict[Name, Filter]
+    junctions: dict[Name, Junction] = Field(default_factory=dict)
+    filters: dict[Name, Filter] = Field(default_factory=dict)
     dialysers: dict[Name, Dialyser] = Field(default_factory=dict)
-    lines: dict[Name, Line]
+    lines: dict[Name, Line] = Field(default_factory=dict)
     devices: dict[Name, DeviceSpec]
     nerves: Nerves | None = None
-    organs: Organs
-    safety: Safety
+    organs: Organs = Organs()
+    safety: Safety = Safety()
     upkeep: UpkeepSpec = UpkeepSpec()
     telemetry: Telemetry = Telemetry()
     alarms: AlarmSpec = AlarmSpec()
     grading: Grading = Field(default_factory=shipped_grading)
     """In the rig file: the path of a rule file, relative to the rig file."""
+
+    @property
+    def chamber(self) -> str:
+        """The only chamber with tissue."""
+        if len(self.tissue) != 1:
+            raise AttributeError(f"the rig has {len(self.tissue)} chambers with tissue")
+        (found,) = self.tissue
+        return found
+
+    @property
+    def organoid(self) -> TissueSpec:
+        """The only tissue."""
+        return self.tissue[self.chamber]
 
     @property
     def loop(self) -> str:

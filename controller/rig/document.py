@@ -32,20 +32,34 @@ class Document:
     data: dict[str, Any] = field(default_factory=dict)
     lines: dict[Place, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    moved: dict[Place, Place] = field(default_factory=dict)
+    """Places that loading has moved → where they stand in the file."""
+    moved_below: dict[Place, Place] = field(default_factory=dict)
+    """The same for everything below a place."""
     example: str = "examples/rigs/bench.yaml"
     """A sound file of this kind, for those who have to start over."""
     deepest: int = DEEPEST
 
     def line(self, place: Place) -> int:
         """The line of `place`, or of the nearest place around it."""
+        place = self.in_file(place)
         for length in range(len(place), 0, -1):
             if place[:length] in self.lines:
                 return self.lines[place[:length]]
         return 1
 
+    def in_file(self, place: Place) -> Place:
+        """Return where in the file `place` stands."""
+        if place in self.moved:
+            return self.moved[place]
+        for length in range(len(place) - 1, 0, -1):
+            if place[:length] in self.moved_below:
+                return self.moved_below[place[:length]] + place[length:]
+        return place
+
     def problem(self, finding: Finding, *, line: int | None = None) -> Problem:
         """`finding` with its file and line."""
-        key = ".".join(map(str, finding.place)) or "(file)"
+        key = ".".join(map(str, self.in_file(finding.place))) or "(file)"
         return Problem(self.path, self.line(finding.place) if line is None else line, key, finding.what, finding.fix)
 
 

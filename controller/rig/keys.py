@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from controller.rig.description import Rig
+from controller.rig.description import Organs, Rig
 from controller.rig.problems import Place
 from controller.rig.quantities import InUnit
+
+SHORT_FORMS: Mapping[type[BaseModel], tuple[str, ...]] = {Organs: ("heart",)}
+"""Keys that loading replaces by others (:mod:`controller.rig.format_1`)."""
 
 
 def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -48,7 +51,9 @@ def kind_at(place: Place) -> Any:
 def known_keys(place: Place) -> list[str]:
     """The keys that may stand at `place`; empty where names are free."""
     kind = kind_at(place)
-    return sorted(keys_of(kind)) if isinstance(kind, type) and issubclass(kind, BaseModel) else []
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return []
+    return sorted([*keys_of(kind), *SHORT_FORMS.get(kind, ())])
 
 
 def unit_at(place: Place) -> str | None:

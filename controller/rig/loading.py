@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -15,14 +14,13 @@ from controller.rig import anatomy, plumbing, wiring
 from controller.rig.described import take_descriptions
 from controller.rig.description import Rig
 from controller.rig.document import read_document
+from controller.rig.format_1 import hashed_form, upgrade
 from controller.rig.former import rename_former_keys
 from controller.rig.grading import take_grading
 from controller.rig.problems import Finding, RigError
 from controller.rig.sketch import sketch
 from controller.rig.wording import findings_of
 
-ADDED = ("zones", "zone")
-"""Keys that the description of a rig did not have at first."""
 Check = Callable[[], Iterator[Finding]]
 Rule = Callable[[Rig], Iterator[Finding]]
 
@@ -35,7 +33,7 @@ def load_rig(path: Path, *, models: Collection[str] | None = None, rules: Sequen
     """
     document = read_document(path)
     misfits: list[Finding] = []
-    former = rename_former_keys(document)
+    former = [*rename_former_keys(document), *upgrade(document)]
     in_other_files = [
         *take_grading(path, document.data),
         *map(document.problem, take_descriptions(path, document.data)),
@@ -58,31 +56,33 @@ def load_rig(path: Path, *, models: Collection[str] | None = None, rules: Sequen
 def effective_hash(rig: Rig) -> str:
     """sha256 of the whole effective description, defaults included (D7): which rig was this run on?
 
-    It does not depend on the file's order, comments or choice of units. Parts of the description that came later are left
-    out as long as they are empty, so that a rig keeps its hash.
+    It does not depend on the file's order, format, comments or choice of units. Parts of the description that came later are
+    left out as long as they are empty, so that a rig keeps its hash.
     """
-    data = _without_empty(rig.model_dump(mode="json", by_alias=True))
-    canonical = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps(hashed_form(rig), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def _without_empty(data: Any) -> Any:
-    """Return plain data without empty values of the keys :data:`ADDED`."""
-    if isinstance(data, list):
-        return [_without_empty(item) for item in data]
-    if isinstance(data, dict):
-        return {key: _without_empty(value) for key, value in data.items() if value or key not in ADDED}
-    return data
 
 
 def _whole(rig: Rig, models: Collection[str] | None, *, sound: bool) -> Iterator[Finding]:
     """Yield what the rules over the whole rig find; of a sketch, a rule that needs an absent part finds nothing."""
+    if sound and (problem := _not_yet(rig)):
+        yield problem
+        return
     for check in _checks(rig, models):
         try:
             yield from check()
         except AttributeError:
             if sound:
                 raise
+
+
+def _not_yet(rig: Rig) -> Finding | None:
+    """Return what the rules cannot judge yet."""
+    if len(rig.organs.hearts) != 1:
+        return Finding(("organs", "heart"), "“heart” is missing", "Describe one heart")
+    if rig.organs.kidney_config is None:
+        return Finding(("organs", "kidney"), "“kidney” is missing", "Describe the kidney")
+    return None if len(rig.tissue) == 1 else Finding(("tissue",), "there are several chambers", "Describe one")
 
 
 def _checks(rig: Rig, models: Collection[str] | None) -> Iterator[Check]:

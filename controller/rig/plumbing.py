@@ -63,15 +63,15 @@ def vessel_is_emptied(rig: Rig, name: str, vessel: Vessel) -> Iterator[Finding]:
         yield Finding(("vessels", name), f"vessel “{name}” is never emptied", fix)
 
 
-def chamber_exists(rig: Rig) -> Iterator[Finding]:
-    """The organoid lives in a vessel that is a chamber."""
-    chamber = rig.organoid.chamber
-    if chamber not in rig.vessels:
-        fix = nearest(chamber, rig.vessels, "vessels")
-        yield Finding(("organoid", "chamber"), f"vessel “{chamber}” does not exist", fix)
-    elif rig.vessels[chamber].kind != "chamber":
-        what = f"vessel “{chamber}” is of kind “{rig.vessels[chamber].kind}”"
-        yield Finding(("organoid", "chamber"), what, "Name a vessel with “kind: chamber”")
+def chambers_exist(rig: Rig) -> Iterator[Finding]:
+    """Tissue lives in vessels that are chambers."""
+    for chamber in rig.tissue:
+        place = ("tissue", chamber)
+        if chamber not in rig.vessels:
+            yield Finding(place, f"vessel “{chamber}” does not exist", nearest(chamber, rig.vessels, "vessels"))
+        elif rig.vessels[chamber].kind != "chamber":
+            what = f"vessel “{chamber}” is of kind “{rig.vessels[chamber].kind}”"
+            yield Finding(place, what, "Name a vessel with “kind: chamber”")
 
 
 def line_source(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
@@ -184,4 +184,4 @@ def every_pump_is_on_a_line(rig: Rig) -> Iterator[Finding]:
 
 VESSEL_RULES = (vessel_amounts, vessel_contents, vessel_zone, vessel_is_filled, vessel_is_emptied)
 LINE_RULES = (line_source, line_end, line_leads_on, line_is_driven, line_pump, line_filter, line_dialyser, line_valve)
-RIG_RULES = (chamber_exists, every_pump_is_on_a_line, dialysers_hang_in_vessels)
+RIG_RULES = (chambers_exist, every_pump_is_on_a_line, dialysers_hang_in_vessels)

@@ -27,7 +27,7 @@ def chamber_temperature(rig: Rig) -> str | None:
         return rig.organs.skin.temperature
     if rig.safety.temperature is not None:
         return rig.safety.temperature.point
-    return _first(rig, TEMPERATURE, {rig.organoid.chamber})
+    return _first(rig, TEMPERATURE, {rig.chamber})
 
 
 def ph_target(rig: Rig) -> float:
@@ -46,12 +46,12 @@ def oxygen_target_pct(rig: Rig) -> float:
 
 def temperature_target_c(rig: Rig) -> float:
     """Return the target temperature of the chamber (°C): the skin's set-point, else the temperature of its zone."""
-    return zone_of(rig, rig.organoid.chamber).temperature_c if rig.organs.skin is None else rig.organs.skin.setpoint_c
+    return zone_of(rig, rig.chamber).temperature_c if rig.organs.skin is None else rig.organs.skin.setpoint_c
 
 
 def _loop_places(rig: Rig) -> set[str]:
     """Return where the loop's medium passes a probe."""
-    return {rig.loop, rig.organoid.chamber, rig.organs.heart.line}
+    return {rig.loop, rig.chamber, rig.organs.heart.line}
 
 
 def _first(rig: Rig, kind: PointKind, places: Collection[str]) -> str | None:

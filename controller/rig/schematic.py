@@ -34,7 +34,7 @@ def describe(rig: Rig) -> dict[str, Any]:
         "probes": _probes(rig),
         "heater": None if skin is None else skin.heater,
         "gas": None if lung is None else {"air": lung.air, "co2": lung.co2, "o2": lung.o2, "vessel": lung.vessel},
-        "electrodes": {"count": rig.nerves.electrodes, "vessel": rig.organoid.chamber} if rig.nerves else None,
+        "electrodes": {"count": rig.nerves.electrodes, "vessel": rig.chamber} if rig.nerves else None,
     }
 
 
@@ -48,7 +48,7 @@ def _vessel(rig: Rig, name: str, vessel: Vessel) -> dict[str, Any]:
         "floor_ul": vessel.floor_ul,
         "ceiling_ul": vessel.limit_ul,
         "zone": vessel.zone,
-        "organoid": name == rig.organoid.chamber,
+        "organoid": name == rig.chamber,
     }
 
 

@@ -130,7 +130,7 @@ class VitalSigns:
         self._loop_oxygen, self._loop_ph = loop_oxygen(rig), loop_ph(rig)
         self._temperature = chamber_temperature(rig)
         self._heart = rig.lines[rig.organs.heart.line].pump
-        self._outlets = [f"{name}.oxygen" for name, each in rig.devices.items() if each.at == rig.organoid.chamber]
+        self._outlets = [f"{name}.oxygen" for name, each in rig.devices.items() if each.at == rig.chamber]
         self._estimator = estimator
         self._grade = grade
         self._clock = clock

@@ -123,7 +123,7 @@ class Fleet:
         """Return the state of the rigs outside vessels and lines, at the start."""
         rig = self.rig
         body = np.zeros(len(self.vessels), dtype=BODY)
-        zone = zone_of(rig, rig.organoid.chamber)
+        zone = zone_of(rig, rig.chamber)
         body["temperature_c"], body["ambient_c"] = temperature_target_c(rig), zone.temperature_c
         body["o2_fraction"], body["co2_fraction"] = self._start_gas
         body["viability"], body["count"] = START_VIABILITY, rig.organoid.count
@@ -225,7 +225,7 @@ def _start_gas(rig: Rig) -> tuple[float, float]:
 
 def _places(rig: Rig, index: Mapping[str, int]) -> Places:
     """Return the vessels with a role; `index` gives their numbers."""
-    chamber, loop = rig.organoid.chamber, index[rig.loop]
+    chamber, loop = rig.chamber, index[rig.loop]
     beyond = [index[line.to] for line in rig.lines.values() if line.passive and line.from_ == chamber]
     return Places(loop, index[chamber], index[rig.organs.kidney.vessel], beyond[0] if beyond else loop)
 

@@ -393,9 +393,7 @@ def _settled(rig: Rig, seeds: list[int]) -> Fleet:
     fleet = Fleet(rig, seeds)
     fleet.lines["open"] = 1.0
     fleet.body["o2_fraction"], fleet.body["co2_fraction"] = 0.93 * gas.AIR_O2, 0.07
-    fleet.body["heater_w"] = heat.LOSS_W_PER_K * (
-        temperature_target_c(rig) - zone_of(rig, rig.organoid.chamber).temperature_c
-    )
+    fleet.body["heater_w"] = heat.LOSS_W_PER_K * (temperature_target_c(rig) - zone_of(rig, rig.chamber).temperature_c)
     return fleet
 
 
@@ -460,7 +458,7 @@ def v10(rig: Rig, days: int = 14) -> Validation:
 def v12(rig: Rig, weeks: int = 13) -> Validation:
     """Check how long organoids live."""
     small = rig.organoid.model_copy(update={"count": 4, "diameter_mm": 0.5})
-    fleet = _settled(rig.model_copy(update={"organoid": small}), [1])
+    fleet = _settled(rig.model_copy(update={"tissue": {rig.chamber: small}}), [1])
     loop = fleet.places.loop
     heart = fleet.line_names.index(rig.organs.heart.line)
     fleet.lines["command_ul_min"][:, heart] = 15.0
