@@ -7,6 +7,7 @@ and can blow up a small file (S3), so they are problems; so is a key that stands
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,20 @@ class Document:
         """`finding` with its file and line."""
         key = ".".join(map(str, self.in_file(finding.place))) or "(file)"
         return Problem(self.path, self.line(finding.place) if line is None else line, key, finding.what, finding.fix)
+
+    def problems_of(self, findings: Iterable[Finding]) -> list[Problem]:
+        """Return the findings with file and line; one that all wells of a plate share is listed once."""
+        found: dict[tuple[str, ...], Problem] = {}
+        for finding in findings:
+            problem = self.problem(finding)
+            texts = (problem.what, problem.fix)
+            if len(finding.place) > 1 and self.in_file(finding.place) != finding.place:
+                texts = (
+                    problem.what.replace(str(finding.place[1]), ""),
+                    problem.fix.replace(str(finding.place[1]), ""),
+                )
+            found.setdefault((str(problem.line), problem.key, *texts), problem)
+        return list(found.values())
 
 
 def read_document(path: Path, *, example: str = "examples/rigs/bench.yaml", deepest: int = DEEPEST) -> Document:

@@ -13,8 +13,8 @@ from controller.rig.description import Organs, Rig
 from controller.rig.problems import Place
 from controller.rig.quantities import InUnit
 
-SHORT_FORMS: Mapping[type[BaseModel], tuple[str, ...]] = {Organs: ("heart",)}
-"""Keys that loading replaces by others (:mod:`controller.rig.format_1`)."""
+SHORT_FORMS: Mapping[type[BaseModel], tuple[str, ...]] = {Organs: ("heart",), Rig: ("plates",)}
+"""Keys that loading replaces by others (:mod:`controller.rig.format_1`, :mod:`controller.rig.plates`)."""
 
 
 def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:

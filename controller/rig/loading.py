@@ -17,6 +17,7 @@ from controller.rig.document import read_document
 from controller.rig.format_1 import hashed_form, upgrade
 from controller.rig.former import rename_former_keys
 from controller.rig.grading import take_grading
+from controller.rig.plates import expand
 from controller.rig.problems import Finding, RigError
 from controller.rig.sketch import sketch
 from controller.rig.wording import findings_of
@@ -33,7 +34,7 @@ def load_rig(path: Path, *, models: Collection[str] | None = None, rules: Sequen
     """
     document = read_document(path)
     misfits: list[Finding] = []
-    former = [*rename_former_keys(document), *upgrade(document)]
+    former = [*rename_former_keys(document), *expand(document), *upgrade(document)]
     in_other_files = [
         *take_grading(path, document.data),
         *map(document.problem, take_descriptions(path, document.data)),
@@ -45,9 +46,9 @@ def load_rig(path: Path, *, models: Collection[str] | None = None, rules: Sequen
         rig = sketch(document.data)
     reported = {finding.place for finding in misfits}
     broken_rules = (finding for finding in _whole(rig, models, sound=not misfits) if finding.place not in reported)
-    problems = [*document.problems, *in_other_files, *map(document.problem, [*former, *misfits, *broken_rules])]
+    problems = [*document.problems, *in_other_files, *document.problems_of([*former, *misfits, *broken_rules])]
     if not problems:
-        problems = [document.problem(finding) for rule in rules for finding in rule(rig)]
+        problems = document.problems_of(finding for rule in rules for finding in rule(rig))
     if problems:
         raise RigError(path, problems)
     return rig
