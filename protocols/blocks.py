@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from protocols.calendar import ClockTime
 from protocols.expression import Expression
-from protocols.language import EXCLUDED, WEEKDAYS, ZONE, Lab
+from protocols.lab_verbs import EXCLUDED, WEEKDAYS, ZONE
+from protocols.language import Lab
 from protocols.parameters import Param
 from protocols.program import BURST, Ended, Now, Program, Step, run_all
 from protocols.turns import first_turn, next_turn

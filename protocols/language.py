@@ -8,42 +8,38 @@ A verb returns when its work is done and measured. After a temporary refusal it 
 holds the run until a person resumes it, and then the verb continues with the remainder. Only abort and stop end a protocol
 from outside, as :class:`RunEnded`, which it must not catch.
 
-Each verb is declared here by one record (:mod:`protocols.verbs`). Transfers and readings are attributes of the
-organs and need no code at all; other verbs are a record and a method. "Add a verb" in docs/protocols.md says how.
+Each verb is declared by one record (:mod:`protocols.verbs`). Transfers and readings are attributes of the organs and
+need no code at all; other verbs are a record in :mod:`protocols.lab_verbs` and a method here. "Add a verb" in
+docs/protocols.md says how.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
-from protocols.answers import KINDS, Answer, AnswerForm
+from protocols.answers import Answer, AnswerForm
 from protocols.calendar import Calendar
 from protocols.dialysis import DialyserModel
 from protocols.grading import RuleSet
 from protocols.host import Facts, StepRunner, Way
+from protocols.lab_verbs import (
+    ASK,
+    BARRIER,
+    CALIBRATE,
+    ESTIMATE,
+    MEASURE,
+    NOTE,
+    SLEEP,
+    SLEEP_UNTIL,
+    SLEEP_UNTIL_CLOCK,
+)
 from protocols.prices import Prices
 from protocols.results import NOTHING as NOTHING  # protocols of laboratories import it from here
 from protocols.results import Amount, Barrier, Calibrated, Measurement, VesselVolume
 from protocols.soft_sensor import MediaEstimate
 from protocols.targets import Targets
-from protocols.verbs import (
-    MAX_WAIT_S,
-    READING_UNITS,
-    SAVE_AS,
-    SETTLE,
-    AnyReadingVerb,
-    Argument,
-    InstantReadingVerb,
-    Policy,
-    ReadingVerb,
-    SavedValue,
-    StepForm,
-    TransferVerb,
-    Verb,
-    interval_values,
-)
+from protocols.verbs import AnyReadingVerb, InstantReadingVerb, ReadingVerb, TransferVerb
 
 VERSION = 1
 """Increased when a run that began before must not go on under the present verbs: part of every protocol's hash."""
@@ -55,147 +51,6 @@ class RunEnded(BaseException):
 
 class ProtocolError(Exception):
     """A verb was called with an invalid argument (a negative volume, an unknown sensor)."""
-
-
-ESTIMATED = ("glucose", "lactate", "ammonia")
-"""Substances of an estimate that a recipe saves for `loop` and `spent` (mM)."""
-PROBE_VALID_S = 7 * 86_400.0
-"""Maximum age of a probe's calibration, unless a recipe gives another."""
-
-MEASURE = Verb(
-    name="measure",
-    policy=Policy.REDO,
-    says="Measure",
-    form=StepForm(
-        "measure",
-        "a settled reading of any sensor of the rig",
-        {
-            "point": Argument("point", "device.point as in the rig file", required=True),
-            "settle": SETTLE,
-            "unit": Argument("choice", "unit of the reading, if the point has no standard name", choices=READING_UNITS),
-            "as": SAVE_AS,
-        },
-        "point",
-        interval_values(""),
-    ),
-)
-CALIBRATE = Verb(
-    name="liver.calibrate",
-    policy=Policy.REDO,
-    says="Calibrate the batch's pH probe",
-    form=StepForm(
-        "liver.calibrate",
-        "calibrate the batch's pH probe, which a person has put into a buffer",
-        {
-            "place": Argument(
-                "choice",
-                "point of the calibration",
-                required=True,
-                choices=("mid", "low", "high"),
-                parameter="place",
-            ),
-            "ph": Argument(
-                "quantity",
-                "pH of the buffer at its temperature",
-                required=True,
-                minimum=0.0,
-                maximum=14.0,
-                parameter="ph",
-            ),
-            "valid": Argument(
-                "quantity", "validity of the calibration (default 7 d)", "s", default=PROBE_VALID_S, parameter="valid_s"
-            ),
-            "as": SAVE_AS,
-        },
-        saves={"": SavedValue("after", ""), ".before": SavedValue("before", ""), ".places": SavedValue("places", "")},
-    ),
-)
-BARRIER = Verb(name="immune.barrier", policy=Policy.REDO, says="Check the filter's passes")
-ESTIMATE = Verb(
-    name="estimate",
-    policy=Policy.REDO,
-    says="Estimate the medium",
-    form=StepForm(
-        "estimate",
-        "estimate of the composition of loop and batch by the soft sensor",
-        {"as": SAVE_AS},
-        "as",
-        {
-            f".{vessel}.{substance}{end}": SavedValue(f"{vessel}.{substance}_mm.{end[1:] or 'value'}", "mM")
-            for vessel in ("loop", "spent")
-            for substance in ESTIMATED
-            for end in ("", ".low", ".high")
-        },
-    ),
-)
-SLEEP = Verb(
-    name="sleep",
-    policy=Policy.DEADLINE,
-    says="Wait",
-    form=StepForm(
-        "wait",
-        "wait",
-        {"time": Argument("quantity", "duration", "s", required=True, maximum=MAX_WAIT_S, parameter="seconds")},
-        "time",
-    ),
-)
-SLEEP_UNTIL = Verb(name="sleep_until", policy=Policy.DEADLINE, says="Wait for the next cycle")
-ZONE = Argument("zone", "time zone, for example Europe/Berlin")
-WEEKDAYS = Argument("days", "weekdays, for example [mon, wed, fri] (default: every day)")
-EXCLUDED = Argument("dates", "local dates that do not count, for example [2026-12-25]")
-SLEEP_UNTIL_CLOCK = Verb(
-    name="sleep_until_clock",
-    policy=Policy.DEADLINE,
-    says="Wait for the time of day",
-    form=StepForm(
-        "wait_for_clock",
-        "wait for the next time of day on the given weekdays, or until quiet hours are over",
-        {
-            "at": Argument("clock", "local time, for example “09:00”"),
-            "zone": replace(ZONE, required=True),
-            "days": WEEKDAYS,
-            "except": EXCLUDED,
-            "quiet": Argument("hours", "instead of “at”: quiet hours to wait for the end of, such as “20:00-07:00”"),
-        },
-    ),
-)
-ASK = Verb(
-    name="ask",
-    policy=Policy.REDO,
-    says="Ask a person",
-    words=frozenset(("message",)),
-    form=StepForm(
-        "ask_operator",
-        "hold until a person has read the message and resumed, or has given the answer that the step asks for",
-        {
-            "message": Argument("text", "instruction; {expression} shows a value", required=True, parameter="message"),
-            "answer": Argument("choice", "kind of the answer (default: none)", choices=KINDS),
-            "unit": Argument("literal", "unit of a number, such as mM (default: a plain number)"),
-            "min": Argument("literal", "smallest number, with its unit"),
-            "max": Argument("literal", "largest number, with its unit"),
-            "choices": Argument("texts", "possible answers of a choice"),
-            "default": Argument("literal", "answer that plan and simulate assume (default: the middle of the range)"),
-            "as": Argument("name", "save the answer under this name"),
-        },
-        "message",
-        {"": SavedValue("", "")},
-    ),
-)
-NOTE = Verb(
-    name="note",
-    policy=Policy.REDO,
-    says="Record",
-    form=StepForm(
-        "note",
-        "write values to the journal",
-        {
-            "kind": Argument("name", "the note's kind", required=True),
-            "values": Argument("values", "values to write", None),
-        },
-        "kind",
-    ),
-)
-TOGETHER = Verb(name="together", policy=Policy.BRANCHES, says="Run branches")
 
 
 class Actions(Protocol):

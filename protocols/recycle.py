@@ -15,7 +15,8 @@ from protocols.conditioning import TRIFLE_UL
 from protocols.economy import Decision, TreatmentContext, draw, treatment
 from protocols.grading import Grade, Letter, Sample, grade
 from protocols.interval import Interval
-from protocols.language import BARRIER, Gut, Kidney, Lab, Liver
+from protocols.lab_verbs import BARRIER
+from protocols.language import Gut, Kidney, Lab, Liver
 from protocols.mixing import MediumState, retained
 from protocols.parameters import Param
 from protocols.results import NOTHING, Amount, Measurement

@@ -1,10 +1,10 @@
-"""The verb table: every verb that :mod:`protocols.language` declares, by its name in the journal."""
+"""The verb table: every verb of :mod:`protocols.language` and :mod:`protocols.lab_verbs`, by its name in the journal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocols import language
+from protocols import lab_verbs, language
 from protocols.language import Organ
 from protocols.verbs import AnyReadingVerb, TransferVerb, Verb
 
@@ -19,7 +19,7 @@ TRANSFERS: Mapping[str, TransferVerb] = {
 READINGS: Mapping[str, AnyReadingVerb] = {
     verb.name: verb for organ in ORGANS for verb in vars(organ).values() if isinstance(verb, AnyReadingVerb)
 }
-METHODS: Mapping[str, Verb] = {verb.name: verb for verb in vars(language).values() if type(verb) is Verb}
+METHODS: Mapping[str, Verb] = {verb.name: verb for verb in vars(lab_verbs).values() if type(verb) is Verb}
 """Verbs with a method of their own."""
 VERBS: Mapping[str, Verb] = {**TRANSFERS, **READINGS, **METHODS}
 FORMER: Mapping[str, str] = {

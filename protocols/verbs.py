@@ -1,8 +1,8 @@
 """Records of verbs: one record describes a verb completely.
 
-The verbs are declared in :mod:`protocols.language`; steps that only recipes have (`if`, `repeat`, …) in
-:mod:`protocols.steps` and :mod:`protocols.blocks`. Recipe form, JSON schema, methods of the organs, routes, resume
-policies, page texts and the table in docs/protocols.md are derived from these records.
+The verbs are declared in :mod:`protocols.language` and :mod:`protocols.lab_verbs`; steps that only recipes have
+(`if`, `repeat`, …) in :mod:`protocols.steps` and :mod:`protocols.blocks`. Recipe form, JSON schema, methods of the
+organs, routes, resume policies, page texts and the table in docs/protocols.md are derived from these records.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from controller.rig.organ_lines import fresh_medium
 from controller.runs.rehearsal import HOURS, Rehearsed, rehearse
 from controller.upkeep.upkeep import Upkeep
 from drivers.registry import MODELS
-from protocols.language import ASK, SLEEP_UNTIL_CLOCK
+from protocols.lab_verbs import ASK, SLEEP_UNTIL_CLOCK
 from protocols.registry import Recipe
 from protocols.soft_sensor import MediaEstimate
 from sim.virtual_time import run_virtual

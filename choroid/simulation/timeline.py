@@ -12,7 +12,7 @@ from controller.steps.branches import spoken
 from controller.steps.schedule import local_text
 from protocols.grading import Letter, RuleSet
 from protocols.interval import Interval
-from protocols.language import MEASURE, SLEEP, SLEEP_UNTIL_CLOCK, TOGETHER
+from protocols.lab_verbs import MEASURE, SLEEP, SLEEP_UNTIL_CLOCK, TOGETHER
 from protocols.table import VERBS
 from protocols.verbs import Policy
 

@@ -20,7 +20,7 @@ from protocols.blocks import Call, End, If, Repeat, Together
 from protocols.calendar import ClockTime
 from protocols.expression import PLAIN, Expression, constant, unit_text
 from protocols.former import PARAMETERS, NamedTwiceError, present_names
-from protocols.language import ASK, MEASURE, NOTE, SLEEP_UNTIL_CLOCK
+from protocols.lab_verbs import ASK, MEASURE, NOTE, SLEEP_UNTIL_CLOCK
 from protocols.parameters import ParamError
 from protocols.program import Step
 from protocols.registry import Recipe

@@ -9,7 +9,7 @@ from itertools import islice
 from controller.core.run_states import RunState
 from controller.steps.steps import StepRecord
 from protocols.answers import AnswerForm
-from protocols.language import ASK
+from protocols.lab_verbs import ASK
 
 LATEST = 200
 """How many of the latest steps are searched for an open question: the question holds the whole run."""

@@ -40,7 +40,8 @@ from controller.transfers.weighing import ACCURACY_SD, MASS_SD_G
 from protocols.answers import AnswerForm
 from protocols.host import Perform
 from protocols.interval import Interval
-from protocols.language import SLEEP_UNTIL_CLOCK, Lab, ProtocolError, RunEnded
+from protocols.lab_verbs import SLEEP_UNTIL_CLOCK
+from protocols.language import Lab, ProtocolError, RunEnded
 from protocols.parameters import ParamError
 from protocols.registry import Recipe
 from protocols.results import VesselVolume

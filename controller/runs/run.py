@@ -33,7 +33,8 @@ from controller.steps.recovery import StepProblem, advise
 from controller.steps.schedule import next_time
 from controller.steps.steps import PAUSED, StepRecord
 from protocols.host import Perform
-from protocols.language import SLEEP, SLEEP_UNTIL_CLOCK, TOGETHER, Lab, ProtocolError, RunEnded
+from protocols.lab_verbs import SLEEP, SLEEP_UNTIL_CLOCK, TOGETHER
+from protocols.language import Lab, ProtocolError, RunEnded
 from protocols.registry import Recipe
 from protocols.results import VesselVolume
 from protocols.verbs import Verb

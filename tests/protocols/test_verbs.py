@@ -28,7 +28,9 @@ from tests.protocols import make_verbs
 ROOT = Path(__file__).resolve().parents[2]
 RIGS = sorted((ROOT / "examples" / "rigs").glob("*.yaml"))
 SOURCES = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim")
-TABLE = {ROOT / "protocols" / name for name in ("language.py", "steps.py", "blocks.py")} | {make_verbs.PAGE}
+TABLE = {ROOT / "protocols" / name for name in ("language.py", "lab_verbs.py", "steps.py", "blocks.py")} | {
+    make_verbs.PAGE
+}
 """Files that may name a verb: the table, and what is written from it."""
 TELLING = {name for name in (*VERBS, *FORMS) if "." in name or "_" in name}
 """Names that are no words of English, so that their text in a file can only mean the verb."""
