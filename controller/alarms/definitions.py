@@ -245,7 +245,8 @@ DEFINITIONS: dict[str, Definition] = {
 
 
 def alarm_kind(interlock: str) -> str | None:
-    """Return the kind of alarm that an interlock raises, or None."""
-    if interlock in DEFINITIONS:
-        return interlock
+    """Return the kind of alarm that an interlock raises, or None. What follows a full stop names one of several hearts."""
+    kind = interlock.partition(".")[0]
+    if kind in DEFINITIONS:
+        return kind
     return "over_pressure" if interlock.startswith("over_pressure_") else None

@@ -85,7 +85,7 @@ class CommissioningRig:
         limits = limits_of(rig)
         volumes = {name: KnownVolume(vessel.volume_ul, UNSURE_UL) for name, vessel in rig.vessels.items()}
         leases = dict.fromkeys(limits.switches, VALVE_LEASE_S)
-        leases[limits.heart] = rig.organs.heart.lease_s
+        leases |= {heart.pump: heart.lease_s for heart in limits.hearts}
         gate = Gate(
             actuators=body.hand_over_actuators(),
             limits=limits,

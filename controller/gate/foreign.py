@@ -7,7 +7,7 @@ contradiction within ten minutes the gate yields:
 - A transfer pump or valve is given no new task, so that no dose goes out twice.
 - An output that rests in its basal state and is found on (a transfer pump, a valve, a heater) is switched off at most once
   a minute: it may drain a vessel or overheat one.
-- The heart is left alone while it circulates at its basal flow or more. Below that it is brought to its basal flow at most
+- A heart is left alone while it circulates at its basal flow or more. Below that it is brought to its basal flow at most
   once a minute.
 - Gas is left alone. Regulators of heat and gas go on, and interlocks act on every output as always.
 
@@ -56,7 +56,8 @@ class Foreign:
         self._note(output, wrong, foreign=on and not timed)
         if not self.yields(output):
             return True
-        heart = output.name == self._limits.heart
+        pump = self._limits.pumps.get(output.name)
+        heart = pump is not None and pump.role == "heart"
         if (heart and not _circulates(output, status)) or (on and comes_to_rest(output.basal)):
             return self._may_act(output)
         return False

@@ -27,13 +27,14 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
     rig = subject.rig
     heart, lasts_s = rig.organs.heart, physics.oxygen_lasts_s(rig)
     demand = physics.oxygen_demand_pmol_s(rig.organoid)
-    takes_s = blind_s(subject.limits.heart_stale_s)
+    (limits,) = subject.limits.hearts
+    takes_s = blind_s(limits.stale_s)
     gaps = [*_flows(subject, demand), *_lease(subject, lasts_s)]
     gaps += time_gap(subject, subject.heart, takes_s, lasts_s, "the chamber's oxygen is used up")
-    if subject.limits.draw is None:
+    if not limits.draws:
         fix = "Name the pumped line that draws medium away"
         gaps.append(Finding(("organs", "kidney", "draw"), "nothing stops drawing while the heart stands", fix))
-    acts = tuple(pump for pump in (subject.limits.draw, subject.heart) if pump)
+    acts = (*limits.draws, subject.heart)
     yield Hazard(
         "loss_of_flow", rig.chamber, subject.heart, f"{NO_HEART_FLOW}: draws stop, heart restarts, alarm", acts,
         f"at least {heart.min_ul_min / 1000:g} mL/min", takes_s, lasts_s,

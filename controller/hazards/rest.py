@@ -87,7 +87,7 @@ def _trusted_for(rig: Rig, limits: Limits) -> Iterator[tuple[str, float]]:
     """Yield each point with the maximum age (s) at which an interlock, the gate, a regulator or an alarm trusts it."""
     for rule in limits.interlocks:
         yield rule.point, rule.stale_s
-    yield limits.heart, limits.heart_stale_s
+    yield from ((heart.pump, heart.stale_s) for heart in limits.hearts)
     yield from limits.switch_stale_s.items()
     lung = rig.organs.lung
     if lung is not None:

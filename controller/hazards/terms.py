@@ -79,7 +79,8 @@ class Subject:
     @property
     def heart(self) -> str:
         """The pump that circulates the medium."""
-        return self.limits.heart
+        (heart,) = self.limits.hearts
+        return heart.pump
 
     def max_flow_ul_min(self, pump: str) -> float:
         """Return the maximum flow that the gate permits to `pump` (µL/min)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller.estimator.assays import Assays
@@ -21,11 +22,11 @@ class NotConnected(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """The parts that need connected devices. `regulators` begins with the heart's."""
+    """The parts that need connected devices. `regulators`, by name, begin with those of the hearts."""
 
     devices: ConnectedRig
     gate: Gate
     runs: Runner
     assays: Assays
     scoring: Scoring
-    regulators: tuple[Regulator, ...]
+    regulators: Mapping[str, Regulator]

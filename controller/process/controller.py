@@ -56,6 +56,7 @@ from controller.readings.liveliness import Liveliness
 from controller.readings.nerves import NervesReader
 from controller.readings.plausibility import Plausibility
 from controller.readings.vigilance import Vigilance, oldest_answers
+from controller.regulation.heart import HeartRegulator
 from controller.regulation.regulators import Regulator, regulators_of
 from controller.rig.description import Rig
 from controller.rig.loading import effective_hash
@@ -236,16 +237,17 @@ class Controller:
         if self.gate.emergency is not None:  # an emergency stop of an earlier process
             await self.gate.fall_back("emergency stop")
         self.store.volumes(self.ledger.volumes())
-        # The heart runs before anything that a crash interrupted is taken up: no medium is drawn while it stands.
-        heart = self._assembly.regulators[0]
-        await self._submit(heart.intents(self.store.snapshot(self.clock.now_s(), self.clock.utc_text(), ())))
+        # The hearts run before anything that a crash interrupted is taken up: no medium is drawn while one stands.
+        state = self.store.snapshot(self.clock.now_s(), self.clock.utc_text(), ())
+        hearts = (each for each in self._assembly.regulators.values() if isinstance(each, HeartRegulator))
+        await asyncio.gather(*(self._submit(heart.intents(state)) for heart in hearts))
         self._ticked_s = self.clock.now_s()
         await self.runs.recover()
 
     def _assemble(self, devices: ConnectedRig) -> Assembly:
         """Make gate, runs, assays, scores and regulators for connected `devices`."""
         leases = dict.fromkeys(self._limits.switches, VALVE_LEASE_S)
-        leases[self._limits.heart] = self.rig.organs.heart.lease_s
+        leases |= {heart.pump: heart.lease_s for heart in self._limits.hearts}
         gate = Gate(
             actuators=devices.hand_over_actuators(),
             limits=self._limits,
@@ -318,8 +320,8 @@ class Controller:
         state = self._look()
         if self.gate.enforce(state.trips):
             self._tasks.start(f"safety {state.at_s}", self.gate.settle())
-        for regulator in self._connected.regulators:
-            self._tasks.isolate(type(regulator).__name__, self._regulate, regulator, state)
+        for name, regulator in self._connected.regulators.items():
+            self._tasks.isolate(name, self._regulate, name, regulator, state)
         self.journal.look()
         if (lost := self.journal.lost) is not None and not self._emergency.forbidden:
             self._tasks.start("no journal", self._emergency.forbid_stimulation(str(lost)))
@@ -354,8 +356,7 @@ class Controller:
         self._trip_record.note(trips)
         return self.store.snapshot(now_s, self.clock.utc_text(), trips)
 
-    def _regulate(self, regulator: Regulator, state: State) -> None:
-        name = type(regulator).__name__
+    def _regulate(self, name: str, regulator: Regulator, state: State) -> None:
         if self._tasks.running(name):
             return  # its last intents are still under way; it will submit again
         if intents := regulator.intents(state):

@@ -1,9 +1,9 @@
-"""Circulation: renews the heart's lease at its flow, and requests the flow at once if the pump stands."""
+"""Circulation: renews a heart's lease at its flow, and requests the flow at once if the pump stands."""
 
 from __future__ import annotations
 
 from controller.core.state import State
-from controller.rig.description import Rig
+from controller.rig.description import HeartConfig
 from controller.safety.terms import Intent
 from drivers.commands import PumpStatus, Run
 
@@ -12,11 +12,11 @@ RENEWALS = 3
 
 
 class HeartRegulator:
-    """Requests `heart.flow`, always."""
+    """Requests the flow of one heart, always."""
 
-    def __init__(self, rig: Rig) -> None:
-        heart = rig.organs.heart
-        self._pump = rig.lines[heart.line].pump or ""
+    def __init__(self, heart: HeartConfig, pump: str, requester: str) -> None:
+        self._pump = pump
+        self._requester = requester
         self._flow = Run(heart.flow_ul_min)
         self._period_s = heart.lease_s / RENEWALS
         self._next_s = float("-inf")
@@ -26,7 +26,7 @@ class HeartRegulator:
         if state.at_s < self._next_s and self._flows(state):
             return ()
         self._next_s = state.at_s + self._period_s
-        return (Intent(self._pump, self._flow, "regulator:heart", "keeps the tissue perfused"),)
+        return (Intent(self._pump, self._flow, self._requester, "keeps the tissue perfused"),)
 
     def _flows(self, state: State) -> bool:
         view = state.actuators.get(self._pump)

@@ -1,4 +1,4 @@
-"""The regulators of a rig, the heart's first."""
+"""The regulators of a rig, those of the hearts first."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from controller.regulation.temperature import TemperatureRegulator
 from controller.regulation.watchdog import WatchdogRegulator
 from controller.rig.description import Rig
 from controller.rig.families import by_thermostat
+from controller.safety.limits import of_heart
 from controller.safety.terms import Intent
 
 
@@ -22,14 +23,20 @@ class Regulator(Protocol):
         """Return the intents of this tick, in the order of submission."""
 
 
-def regulators_of(rig: Rig) -> tuple[Regulator, ...]:
-    """Return the regulators of `rig`, the heart's first. An organ that the rig does not have is not regulated."""
+def regulators_of(rig: Rig) -> dict[str, Regulator]:
+    """Return the regulators of `rig` by name, those of the hearts first. What the rig does not have is not regulated."""
     skin, lung, limit, watchdog = rig.organs.skin, rig.organs.lung, rig.safety.temperature, rig.safety.watchdog
-    found: list[Regulator] = [HeartRegulator(rig)]
+    found: list[Regulator] = []
     if skin is not None and limit is not None:  # without its interlock a heater stays off
         found.append(BathRegulator(skin, limit) if by_thermostat(rig) else TemperatureRegulator(skin, limit))
     if lung is not None:
         found.append(GasMixer(lung, air_every_s=rig.devices[lung.air.partition(".")[0]].every_s))
     if watchdog is not None:
         found.append(WatchdogRegulator(watchdog))
-    return tuple(found)
+    hearts = {
+        of_heart(rig, HeartRegulator.__name__, name): HeartRegulator(
+            heart, rig.lines[heart.line].pump or "", of_heart(rig, "regulator:heart", name)
+        )
+        for name, heart in rig.organs.hearts.items()
+    }
+    return {**hearts, **{type(each).__name__: each for each in found}}

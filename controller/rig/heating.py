@@ -15,6 +15,7 @@ def heating_c_per_s(rig: Rig) -> float:
     """
     if rig.organs.skin is None:
         return 0.0
-    vessels = {rig.chamber, rig.lines[rig.organs.heart.line].from_}
+    sources = (rig.lines[heart.line].from_ for heart in rig.organs.hearts.values())
+    vessels = {*rig.tissue, *(name for name in sources if rig.vessels[name].kind == "loop")}
     medium_ml = sum(rig.vessels[name].volume_ul for name in vessels) / 1000.0
     return rig.organs.skin.power_w / max(medium_ml * J_PER_ML_K, 1e-9)

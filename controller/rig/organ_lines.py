@@ -20,10 +20,11 @@ class OrganLine:
 
 def organ_lines(rig: Rig) -> tuple[OrganLine, ...]:
     """Return the lines of the organs that the rig has, except that of dialysate."""
-    heart, kidney, gut, liver = rig.organs.heart, rig.organs.kidney, rig.organs.gut, rig.organs.liver
-    found = [OrganLine("heart", "line", heart.line, "max", heart.max_ul_min)]
-    for key, line in (("draw", kidney.draw), ("return", kidney.return_), ("discard", kidney.discard)):
-        found.append(OrganLine("kidney", key, line, "flow", kidney.flow_ul_min))
+    kidney, gut, liver = rig.organs.kidney_config, rig.organs.gut, rig.organs.liver
+    found = [OrganLine("heart", "line", heart.line, "max", heart.max_ul_min) for heart in rig.organs.hearts.values()]
+    if kidney is not None:
+        for key, line in (("draw", kidney.draw), ("return", kidney.return_), ("discard", kidney.discard)):
+            found.append(OrganLine("kidney", key, line, "flow", kidney.flow_ul_min))
     if gut is not None:
         found.append(OrganLine("gut", "feed", gut.feed, "flow", gut.flow_ul_min))
     if liver is not None:

@@ -14,6 +14,7 @@ from controller.safety.terms import (
     Airless,
     Cause,
     Crossing,
+    HeartLimits,
     Interlock,
     KernelReading,
     Limits,
@@ -33,6 +34,7 @@ STRIKES_WITHIN_S = 1800.0
 """Period (s) within which the trips of an interlock are counted together."""
 
 NO_HEART_FLOW = "no_heart_flow"
+"""With several hearts a full stop and the heart's name follow."""
 CLOSED_VALVE = "closed_valve"
 GAS_MIXTURE = "gas_mixture"
 
@@ -88,13 +90,13 @@ def _present(view: View, limits: Limits) -> tuple[tuple[Trip, ...], tuple[Crossi
 
 
 def _no_flow(view: View, limits: Limits) -> Iterator[Trip]:
-    """Yield the trip of a heart that is not known to run.
+    """Yield a trip for each heart that is not known to run.
 
     Without circulation nothing mixes or feeds: no medium may be drawn from the tissue meanwhile.
     """
-    if (why := standing(view, limits)) is not None:
-        draws = () if limits.draw is None else (limits.draw,)
-        yield _trip(NO_HEART_FLOW, limits.heart, why, view.now_s, draws, Cause.LOW)
+    for heart in limits.hearts:
+        if (why := standing(heart, view)) is not None:
+            yield _trip(heart.interlock, heart.pump, why, view.now_s, heart.draws, Cause.LOW)
 
 
 def watch(view: View, limits: Limits) -> Watch:
@@ -164,14 +166,14 @@ def _continued(trip: Trip, known: Trip | None, lasts: Trip | None) -> Trip:
     return replace(trip, since_s=known.since_s, latched=trip.latched or known.latched)
 
 
-def standing(view: View, limits: Limits) -> str | None:
-    """Return why the heart is not known to run, or None if it runs."""
-    heart = view.seen.get(limits.heart)
-    if heart is None:
+def standing(heart: HeartLimits, view: View) -> str | None:
+    """Return why a heart is not known to run, or None if it runs."""
+    seen = view.seen.get(heart.pump)
+    if seen is None:
         return "its status was never read"
-    if not view.now_s - heart.at_s <= limits.heart_stale_s:
-        return f"its status is {view.now_s - heart.at_s:.0f} s old"
-    return None if heart.on else "the heart stands"
+    if not view.now_s - seen.at_s <= heart.stale_s:
+        return f"its status is {view.now_s - seen.at_s:.0f} s old"
+    return None if seen.on else f"{heart.title} stands"
 
 
 def is_open(valve: str, view: View, limits: Limits) -> bool:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.rig.description import LungConfig, PressureLimit, Rig, SkinConfig, TemperatureLimit
-from controller.rig.families import by_thermostat
+from controller.rig.description import (
+    MAX_UL_MIN,
+    HeartConfig,
+    LungConfig,
+    PressureLimit,
+    Rig,
+    SkinConfig,
+    TemperatureLimit,
+)
+from controller.rig.families import by_thermostat, max_flow_ul_min
 from controller.rig.heating import heating_c_per_s
 from controller.rig.organ_lines import organ_lines
-from controller.safety.terms import Interlock, Limits, Mixture, PumpLimits, Response, VesselLimits
+from controller.rig.perfusion import fed_by
+from controller.safety.interlocks import NO_HEART_FLOW
+from controller.safety.terms import HeartLimits, Interlock, Limits, Mixture, PumpLimits, Response, VesselLimits
 from drivers.commands import Command, Level, Run, Stop, Switch
 
 FLAT_TEMPERATURE_S = 180.0
@@ -35,6 +45,8 @@ HEART_MAX_HOLD_S = 300.0
 """The heart is retried without limit, at growing intervals and at its basal flow: tissue without circulation dies for
 certain, and a try ends within seconds where the line is still blocked."""
 HEART_PROBATION_S = 120.0
+OVER_PRESSURE_HEART = "over_pressure_heart"
+"""With several hearts a full stop and the heart's name follow."""
 GAUGE_KPA = (-90.0, 1500.0)
 BATH_MAX_BELOW_K = 5.0
 """Maximum distance of a thermostat's set-point below the skin's, for a room warmer than the tissue: no bath may chill it."""
@@ -56,24 +68,51 @@ POLL_GRACE_S = 5.0
 def limits_of(rig: Rig) -> Limits:
     """Return everything that bounds `rig`."""
     organs = rig.organs
-    heart = rig.lines[organs.heart.line].pump or ""
     valves = sorted({line.valve for line in rig.lines.values() if line.valve})
     heaters = () if organs.skin is None else (organs.skin.heater,)
     watchdog = () if rig.safety.watchdog is None else (rig.safety.watchdog.relay,)
     switches = (*(() if by_thermostat(rig) else heaters), *valves, *watchdog)
     return Limits(
         basal=basal_states(rig),
-        pumps=_pumps(rig, heart),
+        pumps=_pumps(rig),
         vessels={name: VesselLimits(vessel.floor_ul, vessel.limit_ul) for name, vessel in rig.vessels.items()},
         heaters=(*heaters, *watchdog),  # the watchdog's relay, too, is only closed for a finite time
         switches=switches,
         levels=_levels(rig),
         interlocks=_interlocks(rig),
-        heart=heart,
-        heart_stale_s=stale_s(rig, heart),
+        hearts=tuple(_heart(rig, name, heart) for name, heart in organs.hearts.items()),
         switch_stale_s={name: stale_s(rig, name) for name in switches},
-        draw=rig.lines[organs.kidney.draw].pump,
         mixture=None if organs.lung is None else _mixture(rig, organs.lung),
+    )
+
+
+def _heart(rig: Rig, name: str, heart: HeartConfig) -> HeartLimits:
+    pump = rig.lines[heart.line].pump or ""
+    only = len(rig.organs.hearts) == 1
+    return HeartLimits(
+        title="the heart" if only else f"heart {name}",
+        interlock=of_heart(rig, NO_HEART_FLOW, name),
+        pump=pump,
+        stale_s=stale_s(rig, pump),
+        lease_s=heart.lease_s,
+        draws=draws_from(rig, heart),
+    )
+
+
+def of_heart(rig: Rig, interlock: str, heart: str) -> str:
+    """Return the name of a heart's interlock: that of the only heart as it is, else with the heart's name behind it."""
+    return interlock if len(rig.organs.hearts) == 1 else f"{interlock}.{heart}"
+
+
+def draws_from(rig: Rig, heart: HeartConfig) -> tuple[str, ...]:
+    """Return the pumps that draw medium from the heart's loop or from a chamber that it perfuses, in the file's order."""
+    source = rig.lines[heart.line].from_
+    perfused = {*fed_by(rig, heart), *((source,) if rig.vessels[source].kind == "loop" else ())}
+    hearts = {each.line for each in rig.organs.hearts.values()}
+    return tuple(
+        line.pump
+        for name, line in rig.lines.items()
+        if line.pump is not None and line.from_ in perfused and name not in hearts
     )
 
 
@@ -109,7 +148,7 @@ def _mixture(rig: Rig, lung: LungConfig) -> Mixture:
 
 
 def basal_states(rig: Rig) -> dict[str, Command]:
-    """Return the basal state of each actuator (docs/rig.md): the heart circulates, gas flows, all else rests."""
+    """Return the basal state of each actuator (docs/rig.md): every heart circulates, gas flows, all else rests."""
     lung, skin = rig.organs.lung, rig.organs.skin
     basal: dict[str, Command] = {}
     if lung is not None:
@@ -126,9 +165,10 @@ def basal_states(rig: Rig) -> dict[str, Command]:
             basal[line.valve] = Switch(False)
     if rig.safety.watchdog is not None:
         basal[rig.safety.watchdog.relay] = Switch(False)
-    heart = rig.lines[rig.organs.heart.line].pump
-    if heart is not None:
-        basal[heart] = Run(rig.organs.heart.basal_ul_min)
+    for heart in rig.organs.hearts.values():
+        pump = rig.lines[heart.line].pump
+        if pump is not None:
+            basal[pump] = Run(heart.basal_ul_min)
     return basal
 
 
@@ -138,21 +178,23 @@ def _bath_c(rig: Rig, skin: SkinConfig) -> tuple[float, float]:
     return skin.setpoint_c - BATH_MAX_BELOW_K, skin.setpoint_c if limit is None else limit.high_c
 
 
-def _pumps(rig: Rig, heart: str) -> dict[str, PumpLimits]:
-    organs = rig.organs
-    spent = organs.kidney.vessel
+def _pumps(rig: Rig) -> dict[str, PumpLimits]:
+    kidney = rig.organs.kidney_config
+    spent = None if kidney is None else kidney.vessel
     touching = [line.pump for line in rig.lines.values() if line.pump and spent in (line.from_, line.to)]
+    hearts = {heart.line: heart for heart in rig.organs.hearts.values()}
     flows = {each.line: each.max_ul_min for each in organ_lines(rig)}
     pumps = {}
     for name, line in rig.lines.items():
         if line.pump is None:
             continue
-        if line.pump == heart:
-            min_ul_min, max_ul_min = organs.heart.min_ul_min, organs.heart.max_ul_min
-            pumps[line.pump] = PumpLimits("heart", line.from_, line.to, min_ul_min, max_ul_min)
+        if (heart := hearts.get(name)) is not None:
+            pumps[line.pump] = PumpLimits("heart", line.from_, line.to, heart.min_ul_min, heart.max_ul_min)
             continue
         excludes = _others(line.pump, touching)
-        max_ul_min = flows.get(name, organs.kidney.flow_ul_min)
+        # A line of no organ: the kidney's flow bounds it (its dialysate), else what the pump can move.
+        most = min(max_flow_ul_min(rig, line.pump), MAX_UL_MIN) if kidney is None else kidney.flow_ul_min
+        max_ul_min = flows.get(name, most)
         pumps[line.pump] = PumpLimits("transfer", line.from_, line.to, 0.0, max_ul_min, line.valve, excludes)
     return pumps
 
@@ -166,10 +208,17 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
     warm, heart, sterile = rig.safety.temperature, rig.safety.over_pressure_heart, rig.safety.over_pressure_filter
     return (
         *(() if warm is None else (_temperature(rig, warm),)),
-        *(() if heart is None else (_heart_pressure(heart),)),
+        *(() if heart is None else (_heart_pressure(OVER_PRESSURE_HEART, heart),)),
         *(() if sterile is None else (_transfer_pressure("over_pressure_filter", sterile),)),
-        *(_transfer_pressure(f"over_pressure_{line}", limit) for line, limit in rig.safety.over_pressure.items()),
+        *(_line_pressure(rig, line, limit) for line, limit in rig.safety.over_pressure.items()),
     )
+
+
+def _line_pressure(rig: Rig, line: str, limit: PressureLimit) -> Interlock:
+    heart = next((name for name, heart in rig.organs.hearts.items() if heart.line == line), None)
+    if heart is None or rig.safety.over_pressure_heart is not None:
+        return _transfer_pressure(f"over_pressure_{line}", limit)
+    return _heart_pressure(of_heart(rig, OVER_PRESSURE_HEART, heart), limit)
 
 
 def _temperature(rig: Rig, limit: TemperatureLimit) -> Interlock:
@@ -193,9 +242,10 @@ def _temperature(rig: Rig, limit: TemperatureLimit) -> Interlock:
     )
 
 
-def _heart_pressure(limit: PressureLimit) -> Interlock:
+def _heart_pressure(name: str, limit: PressureLimit) -> Interlock:
+    """Return the interlock of a heart's line: the heart goes on at its basal flow while the gauge cannot be trusted."""
     return Interlock(
-        "over_pressure_heart",
+        name,
         limit.point,
         limit.trips,
         limit.stale_s,

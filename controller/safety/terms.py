@@ -179,7 +179,7 @@ class VesselLimits:
 
 @dataclass(frozen=True, slots=True)
 class PumpLimits:
-    """A pump: continuous (the heart), or for finite transfers from `source` to `target`, perhaps through a `valve`.
+    """A pump: continuous (a heart), or for finite transfers from `source` to `target`, perhaps through a `valve`.
 
     It never runs together with a pump in `excludes`. Flows are in µL/min.
     """
@@ -191,6 +191,23 @@ class PumpLimits:
     max_ul_min: float
     valve: str | None = None
     excludes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeartLimits:
+    """A heart: its pump, and what happens while the pump is not known to run.
+
+    `interlock` trips then, and the pumps of `draws` stand, because they draw from what this heart perfuses. `title` names the
+    heart in texts. A status older than `stale_s` is unknown. Without renewal within `lease_s` the heart returns to its basal
+    flow.
+    """
+
+    title: str
+    interlock: str
+    pump: str
+    stale_s: float
+    lease_s: float
+    draws: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +252,8 @@ class Limits:
     switches: tuple[str, ...]
     levels: Mapping[str, tuple[float, float]]
     interlocks: tuple[Interlock, ...]
-    heart: str
-    heart_stale_s: float
+    hearts: tuple[HeartLimits, ...] = ()
     switch_stale_s: Mapping[str, float] = field(default_factory=dict)
-    draw: str | None = None
     mixture: Mixture | None = None
 
 

@@ -179,7 +179,7 @@ def test_what_a_rig_does_not_have_is_neither_regulated_nor_commanded() -> None:
     assert limits.mixture is None
     assert limits.heaters == ()
     assert limits.levels == {}
-    assert [type(each).__name__ for each in regulators_of(rig)] == ["HeartRegulator"]
+    assert list(regulators_of(rig)) == ["HeartRegulator"]
 
 
 @pytest.mark.parametrize("organ", ["gut", "liver"])

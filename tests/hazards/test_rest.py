@@ -30,7 +30,7 @@ def assert_served(rig: Rig) -> None:
     """Derive from each need the age that a reading may have, and compare it with the period at rest."""
     rest_s, limits, lung, skin = rest_periods(rig), limits_of(rig), rig.organs.lung, rig.organs.skin
     ages = [(rule.point, rule.stale_s) for rule in limits.interlocks]
-    ages += [(limits.heart, limits.heart_stale_s), *limits.switch_stale_s.items()]
+    ages += [*((heart.pump, heart.stale_s) for heart in limits.hearts), *limits.switch_stale_s.items()]
     if lung is not None:
         assert limits.mixture is not None
         ages += [(gas, limits.mixture.stale_s) for gas in (lung.air, lung.co2, lung.o2)]

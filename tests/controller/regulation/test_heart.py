@@ -18,7 +18,7 @@ def circulating(at_s: float, *, running: bool = True, commanded: Command | None 
 
 
 def test_A1_the_lease_is_renewed_well_within_its_time() -> None:
-    regulator = HeartRegulator(RIG)
+    regulator = HeartRegulator(RIG.organs.heart, PUMP, "regulator:heart")
     asked = [second for second in range(300) if regulator.intents(circulating(float(second)))]
     gaps = [later - earlier for earlier, later in pairwise(asked)]
     assert max(gaps) <= RIG.organs.heart.lease_s / 2
@@ -26,7 +26,7 @@ def test_A1_the_lease_is_renewed_well_within_its_time() -> None:
 
 
 def test_a_heart_that_stands_is_asked_for_at_every_tick() -> None:
-    regulator = HeartRegulator(RIG)
+    regulator = HeartRegulator(RIG.organs.heart, PUMP, "regulator:heart")
     for second in range(20):
         assert regulator.intents(circulating(float(second), running=False))
     for second in range(20, 40):
@@ -35,7 +35,7 @@ def test_a_heart_that_stands_is_asked_for_at_every_tick() -> None:
 
 
 def test_it_wants_what_the_rig_says_and_says_why() -> None:
-    (intent,) = HeartRegulator(RIG).intents(state(0.0, {}, {}))
+    (intent,) = HeartRegulator(RIG.organs.heart, PUMP, "regulator:heart").intents(state(0.0, {}, {}))
     assert intent.command == FLOW
     assert intent.requester == "regulator:heart"
     assert intent.reason

@@ -466,7 +466,7 @@ def _flow_courses() -> Iterator[str]:
         now = {name: replace(each, at_s=NOW_S + 1.0) for name, each in peace().seen.items()}
         return {name: each for name, each in (now | {HEART: changes.get("heart", now[HEART])}).items() if each}
 
-    for age in around(LIMITS.heart_stale_s):
+    for age in around(LIMITS.hearts[0].stale_s):
         old = seen(heart=Seen(True, 2000.0, NOW_S + 1.0 - age))
         yield from course(f"heart seen {age!r} s ago", [(1.0, {"seen": old})])
     yield from course("heart stands", [(1.0, {"seen": seen(heart=Seen(False, 0.0, NOW_S + 1.0))})])

@@ -12,7 +12,7 @@ from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 from tests.controller.safety.bench import Bench
 from tests.controller.safety.facts import CO2, LIMITS
 
-HEART, DRAW = LIMITS.heart, "reglo.draw"
+HEART, DRAW = LIMITS.hearts[0].pump, "reglo.draw"
 HEATER = LIMITS.heaters[0]
 BASAL = LIMITS.basal[HEART]
 
