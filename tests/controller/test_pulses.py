@@ -61,7 +61,7 @@ async def test_A1_the_heater_is_on_for_as_long_as_was_asked(flash: bool, pulse_s
     controller = Controller(rig=rig, opener=lab.opener, data_dir=tmp_path, clock=clock, durable=False)
     await controller.start()
     assert controller._assembly is not None
-    controller._assembly = replace(controller._assembly, regulators=())  # this test sets the duty itself
+    controller._assembly = replace(controller._assembly, regulators={})  # this test sets the duty itself
     stop = asyncio.Event()
     ticking = asyncio.create_task(controller.run(stop))
     windows = 30
