@@ -51,11 +51,15 @@ class StepRunner(Protocol):
 class Facts(Protocol):
     """Facts of the rig description. A place is a key below `organs`, such as `lung.ph`."""
 
-    def sensor(self, place: str) -> str | None:
-        """Return the sensor (`device.point`) at a place; None on a rig without it."""
+    @property
+    def hearts(self) -> tuple[str, ...]:
+        """Names of the hearts of the rig."""
 
-    def pump(self, place: str) -> str:
-        """Return the pump of the line at a place."""
+    def sensor(self, place: str, heart: str = "") -> str | None:
+        """Return the sensor (`device.point`) at a place; None on a rig without it. `heart` names one of several."""
+
+    def pump(self, place: str, heart: str = "") -> str | None:
+        """Return the pump of the line at a place; None on a rig without it. `heart` names one of several."""
 
     def probe(self, quantity: str, place: str) -> str | None:
         """Return the probe (`device.point`) of a quantity in the vessel at a place; None on a rig without it."""

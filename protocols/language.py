@@ -118,12 +118,29 @@ class Organ:
 
         return Amount(**await self._steps.step(verb, {"volume_ul": volume_ul}, perform))
 
-    async def read(self, verb: AnyReadingVerb, settle_s: float) -> Measurement:
-        """Carry out a reading verb."""
-        if verb.pump_of:
-            return await self._flow(self._facts.pump(verb.pump_of))
+    async def read(self, verb: AnyReadingVerb, settle_s: float, heart: str = "") -> Measurement:
+        """Carry out a reading verb.
+
+        Args:
+            verb: The verb.
+            settle_s: Wait before the reading (s).
+            heart: Name of one heart; default: all are read, and the result is the lowest or the highest value, or the first
+                that is missing.
+        """
+        hearts = self._facts.hearts if verb.of_all else ()
+        if heart and heart not in hearts:
+            known = f"name one of {', '.join(hearts)}" if hearts else "leave the name out"
+            raise ProtocolError(f"{verb.name}: the rig has no heart “{heart}”. Next: {known}")
+        if heart or len(hearts) < 2:
+            return await self._read(verb, settle_s, heart)
+        return _worst(verb, [await self._read(verb, settle_s, name) for name in hearts])
+
+    async def _read(self, verb: AnyReadingVerb, settle_s: float, heart: str) -> Measurement:
         facts = self._facts
-        point = facts.probe(verb.probe, verb.vessel) if verb.probe else facts.sensor(verb.sensor)
+        if verb.pump_of:
+            pump = facts.pump(verb.pump_of, heart)
+            return await self._flow(pump) if pump is not None else Measurement(verb.name, verb.unit, None, verb.absent)
+        point = facts.probe(verb.probe, verb.vessel) if verb.probe else facts.sensor(verb.sensor, heart)
         if point is None:
             return Measurement(verb.name, verb.unit, None, verb.absent)
         return await self.measure(point, settle_s)
@@ -145,6 +162,14 @@ class Organ:
         )
 
 
+def _worst(verb: AnyReadingVerb, readings: Sequence[Measurement]) -> Measurement:
+    """Return the reading that stands for several: the first without a value, else the lowest or the highest."""
+    missing = next((reading for reading in readings if reading.interval is None), None)
+    if missing is not None:
+        return missing
+    return (min if verb.of_all == "lowest" else max)(readings, key=lambda reading: reading.value or 0.0)
+
+
 class Heart(Organ):
     """Circulates medium. A regulator owns its flow; a protocol may read it."""
 
@@ -153,22 +178,39 @@ class Heart(Organ):
         unit="kPa",
         sensor="heart.pressure",
         absent="this rig has no pressure sensor at the heart",
+        of_all="highest",
     )
-    flow = InstantReadingVerb(help="flow as the heart's pump reports it", unit="uL/min", pump_of="heart.line")
+    flow = InstantReadingVerb(
+        help="flow as the heart's pump reports it",
+        unit="uL/min",
+        pump_of="heart.line",
+        absent="this rig has no heart",
+        of_all="lowest",
+    )
+
+
+KIDNEY = "kidney (organs.kidney)"
 
 
 class Kidney(Organ):
     """Moves spent medium."""
 
-    draw = TransferVerb(help="loop → spent vessel", line="kidney.draw", flow="kidney.flow_ul_min", says="Kidney draws")
+    draw = TransferVerb(
+        help="loop → spent vessel", line="kidney.draw", flow="kidney.flow_ul_min", needs=KIDNEY, says="Kidney draws"
+    )
     give_back = TransferVerb(
         help="spent vessel → loop, through the sterile filter",
         line="kidney.return_",
         flow="kidney.flow_ul_min",
+        needs=KIDNEY,
         says="Kidney gives back",
     )
     discard = TransferVerb(
-        help="spent vessel → waste", line="kidney.discard", flow="kidney.flow_ul_min", says="Kidney discards"
+        help="spent vessel → waste",
+        line="kidney.discard",
+        flow="kidney.flow_ul_min",
+        needs=KIDNEY,
+        says="Kidney discards",
     )
     dialyse = TransferVerb(
         help="basal medium → dialyser in the spent vessel → waste; on a rig that has one",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from protocols.expression import PLAIN, Expression, MissingValue
@@ -133,6 +133,25 @@ class Step:
     def inner(self) -> Iterator[Step]:
         """Yield the steps inside it."""
         yield from ()
+
+
+def names_used(step: Step) -> set[str]:
+    """Return the names in the expressions of one step, without those of the steps inside it."""
+    return {name for entry in fields(step) for name in _names_in(getattr(step, entry.name))}
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    if isinstance(value, Expression):
+        yield from value.names
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _names_in(each)
+    elif is_dataclass(value) and not isinstance(value, Step | type):
+        for entry in fields(value):
+            yield from _names_in(getattr(value, entry.name))
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from _names_in(each)
 
 
 async def run_all(steps: Sequence[Step], now: Now) -> None:

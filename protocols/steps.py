@@ -90,7 +90,7 @@ class Move(Step):
         volume_ul = await now.number(self.volume, self.place)
         dose = self.verb.of(now.lab)
         min_ul = now.lab.min_ul(self.verb.name)
-        batch_ul = now.lab.volumes()["spent"].ul
+        batch_ul = now.lab.volumes()["spent"].ul if self.verb.dialyses else 0.0
         if volume_ul < min_ul:
             if now.policies.small_dose == "hold":
                 await now.lab.ask(
@@ -120,6 +120,8 @@ class Read(Step):
     unit: str
     settle_s: Expression
     save: str | None
+    heart: str = ""
+    """Name of the heart, for a reading of one heart; empty: of all."""
 
     @property
     def takes_time(self) -> bool:
@@ -135,7 +137,8 @@ class Read(Step):
         if self.point is not None:
             reading: Measurement = await verb(self.point, settle_s)
         else:
-            reading = await (verb(settle_s) if isinstance(self.verb, ReadingVerb) else verb())
+            given = (settle_s,) if isinstance(self.verb, ReadingVerb) else ()
+            reading = await verb(*given, heart=self.heart)
         unit = PLAIN if reading.unit == "pH" else reading.unit
         if reading.interval is not None and self.save and unit != self.unit:
             raise ProtocolError(

@@ -41,6 +41,7 @@ Kind = Literal[
     "quantity",
     "condition",
     "name",
+    "part",
     "text",
     "texts",
     "literal",
@@ -55,7 +56,8 @@ Kind = Literal[
     "hours",
     "recipe",
 ]
-"""Kind of an argument; `literal`: a quantity or a text without expressions; `texts`: a list of texts."""
+"""Kind of an argument; `part`: the name of a part of the rig; `literal`: a quantity or a text without expressions; `texts`: a
+list of texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +191,8 @@ class TransferVerb(Verb):
     """Place of the flow (µL/min)."""
     min_dose: str = ""
     """Place of the smallest dose (µL); empty: the pump's own."""
-    needs: str = ""
-    """What a rig must have for it; empty: every rig has it."""
+    needs: str
+    """What a rig must have for it."""
     dialyses: bool = False
     """Whether it exchanges solutes of the batch instead of moving the batch; recipes save `.exchanged` as well."""
     policy: Policy = Policy.RESUME
@@ -225,9 +227,9 @@ class BoundReading:
     verb: ReadingVerb
     organ: Organ
 
-    async def __call__(self, settle_s: float | None = None) -> Measurement:
-        """Wait `settle_s` (s; None: the default of the verb), then read."""
-        return await self.organ.read(self.verb, self.verb.settle_s if settle_s is None else settle_s)
+    async def __call__(self, settle_s: float | None = None, *, heart: str = "") -> Measurement:
+        """Wait `settle_s` (s; None: the default of the verb), then read; `heart` names one of several hearts."""
+        return await self.organ.read(self.verb, self.verb.settle_s if settle_s is None else settle_s, heart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,9 +239,9 @@ class BoundInstantReading:
     verb: InstantReadingVerb
     organ: Organ
 
-    async def __call__(self) -> Measurement:
-        """Read."""
-        return await self.organ.read(self.verb, 0.0)
+    async def __call__(self, *, heart: str = "") -> Measurement:
+        """Read; `heart` names one of several hearts."""
+        return await self.organ.read(self.verb, 0.0, heart)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -262,6 +264,8 @@ class AnyReadingVerb(Verb):
     """Place of the vessel of the probe."""
     absent: str = ""
     """Why there is no value, on a rig without the sensor."""
+    of_all: Literal["", "lowest", "highest"] = ""
+    """Of a heart's reading: the value that stands for all hearts if the call names none."""
     policy: Policy = Policy.REDO
     says: str = ""
 
@@ -272,7 +276,10 @@ class AnyReadingVerb(Verb):
         self.form = StepForm(self.name, self.help, self._arguments(), "as", interval_values(self.unit))
 
     def _arguments(self) -> dict[str, Argument]:
-        return {"as": SAVE_AS}
+        if not self.of_all:
+            return {"as": SAVE_AS}
+        which = f"name of the heart (default: all are read, and the {self.of_all} value counts)"
+        return {"heart": Argument("part", which), "as": SAVE_AS}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -295,7 +302,7 @@ class ReadingVerb(AnyReadingVerb):
     """Default wait of a Python protocol before the reading (s); the default of a recipe is 0."""
 
     def _arguments(self) -> dict[str, Argument]:
-        return {"settle": SETTLE, "as": SAVE_AS}
+        return {"settle": SETTLE, **AnyReadingVerb._arguments(self)}
 
     @overload
     def __get__(self, organ: None, owner: type[Organ]) -> ReadingVerb: ...

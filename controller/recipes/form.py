@@ -16,6 +16,8 @@ FORMAT = 1
 POINT_UNITS = {"ph": "", "oxygen": "%", "temperature": "degC", "pressure": "kPa", "mass": "g", "conductivity": "uS/cm"}
 """Unit of a reading by the last part of its point."""
 NAME = r"^[a-z][a-z0-9-]{0,62}$"
+PART = r"^[A-Za-z][A-Za-z0-9_-]{0,39}$"
+"""Name of a part of the rig, as in :data:`controller.rig.description.Name`."""
 WORD = r"^[a-z][a-z0-9_]{0,62}$"
 
 PARAMETER = ("default", "min", "max", "help")
@@ -58,6 +60,7 @@ _KINDS: Mapping[str, dict[str, Any]] = {
     "quantity": _QUANTITY,
     "condition": {"type": ["string", "boolean"]},
     "name": {"type": "string", "pattern": WORD},
+    "part": {"type": "string", "pattern": PART},
     "text": {"type": "string"},
     "texts": {"type": "array", "items": {"type": "string"}, "minItems": 1},
     "literal": {"type": ["string", "number"]},

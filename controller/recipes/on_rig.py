@@ -8,15 +8,21 @@ from pathlib import Path
 from controller.recipes.file import RecipeError
 from controller.recipes.sensors import SENSORS
 from controller.rig.description import Rig
+from controller.rig.places import has_organ, roles_of
 from controller.rig.problems import Problem, nearest
 from controller.rig.quantities import quantity_text
 from controller.transfers.routes import Route, routes_of
 from protocols.blocks import Call
+from protocols.lab_verbs import ESTIMATE
+from protocols.language import Liver
 from protocols.parameters import ParamError
-from protocols.program import Program, Step
+from protocols.program import NAMES, Program, Step, names_used
 from protocols.registry import Recipe
-from protocols.steps import Move, Read, WaitUntil
+from protocols.steps import Do, GradeBatch, Move, Read, WaitUntil
 from protocols.verbs import AnyReadingVerb, TransferVerb, Verb
+
+ROLES = {"loop": "loop vessel that a heart draws from", "spent": "kidney", "waste": "kidney"}
+"""First word of a predefined name of expressions → what the rig must have for it."""
 
 
 class UnavailableError(ParamError):
@@ -28,13 +34,30 @@ def lacking(recipe: Recipe, rig: Rig) -> tuple[str, ...]:
 
     A reading that only a probe of its own gives is no need: a recipe says itself what is done without it.
     """
-    routes, found = routes_of(rig), []
+    routes = routes_of(rig)
     steps = () if recipe.program is None else tuple(recipe.program.all_steps())
-    for verb in (*recipe.verbs, *(step.verb for step in steps if isinstance(step, Move | Read))):
-        lack = _lacking(verb, rig, routes)
-        if lack is not None and lack not in found:
-            found.append(lack)
-    return tuple(found)
+    lacks = [
+        _lacking(verb, rig, routes) for verb in (*recipe.verbs, *(verb for step in steps for verb in _verbs(step)))
+    ]
+    lacks += [_unknown(name, rig) for step in steps for name in sorted(names_used(step))]
+    return tuple(dict.fromkeys(lack for lack in lacks if lack is not None))
+
+
+def _verbs(step: Step) -> tuple[Verb, ...]:
+    """Return the verbs that a step carries out."""
+    if isinstance(step, Move | Read | Do):
+        return (step.verb,)
+    if isinstance(step, WaitUntil):
+        return (step.read.verb,)
+    return (Liver.ph, ESTIMATE) if isinstance(step, GradeBatch) else ()
+
+
+def _unknown(name: str, rig: Rig) -> str | None:
+    """Return what the rig lacks for a predefined name of expressions; None if it has it, or if the name is not predefined."""
+    role = name.partition(".")[0]
+    if name not in NAMES or role not in ROLES or role in roles_of(rig):
+        return None
+    return f"no {ROLES[role]} ({name})"
 
 
 def _lacking(verb: Verb, rig: Rig, routes: Mapping[str, Route]) -> str | None:
@@ -43,9 +66,10 @@ def _lacking(verb: Verb, rig: Rig, routes: Mapping[str, Route]) -> str | None:
         return None if verb.name in routes else f"no {verb.needs}"
     if isinstance(verb, AnyReadingVerb) and (find := SENSORS.get(verb.sensor)) is not None:
         return None if find(rig) is not None else f"no probe for {verb.name}"
+    if verb is ESTIMATE:
+        return None if len(roles_of(rig)) == len(ROLES) else "no loop with a kidney (estimate)"
     organ, _, method = verb.name.partition(".")
-    absent = method and getattr(rig.organs, organ, organ) is None
-    return f"no organs.{organ} ({verb.name})" if absent else None
+    return f"no organs.{organ} ({verb.name})" if method and not has_organ(rig, organ) else None
 
 
 def check_on(recipe: Recipe, rig: Rig, params: Mapping[str, float]) -> None:
@@ -90,18 +114,20 @@ def _on_rig(
     step: Step, rig: Rig, routes: Mapping[str, Route], values: Mapping[str, float]
 ) -> tuple[str, str, str] | None:
     """Key, what and fix of what is wrong with one step on this rig."""
+    needs = {verb.name: _lacking(verb, rig, routes) for verb in _verbs(step) if not isinstance(verb, AnyReadingVerb)}
+    needs |= {name: _unknown(name, rig) for name in sorted(names_used(step))}
+    for key, lack in needs.items():
+        if lack is not None:
+            return key, f"the rig has {lack}", "Take a rig that has one (docs/recycling.md), or leave the step out"
     if isinstance(step, WaitUntil):
         step = step.read
+    if isinstance(step, Read) and step.heart and step.heart not in rig.organs.hearts:
+        what = f"the rig has no heart “{step.heart}”"
+        return step.verb.name, what, nearest(step.heart, rig.organs.hearts, "hearts")
     if isinstance(step, Read) and step.point is not None:
         device = step.point.partition(".")[0]
         if device not in rig.devices:
             return step.verb.name, f"the rig has no device “{device}”", nearest(device, rig.devices, "devices")
-    if isinstance(step, Move) and step.verb.name not in routes:
-        return (
-            step.verb.name,
-            f"the rig has no {step.verb.needs}",
-            "Take a rig that has one (docs/recycling.md), or leave the step out",
-        )
     if isinstance(step, Move) and step.volume.names <= set(values):
         return _volume_on_rig(step, rig, routes[step.verb.name], step.volume.number(lambda name: values[name]))
     return None

@@ -11,7 +11,7 @@ from typing import Any
 
 from controller.recipes.answer_form import AnswerReader, unit_of
 from controller.recipes.clock_form import clock_time
-from controller.recipes.form import FORMS, STEP_OF, VERB_OF, WORD
+from controller.recipes.form import FORMS, PART, STEP_OF, VERB_OF, WORD
 from controller.recipes.values import ANY_QUANTITY, Values
 from controller.rig.problems import Place, nearest
 from protocols import blocks
@@ -146,7 +146,14 @@ class Steps(Values, ABC):
         elif isinstance(verb, AnyReadingVerb):
             settle_s = self._quantity(written, "settle") if "settle" in form.arguments else constant(0.0, "s")
             step = Read(
-                where=written.where, verb=verb, form=form, point=None, unit=verb.unit, settle_s=settle_s, save=save
+                where=written.where,
+                verb=verb,
+                form=form,
+                point=None,
+                unit=verb.unit,
+                settle_s=settle_s,
+                save=save,
+                heart=self._part(written, "heart"),
             )
         else:
             given = {name: self._given(written, name) for name in form.arguments if name != "as"}
@@ -179,6 +186,15 @@ class Steps(Values, ABC):
         if name not in written.entries:
             return constant(argument.default, argument.unit or PLAIN)
         return self.expression(written.entries[name], argument, (*written.place, name))
+
+    def _part(self, written: Written, name: str) -> str:
+        """Return the name of a part of the rig; empty if it is left out."""
+        given = written.entries.get(name)
+        if given is not None and not (isinstance(given, str) and re.match(PART, given)):
+            self.wrong(
+                (*written.place, name), f"“{given}” is no name of a part of a rig", "Write it as in the rig file"
+            )
+        return "" if given is None else str(given)
 
     def _choice(self, written: Written, name: str) -> str:
         """Return one of an argument's choices; noted when it is none."""

@@ -82,6 +82,9 @@ class Performer:
         self._claims = Claims()
         self._barrier = FilterRecord(bench.rig, bench.journal)
         self._loop = asyncio.get_running_loop()
+        kidney = bench.rig.organs.kidney_config
+        self._batch = None if kidney is None else kidney.vessel
+        """The vessel through which every batch passes: a reading in it waits until another branch's dose is over."""
 
     def route(self, verb: str) -> Route:
         """Which way a verb moves liquid."""
@@ -100,14 +103,13 @@ class Performer:
         return self._claims.hold(names, BRANCH.get(), self._run.stir)
 
     async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
-        """A settled reading; starts over when the run was held in between. One in the vessel that everything passes
-        through waits until another branch's dose is over: it would be of no one medium.
+        """A settled reading; starts over when the run was held in between. During another branch's dose, a reading in the
+        vessel of the batches would be of no one medium.
         """
         device = self._bench.rig.devices.get(point.partition(".")[0])
         if device is None:
             raise ProtocolError(f"no sensor is called “{point}”. Next: use device.point as in the rig file")
-        vessel = self._bench.rig.organs.kidney.vessel
-        async with self._claim(vessel if device.at == vessel else None):
+        async with self._claim(self._batch if device.at == self._batch else None):
             while True:
                 await self._run.checkpoint()
                 await self._run.wait(settle_s) if settle_s > 0 else None
@@ -137,7 +139,7 @@ class Performer:
         command = Calibrate(step.args["place"], step.args["value"])
         intent = ProbeIntent(point, command, step.args["valid_s"], f"run:{self._run.id}", f"step {step.n} {step.verb}")
         tries: dict[Trouble, int] = {}
-        async with self._claim(self._bench.rig.organs.kidney.vessel):
+        async with self._claim(self._batch):
             while True:
                 await self._run.checkpoint()
                 found = await self._bench.gate.calibrate(intent)
@@ -203,6 +205,6 @@ class Performer:
 
     async def estimated(self) -> dict[str, Any]:
         """The soft sensor's estimate, of settled readings."""
-        async with self._claim(self._bench.rig.organs.kidney.vessel):
+        async with self._claim(self._batch):
             await self._run.checkpoint()
             return (await self._bench.estimator.estimate(run=self._run.id)).to_json()

@@ -20,6 +20,7 @@ from controller.ledger.terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D
 from controller.recipes.form import POINT_UNITS
 from controller.rig.description import Rig
 from controller.rig.organ_lines import fresh_medium
+from controller.rig.places import at, roles_of
 from controller.rig.probes import (
     chamber_temperature,
     loop_oxygen,
@@ -271,7 +272,7 @@ class _Paper:
         for name in (route.source, route.target):
             self.variance[name] += sd_ul**2
         if route.weighed:
-            spent = self._rig.organs.kidney.vessel
+            spent = route.target if route.weighed > 0 else route.source
             self.variance[spent] = (MASS_SD_G * 1000.0) ** 2 + (0.002 * self.ul[spent]) ** 2
         self.out.events.append(
             Event(
@@ -295,25 +296,27 @@ class _Paper:
         device = self._rig.devices.get(point.partition(".")[0])
         if device is None:
             raise ProtocolError(f"no sensor is called “{point}”. Next: use device.point as in the rig file")
-        vessel = self._rig.organs.kidney.vessel
-        if device.at == vessel:
-            self._wait_for(vessel)
+        batch = at(self._rig, "kidney.vessel")
+        if device.at == batch:
+            self._wait_for(batch)
         self._pass(settle_s + 3 * device.every_s)
-        if device.at == vessel:
-            self._free_s[vessel] = self.now_s
+        if device.at == batch:
+            self._free_s[batch] = self.now_s
         value = self._value(point)
         unit = POINT_UNITS.get(point.rpartition(".")[2], "mL/min") or "pH"
         interval = None if value is None else Interval.around(value, ACCURACY_SD.get(unit, 0.0)).to_json()
         return {"point": point, "unit": unit, "interval": interval, "detail": "" if interval else "rehearsed"}
 
     async def flow_of(self, pump: str) -> dict[str, Any]:
-        interval = Interval.around(self._rig.organs.heart.flow_ul_min, ACCURACY_SD["uL/min"]).to_json()
+        hearts = self._rig.organs.hearts.values()
+        flow_ul_min = next(heart.flow_ul_min for heart in hearts if self._rig.lines[heart.line].pump == pump)
+        interval = Interval.around(flow_ul_min, ACCURACY_SD["uL/min"]).to_json()
         return {"point": f"{pump}.flow", "unit": "uL/min", "interval": interval, "detail": ""}
 
     async def calibrated(self, step: StepRecord, point: str) -> dict[str, Any]:
-        self._wait_for(vessel := self._rig.organs.kidney.vessel)
+        self._wait_for(batch := at(self._rig, "kidney.vessel"))
         self._pass(3 * self._rig.devices[point.partition(".")[0]].every_s)
-        self._free_s[vessel] = self.now_s
+        self._free_s[batch] = self.now_s
         return {"before": step.args["value"], "after": step.args["value"], "places": 1}
 
     async def slept(self, step: StepRecord, seconds: float) -> None:
@@ -362,10 +365,9 @@ class _Paper:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _look(self) -> dict[str, VesselVolume]:
-        organs = self._rig.organs
-        roles = {"loop": self._rig.loop, "spent": organs.kidney.vessel, "waste": organs.kidney.waste}
         return {
-            role: VesselVolume(self.ul[name], math.sqrt(self.variance[name]), 0.0, 0.0) for role, name in roles.items()
+            role: VesselVolume(self.ul[name], math.sqrt(self.variance[name]), 0.0, 0.0)
+            for role, name in roles_of(self._rig).items()
         }
 
     def _pass(self, seconds: float) -> None:
@@ -376,12 +378,13 @@ class _Paper:
         within_s = max(min(branch.now_s, self._horizon_s) - self._evaporated_s, 0.0)
         self._evaporated_s += within_s
         loop = self._rig.loop
-        self.ul[loop] -= EVAPORATION_UL_D * within_s / DAY_S
-        self.variance[loop] += (EVAPORATION_SD_UL_D * within_s / DAY_S) ** 2
+        if loop is not None:
+            self.ul[loop] -= EVAPORATION_UL_D * within_s / DAY_S
+            self.variance[loop] += (EVAPORATION_SD_UL_D * within_s / DAY_S) ** 2
 
     def _wait_for(self, *names: str | None) -> None:
         """As long as another branch uses them."""
-        free_s = max(self._free_s.get(name, 0.0) for name in names if name is not None)
+        free_s = max((self._free_s.get(name, 0.0) for name in names if name is not None), default=0.0)
         self._pass(max(free_s - self.now_s, 0.0))
 
     def _may_dose(self, step: StepRecord, route: Route, volume_ul: float) -> None:
@@ -423,8 +426,8 @@ class _Paper:
     def _value(self, point: str) -> float | None:
         """The latest reading, else the set-point where there is one."""
         organs, rig, limit = self._rig.organs, self._rig, self._rig.safety.over_pressure_heart
-        if point == organs.kidney.mass:
-            return self.ul[organs.kidney.vessel] / 1000.0
+        if organs.kidney_config is not None and point == organs.kidney_config.mass:
+            return self.ul[organs.kidney_config.vessel] / 1000.0
         if point in self._readings:
             return self._readings[point]
         known = {
@@ -433,6 +436,6 @@ class _Paper:
             loop_oxygen(rig): oxygen_target_pct(rig),
             chamber_temperature(rig): temperature_target_c(rig),
             None if organs.immune is None else organs.immune.pressure: 0.1 * bounds_kpa(rig)[1],
-            organs.heart.pressure: 0.0 if limit is None else 0.1 * limit.high_kpa,
+            **{heart.pressure: 0.0 if limit is None else 0.1 * limit.high_kpa for heart in organs.hearts.values()},
         }
         return known.get(point)

@@ -9,6 +9,7 @@ from typing import Any
 from controller.core.run_states import RunState
 from controller.ledger.ledger import Ledger
 from controller.rig.description import Rig
+from controller.rig.places import roles_of
 from controller.runs.questions import OpenQuestion
 from controller.steps.branches import spoken
 from controller.steps.steps import StepRecord
@@ -53,13 +54,11 @@ def step_view(step: StepRecord, *, ended: bool) -> StepView:
 
 
 def look(rig: Rig, ledger: Ledger) -> dict[str, Any]:
-    """Volume and history of loop, spent and waste vessel as plain data, by role.
+    """Volume and history of loop, spent and waste vessel as plain data, by role; a vessel that the rig has not is left out.
 
     Recorded with each step, so that a protocol sees the same when it runs again.
     """
     volumes, parcels = ledger.volumes(), ledger.parcels()
-    organs = rig.organs
-    roles = {"loop": rig.loop, "spent": organs.kidney.vessel, "waste": organs.kidney.waste}
     return {
         role: {
             "ul": volumes[name].ul,
@@ -68,5 +67,5 @@ def look(rig: Rig, ledger: Ledger) -> dict[str, Any]:
             "age_s": parcels[name].age_s,
             "insulin": parcels[name].insulin,
         }
-        for role, name in roles.items()
+        for role, name in roles_of(rig).items()
     }

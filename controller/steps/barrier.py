@@ -14,7 +14,7 @@ from typing import Any
 
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
-from controller.rig.description import Filter, ImmuneConfig, Rig
+from controller.rig.description import Filter, ImmuneConfig, KidneyConfig, Rig
 from protocols.grading import Letter
 
 WATER_ML_MIN_CM2_BAR = 10.0
@@ -43,7 +43,9 @@ def min_filter_kpa(rig: Rig, sterile: Filter) -> float:
     """Return the minimum pressure (kPa gauge) of an intact filter at the return flow: from the rig file, or computed."""
     if sterile.min_pressure_kpa is not None:
         return sterile.min_pressure_kpa
-    flow_ml_min = rig.organs.kidney.flow_ul_min / 1000.0
+    if rig.organs.kidney_config is None:
+        return 0.0  # nothing is returned through it
+    flow_ml_min = rig.organs.kidney_config.flow_ul_min / 1000.0
     return MIN_SHARE * KPA_PER_BAR * flow_ml_min / (WATER_ML_MIN_CM2_BAR * sterile.area_cm2)
 
 
@@ -94,24 +96,24 @@ class FilterRecord:
 
     def _passed(self, entry: Entry) -> None:
         """Take in a dose that may have passed the filter."""
-        body, immune = entry.body, self.rig.organs.immune
+        body, immune, kidney = entry.body, self.rig.organs.immune, self.rig.organs.kidney_config
         line, peak = self.rig.lines.get(body["line"]), body.get("peak_kpa")
-        if immune is None or line is None or line.filter != immune.filter or peak is None:
+        if immune is None or kidney is None or line is None or line.filter != immune.filter or peak is None:
             return
         min_kpa, max_kpa = bounds_kpa(self.rig)
         if peak >= max_kpa:
             self._failed = f"{peak:.1f} kPa before it, and it stands {max_kpa:g} kPa ({entry.utc[:16]})"
-        elif not self._tells(body, immune):
+        elif not self._tells(body, immune, kidney):
             return
         elif peak < min_kpa:
             self._failed = f"it needed only {peak:.2f} kPa, a whole one at least {min_kpa:.2f} kPa ({entry.utc[:16]})"
         self._peak_kpa = peak
 
-    def _tells(self, body: Any, immune: ImmuneConfig) -> bool:
+    def _tells(self, body: Any, immune: ImmuneConfig, kidney: KidneyConfig) -> bool:
         """Return whether a pass was long enough, and moved enough, for a low pressure to be due to the filter."""
         asked_ul = body.get("asked_ul") or 0.0
         every_s = self.rig.devices[immune.pressure.partition(".")[0]].every_s
-        lasted_s = asked_ul / self.rig.organs.kidney.flow_ul_min * 60.0
+        lasted_s = asked_ul / kidney.flow_ul_min * 60.0
         return bool(lasted_s >= MIN_POLLS * every_s and body["ul"] >= MOVED_SHARE * asked_ul)
 
     def _tested(self, body: Any) -> None:

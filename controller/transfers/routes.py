@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 
 from controller.rig.description import Rig
+from controller.rig.places import at
 from controller.safety.kernel import MAX_TRANSFER_S, SLACK, SLACK_S
 from drivers.device import Dosing
 from drivers.registry import MODELS
@@ -73,12 +73,11 @@ def routes_of(rig: Rig) -> dict[str, Route]:
     """Return the route of each transfer verb that this rig has a line for, by the verb's name."""
     routes: dict[str, Route] = {}
     for verb in sorted(TRANSFERS.values(), key=lambda verb: verb.dialyses):  # those that every rig has come first
-        organ = getattr(rig.organs, verb.line.partition(".")[0])
-        line = None if organ is None else attrgetter(verb.line)(rig.organs)
+        line = at(rig, verb.line)
         if line is None:
             continue
-        min_ul = attrgetter(verb.min_dose)(rig.organs) if verb.min_dose else 0.0
-        routes[verb.name] = _route(rig, line, attrgetter(verb.flow)(rig.organs), min_ul=min_ul)
+        min_ul = at(rig, verb.min_dose) if verb.min_dose else 0.0
+        routes[verb.name] = _route(rig, line, at(rig, verb.flow), min_ul=min_ul)
     return routes
 
 
@@ -112,7 +111,8 @@ def _route(rig: Rig, name: str, flow_ul_min: float, *, min_ul: float = 0.0) -> R
             f"line “{name}” has no pump. Likely cause: a passive line is named under organs. Next: name another"
         )
     dosing = dosing_of(rig, line.pump)
-    weighed = rig.organs.kidney.vessel
+    kidney = rig.organs.kidney_config
+    weighed = None if kidney is None else kidney.vessel
     return Route(
         line=name,
         pump=line.pump,

@@ -69,8 +69,10 @@ class Transfers:
         self._journal = journal
         self._alarm = alarm
         self._trusted = trust
-        self._mass = rig.organs.kidney.mass
-        self._mass_every_s = rig.devices[self._mass.partition(".")[0]].every_s
+        kidney = rig.organs.kidney_config
+        self._mass = "" if kidney is None else kidney.mass
+        """The balance under the weighed vessel; empty on a rig without one, where no route is weighed."""
+        self._mass_every_s = rig.devices[self._mass.partition(".")[0]].every_s if self._mass else 0.0
 
     async def transfer(
         self, run: RunControl, step: StepRecord, route: Route, wanted_ul: float

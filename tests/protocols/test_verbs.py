@@ -172,6 +172,6 @@ async def _types_that_mypy_sees(lab: Lab) -> None:
     assert_type(Kidney.draw, TransferVerb)
     await lab.kidney.draw("1 mL")  # type: ignore[arg-type]
     await lab.kidney.draw()  # type: ignore[call-arg]
-    await lab.heart.flow(60.0)  # type: ignore[call-arg]
+    await lab.heart.flow(60.0)  # type: ignore[call-arg, arg-type]
     await lab.kidney.drain(1_000.0)  # type: ignore[attr-defined]
     lab.gut.feed(1_000.0)  # type: ignore[unused-coroutine]
