@@ -142,7 +142,7 @@ def _edits(rng: np.random.Generator) -> dict[str, Any]:
         if rng.random() < 0.5:
             edits[place] = value
 
-    perhaps("organoid.count", int(rng.integers(4, 25)))
+    perhaps("tissue.chamber.count", int(rng.integers(4, 25)))
     perhaps("vessels.loop.volume", f"{rng.uniform(30.0, 46.0):.1f} mL")
     perhaps("vessels.spent.volume", f"{rng.uniform(2.5, 6.0):.1f} mL")
     perhaps("vessels.reservoir.volume", f"{rng.uniform(60.0, 500.0):.0f} mL")
@@ -164,6 +164,10 @@ def _edits(rng: np.random.Generator) -> dict[str, Any]:
     return edits
 
 
+FORMER_PLACES = {"organoid.count": "tissue.chamber.count"}
+"""Former names of what a trial changes: trials of earlier campaigns are still run."""
+
+
 @lru_cache(maxsize=1)
 def _bench() -> str:
     return json.dumps(read_document(bench_rig()).data)
@@ -173,7 +177,7 @@ def rig_of(trial: Trial) -> Rig:
     """Return the rig of a trial: the bench rig with what differs. Raises :class:`RigError` when that is not sound."""
     data = json.loads(_bench())
     for place, value in trial.rig.items():
-        *way, last = place.split(".")
+        *way, last = FORMER_PLACES.get(place, place).split(".")
         part = data
         for key in way:
             part = part[key]

@@ -1,8 +1,9 @@
-"""Parsers of `check` and `devices`."""
+"""Parsers of `check`, `convert` and `devices`."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,21 @@ from choroid.commands import tools
 from choroid.commands.options import command, emit, json_option
 
 
+class _PrintSchema(argparse.Action):
+    """Print the schema of rig files, as `--version` prints a version: without the other arguments."""
+
+    def __init__(self, option_strings: list[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from controller.rig.schema import rig_schema
+
+        print(json.dumps(rig_schema(), indent=1, ensure_ascii=False))
+        parser.exit()
+
+
 def add(commands: Any) -> None:
-    """Add `check` and `devices` to `commands`."""
+    """Add `check`, `convert` and `devices` to `commands`."""
     check = command(commands, "check", _check, "validate a rig file")
     check.add_argument("rig", type=Path, help="the rig file")
     check.add_argument(
@@ -24,7 +38,15 @@ def add(commands: Any) -> None:
         action="store_true",
         help="show which functions the rig has, which it lacks, and why",
     )
+    check.add_argument("--schema", action=_PrintSchema, help="print the JSON schema of rig files (format 2), and exit")
     json_option(check)
+
+    convert = command(commands, "convert", _convert, "upgrade a rig file to format 2; comments and order are kept")
+    convert.add_argument("rig", type=Path, help="the rig file")
+    convert.add_argument(
+        "--output", type=Path, metavar="FILE", help="where to write it, may be the rig file itself (default: print it)"
+    )
+    json_option(convert)
 
     devices = command(commands, "devices", _devices, "list the supported devices")
     json_option(devices)
@@ -40,6 +62,14 @@ def _check(arguments: argparse.Namespace) -> int:
         text=as_text(answer, hazards=arguments.hazards, capabilities=arguments.capabilities),
     )
     return 0 if answer["ok"] else 1
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    from choroid.rig_file.converting import as_text, convert_rig
+
+    answer = convert_rig(arguments.rig, arguments.output)
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
 
 
 def _devices(arguments: argparse.Namespace) -> int:

@@ -107,7 +107,7 @@ def permit(tissue: Tissue, elapsed_d: float) -> Permit:
     if not fault:
         return Permit(tier, CAREFUL, why)
     level = GENTLE if tier == 2 else NONE
-    return Permit(tier, level, f"{why} and {fault}; have it reviewed and write organoid.review in the rig file")
+    return Permit(tier, level, f"{why} and {fault}; have it reviewed and write it under “tissue” in the rig file")
 
 
 def _fault(review: PermitReview | None, elapsed_d: float) -> str:

@@ -81,7 +81,12 @@ class Document:
 def read_document(path: Path, *, example: str = "examples/rigs/bench.yaml", deepest: int = DEEPEST) -> Document:
     """Read `path`; raises :class:`RigError` when it is no YAML at all, OSError when it cannot be read."""
     document = Document(path, example=example, deepest=deepest)
-    text = _text(document)
+    fill(document, file_text(document))
+    return document
+
+
+def fill(document: Document, text: str) -> None:
+    """Read `text` into an empty document; raises :class:`RigError` when it is no YAML at all."""
     try:
         root = _root(document, text)
     except yaml.YAMLError as error:
@@ -90,10 +95,10 @@ def read_document(path: Path, *, example: str = "examples/rigs/bench.yaml", deep
         fix = f"Start from {document.example}"
         raise _unreadable(document, 1, "is not a mapping of sections such as “vessels:”", fix)
     document.data = _Reader(document).mapping(root, ())
-    return document
 
 
-def _text(document: Document) -> str:
+def file_text(document: Document) -> str:
+    """Return the text of the document's file; raises :class:`RigError` for one that cannot be a rig file, OSError."""
     with document.path.open("rb") as file:
         raw = file.read(MAX_BYTES + 1)  # bounded, whatever the path leads to
     if len(raw) > MAX_BYTES:

@@ -71,7 +71,7 @@ def _name_the_heart(document: Document) -> list[Finding]:
         return []
     given = organs.pop(HEART)
     if "hearts" in organs:
-        return [Finding(("organs", HEART), "stands beside “hearts”", "Move it below “hearts”, with a name of its own")]
+        return [Finding(("organs", HEART), "stands next to “hearts”", "Move it below “hearts”, with a name of its own")]
     if given is not None:
         organs["hearts"] = {HEART: given}
         document.moved[("organs", "hearts", HEART)] = ("organs", HEART)

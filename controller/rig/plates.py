@@ -23,7 +23,7 @@ WELLS: Mapping[int, tuple[int, int]] = {6: (2, 3), 12: (3, 4), 24: (4, 6), 48: (
 """Number of wells → rows and columns of the usual plates (ANSI/SLAS 4)."""
 MAX_ROWS, MAX_COLUMNS = WELLS[384]
 OWN_KEYS = ("wells", "except")
-"""Keys of a plate besides those of a vessel."""
+"""Keys of a plate in addition to those of a vessel."""
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,35}")
 """Names of plates; with a well behind it, the name is still one of a vessel."""
 SHAPE = re.compile(r"([0-9]{1,3})\s*[x×*]\s*([0-9]{1,3})")

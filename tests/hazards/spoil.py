@@ -183,8 +183,8 @@ def _scaled(path: Path, _: Rig) -> Iterator[Spoiling]:
             data["devices"][f"gas_{gas}"]["settings"]["full_scale_ml_min"] *= factor
             yield Spoiling(f"gas_{gas}.full_scale x {factor:g}", data)
     data = _data(path)
-    data["organoid"]["count"] *= 10
-    yield Spoiling("organoid.count x 10", data)
+    data["tissue"]["chamber"]["count"] *= 10
+    yield Spoiling("tissue.chamber.count x 10", data)
 
 
 def _sampling(path: Path, rig: Rig) -> Iterator[Spoiling]:

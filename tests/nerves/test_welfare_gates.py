@@ -113,7 +113,7 @@ def test_N9_load_and_rest_survive_a_restart_of_the_engine(tmp_path: Path) -> Non
         (Tissue(150.0, review=PermitReview("Ethics board", "2026-05-01", -31.0, 149.0)), 2, CAREFUL, "tier 2"),
         (Tissue(150.0, review=PermitReview("Ethics board", "2026-01-01", -151.0, -1.0)), 2, GENTLE, "ran out 1 d ago"),
         (Tissue(150.0, review=PermitReview("Ethics board", "2026-07-01", 30.0, 210.0)), 2, GENTLE, "has not come yet"),
-        (Tissue(20.0, "advanced"), 3, NONE, "organoid.review"),
+        (Tissue(20.0, "advanced"), 3, NONE, "under “tissue”"),
         (Tissue(20.0, "advanced", PermitReview("Ethics board", "2026-05-01", -31.0, 149.0)), 3, CAREFUL, "advanced"),
     ],
 )
@@ -132,7 +132,7 @@ def test_N9_an_expired_review_refuses_all_beyond_the_gentle_level_with_the_reaso
     refused = decide(ask(), look(0.0, bookings, expired), Envelope())
     assert limits(refused) == {"review"}
     assert "Dr Abe of 2026-05-01 ran out" in refused.reasons[0].text
-    assert "organoid.review" in refused.reasons[0].text
+    assert "under “tissue”" in refused.reasons[0].text
     for second in range(72):
         decision = decide(ask(SOFT), look(float(second), bookings, expired), Envelope())
         assert decision.accepted

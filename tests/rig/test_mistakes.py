@@ -123,7 +123,7 @@ MISTAKES = [
      "nerves.electrodes", "not a whole number", "whole number"),
     ("a name with a path", "  balance: {model", "  ../etc: {model",
      "devices.../etc", "“../etc” cannot be used", "letters, digits"),
-    ("other version", "choroid: 1", "choroid: 3",
+    ("other version", "choroid: 2", "choroid: 3",
      "choroid", "“3” is not known", "2"),
     ("a broker with a scheme", "mqtt: null", "mqtt: {broker: 'mqtt://host'}",
      "telemetry.mqtt.broker", "cannot be used", "host:port"),
@@ -168,7 +168,7 @@ def test_every_mistake_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
         ),
     )
     assert [problem.key for problem in found] == [
-        "organoid.count",
+        "tissue.chamber.count",
         "vessels.loop.contains",
         "vessels.loop.volume",
         "lines.overflow.passive",

@@ -143,9 +143,7 @@ def test_a_mistake_is_reported_once_where_the_file_has_it(
     path = rig_file(tmp_path)
     text = path.read_text(encoding="utf-8")
     assert old in text
-    path.write_text(
-        f"{text.replace(old, new, 1)}description: 3\n", encoding="utf-8"
-    )  # a mistake beside it hides nothing
+    path.write_text(f"{text.replace(old, new, 1)}description: 3\n", encoding="utf-8")  # another mistake hides nothing
     with pytest.raises(RigError) as caught:
         load_rig(path)
     found = [problem for problem in caught.value.problems if problem.key == key and what in problem.what]

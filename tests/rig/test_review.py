@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -11,14 +12,14 @@ from controller.rig.loading import load_rig
 from controller.rig.problems import RigError
 
 BENCH = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"
-AGE = "  age: 60 d\n"
+AGE = "    age: 60 d\n"
 
 
 def with_organoid(folder: Path, lines: str) -> Path:
     path = folder / "rig.yaml"
     text = BENCH.read_text(encoding="utf-8")
     assert AGE in text
-    path.write_text(text.replace(AGE, AGE + lines), encoding="utf-8")
+    path.write_text(text.replace(AGE, AGE + indent(lines, "  ")), encoding="utf-8")
     return path
 
 
