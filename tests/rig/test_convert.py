@@ -18,8 +18,7 @@ from controller.rig.problems import RigError
 
 FORMER = Path(__file__).parents[1] / "rigs" / "format_1.yaml"
 TEXT = FORMER.read_text(encoding="utf-8")
-TISSUE = re.search(r"^organoid:\n(?:  .*\n)+", TEXT, re.MULTILINE)
-assert TISSUE is not None
+TISSUE = TEXT[TEXT.index("organoid:") : TEXT.index("\nmedia:")]
 
 
 def written(folder: Path, text: str) -> Path:
@@ -73,7 +72,7 @@ BLOCKS = {
 @pytest.mark.parametrize("ending", ["\n", "\r\n"], ids=["lf", "crlf"])
 @pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
 def test_any_form_of_the_tissue_is_converted(tmp_path: Path, block: str, ending: str) -> None:
-    text = TEXT.replace(TISSUE[0], block).replace("\n", ending)
+    text = TEXT.replace(TISSUE, block).replace("\n", ending)
     path = written(tmp_path, text)
     rig, former_hash = load_rig(path), effective_hash(load_rig(path))
     result = convert(path).text
@@ -87,7 +86,7 @@ def test_any_form_of_the_tissue_is_converted(tmp_path: Path, block: str, ending:
 
 
 def test_a_block_at_the_end_of_the_file_without_a_newline(tmp_path: Path) -> None:
-    path = written(tmp_path, TEXT.replace(TISSUE[0], "") + TISSUE[0].rstrip("\n"))
+    path = written(tmp_path, TEXT.replace(TISSUE, "") + TISSUE.rstrip("\n"))
     rig = load_rig(path)
     assert load_rig(written(tmp_path, convert(path).text)) == rig
 
