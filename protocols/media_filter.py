@@ -408,11 +408,11 @@ def _within(belief: unscented.Belief) -> unscented.Belief:
     return mean, covariance
 
 
-def estimate(state: MediaState, *, titrated: bool) -> MediaEstimate:
-    """Return the state as concentrations with bounds."""
+def estimate(state: MediaState, *, titrated: bool, spent: bool = True) -> MediaEstimate:
+    """Return the state as concentrations with bounds; `spent` tells whether the rig has a vessel of spent medium."""
     return MediaEstimate(
         loop=_values(state, "loop"),
-        spent=_values(state, "spent"),
+        spent_values=_values(state, "spent") if spent else None,
         lactate_umol_d=Interval.around(state.rate_umol_d, state.sd(MAKES_LACTATE), floor=0.0),
         titrated=titrated,
     )

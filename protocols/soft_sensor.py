@@ -66,17 +66,29 @@ class MediaEstimate:
     """Estimate of the soft sensor; `titrated`: pH and pCO2 have just been used for it."""
 
     loop: MediaValues
-    spent: MediaValues
+    spent_values: MediaValues | None
+    """None on a rig without a vessel of spent medium."""
     lactate_umol_d: Interval
     titrated: bool
     version: str = VERSION
+
+    @property
+    def spent(self) -> MediaValues:
+        """Composition of the spent medium.
+
+        Raises:
+            ValueError: The rig has no vessel of spent medium.
+        """
+        if self.spent_values is None:
+            raise ValueError("the spent medium is not estimated: the rig has no kidney. Next: add one to the rig file")
+        return self.spent_values
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Return what :meth:`to_json` wrote."""
         return cls(
             MediaValues.from_json(data["loop"]),
-            MediaValues.from_json(data["spent"]),
+            None if data["spent"] is None else MediaValues.from_json(data["spent"]),
             Interval.from_json(data["lactate_umol_d"]),
             data["titrated"],
             data["version"],
@@ -86,7 +98,7 @@ class MediaEstimate:
         """Return plain numbers for the journal."""
         return {
             "loop": self.loop.to_json(),
-            "spent": self.spent.to_json(),
+            "spent": None if self.spent_values is None else self.spent_values.to_json(),
             "lactate_umol_d": self.lactate_umol_d.to_json(),
             "titrated": self.titrated,
             "version": self.version,

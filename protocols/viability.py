@@ -10,7 +10,7 @@ sensitivity` shows their effect. Corners are the edges of the media grades where
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
@@ -135,12 +135,15 @@ def gates_of(vitals: Vitals) -> tuple[Veto, ...]:
     )
 
 
-def shut_gate(vitals: Vitals) -> str | None:
-    """Return the name of the first shut gate, without the cost of the score."""
+def shut_gate(vitals: Vitals, *, absent: Container[str] = ()) -> str | None:
+    """Return the name of the first shut gate, without the cost of the score.
+
+    A gate whose reading is missing counts as shut, unless it is in `absent`: the rig has no probe for it.
+    """
     temperature, short = vitals.temperature_c, vitals.oxygen_short_s
-    if temperature is None or not COLDEST_C <= temperature.value <= HOTTEST_C:
+    if "temperature" not in absent and (temperature is None or not COLDEST_C <= temperature.value <= HOTTEST_C):
         return "temperature"
-    if short is None or short.value > OXYGEN_SHORT_S:
+    if "oxygen" not in absent and (short is None or short.value > OXYGEN_SHORT_S):
         return "oxygen"
     return "sterility" if vitals.sterility_failed else None
 

@@ -28,6 +28,7 @@ from choroid.common.workers import workers
 from controller.core.clock import Clock
 from controller.estimator.assays import AssayRefused, Assays
 from controller.process.controller import Controller
+from controller.rig.description import required
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from protocols.assay import ANALYTES
@@ -164,7 +165,7 @@ async def _stacked(seed: int, days: float, folder: Path) -> Tally:
     stop, end_s = asyncio.Event(), loop.time() + days * DAY_S
     try:
         await controller.start()
-        estimator = controller.runs.estimator
+        estimator = required(controller.runs.estimator, "a loop")
         laboratory = Laboratory(controller.assays, lab.plant, seed=seed, began=clock.utc(), fresh=estimator.state)
         ticking = asyncio.create_task(controller.run(stop))
         await controller.runs.start("recycle", {"min_batch": "18 mL"}, user="bench", reason="choroid bench estimator")

@@ -13,7 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from controller.core.clock import Clock
-from controller.estimator.estimator import Estimator
+from controller.estimator.estimator import NO_LOOP, Estimator
 from controller.journal.journal import Journal
 from controller.ledger.ledger import Alarm, no_alarm
 from controller.rig.description import Rig
@@ -41,7 +41,7 @@ class Assays:
     """The assays of one rig. `alarm(kind, source, detail)` is called for what a person must confirm."""
 
     def __init__(
-        self, rig: Rig, *, estimator: Estimator, journal: Journal, clock: Clock, alarm: Alarm = no_alarm
+        self, rig: Rig, *, estimator: Estimator | None, journal: Journal, clock: Clock, alarm: Alarm = no_alarm
     ) -> None:
         self._rig = rig
         self._estimator = estimator
@@ -82,11 +82,12 @@ class Assays:
             AssayError: it is impossible.
             AssayRefused: it was entered before, or is not used.
         """
+        estimator = self._available()
         known = _analyte(analyte)
         number = _number(known, value)
         deviation = known.deviation(number) if not sd else _deviation(known, sd)
         place = self._place(vessel)
-        where = self._estimator.where(place)
+        where = estimator.where(place)
         if where is None:
             raise AssayError(
                 f"the medium in “{vessel}” is not estimated. Likely cause: a bottle or the waste was named. Next: name"
@@ -95,7 +96,7 @@ class Assays:
         when = self._when(taken, zone)
         assay = Assay(known.name, where, place, when, number, deviation, used=True)
         self._not_twice(assay, sure=sure)
-        state = self._estimator.at(when)
+        state = estimator.at(when)
         off = media_filter.surprise(state, where, assay.species, number, deviation)
         before = state.interval(where, assay.species)
         used = sure or off <= ASSAY_GATE
@@ -104,10 +105,8 @@ class Assays:
         seq = self._journal.append("assay", {**row, "off_sd": round(off, 3), "expected": before.to_json()})
         if not used:
             self._doubt(assay, seq, off, before)
-        self._estimator.learn(seq)
-        after, now = (
-            found.interval(where, assay.species) for found in (self._estimator.at(when), self._estimator.now())
-        )
+        estimator.learn(seq)
+        after, now = (found.interval(where, assay.species) for found in (estimator.at(when), estimator.now()))
         told = {"before": before.to_json(), "after": after.to_json(), "now": now.to_json()}
         return {"id": seq, **row, "off_sd": round(off, 3), **told}
 
@@ -117,18 +116,34 @@ class Assays:
         return [{"id": entry.seq, "entered_utc": entry.utc, **entry.body} for entry in rows]
 
     def medium(self) -> dict[str, Any]:
-        """Return the present estimate of the medium with bounds (mM, osmolality in mOsm/kg)."""
-        state = self._estimator.now()
-        bodies = {where: _bounds(state, where) for where in ("loop", "spent")}
+        """Return the present estimate of the medium with bounds (mM, osmolality in mOsm/kg).
+
+        `spent` is None on a rig without a kidney.
+
+        Raises:
+            AssayError: the rig has no loop.
+        """
+        state = self._available().now()
+        spent = None if self._rig.organs.kidney_config is None else _bounds(state, "spent")
+        bodies = {"loop": _bounds(state, "loop"), "spent": spent}
         return {"utc": self._clock.utc_text(), **bodies, "lactate_umol_d": state.rate_umol_d}
 
     # --- inside -----------------------------------------------------------------------------------------
 
+    def _available(self) -> Estimator:
+        if self._estimator is None:
+            raise AssayError(
+                f"{NO_LOOP}. Next: write the result as a note of a run, or add a loop vessel and a heart to the rig file"
+            )
+        return self._estimator
+
     def _place(self, vessel: str) -> str:
-        """Return the rig's name of a vessel; `loop` and `spent` are understood on every rig."""
+        """Return the rig's name of a vessel; `loop` and `spent` are understood on every rig that has them."""
         if vessel in self._rig.vessels:
             return vessel
-        roles = {"loop": self._rig.loop, "spent": self._rig.organs.kidney.vessel}
+        kidney = self._rig.organs.kidney_config
+        roles = {} if self._rig.loop is None else {"loop": self._rig.loop}
+        roles |= {} if kidney is None else {"spent": kidney.vessel}
         if vessel not in roles:
             raise AssayError(
                 f"no vessel is called “{vessel}”. Likely cause: a slip. Next: name one of {', '.join(self._followed())}"
@@ -136,7 +151,8 @@ class Assays:
         return roles[vessel]
 
     def _followed(self) -> Iterator[str]:
-        return (name for name in self._rig.vessels if self._estimator.where(name) is not None)
+        estimator = self._available()
+        return (name for name in self._rig.vessels if estimator.where(name) is not None)
 
     def _when(self, text: str, zone: str) -> datetime:
         now = self._clock.utc()
@@ -148,7 +164,7 @@ class Assays:
                 f" {(now - timedelta(days=1)):%Y-%m-%d}T{when:%H:%M}Z"
             )
         when = min(when, now).replace(microsecond=0)
-        began = self._estimator.began
+        began = self._available().began
         if began is not None and when < began.replace(microsecond=0):
             raise AssayError(
                 f"the sample was taken at {_minute(when)}, before this culture began ({_minute(began)}). Likely cause: a slip"

@@ -28,6 +28,7 @@ from controller.journal.terms import Entry
 from controller.ledger.ledger import Ledger
 from controller.ledger.terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D, Movement
 from controller.rig.description import Rig
+from controller.rig.perfusion import circulating
 from controller.rig.probes import loop_ph
 from controller.rig.surroundings import zone_of
 from controller.transfers.weighing import settled
@@ -42,8 +43,17 @@ CO2_SHARE_RANGE = (0.005, 0.2)
 AIR_CO2 = 4.2e-4
 PATIENCE_S = 60.0
 GAS_STALE_S = 60.0
+NO_LOOP = "no heart of this rig draws from a loop, so there is no circulating medium to estimate"
+"""Why a rig has no estimator."""
 STEPPED = timedelta(seconds=2)
 """Difference between UTC and the monotonic clock that counts as a step of UTC; below it, a row's own time is finer."""
+
+
+def estimator_of(rig: Rig, *, ledger: Ledger, journal: Journal, clock: Clock, store: StateStore) -> Estimator | None:
+    """Return the estimator of a rig; None on a rig without a loop, whose medium no probe or transfer describes as one."""
+    if not circulating(rig):
+        return None
+    return Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,10 @@ class _Clockwork:
 
 
 class Estimator:
-    """The estimator of one rig; `latest` is its last estimate."""
+    """The estimator of one rig with a loop; `latest` is its last estimate.
+
+    The medium of the loop and of all chambers that hearts feed from it is one; its tissue is that of all these chambers.
+    """
 
     def __init__(self, rig: Rig, *, ledger: Ledger, journal: Journal, clock: Clock, store: StateStore) -> None:
         self._rig = rig
@@ -89,8 +102,9 @@ class Estimator:
         self._journal = journal
         self._clock = clock
         self._store = store
-        self._spent = rig.organs.kidney.vessel
-        self._circulating = (rig.loop, rig.chamber)
+        self._kidney = rig.organs.kidney_config
+        self._spent = None if self._kidney is None else self._kidney.vessel
+        self._circulating = circulating(rig)
         self._began_s, self._first_seq = clock.now_s(), journal.next_seq
         self._state, self._at_s = self._caught_up()
         last = journal.last("estimate")
@@ -132,7 +146,7 @@ class Estimator:
             "ph": ph,
             "pco2_mmhg": pco2,
             "loop_ul": sum(volumes[name].ul for name in self._circulating),
-            "spent_ul": volumes[self._spent].ul,
+            "spent_ul": 0.0 if self._spent is None else volumes[self._spent].ul,
         }
         self._pass_time()
         self._state = _looked(self._state, inputs)
@@ -152,7 +166,7 @@ class Estimator:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _journalled(self, inputs: Mapping[str, Any], *, titrated: bool, run: str | None) -> MediaEstimate:
-        self.latest = media_filter.estimate(self.now(), titrated=titrated)
+        self.latest = media_filter.estimate(self.now(), titrated=titrated, spent=self._spent is not None)
         as_of = _text(self._clock.utc() - timedelta(seconds=self._clock.now_s() - self._at_s))
         body = {"state": self._state.to_json(), "as_of": as_of, "inputs": inputs, "estimate": self.latest.to_json()}
         self._journal.append("estimate", body, run=run)
@@ -163,13 +177,13 @@ class Estimator:
         opened = self._journal.last("ledger.opened")
         volumes = {name: vessel.volume_ul for name, vessel in rig.vessels.items()}
         volumes |= {} if opened is None else opened.body
-        organoid = rig.organoid
+        tissue = (rig.tissue[name] for name in self._circulating if name in rig.tissue)
         return media_filter.begin(
             self._content(self._circulating[0]) or _NOTHING,
-            self._content(self._spent) or _NOTHING,
+            _NOTHING if self._spent is None else self._content(self._spent) or _NOTHING,
             loop_ul=sum(volumes[name] for name in self._circulating),
-            spent_ul=volumes[self._spent],
-            tissue_mm3=organoid.count * math.pi / 6 * organoid.diameter_mm**3,
+            spent_ul=0.0 if self._spent is None else volumes[self._spent],
+            tissue_mm3=sum(each.count * math.pi / 6 * each.diameter_mm**3 for each in tissue),
             water_ul_d=(EVAPORATION_UL_D, EVAPORATION_SD_UL_D),
         )
 
@@ -202,9 +216,9 @@ class Estimator:
 
     def _poured(self, state: MediaState, source: str, target: str, ul: float) -> MediaState:
         poured: Where | Composition | None = self.where(source) or self._content(source)
-        kidney = self._rig.organs.kidney
-        dialyse = self._rig.lines.get(kidney.dialyse or "")
-        if dialyse is not None and (source, target) == (dialyse.from_, dialyse.to):
+        kidney = self._kidney
+        dialyse = None if kidney is None else self._rig.lines.get(kidney.dialyse or "")
+        if kidney is not None and dialyse is not None and (source, target) == (dialyse.from_, dialyse.to):
             # For solutes that pass the membrane, dialysis equals the replacement of a share of the batch by dialysate.
             fibres = self._rig.dialysers[dialyse.dialyser or ""]
             koa = koa_at(kidney.dialysate_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
@@ -229,7 +243,7 @@ class Estimator:
         """Return the CO2 pressure over the loop (mmHg): by the flows of the lung, else that of the zone's gas."""
         lung = self._rig.organs.lung
         if lung is None:
-            return pco2_mmhg(zone_of(self._rig, self._rig.loop).co2_pct, 100.0)
+            return pco2_mmhg(zone_of(self._rig, self._circulating[0]).co2_pct, 100.0)
         co2, air, o2 = (self._gas(point) for point in (lung.co2, lung.air, lung.o2))
         if co2 is None or air is None or o2 is None:
             return None

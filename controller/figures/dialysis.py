@@ -15,6 +15,7 @@ from typing import Any
 from controller.figures.figure import Figure, figure, missing
 from controller.figures.sources import Sources
 from controller.figures.transfers import BookedTransfer, seconds, volume
+from controller.rig.description import KidneyConfig
 from protocols.dialysis import exchanged, koa_at
 
 SOLUTES = {"ammonia": "ammonia_mm", "lactate": "lactate_mm"}
@@ -31,35 +32,34 @@ class Pair:
     sd: float
 
 
-def dialysis(sources: Sources) -> list[Figure]:
-    """Return the figures of the dialyser, or why there are none."""
+def dialysis(sources: Sources, kidney: KidneyConfig) -> list[Figure]:
+    """Return the figures of the kidney's dialyser, or why there are none."""
     names = (
         ("dialysate", "dialysate used", "mL"),
         *((f"clearance_{solute}", f"clearance of {solute} by the dialyser", "uL/min") for solute in SOLUTES),
         ("sieving", "sieving coefficient", ""),
         ("ultrafiltration", "ultrafiltration", "mL/d"),
     )
-    line = sources.rig.organs.kidney.dialyse
+    line = kidney.dialyse
     if line is None:
         return [missing(*name, NO_DIALYSER) for name in names]
     done = sources.moved(line)
     return [
         volume("dialysate", "dialysate used", done, sources.days),
-        *(_clearance(sources, done, solute) for solute in SOLUTES),
+        *(_clearance(sources, kidney, done, solute) for solute in SOLUTES),
         missing(*names[-2], "needs assays of the dialysate that leaves; nothing measures it"),
         missing(*names[-1], "needs the dialysate weighed on its way in and out; nothing does"),
     ]
 
 
-def _clearance(sources: Sources, done: Sequence[BookedTransfer], solute: str) -> Figure:
+def _clearance(sources: Sources, kidney: KidneyConfig, done: Sequence[BookedTransfer], solute: str) -> Figure:
     key, label, unit = f"clearance_{solute}", f"clearance of {solute} by the dialyser", "uL/min"
     if not done:
         return missing(key, label, unit, "nothing was dialysed in the period")
-    pairs = [pair for each in done if (pair := _pair(sources, each, solute)) is not None]
+    pairs = [pair for each in done if (pair := _pair(sources, kidney.vessel, each, solute)) is not None]
     if not pairs:
-        line = sources.rig.organs.kidney.dialyse
-        fibres = sources.rig.dialysers[sources.rig.lines[line or ""].dialyser or ""]
-        flow = sources.rig.organs.kidney.dialysate_ul_min
+        fibres = sources.rig.dialysers[sources.rig.lines[kidney.dialyse or ""].dialyser or ""]
+        flow = kidney.dialysate_ul_min
         koa = koa_at(flow, fibres.koa_ul_min, fibres.koa_at_ul_min)
         promised = flow * -math.log1p(-exchanged(koa, flow, 1.0, 1.0))
         why = f"no assays of {solute} in the spent medium within 4 h before and after a dialysis"
@@ -70,14 +70,14 @@ def _clearance(sources: Sources, done: Sequence[BookedTransfer], solute: str) ->
     return figure(key, label, unit, mean, sd=math.sqrt(1.0 / sum(weights)), basis=basis)
 
 
-def _pair(sources: Sources, each: BookedTransfer, solute: str) -> Pair | None:
+def _pair(sources: Sources, spent: str, each: BookedTransfer, solute: str) -> Pair | None:
     """Return the clearance by the nearest assays around one dialysis; None without them, or if they are implausible."""
     if each.begin is None or not each.flow_ul_min or each.ul <= 0:
         return None
     held_ul = _held_ul(sources, each.begin)
     # The duration follows from the volume: the row is written after the balance has settled.
     minutes = each.ul / each.flow_ul_min
-    around = _around(sources, solute, each.begin, each.begin + minutes * 60.0)
+    around = _around(_assays(sources, spent, solute), each.begin, each.begin + minutes * 60.0)
     if held_ul is None or around is None:
         return None
     before, after = around
@@ -100,18 +100,16 @@ def _held_ul(sources: Sources, at: float) -> float | None:
 
 
 def _around(
-    sources: Sources, solute: str, begin: float, end: float
+    found: Sequence[Mapping[str, Any]], begin: float, end: float
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
     """Return the last assay before `begin` and the first after `end` (UTC seconds), if both are near enough."""
-    found = _assays(sources, solute)
     before = [assay for assay in found if begin - WITHIN_S <= _taken(assay) <= begin]
     after = [assay for assay in found if end <= _taken(assay) <= end + WITHIN_S]
     return (before[-1], after[0]) if before and after else None
 
 
-def _assays(sources: Sources, solute: str) -> list[Mapping[str, Any]]:
+def _assays(sources: Sources, spent: str, solute: str) -> list[Mapping[str, Any]]:
     """Return the assays of the spent medium that were used, by time of sampling."""
-    spent = sources.rig.organs.kidney.vessel
     some = [
         note.body
         for note in sources.assays

@@ -7,39 +7,39 @@ import math
 from controller.figures.dialysis import dialysis
 from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.sources import Booked, Sources
-from controller.figures.transfers import ML, accuracy, volume
+from controller.figures.transfers import ML, BookedTransfer, accuracy, volume
 
 UNEXPLAINED_ML_D = FigureLimits(1.0, 5.0)
 """The loop holds some 40 mL; a person must look before an eighth of it is unexplained (mL/d)."""
 
 
 def kidney(sources: Sources) -> list[Figure]:
-    """Return every figure of the kidney."""
-    organ = sources.rig.organs.kidney
+    """Return every figure of the kidney; none on a rig without one."""
+    organ = sources.rig.organs.kidney_config
+    if organ is None:
+        return []
     drawn, returned, discarded = (sources.moved(line) for line in (organ.draw, organ.return_, organ.discard))
     return [
         volume("drawn", "medium drawn from the loop", drawn, sources.days),
         volume("returned", "medium given back", returned, sources.days),
         volume("discarded", "medium discarded", discarded, sources.days),
-        _net(sources),
+        _net(drawn, returned, sources.days),
         accuracy("draw_error", "drawn against balance", drawn),
         accuracy("return_error", "given back against balance", returned),
         accuracy("discard_error", "discarded against balance", discarded),
         _unexplained(sources.ledger_begin, sources.ledger_end, sources.days),
         _recycled(sources.ledger_begin, sources.ledger_end),
-        _clearance(sources),
-        *dialysis(sources),
+        _clearance(discarded, sources.days),
+        *dialysis(sources, organ),
     ]
 
 
-def _net(sources: Sources) -> Figure:
+def _net(drawn: list[BookedTransfer], returned: list[BookedTransfer], days: float) -> Figure:
     """Return the net fluid taken from the loop, the exchange's counterpart of ultrafiltration."""
-    organ = sources.rig.organs.kidney
-    drawn, returned = sources.moved(organ.draw), sources.moved(organ.return_)
     if not drawn and not returned:
         return missing("net_removed", "net fluid taken from the loop", "mL/d", "nothing was drawn or given back")
-    net = (sum(each.ul for each in drawn) - sum(each.ul for each in returned)) / ML / sources.days
-    sd = math.sqrt(sum(each.sd_ul**2 for each in (*drawn, *returned))) / ML / sources.days
+    net = (sum(each.ul for each in drawn) - sum(each.ul for each in returned)) / ML / days
+    sd = math.sqrt(sum(each.sd_ul**2 for each in (*drawn, *returned))) / ML / days
     return figure(
         "net_removed",
         "net fluid taken from the loop",
@@ -79,13 +79,12 @@ def _recycled(begin: Booked | None, end: Booked | None) -> Figure:
     return figure(key, label, unit, share, basis=f"{recycled / ML:.4g} mL reused, {fresh / ML:.4g} mL fresh")
 
 
-def _clearance(sources: Sources) -> Figure:
+def _clearance(discarded: list[BookedTransfer], days: float) -> Figure:
     """Return the clearance of the exchange: its flow, because discarded medium takes every small solute with it."""
     key, label, unit = "clearance", "clearance of small solutes by exchange", "uL/min"
-    discarded = sources.moved(sources.rig.organs.kidney.discard)
     if not discarded:
         return missing(key, label, unit, "nothing was discarded in the period")
-    minutes = sources.days * 1440.0
+    minutes = days * 1440.0
     ul = sum(each.ul for each in discarded)
     sd = math.sqrt(sum(each.sd_ul**2 for each in discarded))
     return figure(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.gut import stock
 from controller.figures.sources import Sources
-from controller.figures.transfers import ML, accuracy, volume
+from controller.figures.transfers import ML, BookedTransfer, accuracy, volume
 from controller.rig.probes import loop_ph, ph_target
 
 PH_BAND = (7.25, 7.45)
@@ -23,18 +23,19 @@ SOLUTES: dict[str, tuple[str, str]] = {
 
 
 def liver(sources: Sources) -> list[Figure]:
-    """Return every figure of the liver; of a rig without one only those of the loop's medium."""
-    organ = sources.rig.organs.liver
+    """Return every figure of the liver; of a rig without one only those of the loop's medium, if it has a loop."""
+    organ, loop = sources.rig.organs.liver, sources.rig.loop
+    ph = [] if loop is None else _ph(sources)
+    medium = [] if loop is None else [*_estimates(sources), *_ammonia_cleared(sources)]
     if organ is None:
-        return [*_ph(sources), *_estimates(sources), _ammonia_cleared(sources)]
+        return [*ph, *medium]
     glucose, base = sources.moved(organ.glucose), sources.moved(organ.base)
     figures = [
-        *_ph(sources),
+        *ph,
         volume("base_given", "bicarbonate given", base, sources.days),
         volume("glucose_given", "glucose given", glucose, sources.days),
         accuracy("dose_error", "doses against balance", [*base, *glucose]),
-        *_estimates(sources),
-        _ammonia_cleared(sources),
+        *medium,
     ]
     for line, what in ((organ.base, "bicarbonate"), (organ.glucose, "glucose stock")):
         figures += stock(sources, sources.rig.lines[line].from_, what, line)
@@ -85,10 +86,14 @@ def _estimates(sources: Sources) -> list[Figure]:
     return figures
 
 
-def _ammonia_cleared(sources: Sources) -> Figure:
-    """Return the ammonia that left with discarded medium, by the estimate before each discard."""
+def _ammonia_cleared(sources: Sources) -> list[Figure]:
+    """Return the ammonia that left with discarded medium, by the estimate before each discard; empty without a kidney."""
+    kidney = sources.rig.organs.kidney_config
+    return [] if kidney is None else [_ammonia_discarded(sources, sources.moved(kidney.discard))]
+
+
+def _ammonia_discarded(sources: Sources, discarded: Sequence[BookedTransfer]) -> Figure:
     key, label, unit = "ammonia_removed", "ammonia removed with discarded medium", "umol/d"
-    discarded = sources.moved(sources.rig.organs.kidney.discard)
     if not discarded:
         return missing(key, label, unit, "nothing was discarded, and the rig has no sorbent")
     umol = low = high = 0.0

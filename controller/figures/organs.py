@@ -17,7 +17,7 @@ from controller.figures.lung import MIN_OXYGEN_PCT, lung
 from controller.figures.nerves import nerves
 from controller.figures.skin import comfort, skin
 from controller.figures.sources import Sources
-from controller.rig.description import Rig
+from controller.rig.description import HeartConfig, Rig
 from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
 
 COMPUTED: dict[str, tuple[str, Callable[[Sources], list[Figure]]]] = {
@@ -67,13 +67,10 @@ def organs(sources: Sources) -> list[OrganFigures]:
 def series_of(rig: Rig) -> dict[str, tuple[str, ...]]:
     """Return the series of each organ."""
     organ, lung, skin = rig.organs, rig.organs.lung, rig.organs.skin
-    pump = rig.lines[organ.heart.line].pump
-    pressure = () if organ.heart.pressure is None else (organ.heart.pressure,)
-    inline = tuple(f"{name}.flow" for name, device in rig.devices.items() if device.at == organ.heart.line)
     return {
-        "heart": (f"{pump}.flow", *inline, *pressure),
+        "heart": tuple(point for heart in organ.hearts.values() for point in _of_heart(rig, heart)),
         "gut": (),
-        "kidney": (organ.kidney.mass,),
+        "kidney": () if organ.kidney_config is None else (organ.kidney_config.mass,),
         "liver": _known(loop_ph(rig), None if organ.liver is None else organ.liver.ph),
         "immune": () if organ.immune is None else (organ.immune.pressure,),
         "lung": () if lung is None else (lung.oxygen, lung.air, lung.co2, lung.o2),
@@ -90,6 +87,11 @@ def bands_of(rig: Rig) -> dict[str, Band]:
         loop_oxygen(rig): Band(MIN_OXYGEN_PCT, float("inf")),
     }
     return {point: band for point, band in bands.items() if point is not None}
+
+
+def _of_heart(rig: Rig, heart: HeartConfig) -> tuple[str, ...]:
+    inline = tuple(f"{name}.flow" for name, device in rig.devices.items() if device.at == heart.line)
+    return (f"{rig.lines[heart.line].pump}.flow", *inline, *_known(heart.pressure))
 
 
 def _known(*points: str | None) -> tuple[str, ...]:

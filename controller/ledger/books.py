@@ -22,6 +22,8 @@ from controller.ledger.terms import (
     FILL_REL_SD,
     SPENT_EVAPORATION_SD_UL_D,
     SPENT_EVAPORATION_UL_D,
+    STATIC_EVAPORATION_REL_D,
+    STATIC_EVAPORATION_REL_SD,
     Loss,
     Movement,
     Nominal,
@@ -30,8 +32,9 @@ from controller.ledger.terms import (
     Totals,
 )
 from controller.ledger.witnesses import DENSITY_REL_SD
-from controller.rig.description import Line, Rig
+from controller.rig.description import Line, Rig, required
 from controller.rig.organ_lines import organ_lines
+from controller.rig.perfusion import circulating, perfused_chambers
 from protocols.dialysis import INSULIN_KOA, exchanged, koa_at
 
 DENSITY = "density"
@@ -61,9 +64,26 @@ class _Vessel:
 def _stocks(rig: Rig) -> set[str | None]:
     """Return the media without supplements: those that the liver doses, and dialysate."""
     lines = [each.line for each in organ_lines(rig) if each.organ == "liver"]
-    if rig.organs.kidney.dialyse is not None:
-        lines.append(rig.organs.kidney.dialyse)
+    kidney = rig.organs.kidney_config
+    if kidney is not None and kidney.dialyse is not None:
+        lines.append(kidney.dialyse)
     return {rig.vessels[rig.lines[line].from_].contains for line in lines}
+
+
+def _losses(rig: Rig) -> dict[str, Loss]:
+    """Return what evaporates, by vessel: from the tubing of spent vessel and loop, and from chambers without perfusion."""
+    kidney = rig.organs.kidney_config
+    losses = {}
+    if kidney is not None:
+        losses[kidney.vessel] = Loss("evaporation of spent", SPENT_EVAPORATION_UL_D, SPENT_EVAPORATION_SD_UL_D)
+    if rig.loop is not None:
+        losses[rig.loop] = Loss("evaporation", EVAPORATION_UL_D, EVAPORATION_SD_UL_D)
+    perfused = perfused_chambers(rig)
+    for name in rig.tissue:
+        if name not in perfused:
+            ul_d = STATIC_EVAPORATION_REL_D * rig.vessels[name].volume_ul
+            losses[name] = Loss("evaporation of chambers", ul_d, STATIC_EVAPORATION_REL_SD * ul_d)
+    return losses
 
 
 class Books:
@@ -72,30 +92,28 @@ class Books:
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
         self._listeners: list[Listener] = []
-        self._spent = rig.organs.kidney.vessel
+        self._kidney = rig.organs.kidney_config
         self._loop = rig.loop
+        self._used = {*circulating(rig), *rig.tissue}
         self._vessels = {
             name: _Vessel(vessel.volume_ul, (FILL_REL_SD * vessel.volume_ul) ** 2)
             for name, vessel in rig.vessels.items()
         }
-        for name in (self._loop, rig.chamber):
+        for name in self._used:
             self._vessels[name].parcel = Parcel(unused=0.0)
         self._stocks = _stocks(rig)
         for name, vessel in rig.vessels.items():
             if vessel.contains in self._stocks:
                 self._vessels[name].parcel = replace(self._vessels[name].parcel, insulin=0.0)
         self._purposes = {each.line: each.key for each in organ_lines(rig)}
-        if rig.organs.kidney.dialyse is not None:
-            self._purposes[rig.organs.kidney.dialyse] = "dialyse"
+        if self._kidney is not None and self._kidney.dialyse is not None:
+            self._purposes[self._kidney.dialyse] = "dialyse"
         self._unknowns = Unknowns()
         for name, held in self._vessels.items():
             self._unknowns.add(name, held.ul, held.variance)
-        self._losses = {
-            self._spent: Loss("evaporation of spent", SPENT_EVAPORATION_UL_D, SPENT_EVAPORATION_SD_UL_D),
-            self._loop: Loss("evaporation", EVAPORATION_UL_D, EVAPORATION_SD_UL_D),
-        }
-        for loss in self._losses.values():
-            self._unknowns.add(loss.unknown, 0.0, 1.0)
+        self._losses = _losses(rig)
+        for unknown in dict.fromkeys(loss.unknown for loss in self._losses.values()):
+            self._unknowns.add(unknown, 0.0, 1.0)
         self._unknowns.add(DENSITY, 0.0, DENSITY_REL_SD**2)
         self._unknowns.add(BOOKED, 0.0, 0.0, kept=True)
         self._begin_booked()
@@ -146,9 +164,9 @@ class Books:
         sd_ul = self._unknowns.residual(terms, 0.0, 0.0).sd
         return Volume(self.totals.unaccounted_ul - self.totals.reconciled_ul, sd_ul)
 
-    def weighing(self, ul: float, noise_ul: float) -> Residual:
-        """Return the residual of a weighing of the spent vessel."""
-        return self._unknowns.residual({self._spent: 1.0, DENSITY: -ul}, ul, noise_ul**2)
+    def weighing(self, vessel: str, ul: float, noise_ul: float) -> Residual:
+        """Return the residual of a weighing of a vessel."""
+        return self._unknowns.residual({vessel: 1.0, DENSITY: -ul}, ul, noise_ul**2)
 
     def reading(self, vessel: str, ul: float, sd_ul: float) -> Residual:
         """Return the residual of a volume that was read off a vessel."""
@@ -199,7 +217,7 @@ class Books:
         if nominal is None or line.pump is None:
             self._pour(line, ul, body["sd_ul"] ** 2)
             if "spent_ul" in body:
-                self._by_balance(body["spent_ul"], body["spent_sd_ul"])
+                self._by_balance(self._weighed(body), body["spent_ul"], body["spent_sd_ul"])
         elif "spent_ul" in body:
             drift = self._dose(line, line.pump, nominal, body)
         else:
@@ -214,7 +232,7 @@ class Books:
         shift, doubt = watch.under_pressure(body.get("peak_kpa"))
         self._unknowns.wander(gain, WANDER_REL_SD**2 + doubt, by=shift)
         weighed, noise = body["spent_ul"], body["spent_sd_ul"] ** 2
-        terms = {self._spent: 1.0, DENSITY: -weighed}
+        terms = {self._weighed(body): 1.0, DENSITY: -weighed}
         trial = self._unknowns.copy()
         self._by_gain(trial, line, gain, nominal)
         residual = trial.residual(terms, weighed, noise)
@@ -233,7 +251,7 @@ class Books:
         # is wrong is unknown, so the uncertainty covers both.
         apart_ul = body["ul"] - nominal.ul * (1.0 + before)
         self._pour(line, body["ul"], max(body["sd_ul"], abs(apart_ul) / K) ** 2)
-        self._by_balance(weighed, body["spent_sd_ul"])
+        self._by_balance(self._weighed(body), weighed, body["spent_sd_ul"])
         gain_now = body["ul"] / nominal.ul - 1.0
         if not watch.misfit(residual, gain_now, before):
             return None
@@ -300,8 +318,8 @@ class Books:
         target.parcel = target.parcel.mixed(poured, share)
         into_loop = line.to == self._loop
         self.whereabouts.moved(name, line.from_, line.to, ul, share, into_loop=into_loop, utc=utc)
-        if name == self._rig.organs.kidney.dialyse:
-            spent, kidney = self._vessels[self._spent], self._rig.organs.kidney
+        if (kidney := self._kidney) is not None and name == kidney.dialyse:
+            spent = self._vessels[kidney.vessel]
             fibres = self._rig.dialysers[line.dialyser or ""]
             koa = koa_at(kidney.dialysate_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
             leaked = exchanged(INSULIN_KOA * koa, kidney.dialysate_ul_min, ul, spent.ul)
@@ -334,10 +352,15 @@ class Books:
         self._unknowns.known(name, ul, sd_ul**2)
         self._account()
 
-    def _by_balance(self, ul: float, sd_ul: float) -> None:
-        """Set the spent vessel by the balance and the estimated density; `ul` is by the nominal density."""
+    def _weighed(self, body: Mapping[str, Any]) -> str:
+        """Return the vessel whose weight a row contains: the kidney's, unless the row names another."""
+        named: str | None = body.get("weighed")
+        return named or required(self._kidney, "a kidney").vessel
+
+    def _by_balance(self, vessel: str, ul: float, sd_ul: float) -> None:
+        """Set a vessel by the balance and the estimated density; `ul` is by the nominal density."""
         believed_ul = ul * (1.0 + self._unknowns.mean(DENSITY))
-        self._unknowns.known(self._spent, believed_ul, sd_ul**2, by=DENSITY, factor=ul)
+        self._unknowns.known(vessel, believed_ul, sd_ul**2, by=DENSITY, factor=ul)
         self._account()
 
     def _begin_booked(self) -> None:
@@ -356,8 +379,8 @@ class Books:
     def _weigh(self, body: Mapping[str, Any]) -> None:
         vessel, ul = body["vessel"], body["ul"]
         noise = body.get("noise_ul", body["sd_ul"])  # rows of older releases have no `noise_ul`
-        expected = self.weighing(ul, noise).sd
-        self._by_balance(ul, noise)
+        expected = self.weighing(vessel, ul, noise).sd
+        self._by_balance(vessel, ul, noise)
         if body["sd_ul"] > noise:
             # Beyond k·σ the volume is less certain, but the unexplained amount is no smaller for it.
             with self._booking(vessel):
@@ -407,7 +430,7 @@ class Books:
                 self._unknowns.known(name, ul, (FILL_REL_SD * ul) ** 2)
                 medium = self._rig.vessels[name].contains
                 if medium is not None:
-                    uses = int(name in (self._loop, self._rig.chamber))
+                    uses = int(name in self._used)
                     self.whereabouts.loaded(Batch(f"{name}{AT_THE_START}", medium, utc, name), uses=uses)
         self._begin_booked()
         self._refresh()

@@ -65,7 +65,7 @@ from controller.safety.limits import basal_states, limits_of
 from controller.safety.terms import Intent, Limits
 from controller.upkeep.upkeep import Upkeep
 from controller.vitals.scoring import Scoring, last_grade
-from controller.vitals.vitals import VitalSigns
+from controller.vitals.vitals import vital_signs
 from drivers.transport.opener import Opener
 
 logger = logging.getLogger(__name__)
@@ -276,7 +276,7 @@ class Controller:
         assays = Assays(
             self.rig, estimator=runs.estimator, journal=self.journal, clock=self.clock, alarm=self.alarms.event
         )
-        vitals = VitalSigns(self.rig, runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock)
+        vitals = vital_signs(self.rig, runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock)
         scoring = Scoring(vitals, nerves=self.nerves, record=self._record)
         return Assembly(devices, gate, runs, assays, scoring, regulators_of(self.rig))
 
@@ -385,7 +385,7 @@ class Controller:
 
     @property
     def viability(self) -> dict[str, Any] | None:
-        """The latest scores (:meth:`controller.vitals.vitals.Scores.to_json`); None before the first."""
+        """The latest scores (:meth:`controller.vitals.vitals.Scores.to_json`); None before the first, or if it has none."""
         return None if self._assembly is None else self._assembly.scoring.latest
 
     def last_grade(self) -> dict[str, Any] | None:

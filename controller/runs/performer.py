@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from controller.core.clock import Clock
 from controller.core.state import StateStore
-from controller.estimator.estimator import Estimator
+from controller.estimator.estimator import NO_LOOP, Estimator
 from controller.gate.gate import Gate
 from controller.journal.journal import Journal
 from controller.ledger.ledger import Alarm, Ledger
@@ -52,7 +52,7 @@ class RunContext:
     store: StateStore
     gate: Gate
     transfers: Transfers
-    estimator: Estimator
+    estimator: Estimator | None
     alarm: Alarm
 
 
@@ -207,4 +207,10 @@ class Performer:
         """The soft sensor's estimate, of settled readings."""
         async with self._claim(self._batch):
             await self._run.checkpoint()
-            return (await self._bench.estimator.estimate(run=self._run.id)).to_json()
+            return (await self._estimator.estimate(run=self._run.id)).to_json()
+
+    @property
+    def _estimator(self) -> Estimator:
+        if (found := self._bench.estimator) is None:
+            raise ProtocolError(f"{NO_LOOP}. Next: use a recipe without “estimate”, or add a loop to the rig file")
+        return found

@@ -14,7 +14,7 @@ from typing import Any
 from controller.core.clock import Clock
 from controller.core.run_states import RunEvent, RunState
 from controller.core.state import StateStore
-from controller.estimator.estimator import Estimator
+from controller.estimator.estimator import estimator_of
 from controller.gate.gate import Gate
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
@@ -70,7 +70,7 @@ class Runner:
         self._calibrated = calibrated
         self._shipped = shipped() if catalogue is None else catalogue
         self._recipes = recipes
-        self.estimator = Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=store)
+        self.estimator = estimator_of(rig, ledger=ledger, journal=journal, clock=clock, store=store)
         transfers = Transfers(rig, gate=gate, store=store, ledger=ledger, journal=journal, alarm=alarm, trust=trust)
         self._bench = RunContext(rig, journal, clock, ledger, store, gate, transfers, self.estimator, alarm)
         self.strays = Strays(
@@ -145,7 +145,7 @@ class Runner:
             values,
             volumes=bench.ledger.volumes(),
             readings=good,
-            estimate=self.estimator.latest,
+            estimate=None if self.estimator is None else self.estimator.latest,
             calibrated=self._calibrated,
             now=bench.clock.utc(),
         )

@@ -95,7 +95,7 @@ class Upkeep:
         self._data = data
         self._batches = batches
         self._volumes = volumes
-        self._heart = rig.lines[rig.organs.heart.line].pump
+        self._hearts = {rig.lines[heart.line].pump for heart in rig.organs.hearts.values()}
         self._lines = {line.pump: name for name, line in rig.lines.items() if line.pump is not None}
         self.tubing = {pump: fitted(rig, pump) for pump in self._lines}
         self._totals_ul: dict[str, float] = {}
@@ -257,7 +257,7 @@ class Upkeep:
 
     def _stand(self, pump: str, now_utc: str) -> Standing:
         tubing, record = self.tubing[pump], self._records.get(pump)
-        heart = pump == self._heart
+        heart = pump in self._hearts
         dosing = dosing_of(self._rig, pump)
         fresh = f"+{tubing.installed_utc}" if tubing.installed_utc else ""
         trust = Trust(1.0, dosing.rel_sd, dosing.dose_sd_ul, FACTORY + fresh)
@@ -310,8 +310,8 @@ class Upkeep:
         volumes = self._volumes()
         causes |= self._stocks(volumes)
         loop = self._rig.loop
-        volume = volumes.get(loop)
-        if volume is not None and SIGMAS * volume.sd_ul > LOOP_MARGIN_UL:
+        volume = None if loop is None else volumes.get(loop)
+        if loop is not None and volume is not None and SIGMAS * volume.sd_ul > LOOP_MARGIN_UL:
             within_ml = SIGMAS * volume.sd_ul / 1000
             causes["level_due", loop] = (
                 f"{volume.ul / 1000:.1f} mL by the books, known within {within_ml:.1f} mL: nothing measures it, and the doubt"

@@ -20,12 +20,18 @@ class Scoring:
 
     def __init__(
         self,
-        vitals: VitalSigns,
+        vitals: VitalSigns | None,
         *,
         nerves: NervesSource | None,
         record: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
-        """`record` writes to the journal and never fails."""
+        """Begin without scores.
+
+        Args:
+            vitals: The inputs of the scores; None on a rig that has none (:func:`controller.vitals.vitals.why_unscored`).
+            nerves: The engine that tells single spikes.
+            record: Writes to the journal and never fails.
+        """
         self._vitals = vitals
         self._nerves = nerves
         self._record = record
@@ -37,7 +43,7 @@ class Scoring:
     @property
     def concern(self) -> str:
         """What a person should examine in the tissue: :attr:`controller.vitals.vitals.VitalSigns.concern`."""
-        return self._vitals.concern
+        return "" if self._vitals is None else self._vitals.concern
 
     @property
     def latest(self) -> dict[str, Any] | None:
@@ -48,7 +54,7 @@ class Scoring:
 
     def look(self, state: State, summary: NervesSummary | None, alarms: Sequence[Alarm]) -> None:
         """Compute the scores when it is time."""
-        if state.at_s < self._next_s:
+        if self._vitals is None or state.at_s < self._next_s:
             return
         self._next_s = state.at_s + EVERY_S
         why_unusual = disturbance(state.trips, alarms)

@@ -24,6 +24,7 @@ from controller.journal.terms import Entry
 from controller.nerves.summary import NervesSummary, StimulationTreatment
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
+from controller.rig.perfusion import circulating, fed_by
 from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
 from controller.safety.terms import Trip
 from controller.steps.barrier import FilterRecord
@@ -63,6 +64,8 @@ Z_BOUND = 0.5
 SILENCE_Z = -20.0
 ELECTRODE_FAULT_HZ = 250.0
 """Rate that means a fault of the electrode: ten times the normal maximum of 1,500 events a minute (FinalSpark)."""
+MAX_NAMED = 6
+"""Maximum number of chambers that a text names."""
 FALLEN_SHARE = 0.5
 FALLEN_MIN = 10
 """Minutes with less than half of the usual firing that raise an alarm (electrodes.md §5)."""
@@ -97,12 +100,18 @@ class Scores:
     treated: Treated
     treatment: StimulationTreatment | None
     norms: Mapping[str, Norm]
+    chambers: tuple[str, ...] = ()
+    """The chambers with tissue."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return viability with its parts, welfare, happiness, stimulation, baselines and all inputs."""
+        """Return viability with its parts, welfare, happiness, stimulation, baselines and all inputs.
+
+        With several chambers a key `of` says that the score is one number for all of them.
+        """
         alive, kept = viability(self.vitals), welfare(self.treated)
         return {
             **alive.to_json(),
+            **({} if len(self.chambers) < 2 else {"of": _of(self.chambers)}),
             "inputs": self.vitals.to_json(),
             "welfare": kept.to_json() | {"inputs": self.treated.to_json()},
             "happiness": happiness(alive, kept).to_json(),
@@ -120,7 +129,7 @@ class VitalSigns:
     def __init__(
         self,
         rig: Rig,
-        estimator: Estimator,
+        estimator: Estimator | None,
         *,
         grade: Callable[[], Mapping[str, Any] | None],
         journal: Journal,
@@ -129,8 +138,10 @@ class VitalSigns:
         self._rig = rig
         self._loop_oxygen, self._loop_ph = loop_oxygen(rig), loop_ph(rig)
         self._temperature = chamber_temperature(rig)
-        self._heart = rig.lines[rig.organs.heart.line].pump
-        self._outlets = [f"{name}.oxygen" for name, each in rig.devices.items() if each.at == rig.chamber]
+        self._absent = {
+            gate for gate, point in (("temperature", self._temperature), ("oxygen", self._loop_oxygen)) if point is None
+        }
+        self._outlets = _outlets(rig)
         self._estimator = estimator
         self._grade = grade
         self._clock = clock
@@ -174,9 +185,9 @@ class VitalSigns:
         activity, band = self._activity(state, nerves, treatment)
         vitals = self._vitals(state, activity)
         treated = self._treated(state, treatment, band)
-        if (shut := shut_gate(vitals)) is not None:
+        if (shut := shut_gate(vitals, absent=self._absent)) is not None:
             self._baseline.disturbed(f"{shut} gate")
-        return Scores(vitals, treated, treatment, self._baseline.norms())
+        return Scores(vitals, treated, treatment, self._baseline.norms(), tuple(self._rig.tissue))
 
     # --- viability --------------------------------------------------------------------------------------
 
@@ -251,7 +262,9 @@ class VitalSigns:
         return MediumGrade(letter, letters[letters.index(letter) - 1])
 
     def _media(self, now_s: float) -> MediaState | None:
-        """Return the estimator's state, if it was corrected recently."""
+        """Return the estimator's state, if the rig has one and it was corrected recently."""
+        if self._estimator is None:
+            return None
         media = self._estimator.state
         if media.observations != self._looks:
             self._looks, self._looked_s = media.observations, now_s
@@ -273,15 +286,14 @@ class VitalSigns:
     def _measured_uptake(self, state: State) -> Interval | None:
         """Return flow times the loss of saturation in the chamber (µL/min · %); only its trend counts."""
         loop = self._trusted(state, self._loop_oxygen, "oxygen")
-        heart = state.actuators.get(self._heart or "")
-        status = None if heart is None else heart.status
-        if loop is None or not isinstance(status, PumpStatus) or not status.running:
+        if loop is None:
             return None
-        for point in self._outlets:
-            outlet = self._trusted(state, point, "oxygen")
-            if outlet is not None and point != self._loop_oxygen:
+        for point, pumps in self._outlets.items():
+            flow_ul_min = _flow(state, pumps)
+            outlet = None if flow_ul_min is None else self._trusted(state, point, "oxygen")
+            if flow_ul_min is not None and outlet is not None and point != self._loop_oxygen:
                 lost, off = max(loop.value - outlet.value, 0.0), outlet.high - outlet.value
-                return Interval(lost, max(lost - off, 0.0), lost + off).scaled(max(status.flow_ul_min, 1.0))
+                return Interval(lost, max(lost - off, 0.0), lost + off).scaled(max(flow_ul_min, 1.0))
         return None
 
     # --- nerves -----------------------------------------------------------------------------------------
@@ -344,7 +356,7 @@ class VitalSigns:
     def _treated(self, state: State, treatment: StimulationTreatment | None, band: Interval | None) -> Treated:
         osmolality = self._media(state.at_s)
         seen = None if osmolality is None else osmolality.interval("loop", "osmolality_mosm")
-        wanted = self._rig.vessels[self._rig.loop].contains
+        wanted = None if self._rig.loop is None else self._rig.vessels[self._rig.loop].contains
         normal = 290.0 if wanted is None else self._rig.media[wanted].osmolality_mosm
         salt = self._baseline.spread("osmolality_mosm", None if seen is None else seen.value)
         return Treated(
@@ -367,6 +379,55 @@ class VitalSigns:
             return None
         off = UNCERTAINTY[quantity] / 3.0  # an offset does not change a difference; noise and drift within a day do
         return Interval(spread, max(spread - off, 0.0), spread + off)
+
+
+def vital_signs(
+    rig: Rig,
+    estimator: Estimator | None,
+    *,
+    grade: Callable[[], Mapping[str, Any] | None],
+    journal: Journal,
+    clock: Clock,
+) -> VitalSigns | None:
+    """Return the vital signs of a rig; None on a rig that has no scores (:func:`why_unscored`)."""
+    return None if why_unscored(rig) else VitalSigns(rig, estimator, grade=grade, journal=journal, clock=clock)
+
+
+def why_unscored(rig: Rig) -> str:
+    """Return why a rig has no scores of its tissue; empty if it has."""
+    if circulating(rig) or rig.nerves is not None:
+        return ""
+    return "no heart draws from a loop and there is no electrode array, so nothing tells how the tissue is"
+
+
+def _of(chambers: tuple[str, ...]) -> str:
+    named = ", ".join(chambers[:MAX_NAMED]) + (", …" if len(chambers) > MAX_NAMED else "")
+    return f"one score for the tissue of {len(chambers)} chambers together ({named})"
+
+
+def _outlets(rig: Rig) -> dict[str, tuple[str, ...]]:
+    """Return the oxygen probes in chambers, with the pumps of the hearts that feed each one's chamber."""
+    pumps: dict[str, tuple[str, ...]] = {}
+    for heart in rig.organs.hearts.values():
+        pump = rig.lines[heart.line].pump or ""
+        for chamber in fed_by(rig, heart):
+            pumps[chamber] = (*pumps.get(chamber, ()), pump)
+    return {
+        f"{name}.oxygen": pumps[device.at]
+        for name, device in rig.devices.items()
+        if device.at is not None and device.at in pumps
+    }
+
+
+def _flow(state: State, pumps: Iterable[str]) -> float | None:
+    """Return the flow of the running pumps (µL/min); None while none runs."""
+    views = (state.actuators.get(pump) for pump in pumps)
+    running = [
+        view.status.flow_ul_min
+        for view in views
+        if view is not None and isinstance(view.status, PumpStatus) and view.status.running
+    ]
+    return sum(running) if running else None
 
 
 def _lactate_making(media: MediaState) -> Interval | None:

@@ -106,7 +106,7 @@ class MediumModel(BaseModel):
 
     utc: str
     loop: dict[str, Bounds]
-    spent: dict[str, Bounds]
+    spent: dict[str, Bounds] | None
     lactate_umol_d: float
 
 

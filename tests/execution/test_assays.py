@@ -13,10 +13,16 @@ import pytest
 
 from controller.core.run_states import RunState
 from controller.estimator.assays import AssayError, AssayRefused, Assays, parse_taken
+from controller.estimator.estimator import Estimator
+from controller.rig.description import required
 from protocols.media_filter import SPECIES
 from protocols.soft_sensor import Where
 from sim.virtual_time import run_virtual
 from tests.execution.world import EPOCH, Controller, World
+
+
+def the_estimator(controller: Controller) -> Estimator:
+    return required(controller.runs.estimator, "a loop")
 
 
 def the_assays(controller: Controller) -> Assays:
@@ -67,12 +73,12 @@ async def test_what_cannot_be_is_refused_and_says_why(
     words: tuple[str, ...], more: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
     controller = await bench(tmp_path / "j.db")
-    rows, state = controller.journal.next_seq, controller.runs.estimator.state
+    rows, state = controller.journal.next_seq, the_estimator(controller).state
     with pytest.raises(AssayError, match=r"Likely cause: .* Next: ") as refused:
         enter(controller, *words, **more)
     assert says in str(refused.value)
     assert controller.journal.next_seq == rows
-    assert controller.runs.estimator.state is state
+    assert the_estimator(controller).state is state
     assert not any(pump.doses for pump in controller.world.pumps.values())
     await controller.gone()
 
@@ -103,10 +109,10 @@ async def test_units_of_the_laboratory_are_understood(analyte: str, text: str, v
 async def test_the_same_assay_counts_once(tmp_path: Path) -> None:
     controller = await bench(tmp_path / "j.db")
     enter(controller, "glucose", "20.5 mM")
-    state = controller.runs.estimator.state
+    state = the_estimator(controller).state
     with pytest.raises(AssayRefused, match=r"entered before \(journal row [0-9]+, by anna\)"):
         enter(controller, "glucose", "20.5 mM", sure=True)
-    assert controller.runs.estimator.state is state
+    assert the_estimator(controller).state is state
     enter(controller, "glucose", "20.5 mM", hours=0.6)  # another sample
     await controller.gone()
 
@@ -114,10 +120,10 @@ async def test_the_same_assay_counts_once(tmp_path: Path) -> None:
 @pytest.mark.virtual_time
 async def test_a_gross_contradiction_is_kept_unused_until_a_person_confirms_it(tmp_path: Path) -> None:
     controller = await bench(tmp_path / "j.db")
-    state = controller.runs.estimator.state
+    state = the_estimator(controller).state
     with pytest.raises(AssayRefused, match="contradicts the estimate"):
         enter(controller, "lactate", "8.2 mM")
-    assert controller.runs.estimator.state is state
+    assert the_estimator(controller).state is state
     assert [(kind, source) for kind, source, _ in controller.alarms] == [("assay_doubtful", "lactate in loop")]
     row = controller.journal.last("assay")
     assert row is not None
@@ -167,7 +173,7 @@ def _lived(path: Path, entries: list[tuple[float, float, str, str]], *, restarte
         rows = controller.journal.entries
         looks = [row.body["inputs"] for row in rows(kinds=("estimate",)) if "loop_ul" in row.body["inputs"]]
         moved = [(row.utc, row.body["line"], row.body["ul"]) for row in rows(kinds=("moved",))]
-        sd = controller.runs.estimator.now().interval("loop", "ammonia_mm").sd
+        sd = the_estimator(controller).now().interval("loop", "ammonia_mm").sd
         lived = Lived(_intervals(controller), sd, looks, moved)
         await controller.gone()
         return lived
@@ -176,7 +182,7 @@ def _lived(path: Path, entries: list[tuple[float, float, str, str]], *, restarte
 
 
 def _intervals(controller: Controller) -> list[float]:
-    state = controller.runs.estimator.now()
+    state = the_estimator(controller).now()
     places: tuple[Where, ...] = ("loop", "spent")
     found = [state.interval(where, name) for where in places for name in SPECIES]
     return [end for interval in found for end in (interval.low, interval.value, interval.high)]
@@ -239,7 +245,7 @@ async def test_E7_a_clock_that_was_ahead_makes_no_exchange_undone(assayed: bool,
     before = _intervals(controller)
     world.clock_step_s = 0.0
     if assayed:
-        controller.runs.estimator.learn(controller.journal.next_seq - 1)
+        the_estimator(controller).learn(controller.journal.next_seq - 1)
     else:
         await controller.gone()
         controller = Controller(world, tmp_path / "j.db")
@@ -261,7 +267,7 @@ async def test_E7_a_clock_that_comes_back_behind_forgets_nothing(tmp_path: Path)
     lived = _intervals(controller)
     # The network's time corrects it; an assay makes the estimator read the journal again.
     world.clock_step_s = 0.0
-    controller.runs.estimator.learn(controller.journal.next_seq - 1)
+    the_estimator(controller).learn(controller.journal.next_seq - 1)
     np.testing.assert_allclose(_intervals(controller), lived, rtol=1e-3, atol=1e-3)
     await controller.gone()
 
@@ -269,11 +275,11 @@ async def test_E7_a_clock_that_comes_back_behind_forgets_nothing(tmp_path: Path)
 @pytest.mark.virtual_time
 async def test_asking_moves_nothing(tmp_path: Path) -> None:
     controller = await bench(tmp_path / "j.db")
-    assays, rows, state = the_assays(controller), controller.journal.next_seq, controller.runs.estimator.state
+    assays, rows, state = the_assays(controller), controller.journal.next_seq, the_estimator(controller).state
     medium = assays.medium()
     assert medium["loop"]["glucose_mm"]["low"] < 21.0 < medium["loop"]["glucose_mm"]["high"]
     assert controller.journal.next_seq == rows
-    assert controller.runs.estimator.state is state
+    assert the_estimator(controller).state is state
     await controller.gone()
 
 

@@ -51,7 +51,7 @@ def culture(folder: Path) -> Path:
         run = await controller.runs.start("partial-exchange", {"share": "20 %"}, "anna", "a test")
         await controller.until(lambda: controller.runs.get(run).state.ended)
         await asyncio.sleep(LIVED_S)
-        await controller.runs.estimator.estimate()
+        await required(controller.runs.estimator, "a loop").estimate()
         await controller.gone()
 
     run_virtual(lived())

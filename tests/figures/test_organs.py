@@ -180,19 +180,22 @@ def assay(analyte: str, mm: float, at_h: float, **rest: Any) -> RecordedNote:
 
 def test_a_dialyser_is_judged_by_assays_before_and_after() -> None:
     rig = load_rig(RIGS / "bench_dialysis.yaml")
-    line = rig.organs.kidney.dialyse
-    assert line is not None
+    organ = required(rig.organs.kidney_config, "a kidney")
+    line = required(organ.dialyse, "a line of dialysate")
     basal = rig.media[rig.vessels[rig.lines[line].from_].contains or ""].lactate_mm
     filled = dose("draw", 18_000.0, at_h=1.0, spent_ul=20_000.0)
     run = dose(line, 60_000.0, at_h=2.0, flow_ul_min=500.0, ended="done")  # two hours
     known = (assay("lactate", basal + 8.0, 1.5), assay("lactate", basal + 2.0, 4.5))
-    found = by_key(dialysis(sources(None, [filled, run], rig=rig, assays=known)))
+    found = by_key(dialysis(sources(None, [filled, run], rig=rig, assays=known), organ))
     assert value(found["clearance_lactate"]) == pytest.approx(20_000.0 / 120.0 * math.log(4.0))
     assert found["clearance_ammonia"].value is None
     assert "promises" in found["clearance_ammonia"].why
     assert value(found["dialysate"]) == 60.0
     doubted = tuple(replace(note, body={**note.body, "used": False}) for note in known)
-    assert by_key(dialysis(sources(None, [filled, run], rig=rig, assays=doubted)))["clearance_lactate"].value is None
+    assert (
+        by_key(dialysis(sources(None, [filled, run], rig=rig, assays=doubted), organ))["clearance_lactate"].value
+        is None
+    )
 
 
 def test_the_liver_tells_ph_doses_and_what_ammonia_left() -> None:
