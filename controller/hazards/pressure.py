@@ -10,6 +10,7 @@ from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import blind_s, seen_s
 from controller.rig.description import Line, PressureLimit
 from controller.rig.problems import Finding, Place
+from controller.safety.limits import pressure_interlock
 
 BACKWARDS_ALARM_S = 25.0
 """Maximum age of a suction reading (15 s) plus the delay of the alarm (10 s)."""
@@ -41,7 +42,7 @@ def interlock_of(subject: Subject, line: str) -> tuple[str, Place, PressureLimit
         return "over_pressure_filter", ("safety", "over_pressure_filter"), rig.safety.over_pressure_filter
     if spec.filter is None and spec.dialyser is None:
         return None
-    return f"over_pressure_{line}", ("safety", "over_pressure", line), rig.safety.over_pressure.get(line)
+    return pressure_interlock(rig, line), ("safety", "over_pressure", line), rig.safety.over_pressure.get(line)
 
 
 def max_kpa(subject: Subject, line: Line) -> tuple[float, str]:
@@ -132,7 +133,9 @@ def _unneeded(subject: Subject) -> Iterator[Hazard]:
         elif needed is not None and needed[1] != place:
             what, fix = f"line “{name}” has its interlock in “{'.'.join(map(str, needed[1]))}”", "Remove one of the two"
         elif needed is None:
-            yield from _pressed(subject, name, line, f"over_pressure_{name}", place, rig.safety.over_pressure[name])
+            yield from _pressed(
+                subject, name, line, pressure_interlock(rig, name), place, rig.safety.over_pressure[name]
+            )
             continue
         else:
             continue

@@ -14,20 +14,19 @@ the rig can make cannot be distinguished from one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil, inf, isfinite
 from types import MappingProxyType
 
 from controller.core.state import ActuatorView
-from controller.rig.description import Rig
-from controller.rig.families import PointKind, points_of
+from controller.rig.description import MAX_UL_MIN, Rig
+from controller.rig.families import PointKind, max_flow_ul_min, points_of
+from controller.rig.heating import heating_c_per_s
 from controller.rig.organ_lines import organ_lines
 from controller.safety.limits import GAUGE_KPA, PROBE_C
 from drivers.commands import Level
 
-HEAT_J_ML_K = 4.18
-"""Heat capacity of medium (J/(mL K))."""
 OVER_RANGE = 1.28
 """A mass flow controller measures up to 128 % of its full scale (Alicat MC manual, data sheet)."""
 OVERFILL = 1.25
@@ -85,12 +84,9 @@ def bounds_of(rig: Rig) -> dict[str, PlausibleRange]:
     """Return the range of every point that the rig description knows."""
     found = {point: near for point, kind in points_of(rig).items() if (near := _near(rig, point, kind)) is not None}
     skin = rig.organs.skin
-    circulating_ml = (
-        sum(vessel.volume_ul for vessel in rig.vessels.values() if vessel.kind in ("loop", "chamber")) / 1e3
-    )
-    if skin is not None and skin.temperature in found and circulating_ml > 0.0:
-        per_s = MARGIN * skin.power_w / (HEAT_J_ML_K * circulating_ml)
-        found[skin.temperature] = PlausibleRange(*PROBE_C, 0.1, min(per_s, BY_UNIT["degC"].per_s))
+    if skin is not None and skin.temperature in found:
+        per_s = min(MARGIN * heating_c_per_s(rig), BY_UNIT["degC"].per_s)
+        found[skin.temperature] = PlausibleRange(*PROBE_C, 0.1, per_s)
     return found
 
 
@@ -118,9 +114,24 @@ def _mass(rig: Rig, at: str | None) -> PlausibleRange:
     """Return the range of a balance (g): its vessel between empty and overfilled, changed by the lines that touch it."""
     vessel = rig.vessels.get(at or "")
     full_g = (max(each.capacity_ul for each in rig.vessels.values()) if vessel is None else vessel.capacity_ul) / 1e3
-    # Without a named vessel it may be any of them, with the fastest flow of all.
-    fastest = max(each.max_ul_min for each in organ_lines(rig) if each.organ != "heart")
-    return PlausibleRange(-0.1 * full_g, OVERFILL * full_g, 0.05, MARGIN * fastest / 1e3 / 60.0)
+    fastest_ul_min = max(_changes_ul_min(rig, at), default=0.0)
+    return PlausibleRange(-0.1 * full_g, OVERFILL * full_g, 0.05, MARGIN * fastest_ul_min / 1e3 / 60.0)
+
+
+def _changes_ul_min(rig: Rig, vessel: str | None) -> Iterator[float]:
+    """Yield the flows that may change the mass of a vessel (µL/min): those of organs, and of other pumps that touch it.
+
+    A heart counts only where it touches the vessel. Without a named vessel it may be any of them.
+    """
+    organs = organ_lines(rig)
+    for each in organs:
+        line = rig.lines[each.line]
+        if each.organ != "heart" or vessel in (line.from_, line.to):
+            yield each.max_ul_min
+    known = {each.line for each in organs}
+    for name, line in rig.lines.items():
+        if line.pump is not None and name not in known and vessel in (line.from_, line.to, None):
+            yield min(max_flow_ul_min(rig, line.pump), MAX_UL_MIN)
 
 
 @dataclass(slots=True)

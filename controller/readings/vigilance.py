@@ -44,11 +44,13 @@ class Vigilance:
 
     def __init__(self, rig: Rig) -> None:
         self._oldest = oldest_answers(rig)
-        lung, heart = rig.organs.lung, rig.organs.heart
+        lung, hearts = rig.organs.lung, rig.organs.hearts.values()
         self._air = None if lung is None else lung.air
         self._air_stale_s = 0.0 if lung is None else stale_s(rig, lung.air)
-        self._ph, self._ph_target = loop_ph(rig), ph_target(rig)
-        self._gauge, self._heart = heart.pressure, rig.lines[heart.line].pump or ""
+        self._ph = loop_ph(rig)
+        self._ph_target = 0.0 if self._ph is None else ph_target(rig)
+        self._gauges = [(heart.pressure, rig.lines[heart.line].pump or "") for heart in hearts if heart.pressure]
+        """Each heart that has a gauge: the gauge and the pump."""
         self._known: dict[str, Reading] = {}
         self._views: dict[str, ActuatorView] = {}
         self._faulty: set[str] = set()
@@ -73,8 +75,8 @@ class Vigilance:
             self._look_for_silence(state, causes)
         self._check_air(state, causes)
         self._check_ph(state, causes, unseen)
-        if self._gauge is not None:
-            _look_for_suction(self._gauge, self._heart, state, causes, unseen)
+        for gauge, pump in self._gauges:
+            _look_for_suction(gauge, pump, state, causes, unseen)
         return causes, unseen
 
     def _check_air(self, state: State, causes: dict[Cause, str]) -> None:

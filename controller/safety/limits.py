@@ -46,7 +46,7 @@ HEART_MAX_HOLD_S = 300.0
 certain, and a try ends within seconds where the line is still blocked."""
 HEART_PROBATION_S = 120.0
 OVER_PRESSURE_HEART = "over_pressure_heart"
-"""With several hearts a full stop and the heart's name follow."""
+"""The interlock of the only heart. A limit by line has a full stop and the name of the heart's line behind it."""
 GAUGE_KPA = (-90.0, 1500.0)
 BATH_MAX_BELOW_K = 5.0
 """Maximum distance of a thermostat's set-point below the skin's, for a room warmer than the tissue: no bath may chill it."""
@@ -108,12 +108,15 @@ def draws_from(rig: Rig, heart: HeartConfig) -> tuple[str, ...]:
     """Return the pumps that draw medium from the heart's loop or from a chamber that it perfuses, in the file's order."""
     source = rig.lines[heart.line].from_
     perfused = {*fed_by(rig, heart), *((source,) if rig.vessels[source].kind == "loop" else ())}
-    hearts = {each.line for each in rig.organs.hearts.values()}
-    return tuple(
-        line.pump
-        for name, line in rig.lines.items()
-        if line.pump is not None and line.from_ in perfused and name not in hearts
-    )
+    hearts = heart_pumps(rig)
+    pumps = (line.pump for line in rig.lines.values() if line.pump is not None and line.from_ in perfused)
+    return tuple(pump for pump in pumps if pump not in hearts)
+
+
+def heart_pumps(rig: Rig) -> dict[str, str]:
+    """Return the pumps of the hearts with the heart's name. The pump may have cassettes on further lines."""
+    pumps = {name: rig.lines[heart.line].pump for name, heart in rig.organs.hearts.items()}
+    return {pump: name for name, pump in pumps.items() if pump is not None}
 
 
 def _levels(rig: Rig) -> dict[str, tuple[float, float]]:
@@ -165,10 +168,7 @@ def basal_states(rig: Rig) -> dict[str, Command]:
             basal[line.valve] = Switch(False)
     if rig.safety.watchdog is not None:
         basal[rig.safety.watchdog.relay] = Switch(False)
-    for heart in rig.organs.hearts.values():
-        pump = rig.lines[heart.line].pump
-        if pump is not None:
-            basal[pump] = Run(heart.basal_ul_min)
+    basal |= {pump: Run(rig.organs.hearts[name].basal_ul_min) for pump, name in heart_pumps(rig).items()}
     return basal
 
 
@@ -182,14 +182,16 @@ def _pumps(rig: Rig) -> dict[str, PumpLimits]:
     kidney = rig.organs.kidney_config
     spent = None if kidney is None else kidney.vessel
     touching = [line.pump for line in rig.lines.values() if line.pump and spent in (line.from_, line.to)]
-    hearts = {heart.line: heart for heart in rig.organs.hearts.values()}
+    hearts = heart_pumps(rig)
     flows = {each.line: each.max_ul_min for each in organ_lines(rig)}
     pumps = {}
     for name, line in rig.lines.items():
         if line.pump is None:
             continue
-        if (heart := hearts.get(name)) is not None:
-            pumps[line.pump] = PumpLimits("heart", line.from_, line.to, heart.min_ul_min, heart.max_ul_min)
+        if line.pump in hearts:
+            heart = rig.organs.hearts[hearts[line.pump]]
+            own = rig.lines[heart.line]
+            pumps[line.pump] = PumpLimits("heart", own.from_, own.to, heart.min_ul_min, heart.max_ul_min)
             continue
         excludes = _others(line.pump, touching)
         # A line of no organ: the kidney's flow bounds it (its dialysate), else what the pump can move.
@@ -215,10 +217,18 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
 
 
 def _line_pressure(rig: Rig, line: str, limit: PressureLimit) -> Interlock:
-    heart = next((name for name, heart in rig.organs.hearts.items() if heart.line == line), None)
-    if heart is None or rig.safety.over_pressure_heart is not None:
-        return _transfer_pressure(f"over_pressure_{line}", limit)
-    return _heart_pressure(of_heart(rig, OVER_PRESSURE_HEART, heart), limit)
+    interlock = _heart_pressure if _of_heart(rig, line) else _transfer_pressure
+    return interlock(pressure_interlock(rig, line), limit)
+
+
+def pressure_interlock(rig: Rig, line: str) -> str:
+    """Return the name of the interlock that `safety.over_pressure` describes for a line."""
+    return f"{OVER_PRESSURE_HEART}.{line}" if _of_heart(rig, line) else f"over_pressure_{line}"
+
+
+def _of_heart(rig: Rig, line: str) -> bool:
+    """Return whether a heart's pump drives a line."""
+    return line in rig.lines and rig.lines[line].pump in heart_pumps(rig)
 
 
 def _temperature(rig: Rig, limit: TemperatureLimit) -> Interlock:

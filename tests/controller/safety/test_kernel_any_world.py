@@ -1,57 +1,42 @@
-"""The safety kernel in any world: it only tightens, and doubtful input is unsafe; single decisions: test_kernel.py."""
+"""The safety kernel in any world: doubtful input is unsafe, and a trip follows its level.
+
+Single decisions: test_kernel.py; rigs with other hearts: test_kernel_any_rig.py.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.core.state import Reading, Volume
-from controller.rig.loading import load_rig
+from controller.core.state import Reading
 from controller.safety.interlocks import evaluate, watch
-from controller.safety.kernel import MAX_TRANSFER_S, SIGMAS, comes_to_rest, decide, transfer_limit_s
-from controller.safety.limits import FLAT_TEMPERATURE_S, limits_of
-from controller.safety.terms import Cause, Intent, Seen, Trip, Underway, Verdict, View, Watch
+from controller.safety.kernel import decide
+from controller.safety.limits import FLAT_TEMPERATURE_S
+from controller.safety.terms import Cause, Intent, Seen, Trip, Verdict, View, Watch
 from drivers.commands import Command, Dispense, Level, Quality, Run, Stop, Switch
+from tests.controller.safety.facts import (
+    AIR,
+    AT_ONCE,
+    CO2,
+    DISCARD,
+    DRAW,
+    FEED,
+    HEART,
+    HEATER,
+    NOW_S,
+    O2,
+    RETURN,
+    TEMPERATURE,
+    VALVE,
+)
+from tests.controller.safety.worlds import FILTER_KPA, GOOD, HEART_KPA, SEEN, VOLUMES, reading
 
-RIG = load_rig(Path(__file__).parents[3] / "examples" / "rigs" / "bench.yaml")
-DEBOUNCED = limits_of(RIG)
-LIMITS = replace(DEBOUNCED, interlocks=tuple(replace(rule, debounce_s=0.0) for rule in DEBOUNCED.interlocks))
-"""Without debounce: here it is tested what follows once a level counts as left (test_debounce.py has the rest)."""
-NOW_S = 10_000.0
-TEMPERATURE = "t_chamber.temperature"
-HEART_KPA, FILTER_KPA = "p_heart.pressure", "p_filter.pressure"
-HEATER, HEART, VALVE = "relay.heater", "reglo.heart", "relay.return_valve"
-DRAW, RETURN, DISCARD, FEED = "reglo.draw", "reglo.return", "reglo.discard", "dose_fresh.pump"
-AIR, CO2, O2 = "gas_air.flow", "gas_co2.flow", "gas_o2.flow"
-TRANSFERS = sorted(name for name, pump in LIMITS.pumps.items() if pump.role == "transfer")
+LIMITS = AT_ONCE
 PULSE = Switch(True, 10.0)
-
-
-def reading(value: float, unit: str = "kPa", *, at_s: float = NOW_S - 1.0, since_s: float = NOW_S - 5.0) -> Reading:
-    return Reading(value, unit, Quality.GOOD, at_s, "", since_s)
-
-
-GOOD: dict[str, Reading] = {
-    TEMPERATURE: reading(37.0, "degC"),
-    HEART_KPA: reading(5.0),
-    FILTER_KPA: reading(1.0),
-    AIR: reading(47.0, "mL/min"),
-    CO2: reading(3.0, "mL/min"),
-    O2: reading(0.0, "mL/min"),
-}
-VOLUMES = {name: Volume(vessel.volume_ul, 20.0) for name, vessel in RIG.vessels.items()} | {"spent": Volume(2e4, 20.0)}
-SEEN = {
-    HEART: Seen(True, 2000.0, NOW_S - 1.0),
-    VALVE: Seen(True, 1.0, NOW_S - 1.0),
-    AIR: Seen(True, 47.0, NOW_S - 1.0),
-    CO2: Seen(True, 3.0, NOW_S - 1.0),
-    O2: Seen(False, 0.0, NOW_S - 1.0),
-}
 
 
 def calm() -> View:
@@ -278,174 +263,7 @@ def _kept_fresh(view: View) -> View:
     return replace(view, readings=readings, seen={name: replace(seen, at_s=view.now_s) for name, seen in SEEN.items()})
 
 
-# --- I3: constraints only tighten ---------------------------------------------------------------------------
-
-FLOATS = st.one_of(st.floats(), st.floats(-10.0, 10_000.0))
-COMMANDS: st.SearchStrategy[Command] = st.one_of(
-    st.builds(Run, FLOATS),
-    st.builds(Dispense, FLOATS, FLOATS, st.just("d-1")),
-    st.builds(Switch, st.booleans(), st.none() | FLOATS),
-    st.builds(Level, FLOATS),
-    st.just(Stop()),
-)
-ACTUATORS = st.sampled_from(sorted(LIMITS.basal))
-
-
-@st.composite
-def views(draw: st.DrawFn) -> View:
-    """A rig in any condition."""
-    readings = {}
-    for point, good in GOOD.items():
-        if draw(st.integers(0, 9)) == 0:
-            continue
-        value = draw(st.sampled_from([good.value, good.value, good.value, 0.0, 39.0, 70.0, 90.0, math.nan]))
-        age_s = draw(st.sampled_from([1.0, 1.0, 1.0, 60.0, -10.0]))
-        quality = draw(st.sampled_from([Quality.GOOD, Quality.GOOD, Quality.SUSPECT, Quality.MISSING]))
-        readings[point] = replace(good, value=value, at_s=NOW_S - age_s, quality=quality)
-    volumes = {
-        name: Volume(draw(st.floats(0.0, vessel.capacity_ul)), draw(st.floats(0.0, 2000.0)))
-        for name, vessel in RIG.vessels.items()
-        if draw(st.integers(0, 9)) > 0
-    }
-    seen = {
-        name: Seen(draw(st.booleans()), draw(st.floats(0.0, 60.0)), NOW_S - draw(st.sampled_from([1.0, 300.0])))
-        for name in SEEN
-        if draw(st.integers(0, 9)) > 0
-    }
-    going = st.builds(
-        Underway, st.sampled_from(TRANSFERS), st.floats(0.0, 10_000.0), st.sampled_from(["d-1", "d-2"]), st.booleans()
-    )
-    underway = tuple(draw(st.lists(going, max_size=2)))
-    emergency = draw(st.sampled_from([None, None, "anna: fire"]))
-    memory = Watch()
-    if draw(st.booleans()):
-        memory = watch(with_reading(HEART_KPA, reading(70.0)), LIMITS)
-    return View(NOW_S, readings, volumes, seen, underway, emergency, memory)
-
-
-def no_more_than(told: Command, asked: Command, actuator: str) -> bool:
-    """Whether `told` is `asked` made gentler, and within what the rig allows."""
-    if told == asked:
-        return True
-    match told, asked:
-        case Run(flow_ul_min=new), Run(flow_ul_min=old):
-            pump = LIMITS.pumps[actuator]
-            # The one thing ever raised: a flow beneath what the heart can keep up steadily.
-            return new <= old or (new == pump.min_ul_min and old < pump.min_ul_min)
-        case Level(value=new), Level(value=old):
-            low, high = LIMITS.levels[actuator]
-            # Air that would leave CO2 behind is lowered no further than the mixture lets it; CO2 is never raised.
-            return low <= new <= high and (new <= old or old < low or actuator == AIR)
-        case Switch(on=True, for_s=new_s), Switch(on=True, for_s=old_s):
-            return new_s is not None and old_s is not None and new_s <= old_s
-        case _:
-            return False
-
-
-@settings(max_examples=500, deadline=None)
-@given(actuator=ACTUATORS, command=COMMANDS, view=views())
-def test_I3_constraints_only_tighten(actuator: str, command: Command, view: View) -> None:
-    verdict = ask(actuator, command, view)
-    if comes_to_rest(command):
-        assert verdict == Verdict(True, command)
-    if not verdict.accepted:
-        assert verdict.command is None
-        assert verdict.limiting in verdict.reasons
-        return
-    assert verdict.command is not None
-    assert no_more_than(verdict.command, command, actuator)
-    if isinstance(command, Dispense):
-        assert verdict.command == command  # a dose whole or not at all
-    if verdict.command != command:
-        assert verdict.limiting == verdict.reasons[-1]
-    # What came out goes through unchanged: a second look finds nothing more to tighten.
-    assert ask(actuator, verdict.command, view).command == verdict.command
-
-
-@settings(max_examples=300, deadline=None)
-@given(actuator=ACTUATORS, command=COMMANDS, view=views())
-def test_I3_more_trouble_never_lets_more_through(actuator: str, command: Command, view: View) -> None:
-    """What is refused stays refused when a temperature, a volume or the heart is lost on top of it."""
-    if ask(actuator, command, view).accepted:
-        return
-    without = {name: known for name, known in view.readings.items() if name not in (TEMPERATURE, FILTER_KPA)}
-    for worse in (
-        replace(view, readings=without),
-        replace(view, volumes={}),
-        replace(view, seen={name: seen for name, seen in view.seen.items() if name not in (HEART, VALVE)}),
-        replace(view, emergency="anna: fire"),
-        replace(view, underway=(*view.underway, Underway(DRAW, 100.0, "d-9"))),
-    ):
-        verdict = ask(actuator, command, worse)
-        if isinstance(command, Level):
-            continue  # an emergency lets basal levels through by name; see the test of it
-        assert not verdict.accepted
-
-
-# --- I4: volumes --------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=400, deadline=None)
-@given(
-    actuator=st.sampled_from(TRANSFERS),
-    volume_ul=st.floats(0.1, 60_000.0),
-    share=st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)),
-    sd=st.tuples(st.floats(0.0, 3000.0), st.floats(0.0, 3000.0)),
-    going=st.lists(st.tuples(st.sampled_from(TRANSFERS), st.floats(0.0, 20_000.0)), max_size=3),
-)
-def test_I4_volume_bounds_with_uncertainty(
-    actuator: str,
-    volume_ul: float,
-    share: tuple[float, float],
-    sd: tuple[float, float],
-    going: list[tuple[str, float]],
-) -> None:
-    """An accepted dose breaks neither bound within three standard deviations, whatever else is still on its way."""
-    pump = LIMITS.pumps[actuator]
-    vessels = (pump.source, pump.target)
-    volumes: dict[str, Volume] = dict(VOLUMES)
-    for name, part, sd_ul in zip(vessels, share, sd, strict=True):
-        volumes[name] = Volume(part * RIG.vessels[name].capacity_ul, sd_ul)
-    underway = tuple(Underway(name, ul, f"d-{n}", running=False) for n, (name, ul) in enumerate(going, 10))
-    wanted = dose(volume_ul, pump.max_ul_min)
-    verdict = ask(actuator, wanted, replace(calm(), volumes=volumes, underway=underway))
-    out_ul = sum(ul for name, ul in going if LIMITS.pumps[name].source == pump.source)
-    in_ul = sum(ul for name, ul in going if LIMITS.pumps[name].target == pump.target)
-    lowest = volumes[pump.source].ul - SIGMAS * volumes[pump.source].sd_ul - out_ul - volume_ul
-    highest = volumes[pump.target].ul + SIGMAS * volumes[pump.target].sd_ul + in_ul + volume_ul
-    room = min(lowest - LIMITS.vessels[pump.source].floor_ul, LIMITS.vessels[pump.target].ceiling_ul - highest)
-    if verdict.accepted:
-        assert room >= -1e-6
-    elif transfer_limit_s(wanted) < MAX_TRANSFER_S:
-        assert room <= 1e-6  # and nothing else was in the way
-        assert "volume" in (verdict.limiting or "")
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    actuator=st.sampled_from(TRANSFERS),
-    room_ul=st.floats(100.0, 20_000.0),
-    sd_ul=st.floats(0.0, 1500.0),
-    tight=st.sampled_from(["source", "target"]),
-)
-def test_I4_room_is_counted_to_the_last_microlitre(actuator: str, room_ul: float, sd_ul: float, tight: str) -> None:
-    """At three standard deviations: just less than the room is given, just more is refused."""
-    pump = LIMITS.pumps[actuator]
-    floor_ul, ceiling_ul = LIMITS.vessels[pump.source].floor_ul, LIMITS.vessels[pump.target].ceiling_ul
-    volumes = VOLUMES | {pump.source: Volume(1e9, 0.0), pump.target: Volume(-1e9, 0.0)}
-    if tight == "source":
-        volumes[pump.source] = Volume(floor_ul + 3.0 * sd_ul + room_ul, sd_ul)
-    else:
-        volumes[pump.target] = Volume(ceiling_ul - 3.0 * sd_ul - room_ul, sd_ul)
-    view = replace(calm(), volumes=volumes)
-    assert ask(actuator, dose(room_ul - 0.01, pump.max_ul_min), view).accepted
-    assert "volume" in (ask(actuator, dose(room_ul + 0.01, pump.max_ul_min), view).limiting or "")
-
-
-# --- A5: doses are finite, and go one at a time -------------------------------------------------------------
-
-
-# --- heat, heart, gas ---------------------------------------------------------------------------------------
+# --- gas ----------------------------------------------------------------------------------------------------
 
 
 @settings(deadline=None)
@@ -464,6 +282,3 @@ def test_a_gas_level_is_finite() -> None:
     for value in (math.nan, math.inf, -math.inf):
         assert not ask(AIR, Level(value)).accepted
     assert ask(O2, Level(-3.0)).command == Level(0.0)
-
-
-# --- emergency and a standing heart -------------------------------------------------------------------------
