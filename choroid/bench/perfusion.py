@@ -134,7 +134,7 @@ class Perfusion:
             (required(organs.liver, "organs.liver").base, base_ul, required(organs.liver, "organs.liver").flow_ul_min),
         ):
             await self._move(line, ul, flow)
-        spent, loop = organs.kidney.vessel, self.rig.loop
+        spent, loop = organs.kidney.vessel, required(self.rig.loop, "a loop")
         volumes = self.ledger.volumes()
         room_ul = self.rig.vessels[loop].volume_ul - volumes[loop].ul
         await self._move(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from choroid.campaign.findings import Findings
 from choroid.campaign.troubles import Troubles
-from controller.rig.description import Rig
+from controller.rig.description import Rig, required
 from controller.rig.probes import chamber_temperature
 from sim.lab import SimulatedLab
 from sim.plant.plant import PlantTruth
@@ -69,7 +69,7 @@ class Surroundings:
         self._see_warmth(truth.temperature_c, kinds, at_work, now_s)
         self._see_pressure(truth.pressures_kpa, at_work, now_s)
         self._see_draw(truth.moved_ul, at_work, now_s)
-        loop = self._rig.loop
+        loop = required(self._rig.loop, "a loop")
         self._see_acidity(truth.ph[loop], truth.concentrations[loop]["co2"], kinds, at_work, now_s)
         if self._troubles.survivable and truth.viability < self._first_viability - LOST_VIABILITY:
             self._tell(

@@ -19,6 +19,7 @@ from typing import Any
 from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
 from choroid.common.workers import workers
+from controller.rig.description import required
 
 KEPT = "runs.jsonl"
 CONFIDENCE = 0.95
@@ -136,7 +137,7 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
         if elapsed_s < due_s - 1.0:
             return
         score, truth = controller.viability or {}, lab.plant.truth()
-        loop = truth.concentrations[controller.rig.loop]
+        loop = truth.concentrations[required(controller.rig.loop, "a loop")]
         totals = controller.ledger.totals
         samples.append(
             {

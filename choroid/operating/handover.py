@@ -26,7 +26,7 @@ from controller.hazards.loading import load_checked_rig
 from controller.journal.journal import Journal
 from controller.ledger.batches import AT_THE_START
 from controller.ledger.ledger import Ledger
-from controller.rig.description import Rig
+from controller.rig.description import Rig, required
 from controller.vitals.rolling_baseline import ROW
 from drivers.registry import MODELS
 from protocols.baseline import WINDOW_H
@@ -161,7 +161,7 @@ def as_text(told: Mapping[str, Any]) -> str:
 
 def _parts(rig: Rig) -> dict[str, str]:
     """Return the parts that move with the culture: part → vessel of this rig."""
-    return {"loop": rig.loop, "chamber": rig.chamber}
+    return {"loop": required(rig.loop, "a loop"), "chamber": rig.chamber}
 
 
 def _own_names(medium: dict[str, Any], rig: Rig) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from controller.core.run_states import RunState
 from controller.journal.terms import Entry
 from controller.process.controller import Controller
+from controller.rig.description import required
 from controller.transfers.routes import by_line, routes_of
 from sim.lab import SimulatedLab
 
@@ -40,7 +41,7 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
         grades[row.body["grade"]] += 1
     totals = controller.ledger.totals
     run = controller.runs.get(run_id)
-    loop = truth.concentrations[controller.rig.loop]
+    loop = truth.concentrations[required(controller.rig.loop, "a loop")]
     score = controller.viability
     return {
         "transactions": controller.body.transactions,
@@ -71,7 +72,7 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
             "lactate_mm": round(loop["lactate"], 3),
             "ammonia_mm": round(loop["ammonia"], 4),
             "glucose_mm": round(loop["glucose"], 3),
-            "ph": round(truth.ph[controller.rig.loop], 3),
+            "ph": round(truth.ph[required(controller.rig.loop, "a loop")], 3),
             "osmolality_mosm": round(loop["osmoles"], 1),
         },
         "alarms": controller.alarms.raised,

@@ -33,7 +33,7 @@ from controller.memory.calibrations import FILE
 from controller.recipes.catalogue import chosen
 from controller.recipes.on_rig import check_on
 from controller.recipes.parameters import parse_params
-from controller.rig.description import Medium, Rig
+from controller.rig.description import Medium, Rig, required
 from controller.rig.organ_lines import fresh_medium
 from controller.runs.rehearsal import HOURS, Rehearsed, rehearse
 from controller.upkeep.upkeep import Upkeep
@@ -197,7 +197,7 @@ def _as_present(rig: Rig, present: Present) -> Rig:
     if present.estimate is not None:
         fresh = rig.media[feed]
         for name, found, holders in (
-            ("present_loop", present.estimate.loop, (rig.loop, rig.chamber)),
+            ("present_loop", present.estimate.loop, (required(rig.loop, "a loop"), rig.chamber)),
             ("present_spent", present.estimate.spent, (organs.kidney.vessel,)),
         ):
             told = {key: getattr(found, key).value for key in type(found).__dataclass_fields__}

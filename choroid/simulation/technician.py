@@ -17,6 +17,7 @@ from controller.core.run_states import RunState
 from controller.estimator.assays import AssayRefused
 from controller.ledger.batches import Batch
 from controller.process.controller import Controller
+from controller.rig.description import required
 from protocols.assay import ANALYTES
 from sim.lab import SimulatedLab
 
@@ -141,7 +142,7 @@ class Technician:
 
     def _assay(self, day: float) -> None:
         """Assay the loop; confirm a doubted result, which is correct."""
-        loop = self._lab.rig.loop
+        loop = required(self._lab.rig.loop, "a loop")
         true = self._lab.plant.truth().concentrations[loop]
         taken = self._controller.clock.utc_text()
         for name in ASSAYED:

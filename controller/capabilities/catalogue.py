@@ -6,7 +6,7 @@ from controller.capabilities import needs
 from controller.capabilities.terms import Capability, Function
 from controller.rig.description import Rig
 from controller.rig.probes import ph_target
-from controller.rig.surroundings import zone_of
+from controller.rig.surroundings import culture_vessel, zone_of
 
 
 def capabilities_of(rig: Rig) -> tuple[Capability, ...]:
@@ -34,14 +34,14 @@ def _temperature_of_zone(rig: Rig) -> str:
 
 
 def _gas_of_zone(rig: Rig) -> str:
-    zone = zone_of(rig, rig.loop)
-    return f"pCO2 and oxygen are set by {_place(rig, rig.loop)}: {zone.co2_pct:g} % CO2, {zone.oxygen_pct:g} % oxygen"
+    vessel = culture_vessel(rig)
+    zone = zone_of(rig, vessel)
+    return f"pCO2 and oxygen are set by {_place(rig, vessel)}: {zone.co2_pct:g} % CO2, {zone.oxygen_pct:g} % oxygen"
 
 
 def _ph_of_zone(rig: Rig) -> str:
-    return (
-        f"pH is not regulated; fresh medium takes about pH {ph_target(rig):.2f} in the gas of {_place(rig, rig.loop)}"
-    )
+    place = _place(rig, culture_vessel(rig))
+    return f"pH is not regulated; fresh medium takes about pH {ph_target(rig):.2f} in the gas of {place}"
 
 
 _SKIN = needs.organ("skin", "a heater or thermostat with a temperature probe")

@@ -12,7 +12,7 @@ from controller.regulation import oxygen, ph
 from controller.rig.description import ROOM_OXYGEN_PCT, LiverConfig, LungConfig, Rig
 from controller.rig.probes import loop_oxygen, loop_ph
 from controller.rig.problems import Finding
-from controller.rig.surroundings import bicarbonate_mm, ph_at, zone_of
+from controller.rig.surroundings import bicarbonate_mm, culture_vessel, ph_at, zone_of
 from controller.safety.interlocks import GAS_MIXTURE
 from controller.safety.limits import BASAL_CO2_FRACTION
 
@@ -84,9 +84,9 @@ def _by_lung(subject: Subject, lung: LungConfig) -> Iterator[Hazard]:
 def _by_zone(subject: Subject) -> Iterator[Hazard]:
     """Yield the rows of a rig whose gas is that of an incubator or of the room."""
     rig, buffer_mm = subject.rig, bicarbonate_mm(subject.rig)
-    tissue = dict.fromkeys((rig.loop, rig.chamber))
+    tissue = dict.fromkeys((culture_vessel(rig), rig.chamber))
     measured = dict.fromkeys((*tissue, rig.organs.kidney.vessel))
-    zone, probe = zone_of(rig, rig.loop), loop_ph(rig)
+    zone, probe = zone_of(rig, culture_vessel(rig)), loop_ph(rig)
     gaps = [gap for vessel in measured for gap in _ph_in_zone(rig, vessel, buffer_mm)]
     acts = "the zone's own control" + ("" if probe is None else "; alarm acidity")
     yield _zone_row(subject, "ph_out_of_range", probe, acts, f"{zone.co2_pct:g} % CO2", ("CO2", "pH"), ph.STALE_S, gaps)
@@ -113,12 +113,22 @@ def _zone_row(
     if probe is None:
         note = f"a failure of the zone's {gas} is not seen: the rig has no {reading} probe in the loop"
         return Hazard(
-            hazard, subject.rig.loop, "none", acts, (), limits, 0.0, NEVER_S, note, tuple(gaps), residual=True
+            hazard,
+            culture_vessel(subject.rig),
+            "none",
+            acts,
+            (),
+            limits,
+            0.0,
+            NEVER_S,
+            note,
+            tuple(gaps),
+            residual=True,
         )
     note = f"{reading} follows the zone's gas within hours"
     late = _fresh(subject, probe, stale_s)
     every_s = subject.every_s(probe)
-    return Hazard(hazard, subject.rig.loop, probe, acts, (), limits, every_s, NEVER_S, note, (*gaps, *late))
+    return Hazard(hazard, culture_vessel(subject.rig), probe, acts, (), limits, every_s, NEVER_S, note, (*gaps, *late))
 
 
 def _ph_in_zone(rig: Rig, vessel: str, buffer_mm: float) -> Iterator[Finding]:
@@ -153,7 +163,7 @@ def _base(subject: Subject, liver: LiverConfig) -> Hazard:
 
 def _around(rig: Rig) -> set[str]:
     """Return where the circulating medium passes a probe: the loop, the chamber, and the heart's line."""
-    return {rig.loop, rig.chamber, rig.organs.heart.line}
+    return {culture_vessel(rig), rig.chamber, rig.organs.heart.line}
 
 
 def _fresh(subject: Subject, point: str, stale_s: float) -> Iterator[Finding]:

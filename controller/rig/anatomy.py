@@ -6,36 +6,119 @@ from collections.abc import Iterator
 
 from controller.rig.description import Rig
 from controller.rig.organ_lines import organ_lines
-from controller.rig.problems import Finding, nearest
+from controller.rig.problems import Finding, Place, nearest
 from controller.rig.quantities import quantity_text
 
 
 def heart_flows(rig: Rig) -> Iterator[Finding]:
-    """Check that the heart's working flow and basal flow lie between its minimum and its maximum."""
-    heart = rig.organs.heart
-    low, high = heart.min_ul_min, heart.max_ul_min
-    between = f"{quantity_text(low, 'uL/min')} and {quantity_text(high, 'uL/min')}"
-    if low > high:
-        what = f"the minimum flow ({quantity_text(low, 'uL/min')}) is above the maximum"
-        yield Finding(("organs", "heart", "min"), what, "Swap min and max")
+    """Check that each heart's working flow and basal flow lie between its minimum and its maximum."""
+    for name, heart in rig.organs.hearts.items():
+        place: Place = ("organs", "hearts", name)
+        low, high = heart.min_ul_min, heart.max_ul_min
+        between = f"{quantity_text(low, 'uL/min')} and {quantity_text(high, 'uL/min')}"
+        if low > high:
+            what = f"the minimum flow ({quantity_text(low, 'uL/min')}) is above the maximum"
+            yield Finding((*place, "min"), what, "Swap min and max")
+            continue
+        for key, flow in (("basal", heart.basal_ul_min), ("flow", heart.flow_ul_min)):
+            if not low <= flow <= high:
+                what = f"{key} ({quantity_text(flow, 'uL/min')}) is outside min to max"
+                yield Finding((*place, key), what, f"Choose a flow between {between}")
+
+
+def heart_feeds_chambers(rig: Rig) -> Iterator[Finding]:
+    """Each heart's line leads into a chamber, or into a junction behind which there is one."""
+    for name, heart in rig.organs.hearts.items():
+        line = rig.lines.get(heart.line)
+        if line is None:
+            continue
+        place: Place = ("organs", "hearts", name, "line")
+        if line.to in rig.junctions:
+            if not any(_is_chamber(rig, end) for end in _ends_of_branches(rig, line.to)):
+                what = f"no branch of junction “{line.to}” leads into a chamber"
+                yield Finding(place, what, "Lead its branches into chambers")
+        elif not _is_chamber(rig, line.to):
+            chambers = " or ".join(f"“{chamber}”" for chamber in rig.tissue)
+            what = f"line “{heart.line}” leads to “{line.to}”, not to the chamber {chambers}"
+            yield Finding(place, what, "Name the line that feeds the chamber")
+
+
+def _is_chamber(rig: Rig, name: str) -> bool:
+    return name in rig.vessels and rig.vessels[name].kind == "chamber"
+
+
+def _ends_of_branches(rig: Rig, junction: str) -> Iterator[str]:
+    """Yield the vessels behind a junction, over further junctions."""
+    seen, ahead = {junction}, [junction]
+    while ahead:
+        place = ahead.pop()
+        for line in rig.lines.values():
+            if line.from_ == place and line.to not in seen:
+                seen.add(line.to)
+                if line.to in rig.junctions:
+                    ahead.append(line.to)
+                else:
+                    yield line.to
+
+
+def hearts_draw_from_one_loop(rig: Rig) -> Iterator[Finding]:
+    """Each heart draws from a loop, the same one for all, or from a bottle (single pass)."""
+    first: str | None = None
+    for name, heart in rig.organs.hearts.items():
+        line = rig.lines.get(heart.line)
+        vessel = None if line is None else rig.vessels.get(line.from_)
+        if line is None or vessel is None:
+            continue
+        if vessel.kind not in ("loop", "source"):
+            what = f"the heart draws from “{line.from_}”, of kind “{vessel.kind}”"
+            fix = "Name a line from a vessel with “kind: loop” (recirculation) or “kind: source” (single pass)"
+            yield Finding(("organs", "hearts", name, "line"), what, fix)
+        elif vessel.kind == "loop" and first not in (None, line.from_):
+            what = f"the heart draws from “{line.from_}”, and another one from “{first}”: a rig has one loop"
+            yield Finding(("organs", "hearts", name, "line"), what, "Describe the second loop as a rig of its own")
+        elif vessel.kind == "loop":
+            first = line.from_
+
+
+def each_heart_has_a_pump_of_its_own(rig: Rig) -> Iterator[Finding]:
+    """No two hearts command one pump."""
+    pumps: dict[str, str] = {}
+    for name, heart in rig.organs.hearts.items():
+        line = rig.lines.get(heart.line)
+        if line is None or line.pump is None:
+            continue
+        if line.pump in pumps:
+            what = f"pump “{line.pump}” is that of heart “{pumps[line.pump]}”"
+            fix = "One heart drives all cassettes of a pump head: remove this heart, and keep the lines of its pump"
+            yield Finding(("organs", "hearts", name, "line"), what, fix)
+        pumps.setdefault(line.pump, name)
+
+
+def the_hearts_gauge_is_of_the_only_heart(rig: Rig) -> Iterator[Finding]:
+    """Limits of pressure of several hearts stand by line."""
+    if rig.safety.over_pressure_heart is not None and len(rig.organs.hearts) != 1:
+        what = f"it belongs to the only heart, and the rig has {len(rig.organs.hearts) or 'none'}"
+        fix = "Write it under “safety: over_pressure:”, by the name of the heart's line"
+        yield Finding(("safety", "over_pressure_heart"), what, fix if rig.organs.hearts else "Remove it")
+
+
+def kidney_is_there_for_what_needs_it(rig: Rig) -> Iterator[Finding]:
+    """The liver doses into the kidney's vessel, and the immune organ filters what the kidney returns."""
+    if rig.organs.kidney_config is not None:
         return
-    for key, flow in (("basal", heart.basal_ul_min), ("flow", heart.flow_ul_min)):
-        if not low <= flow <= high:
-            what = f"{key} ({quantity_text(flow, 'uL/min')}) is outside min to max"
-            yield Finding(("organs", "heart", key), what, f"Choose a flow between {between}")
-
-
-def heart_feeds_the_chamber(rig: Rig) -> Iterator[Finding]:
-    """The heart's line is pumped and leads to the organoid."""
-    line = rig.lines.get(rig.organs.heart.line)
-    if line is not None and line.to != rig.chamber:
-        what = f"line “{rig.organs.heart.line}” leads to “{line.to}”, not to the chamber “{rig.chamber}”"
-        yield Finding(("organs", "heart", "line"), what, "Name the line that feeds the chamber")
+    if rig.organs.liver is not None:
+        what = "the liver conditions medium in the kidney's vessel, and the rig has no kidney"
+        yield Finding(("organs", "liver"), what, "Describe the kidney, or remove the liver")
+    if rig.organs.immune is not None:
+        what = "the filter guards the way back from the kidney's vessel, and the rig has no kidney"
+        yield Finding(("organs", "immune"), what, "Describe the kidney, or remove the immune organ")
 
 
 def kidney_lines(rig: Rig) -> Iterator[Finding]:
     """Draw fills the kidney's vessel; return and discard empty it, discard into waste."""
-    kidney = rig.organs.kidney
+    kidney = rig.organs.kidney_config
+    if kidney is None:
+        return
     for key, name, end, vessel in (
         ("draw", kidney.draw, "to", kidney.vessel),
         ("return", kidney.return_, "from", kidney.vessel),
@@ -52,7 +135,9 @@ def kidney_lines(rig: Rig) -> Iterator[Finding]:
 
 def kidney_dialyses_its_vessel(rig: Rig) -> Iterator[Finding]:
     """The kidney's line of dialysate passes through a dialyser that hangs in the kidney's vessel."""
-    kidney = rig.organs.kidney
+    kidney = rig.organs.kidney_config
+    if kidney is None:
+        return
     line = rig.lines.get(kidney.dialyse or "")
     if line is None:
         if kidney.dialyse is not None:
@@ -76,9 +161,9 @@ def kidney_dialyses_its_vessel(rig: Rig) -> Iterator[Finding]:
 
 def nothing_returns_unfiltered(rig: Rig) -> Iterator[Finding]:
     """What goes back passes the immune organ's filter."""
-    if rig.organs.immune is None:
+    if rig.organs.immune is None or rig.organs.kidney_config is None:
         return
-    name, wanted = rig.organs.kidney.return_, rig.organs.immune.filter
+    name, wanted = rig.organs.kidney_config.return_, rig.organs.immune.filter
     line = rig.lines.get(name)
     if line is not None and line.filter != wanted and wanted in rig.filters:
         what = f"line “{name}” returns medium without filter “{wanted}”"
@@ -90,7 +175,7 @@ def organs_have_pumps(rig: Rig) -> Iterator[Finding]:
     for each in organ_lines(rig):
         if each.line in rig.lines and rig.lines[each.line].pump is None:
             fix = "Name a line with “pump: device.channel”"
-            yield Finding(("organs", each.organ, each.key), f"line “{each.line}” has no pump", fix)
+            yield Finding((*each.place, each.key), f"line “{each.line}” has no pump", fix)
 
 
 def co2_range(rig: Rig) -> Iterator[Finding]:
@@ -126,7 +211,11 @@ def filter_stands_its_pressure(rig: Rig) -> Iterator[Finding]:
 
 RIG_RULES = (
     heart_flows,
-    heart_feeds_the_chamber,
+    heart_feeds_chambers,
+    hearts_draw_from_one_loop,
+    each_heart_has_a_pump_of_its_own,
+    the_hearts_gauge_is_of_the_only_heart,
+    kidney_is_there_for_what_needs_it,
     kidney_lines,
     kidney_dialyses_its_vessel,
     nothing_returns_unfiltered,

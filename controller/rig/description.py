@@ -102,6 +102,8 @@ class Vessel(_Part):
     ceiling_ul: VolumeUl | None = Field(default=None, alias="ceiling", gt=0, le=MAX_UL)
     overflow_ul: VolumeUl | None = Field(default=None, alias="overflow", gt=0, le=MAX_UL)
     """The volume at which its passive outlet begins to run (a spout, a weir). Left out, the volume at the start."""
+    surface_cm2: AreaCm2 | None = Field(default=None, alias="surface", gt=0, le=1e4)
+    """Surface of its medium that is open to the gas (a dish, a well). Left out, a perfused chamber counts as closed."""
     zone: str | None = None
     """The zone in which it stands; without one, in the room."""
 
@@ -171,6 +173,8 @@ class Line(_Part):
     valve: str | None = None
     draws_above_ul: VolumeUl = Field(default=0.0, alias="draws_above", ge=0, le=MAX_UL)
     """The volume of its source below which it draws air: the height of a straw or of a skimmer."""
+    check_valve: bool = False
+    """Whether a check valve keeps medium from flowing backwards in it."""
     bore_mm: LengthMm = Field(default=1.6, alias="bore", gt=0, le=20)
     length_m: LengthM = Field(default=0.5, alias="length", gt=0, le=100)
 
@@ -500,9 +504,14 @@ class Rig(_Part):
         return self.tissue[self.chamber]
 
     @property
-    def loop(self) -> str:
-        """Name of the vessel with the circulating medium: the heart draws from it."""
-        return self.lines[self.organs.heart.line].from_
+    def loop(self) -> str | None:
+        """Name of the vessel with the circulating medium: the vessel of kind `loop` that hearts draw from."""
+        for heart in self.organs.hearts.values():
+            line = self.lines.get(heart.line)
+            vessel = None if line is None else self.vessels.get(line.from_)
+            if line is not None and vessel is not None and vessel.kind == "loop":
+                return line.from_
+        return None
 
     @property
     def simulated(self) -> bool:

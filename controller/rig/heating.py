@@ -15,7 +15,17 @@ def heating_c_per_s(rig: Rig) -> float:
     """
     if rig.organs.skin is None:
         return 0.0
-    sources = (rig.lines[heart.line].from_ for heart in rig.organs.hearts.values())
-    vessels = {*rig.tissue, *(name for name in sources if rig.vessels[name].kind == "loop")}
+    vessels = {*warmed_chambers(rig), *(() if rig.loop is None else (rig.loop,))}
     medium_ml = sum(rig.vessels[name].volume_ul for name in vessels) / 1000.0
     return rig.organs.skin.power_w / max(medium_ml * J_PER_ML_K, 1e-9)
+
+
+def warmed_chambers(rig: Rig) -> tuple[str, ...]:
+    """Return the chambers with tissue that the skin warms: those in the zone of its thermometer, or in no zone like it."""
+    if rig.organs.skin is None:
+        return ()
+    if len(rig.tissue) == 1:
+        return tuple(rig.tissue)
+    place = rig.devices[rig.organs.skin.temperature.partition(".")[0]].at
+    zone = rig.vessels[place].zone if place in rig.vessels else None
+    return tuple(chamber for chamber in rig.tissue if rig.vessels[chamber].zone == zone)

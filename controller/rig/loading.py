@@ -66,9 +66,6 @@ def effective_hash(rig: Rig) -> str:
 
 def _whole(rig: Rig, models: Collection[str] | None, *, sound: bool) -> Iterator[Finding]:
     """Yield what the rules over the whole rig find; of a sketch, a rule that needs an absent part finds nothing."""
-    if sound and (problem := _not_yet(rig)):
-        yield problem
-        return
     for check in _checks(rig, models):
         try:
             yield from check()
@@ -77,22 +74,15 @@ def _whole(rig: Rig, models: Collection[str] | None, *, sound: bool) -> Iterator
                 raise
 
 
-def _not_yet(rig: Rig) -> Finding | None:
-    """Return what the rules cannot judge yet."""
-    if len(rig.organs.hearts) != 1:
-        return Finding(("organs", "heart"), "“heart” is missing", "Describe one heart")
-    if rig.organs.kidney_config is None:
-        return Finding(("organs", "kidney"), "“kidney” is missing", "Describe the kidney")
-    return None if len(rig.tissue) == 1 else Finding(("tissue",), "there are several chambers", "Describe one")
-
-
 def _checks(rig: Rig, models: Collection[str] | None) -> Iterator[Check]:
     for name, vessel in getattr(rig, "vessels", {}).items():
         yield from (partial(rule, rig, name, vessel) for rule in plumbing.VESSEL_RULES)
     for name, line in getattr(rig, "lines", {}).items():
         yield from (partial(rule, rig, name, line) for rule in plumbing.LINE_RULES)
+    for name in getattr(rig, "junctions", {}):
+        yield from (partial(rule, rig, name) for rule in plumbing.JUNCTION_RULES)
     yield from _device_checks(rig, models)
-    yield from (partial(wiring.name_means_something, rig, wants) for wants in wiring.NAMES)
+    yield from (partial(wiring.name_means_something, rig, wants) for wants in wiring.names(rig))
     yield from (partial(wiring.trips_are_actuators, rig, interlock) for interlock in wiring.INTERLOCKS)
     yield from (partial(rule, rig) for rule in (*plumbing.RIG_RULES, *wiring.RIG_RULES, *anatomy.RIG_RULES))
 

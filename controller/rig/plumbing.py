@@ -49,16 +49,29 @@ def vessel_zone(rig: Rig, name: str, vessel: Vessel) -> Iterator[Finding]:
         yield Finding(("vessels", name, "zone"), what, nearest(vessel.zone, rig.zones, "zones"))
 
 
+def vessel_overflow(rig: Rig, name: str, vessel: Vessel) -> Iterator[Finding]:
+    """The volume at which it overflows lies below its ceiling, and its overflow leads somewhere."""
+    if vessel.overflow_ul is None:
+        return
+    place: Place = ("vessels", name, "overflow")
+    if vessel.overflow_ul > vessel.limit_ul:
+        ceiling = quantity_text(vessel.limit_ul, "uL")
+        what = f"it overflows at {quantity_text(vessel.overflow_ul, 'uL')}, above its ceiling ({ceiling})"
+        yield Finding(place, what, "Lower the overflow or raise the ceiling")
+    if not any(line.passive and line.from_ == name for line in rig.lines.values()):
+        yield Finding(place, "no passive line leads out of it", f"Add a line with “from: {name}” and “passive: true”")
+
+
 def vessel_is_filled(rig: Rig, name: str, vessel: Vessel) -> Iterator[Finding]:
-    """Some line leads into it, unless it is a source."""
-    if vessel.kind != "source" and not any(line.to == name for line in rig.lines.values()):
+    """Some line leads into it, unless it is a source, or a chamber that is fed by hand."""
+    if vessel.kind not in ("source", "chamber") and not any(line.to == name for line in rig.lines.values()):
         fix = f"Add a line with “to: {name}”, or make it “kind: source”"
         yield Finding(("vessels", name), f"vessel “{name}” is never filled", fix)
 
 
 def vessel_is_emptied(rig: Rig, name: str, vessel: Vessel) -> Iterator[Finding]:
-    """Some line leads out of it, unless it is waste."""
-    if vessel.kind != "waste" and not any(line.from_ == name for line in rig.lines.values()):
+    """Some line leads out of it, unless it is waste, or a chamber: that one is emptied by hand, or its hazards are judged."""
+    if vessel.kind not in ("waste", "chamber") and not any(line.from_ == name for line in rig.lines.values()):
         fix = f"Add a line with “from: {name}”, or make it “kind: waste”"
         yield Finding(("vessels", name), f"vessel “{name}” is never emptied", fix)
 
@@ -75,21 +88,28 @@ def chambers_exist(rig: Rig) -> Iterator[Finding]:
 
 
 def line_source(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
-    """It starts at a vessel: no pump draws from nowhere, and nothing is drawn back out of waste."""
+    """It starts at a vessel or junction: no pump draws from nowhere, and nothing is drawn back out of waste."""
     place = ("lines", name, "from")
+    if line.from_ in rig.junctions:
+        return
     if line.from_ not in rig.vessels:
         nowhere = f": pump {line.pump} would draw from nowhere" if line.pump else ""
-        what = f"vessel “{line.from_}” does not exist{nowhere}"
-        yield Finding(place, what, nearest(line.from_, rig.vessels, "vessels"))
+        what = f"{_place_kinds(rig)} “{line.from_}” does not exist{nowhere}"
+        yield Finding(place, what, nearest(line.from_, (*rig.vessels, *rig.junctions), f"{_place_kinds(rig)}s"))
     elif rig.vessels[line.from_].kind == "waste":
         yield Finding(place, f"draws out of waste “{line.from_}”", "Waste never returns; name another vessel")
 
 
 def line_end(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
-    """It ends in a vessel."""
-    if line.to not in rig.vessels:
-        fix = nearest(line.to, rig.vessels, "vessels")
-        yield Finding(("lines", name, "to"), f"vessel “{line.to}” does not exist", fix)
+    """It ends in a vessel or at a junction."""
+    if line.to not in rig.vessels and line.to not in rig.junctions:
+        fix = nearest(line.to, (*rig.vessels, *rig.junctions), f"{_place_kinds(rig)}s")
+        yield Finding(("lines", name, "to"), f"{_place_kinds(rig)} “{line.to}” does not exist", fix)
+
+
+def _place_kinds(rig: Rig) -> str:
+    """Return what the ends of a line may be."""
+    return "junction or vessel" if rig.junctions else "vessel"
 
 
 def line_leads_on(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
@@ -99,16 +119,18 @@ def line_leads_on(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
 
 
 def line_is_driven(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
-    """A pump moves it, or it is an overflow; never both."""
+    """A pump moves it, or it is an overflow or a branch; never both."""
     if line.pump is None and not line.passive:
         fix = "Add “pump: device.channel”, or “passive: true” for an overflow"
+        if line.from_ in rig.junctions:
+            fix = "Add “passive: true”: it is a branch"
         yield Finding(("lines", name), "nothing moves medium through it", fix)
     if line.pump is not None and line.passive:
         yield Finding(("lines", name, "passive"), "is driven by a pump and passive", "Remove one of the two")
 
 
 def line_pump(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
-    """Its pump is one that some device has, and drives this line alone."""
+    """Its pump is one that some device has, and drives this line alone, or further lines of the same heart."""
     if line.pump is None:
         return
     place = ("lines", name, "pump")
@@ -119,9 +141,37 @@ def line_pump(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
         yield Finding(place, what, nearest(line.pump, pumps, "pumps"))
         return
     first = next(other for other, of in rig.lines.items() if of.pump == line.pump)
-    if first != name:
+    if first != name and not _are_cassettes_of_a_heart(rig, first, name):
         fix = "One pump channel drives one line; name another channel"
         yield Finding(place, f"pump “{line.pump}” already drives line “{first}”", fix)
+
+
+def _are_cassettes_of_a_heart(rig: Rig, first: str, second: str) -> bool:
+    """Return whether two lines on one pump channel may be cassettes of one head that perfuses.
+
+    All cassettes of a head turn at one speed: tubes of the same bore carry equal flows. They draw from the same vessel, and
+    lead into chambers or junctions. Doses are measured for one line at a time, so only a heart may have several.
+    """
+    one, other = rig.lines[first], rig.lines[second]
+    ends = {line.to for line in (one, other)}
+    hearts = [heart for heart in rig.organs.hearts.values() if heart.line in rig.lines]
+    return (
+        any(rig.lines[heart.line].pump == one.pump for heart in hearts)
+        and one.from_ == other.from_
+        and one.bore_mm == other.bore_mm
+        and all(end in rig.junctions or (end in rig.vessels and rig.vessels[end].kind == "chamber") for end in ends)
+    )
+
+
+def line_draws_above(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
+    """Its inlet hangs in a vessel, below the maximum volume of that."""
+    place: Place = ("lines", name, "draws_above")
+    if line.draws_above_ul and line.from_ in rig.junctions:
+        yield Finding(place, f"“{line.from_}” is a junction, and has no level", "Remove it")
+    elif line.from_ in rig.vessels and line.draws_above_ul >= rig.vessels[line.from_].limit_ul:
+        ceiling = quantity_text(rig.vessels[line.from_].limit_ul, "uL")
+        what = f"it draws air up to the ceiling of “{line.from_}” ({ceiling}), and medium never"
+        yield Finding(place, what, "Lower it: it is the volume that the vessel keeps")
 
 
 def line_filter(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
@@ -170,6 +220,56 @@ def line_valve(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
         yield Finding(("lines", name, "valve"), what, nearest(line.valve, switches, "switches"))
 
 
+def junction_is_a_place_of_its_own(rig: Rig, name: str) -> Iterator[Finding]:
+    """No vessel has its name."""
+    if name in rig.vessels:
+        yield Finding(("junctions", name), f"a vessel is called “{name}” as well", "Give the junction another name")
+
+
+def junction_is_fed(rig: Rig, name: str) -> Iterator[Finding]:
+    """Pumped lines lead into it, or one branch of another junction; no overflow has the pressure to feed branches."""
+    place: Place = ("junctions", name)
+    into = {line: of for line, of in rig.lines.items() if of.to == name}
+    pumped = [line for line, of in into.items() if of.pump is not None]
+    from_junctions = [line for line, of in into.items() if of.from_ in rig.junctions]
+    from_vessels = [line for line, of in into.items() if of.pump is None and line not in from_junctions]
+    if not into:
+        yield Finding(place, f"nothing leads into junction “{name}”", f"Add a line with “to: {name}” and a pump")
+    for line in from_vessels:
+        what = f"line “{line}” is an overflow into a junction, where a pump's pressure drives the branches"
+        yield Finding(("lines", line, "to"), what, f"Lead it into a vessel, or give it a pump to feed “{name}”")
+    if len(from_junctions) > 1 or (from_junctions and pumped):
+        names = " and ".join(f"“{line}”" for line in (*pumped, *from_junctions))
+        what = f"lines {names} meet at junction “{name}” behind another junction: flow could turn round in a branch"
+        yield Finding(place, what, "Let one branch lead into it, or only pumped lines")
+
+
+def junction_branches(rig: Rig, name: str) -> Iterator[Finding]:
+    """Passive lines lead out of it, and no pump draws from it: it has no volume."""
+    out = {line: of for line, of in rig.lines.items() if of.from_ == name}
+    if not out:
+        fix = f"Add lines with “from: {name}” and “passive: true”"
+        yield Finding(("junctions", name), f"nothing leads out of junction “{name}”", fix)
+    for line, of in out.items():
+        if of.pump is not None:
+            what = f"pump “{of.pump}” draws from junction “{name}”, which has no volume"
+            yield Finding(("lines", line, "pump"), what, "Draw from a vessel, or write “passive: true” for a branch")
+
+
+def junctions_form_no_circle(rig: Rig) -> Iterator[Finding]:
+    """No way leads from a junction back to it without a vessel."""
+    for name in rig.junctions:
+        seen, ahead = set[str](), [name]
+        while ahead:
+            ends = [line.to for line in rig.lines.values() if line.from_ == ahead[-1] and line.to in rig.junctions]
+            ahead = [*ahead[:-1], *(end for end in ends if end not in seen)]
+            seen.update(ends)
+        if name in seen:
+            what = f"branches lead from junction “{name}” back to it, and through no vessel"
+            yield Finding(("junctions", name), what, "Lead one of them into a vessel")
+            return
+
+
 def every_pump_is_on_a_line(rig: Rig) -> Iterator[Finding]:
     """No pump would pump from nowhere to nowhere."""
     used = {line.pump for line in rig.lines.values()}
@@ -182,6 +282,17 @@ def every_pump_is_on_a_line(rig: Rig) -> Iterator[Finding]:
             yield Finding(place, f"pump “{point}” is on no line: it would pump from nowhere", fix)
 
 
-VESSEL_RULES = (vessel_amounts, vessel_contents, vessel_zone, vessel_is_filled, vessel_is_emptied)
-LINE_RULES = (line_source, line_end, line_leads_on, line_is_driven, line_pump, line_filter, line_dialyser, line_valve)
-RIG_RULES = (chambers_exist, every_pump_is_on_a_line, dialysers_hang_in_vessels)
+VESSEL_RULES = (vessel_amounts, vessel_contents, vessel_zone, vessel_overflow, vessel_is_filled, vessel_is_emptied)
+LINE_RULES = (
+    line_source,
+    line_end,
+    line_leads_on,
+    line_is_driven,
+    line_pump,
+    line_draws_above,
+    line_filter,
+    line_dialyser,
+    line_valve,
+)
+JUNCTION_RULES = (junction_is_a_place_of_its_own, junction_is_fed, junction_branches)
+RIG_RULES = (chambers_exist, every_pump_is_on_a_line, dialysers_hang_in_vessels, junctions_form_no_circle)

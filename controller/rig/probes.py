@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 from controller.rig.description import ROOM_OXYGEN_PCT, Rig
 from controller.rig.families import OXYGEN, PH, TEMPERATURE, PointKind, points_of
-from controller.rig.surroundings import bicarbonate_mm, ph_at, zone_of
+from controller.rig.graph import fed_by_hearts, lines_into_chambers
+from controller.rig.surroundings import bicarbonate_mm, culture_vessel, ph_at, zone_of
 
 AIR_SATURATION_PCT = 100.0
 
@@ -22,36 +23,54 @@ def loop_oxygen(rig: Rig) -> str | None:
 
 
 def chamber_temperature(rig: Rig) -> str | None:
-    """Return the thermometer of the chamber; None on a rig without one."""
-    if rig.organs.skin is not None:
-        return rig.organs.skin.temperature
-    if rig.safety.temperature is not None:
-        return rig.safety.temperature.point
-    return _first(rig, TEMPERATURE, {rig.chamber})
+    """Return the thermometer of the first chamber; None if none sees it."""
+    return thermometer(rig, next(iter(rig.tissue)))
+
+
+def thermometer(rig: Rig, chamber: str) -> str | None:
+    """Return the thermometer that sees a chamber: in it, else in the same zone; None if there is none.
+
+    Those of skin and interlock come first. Without a zone, a thermometer sees other chambers only if the skin warms them.
+    """
+    organ, limit = rig.organs.skin, rig.safety.temperature
+    named = [part for part in (organ and organ.temperature, limit and limit.point) if part]
+    if named and len(rig.tissue) == 1:
+        return named[0]
+    in_order = [*named, *(point for point, kind in points_of(rig).items() if kind == TEMPERATURE)]
+    places = {point: rig.devices[point.partition(".")[0]].at for point in in_order}
+    zone = rig.vessels[chamber].zone
+    vessels = {name for name, vessel in rig.vessels.items() if vessel.zone == zone}
+    inside = [point for point in in_order if places[point] == chamber]
+    beside = [point for point in in_order if places[point] in vessels and (zone is not None or organ is not None)]
+    return next(iter((*inside, *beside)), None)
 
 
 def ph_target(rig: Rig) -> float:
-    """Return the target pH of the loop: the lung's set-point, else that of fresh medium in the gas of its zone."""
+    """Return the target pH of loop or chamber: the lung's set-point, else that of fresh medium in the gas of its zone."""
     if rig.organs.lung is not None:
         return rig.organs.lung.ph_setpoint
-    return ph_at(bicarbonate_mm(rig), zone_of(rig, rig.loop).co2_pct)
+    return ph_at(bicarbonate_mm(rig), zone_of(rig, culture_vessel(rig)).co2_pct)
 
 
 def oxygen_target_pct(rig: Rig) -> float:
-    """Return the target oxygen of the loop (% of air saturation): the lung's set-point, else that of its zone's gas."""
+    """Return the target oxygen of loop or chamber (% of air saturation): the lung's set-point, else its zone's."""
     if rig.organs.lung is not None:
         return rig.organs.lung.oxygen_setpoint_pct
-    return AIR_SATURATION_PCT * zone_of(rig, rig.loop).oxygen_pct / ROOM_OXYGEN_PCT
+    return AIR_SATURATION_PCT * zone_of(rig, culture_vessel(rig)).oxygen_pct / ROOM_OXYGEN_PCT
 
 
 def temperature_target_c(rig: Rig) -> float:
-    """Return the target temperature of the chamber (°C): the skin's set-point, else the temperature of its zone."""
-    return zone_of(rig, rig.chamber).temperature_c if rig.organs.skin is None else rig.organs.skin.setpoint_c
+    """Return the target temperature of the chambers (°C): the skin's set-point, else that of the first one's zone."""
+    if rig.organs.skin is not None:
+        return rig.organs.skin.setpoint_c
+    return zone_of(rig, next(iter(rig.tissue))).temperature_c
 
 
 def _loop_places(rig: Rig) -> set[str]:
-    """Return where the loop's medium passes a probe."""
-    return {rig.loop, rig.chamber, rig.organs.heart.line}
+    """Return where the circulating medium passes a probe: loop, perfused chambers, and the lines that lead into them."""
+    lines = {line for heart in rig.organs.hearts for line in lines_into_chambers(rig, heart)}
+    loop = () if rig.loop is None else (rig.loop,)
+    return {*loop, *lines, *(fed_by_hearts(rig) or rig.tissue)}
 
 
 def _first(rig: Rig, kind: PointKind, places: Collection[str]) -> str | None:

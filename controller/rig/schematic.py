@@ -34,7 +34,7 @@ def describe(rig: Rig) -> dict[str, Any]:
         "probes": _probes(rig),
         "heater": None if skin is None else skin.heater,
         "gas": None if lung is None else {"air": lung.air, "co2": lung.co2, "o2": lung.o2, "vessel": lung.vessel},
-        "electrodes": {"count": rig.nerves.electrodes, "vessel": rig.chamber} if rig.nerves else None,
+        "electrodes": {"count": rig.nerves.electrodes, "vessel": next(iter(rig.tissue))} if rig.nerves else None,
     }
 
 
@@ -48,7 +48,7 @@ def _vessel(rig: Rig, name: str, vessel: Vessel) -> dict[str, Any]:
         "floor_ul": vessel.floor_ul,
         "ceiling_ul": vessel.limit_ul,
         "zone": vessel.zone,
-        "organoid": name == rig.chamber,
+        "organoid": name in rig.tissue,
     }
 
 
@@ -67,9 +67,10 @@ def _line(rig: Rig, name: str, line: Line) -> dict[str, Any]:
 
 def _organ(rig: Rig, line: str) -> str | None:
     """Whose line it is; the way back belongs to the sterile barrier."""
-    if line == rig.organs.kidney.return_:
+    kidney = rig.organs.kidney_config
+    if kidney is not None and line == kidney.return_:
         return "immune"
-    if line == rig.organs.kidney.dialyse:
+    if kidney is not None and line == kidney.dialyse:
         return "kidney"
     return next((each.organ for each in organ_lines(rig) if each.line == line), None)
 

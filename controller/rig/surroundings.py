@@ -30,7 +30,12 @@ def ph_at(bicarbonate_mm: float, co2_pct: float) -> float:
     return PK + log10(bicarbonate_mm / (CO2_MM_PER_MMHG * DRY_MMHG * max(co2_pct, ROOM_CO2_PCT) / 100.0))
 
 
-def bicarbonate_mm(rig: Rig) -> float:
-    """Return the bicarbonate of the loop's medium as it is filled in (mmol/L)."""
-    medium = rig.media.get(rig.vessels[rig.loop].contains or "")
+def culture_vessel(rig: Rig) -> str:
+    """Return the vessel whose medium stands for that of the tissue: the loop, else the first chamber with tissue."""
+    return rig.loop or next(iter(rig.tissue))
+
+
+def bicarbonate_mm(rig: Rig, vessel: str | None = None) -> float:
+    """Return the bicarbonate of the medium that a vessel is filled with (mmol/L); by default that of loop or chamber."""
+    medium = rig.media.get(rig.vessels[vessel or culture_vessel(rig)].contains or "")
     return max(medium.bicarbonate_mm, 1.0) if medium is not None else BICARBONATE_MM

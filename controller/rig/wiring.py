@@ -159,13 +159,23 @@ class Wants:
         for step in self.place:
             if part is None:  # an organ or an interlock that the rig does not have
                 return None
-            part = getattr(part, "return_" if step == "return" else step)
+            part = part[step] if isinstance(part, Mapping) else getattr(part, _ATTRIBUTES.get(step, step))
         return None if part is None else str(part)
 
 
+_ATTRIBUTES = {"return": "return_", "kidney": "kidney_config"}
+"""Attributes of the description that are not called as their keys."""
+
+
+def names(rig: Rig) -> Iterator[Wants]:
+    """Yield the keys of a rig that name something else: those of each heart, and :data:`NAMES`."""
+    for heart in getattr(getattr(rig, "organs", None), "hearts", {}):
+        yield Wants(("organs", "hearts", heart, "line"), "line")
+        yield Wants(("organs", "hearts", heart, "pressure"), PRESSURE)
+    yield from NAMES
+
+
 NAMES: tuple[Wants, ...] = (
-    Wants(("organs", "heart", "line"), "line"),
-    Wants(("organs", "heart", "pressure"), PRESSURE),
     Wants(("organs", "kidney", "vessel"), "vessel"),
     Wants(("organs", "kidney", "waste"), "vessel"),
     Wants(("organs", "kidney", "draw"), "line"),
@@ -294,11 +304,12 @@ def watchdog_relay(rig: Rig) -> Iterator[Finding]:
 def _fed_devices(rig: Rig, watchdog: WatchdogRelay, board: str) -> Iterator[Finding]:
     """Yield findings for devices on the watchdog's relay that do not exist, or that must keep their power."""
     place = ("safety", "watchdog", "feeds")
-    heart = (rig.lines[rig.organs.heart.line].pump or "").partition(".")[0]
+    lines = (rig.lines.get(heart.line) for heart in rig.organs.hearts.values())
+    hearts = [line.pump.partition(".")[0] for line in lines if line is not None and line.pump is not None]
     for name in watchdog.feeds:
         if name not in rig.devices:
             yield Finding(place, f"there is no device “{name}”", nearest(name, list(rig.devices), "devices"))
-        elif name in (heart, board):
+        elif name in (*hearts, board):
             what = f"“{name}” must keep its power: tissue without circulation dies, and a board without power opens"
             yield Finding(place, what, "Feed it from elsewhere, and take it out of this list")
 

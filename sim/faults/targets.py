@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controller.rig.description import Rig
+from controller.rig.description import Rig, required
 from controller.rig.families import FAMILIES, points_of
 from sim.faults.kinds import KINDS
 
@@ -107,7 +107,7 @@ _BY_KIND: dict[str, Callable[[Rig], tuple[str, ...]]] = {
     "reversed": _points("pump"),
     "occlusion": lambda rig: tuple(name for name in _pumped(rig) if name != rig.organs.heart.line),
     "heart_occlusion": lambda rig: (rig.organs.heart.line,),
-    "contaminated": lambda rig: (rig.loop,),
+    "contaminated": lambda rig: (required(rig.loop, "a loop"),),
     "empty": _sources,
     "wrong_medium": _sources,
     "store_down": lambda _: (STORE,),

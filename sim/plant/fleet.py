@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.rig.description import Line, Rig
+from controller.rig.description import Line, Rig, required
 from controller.rig.probes import temperature_target_c
 from controller.rig.surroundings import zone_of
 from sim.plant import chemistry, evaporation, gas, hydraulics, membranes, organoid, sphere, turnover
@@ -219,13 +219,13 @@ def _start_gas(rig: Rig) -> tuple[float, float]:
     """Return the fractions of oxygen and CO2 over the medium at the start; without a lung they stay those of the zone."""
     if rig.organs.lung is not None:
         return START_O2, START_CO2
-    zone = zone_of(rig, rig.loop)
+    zone = zone_of(rig, required(rig.loop, "a loop"))
     return zone.oxygen_pct / 100.0, zone.co2_pct / 100.0
 
 
 def _places(rig: Rig, index: Mapping[str, int]) -> Places:
     """Return the vessels with a role; `index` gives their numbers."""
-    chamber, loop = rig.chamber, index[rig.loop]
+    chamber, loop = rig.chamber, index[required(rig.loop, "a loop")]
     beyond = [index[line.to] for line in rig.lines.values() if line.passive and line.from_ == chamber]
     return Places(loop, index[chamber], index[rig.organs.kidney.vessel], beyond[0] if beyond else loop)
 

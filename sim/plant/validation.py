@@ -462,7 +462,7 @@ def v12(rig: Rig, weeks: int = 13) -> Validation:
     loop = fleet.places.loop
     heart = fleet.line_names.index(rig.organs.heart.line)
     fleet.lines["command_ul_min"][:, heart] = 15.0
-    fresh = fleet.composition(rig.vessels[rig.loop].contains)
+    fresh = fleet.composition(rig.vessels[required(rig.loop, "a loop")].contains)
     weeks_lived, seen = float(weeks), []
     for day in range(7 * weeks):
         fleet.advance(10.0, 8640)
