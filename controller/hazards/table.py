@@ -24,6 +24,9 @@ def hazards_of(rig: Rig, limits: Limits | None = None) -> tuple[Hazard, ...]:
 
 def gaps_of(rig: Rig) -> Iterator[Finding]:
     """Yield what is missing in a valid rig; a gap that kills quickly cannot be accepted."""
+    if problem := _not_yet(rig):
+        yield problem
+        return
     rows = {row.id: row for row in hazards_of(rig)}
     for row in rows.values():
         if row.verdict is HazardVerdict.GAP:
@@ -44,3 +47,12 @@ def gaps_of(rig: Rig) -> Iterator[Finding]:
 def may_be_accepted(row: Hazard) -> bool:
     """Return whether a person who is called has time to act before the hazard does harm."""
     return row.harm_s >= bounds.PERSON_S
+
+
+def _not_yet(rig: Rig) -> Finding | None:
+    """Return what the table cannot judge yet."""
+    if len(rig.organs.hearts) != 1:
+        return Finding(("organs", "heart"), "“heart” is missing", "Describe one heart")
+    if rig.organs.kidney_config is None:
+        return Finding(("organs", "kidney"), "“kidney” is missing", "Describe the kidney")
+    return None if len(rig.tissue) == 1 else Finding(("tissue",), "there are several chambers", "Describe one")

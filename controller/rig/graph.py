@@ -139,7 +139,7 @@ def _in_order(rig: Rig, start: str) -> list[str]:
     """Return the lines that `start` leads to, each after those that lead to it; no line closes a circle."""
     done: dict[str, None] = {}
     opened = {start}
-    stack = [(start, iter(_splits(rig, rig.lines[start].to)))]
+    stack = [(start, reversed(_splits(rig, rig.lines[start].to)))]
     while stack:
         name, ahead = stack[-1]
         following = next((other for other in ahead if other not in opened), None)
@@ -148,5 +148,5 @@ def _in_order(rig: Rig, start: str) -> list[str]:
             stack.pop()
         else:
             opened.add(following)
-            stack.append((following, iter(_splits(rig, rig.lines[following].to))))
+            stack.append((following, reversed(_splits(rig, rig.lines[following].to))))
     return list(reversed(done))

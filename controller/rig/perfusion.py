@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from controller.rig.description import HeartConfig, Line, Rig
-
-
-def passive_lines(rig: Rig, place: str) -> tuple[Line, ...]:
-    """Return the passive lines out of a vessel or a junction."""
-    return tuple(line for line in rig.lines.values() if line.passive and line.from_ == place)
+from controller.rig.description import HeartConfig, Rig
+from controller.rig.graph import vessels_behind
 
 
 def fed_by(rig: Rig, heart: HeartConfig) -> tuple[str, ...]:
-    """Return the chambers that a heart's flow enters: directly, over junctions, and over the overflow of another chamber."""
-    return tuple(place for place in _downstream(rig, heart) if _is_chamber(rig, place))
+    """Return the chambers that a heart's flow enters: directly, over junctions, and over the overflow of another chamber.
+
+    Further cassettes of the heart's pump head carry its flow as well.
+    """
+    own = rig.lines.get(heart.line)
+    if own is None:
+        return ()
+    others = (name for name, line in rig.lines.items() if own.pump is not None and line.pump == own.pump)
+    lines = dict.fromkeys((heart.line, *others))
+    entered = dict.fromkeys(vessel for line in lines for vessel in vessels_behind(rig, line))
+    return tuple(vessel for vessel in entered if rig.vessels[vessel].kind == "chamber")
 
 
 def perfused_chambers(rig: Rig) -> tuple[str, ...]:
@@ -32,26 +35,6 @@ def circulating(rig: Rig) -> tuple[str, ...]:
         return ()
     hearts = (heart for heart in rig.organs.hearts.values() if _source(rig, heart) == loop)
     return tuple(dict.fromkeys((loop, *(chamber for heart in hearts for chamber in fed_by(rig, heart)))))
-
-
-def _downstream(rig: Rig, heart: HeartConfig) -> Iterator[str]:
-    """Yield the places that a heart's flow reaches, each once; it passes junctions and chambers, and ends elsewhere."""
-    line = rig.lines.get(heart.line)
-    waiting = [] if line is None else [line.to]
-    seen: set[str] = set()
-    while waiting:
-        place = waiting.pop(0)
-        if place in seen:
-            continue
-        seen.add(place)
-        yield place
-        if place in rig.junctions or _is_chamber(rig, place):
-            waiting += [each.to for each in passive_lines(rig, place)]
-
-
-def _is_chamber(rig: Rig, place: str) -> bool:
-    vessel = rig.vessels.get(place)
-    return vessel is not None and vessel.kind == "chamber"
 
 
 def _source(rig: Rig, heart: HeartConfig) -> str | None:
