@@ -184,7 +184,7 @@ def _pumps(rig: Rig) -> dict[str, PumpLimits]:
     touching = [line.pump for line in rig.lines.values() if line.pump and spent in (line.from_, line.to)]
     hearts = heart_pumps(rig)
     flows = {each.line: each.max_ul_min for each in organ_lines(rig)}
-    pumps: dict[str, PumpLimits] = {}
+    pumps = {}
     for name, line in rig.lines.items():
         if line.pump is None:
             continue
