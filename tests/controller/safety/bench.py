@@ -14,6 +14,8 @@ from controller.core.state import StateStore, Volume
 from controller.gate.gate import Gate
 from controller.gate.outcome import Outcome
 from controller.journal.journal import Journal
+from controller.rig.description import Rig
+from controller.safety.limits import limits_of
 from controller.safety.terms import Intent, KernelVolume
 from drivers.commands import (
     Command,
@@ -30,17 +32,16 @@ from drivers.commands import (
 )
 from drivers.device import Actuator
 from drivers.errors import NoReply
-from tests.controller.safety.facts import AIR, CO2, LIMITS, O2, RIG
+from tests.controller.safety.facts import AIR, CO2, O2, RIG
 
 READINGS = {
     "t_chamber.temperature": (37.0, "degC"),
-    "p_heart.pressure": (5.0, "kPa"),
     "p_filter.pressure": (1.0, "kPa"),
     AIR: (47.0, "mL/min"),
     CO2: (3.0, "mL/min"),
     O2: (0.0, "mL/min"),
 }
-LEASES_S = {"reglo.heart": 30.0, "relay.return_valve": 30.0}
+HEART_READING = (5.0, "kPa")
 
 
 class Output(Actuator):
@@ -177,27 +178,31 @@ class Rows:
 
 
 class Bench:
-    """Every output of the bench rig behind a real gate."""
+    """Every output of the bench rig, or of one like it, behind a real gate."""
 
-    def __init__(self, *, books: bool = False) -> None:
+    def __init__(self, *, books: bool = False, rig: Rig = RIG) -> None:
         self.loop = asyncio.get_running_loop()
+        self.limits = limits_of(rig)
+        self.hearts = tuple(heart.pump for heart in self.limits.hearts)
         self.outputs: dict[str, Output] = {}
-        for name in LIMITS.basal:
-            kind = Pump if name in LIMITS.pumps else Valve if name in LIMITS.levels else Relay
+        for name in self.limits.basal:
+            kind = Pump if name in self.limits.pumps else Valve if name in self.limits.levels else Relay
             self.outputs[name] = kind(name)
         self.store = StateStore()
         self.rows = Rows()
         self.alarms: list[tuple[str, str, str]] = []
         self.volumes: dict[str, KernelVolume] = {
             name: Volume(20_000.0 if name == "spent" else vessel.volume_ul, 50.0)
-            for name, vessel in RIG.vessels.items()
+            for name, vessel in rig.vessels.items()
         }
-        self.readings: dict[str, float | None] = {point: value for point, (value, _) in READINGS.items()}
+        gauges = (heart.pressure for heart in rig.organs.hearts.values() if heart.pressure is not None)
+        self.said = READINGS | dict.fromkeys(gauges, HEART_READING)
+        self.readings: dict[str, float | None] = {point: value for point, (value, _) in self.said.items()}
         self.gate = Gate(
             actuators=self.outputs,
-            limits=LIMITS,
-            basal=LIMITS.basal,
-            leases_s=LEASES_S,
+            limits=self.limits,
+            basal=self.limits.basal,
+            leases_s={heart.pump: heart.lease_s for heart in self.limits.hearts} | {"relay.return_valve": 30.0},
             store=self.store,
             journal=cast(Journal, self.rows),
             clock=Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC)),
@@ -228,7 +233,7 @@ class Bench:
 
     def sample(self) -> None:
         for point, value in self.readings.items():
-            unit = READINGS[point][1]
+            unit = self.said[point][1]
             if value is None:
                 self.store.failed(point, unit, "no answer")
             else:
@@ -249,8 +254,9 @@ class Bench:
         return await self.gate.submit(Intent(actuator, command, "test", "a test"))
 
     async def circulate(self) -> None:
-        """The heart flows, and everybody has been asked how it stands."""
-        assert (await self.ask("reglo.heart", Run(2000.0))).ok
+        """Every heart flows, and everybody has been asked how it stands."""
+        for heart in self.hearts:
+            assert (await self.ask(heart, Run(2000.0))).ok
         for name in self.outputs:
             await self.gate.poll(name)
 

@@ -1,4 +1,4 @@
-"""The bench rig with other hearts: three of them, or none."""
+"""The bench rig with other hearts: three of them on one loop, three in single pass, or none."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def single_pass() -> Rig:
     )
 
 
-def dishes() -> Rig:
+def dish() -> Rig:
     """A dish without lines, with its thermometer."""
     return RIG.model_copy(
         update={
