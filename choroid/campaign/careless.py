@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from controller.process.controller import Controller
 from controller.rig.description import Rig
-from controller.rig.organ_lines import organ_lines
+from controller.safety.limits import limits_of
 from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Level, Run, Switch
 from sim.lab import SimulatedLab
@@ -34,9 +34,9 @@ async def ask(controller: Controller, lab: SimulatedLab, output: str, number: in
 
 def _requests(controller: Controller, lab: SimulatedLab, output: str, number: int) -> Iterator[Command]:
     rig = controller.rig
-    organs = rig.organs
+    hearts = {heart.line for heart in rig.organs.hearts.values()}
     line = next((name for name, line in rig.lines.items() if line.pump == output), None)
-    if line == organs.heart.line:
+    if line in hearts:
         yield Run(HUGE)
     elif line is not None:
         flow = _flow(rig, line)
@@ -59,12 +59,13 @@ def _outputs(rig: Rig, output: str) -> Iterator[Command]:
 
 def neighbours(rig: Rig, line: str) -> list[str]:
     """Return the other pumps of the vessel that is weighed, if `line` touches it: no two may run together."""
-    spent = rig.organs.kidney.vessel
+    if rig.organs.kidney_config is None:
+        return []
+    spent = rig.organs.kidney_config.vessel
     touching = {name: each.pump for name, each in rig.lines.items() if each.pump and spent in (each.from_, each.to)}
     return [pump for name, pump in touching.items() if name != line] if line in touching else []
 
 
 def _flow(rig: Rig, line: str) -> float:
     """Return the maximum flow of the line (µL/min)."""
-    flows = {each.line: each.max_ul_min for each in organ_lines(rig)}
-    return flows.get(line, rig.organs.kidney.flow_ul_min)
+    return limits_of(rig).pumps[rig.lines[line].pump or ""].max_ul_min

@@ -92,7 +92,9 @@ class Doses:
         self._tell = findings.tell
         self._troubles = troubles
         self._telling = telling
-        self._heart = rig.organs.heart.line
+        self._circulating = {heart.line for heart in rig.organs.hearts.values()}
+        kidney = rig.organs.kidney_config
+        self._mass = None if kidney is None else kidney.mass
         self._open: dict[str, _Open] = {}
         self._asked: dict[tuple[str, int], float] = {}
         self._given: dict[tuple[str, int], float] = {}
@@ -149,9 +151,8 @@ class Doses:
         slack = max(TOLERANCE_UL, 0.5 * (high - low), 0.02 * truly)
         # Air in a line changes the volume between its ends, and the balance sees only one end.
         true = any(low - slack <= moved <= high + slack for moved in (truly, arrived))
-        misread = self._troubles.misread(
-            self._rig.organs.kidney.mass, opened.begun_s, asyncio.get_running_loop().time()
-        )
+        now_s = asyncio.get_running_loop().time()
+        misread = self._mass is not None and self._troubles.misread(self._mass, opened.begun_s, now_s)
         # A wrong balance during a dose cannot be detected: it may be the pump. What the vessels' doubt covers is
         # judged.
         if not true and not misread and not self._excused():
@@ -193,7 +194,7 @@ class Doses:
     def look(self, moved: Mapping[str, float]) -> None:
         """Check that no line moves liquid without an announcement in the journal."""
         for line, ul in moved.items():
-            if line == self._heart:
+            if line in self._circulating or self._rig.lines[line].pump is None:
                 continue
             if line in self._open:
                 self._moved[line] = ul

@@ -105,7 +105,7 @@ class InvariantWatch:
         self._life = life.number if life is not None and life.ready else None
         if not at_work:
             self._telling.note_absence(self._last_s, now_s)
-        self._surroundings.look(truth, self._telling.kinds, at_work=at_work, last_s=self._last_s, now_s=now_s)
+        self._surroundings.look(truth, self._telling.active, at_work=at_work, last_s=self._last_s, now_s=now_s)
         if at_work and life is not None and life.controller is not None:
             excused = self._troubles.devices_under(OWN_NUMBERS) | self._troubles.impersonated()
             self._readings.look(life.controller.store.readings, self._findings, excused)

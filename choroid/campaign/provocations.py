@@ -17,7 +17,7 @@ from sim.faults.kinds import survivable
 from sim.faults.schedule import Fault
 
 SPECIAL = ("volumes", "mixture", "one_at_a_time", "heart_flow")
-"""Interlocks of the kernel that are not levels on one point."""
+"""Interlocks of the kernel that are not levels on one point; a rig has those that it has parts for."""
 PER_TRIAL = 4
 """Maximum number of provocations per trial."""
 FREE_S = 60.0
@@ -42,17 +42,46 @@ class Provocation:
 
 def provocations(rig: Rig, limits: Limits) -> dict[str, Provocation]:
     """Return a provocation for every interlock of `rig`, by the names that `--without` takes."""
-    organs = rig.organs
-    discard = rig.lines[organs.kidney.discard].pump or ""
-    feed = discard if organs.gut is None else rig.lines[organs.gut.feed].pump or ""
     of_level = {rule.name: _of_level(rule, rig) for rule in limits.interlocks}
-    return {
-        **{name: each for name, each in of_level.items() if each is not None},
-        "volumes": Provocation("careless", discard, (300.0, 600.0)),
-        **({} if organs.lung is None else {"mixture": Provocation("careless", organs.lung.air, (600.0, 1200.0))}),
-        "one_at_a_time": Provocation("careless", feed, (300.0, 600.0), after_batch_s=(0.0, 30.0)),
-        "heart_flow": Provocation("heart_occlusion", organs.heart.line, (200.0, 300.0), (1.0, 1.0), (10.0, 30.0)),
-    }
+    found = {**of_level, "volumes": _too_much(rig), "mixture": _unmixed(rig), "one_at_a_time": _two_at_a_time(rig)}
+    for name, heart in rig.organs.hearts.items():
+        what = Provocation("heart_occlusion", heart.line, (200.0, 300.0), (1.0, 1.0), (10.0, 30.0))
+        found["heart_flow" if len(rig.organs.hearts) == 1 else f"heart_flow.{name}"] = what
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def special(rig: Rig) -> tuple[str, ...]:
+    """Return the interlocks of :data:`SPECIAL` that a rig has."""
+    hearts = ("heart_flow",) if rig.organs.hearts else ()
+    found = {"volumes": _too_much(rig), "mixture": _unmixed(rig), "one_at_a_time": _two_at_a_time(rig)}
+    return tuple(name for name in SPECIAL if name in hearts or found.get(name) is not None)
+
+
+def _transfer_pumps(rig: Rig) -> dict[str, str]:
+    """Return the pumps of the lines that doses go through, by line; those of the kidney's discard and the gut come first."""
+    hearts = {heart.line for heart in rig.organs.hearts.values()}
+    kidney, gut = rig.organs.kidney_config, rig.organs.gut
+    first = [*([] if kidney is None else [kidney.discard]), *([] if gut is None else [gut.feed])]
+    lines = dict.fromkeys((*first, *rig.lines))
+    return {name: rig.lines[name].pump or "" for name in lines if rig.lines[name].pump and name not in hearts}
+
+
+def _too_much(rig: Rig) -> Provocation | None:
+    pump = next(iter(_transfer_pumps(rig).values()), None)
+    return None if pump is None else Provocation("careless", pump, (300.0, 600.0))
+
+
+def _unmixed(rig: Rig) -> Provocation | None:
+    lung = rig.organs.lung
+    return None if lung is None else Provocation("careless", lung.air, (600.0, 1200.0))
+
+
+def _two_at_a_time(rig: Rig) -> Provocation | None:
+    kidney, gut, pumps = rig.organs.kidney_config, rig.organs.gut, _transfer_pumps(rig)
+    if kidney is None:
+        return None
+    pump = pumps[kidney.discard] if gut is None else pumps[gut.feed]
+    return Provocation("careless", pump, (300.0, 600.0), after_batch_s=(0.0, 30.0))
 
 
 def _of_level(rule: Interlock, rig: Rig) -> Provocation | None:
@@ -60,8 +89,9 @@ def _of_level(rule: Interlock, rig: Rig) -> Provocation | None:
     organs = rig.organs
     if organs.skin is not None and organs.skin.heater in rule.trips:
         return Provocation("careless", organs.skin.heater, (900.0, 1200.0))
-    if rule.point == organs.heart.pressure:
-        return Provocation("heart_occlusion", organs.heart.line, (50.0, 60.0), (1.0, 1.0))
+    line = next((heart.line for heart in organs.hearts.values() if rule.point == heart.pressure), None)
+    if line is not None:
+        return Provocation("heart_occlusion", line, (50.0, 60.0), (1.0, 1.0))
     if organs.immune is None or rule.point != organs.immune.pressure:
         return None
     return Provocation(

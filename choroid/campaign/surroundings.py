@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from choroid.campaign.findings import Findings
+from choroid.campaign.perfused import Perfused
 from choroid.campaign.troubles import Troubles
+<<<<<<< HEAD
 from controller.rig.description import Rig, required
 from controller.rig.probes import chamber_temperature
+=======
+from controller.rig.description import HeartConfig, PressureLimit, Rig
+from controller.rig.probes import chamber_temperature, loop_ph
+from controller.safety.limits import draws_from
+>>>>>>> fe78998 (Simulation, plan, handover and campaign on rigs without kidney or loop, and with several hearts)
 from sim.lab import SimulatedLab
 from sim.plant.plant import PlantTruth
 
@@ -38,6 +46,41 @@ DRAWN_AFTER_S = 60.0
 """Maximum time of drawing from the loop of a heart that stands still (s): its status may be 29 s old."""
 LOST_VIABILITY = 0.10
 ML = 1000.0
+TELLS_OF_HEART = frozenset(("no_heart_flow", "over_pressure_heart", "command_failed", "device_lost"))
+"""Alarms that announce a heart that stands."""
+Active = set[tuple[str, str]]
+"""Kind and source of each active alarm."""
+
+
+@dataclass(slots=True)
+class _Heart:
+    """A heart under observation."""
+
+    name: str
+    line: str
+    pump: str
+    own: frozenset[str]
+    """Sources of alarms that announce it: its pump, the pump's device, its gauge."""
+    beaten_ul: float
+    since_s: float | None = None
+    """Since when nothing has moved in its line (s)."""
+
+    @property
+    def subject(self) -> str:
+        """Its name in a finding."""
+        return "heart" if self.name == "heart" else f"heart {self.name}"
+
+
+@dataclass(slots=True)
+class _Draw:
+    """A pump that draws from what a heart perfuses."""
+
+    heart: str
+    line: str
+    pump: str
+    since_s: float | None = None
+    """Since when the heart has stood (s)."""
+    stood_ul: float = 0.0
 
 
 class Surroundings:
@@ -48,29 +91,43 @@ class Surroundings:
         self._lab = lab
         self._tell = findings.tell
         self._troubles = troubles
-        self._heart = rig.organs.heart.line
-        self._beaten_ul = lab.plant.truth().moved_ul[self._heart]
-        self._heart_since_s: float | None = None
+        moved = lab.plant.truth().moved_ul
+        self._hearts = [_heart(rig, name, heart, moved) for name, heart in rig.organs.hearts.items()]
+        self._draws = list(_draws(rig))
+        self._gauges = list(_gauges(rig))
+        self._perfused = Perfused(rig, findings)
+        self._thermometer, self._ph = chamber_temperature(rig), loop_ph(rig)
         self._cold_since_s: float | None = None
         self._sour_since_s: float | None = None
         self._sour_told = False
         """Whether an alarm has announced it since then."""
         self._gassed_since_s: float | None = None
         self._pressed_since_s: dict[str, float] = {}
-        self._stands_since_s: float | None = None
-        self._stood_ul = 0.0
         self._first_viability = lab.plant.health
 
-    def look(self, truth: PlantTruth, kinds: set[str], *, at_work: bool, last_s: float, now_s: float) -> None:
-        """Compare the truth with the limits; `kinds` are the active alarms, `last_s` the time of the previous
-        check.
+    def look(self, truth: PlantTruth, active: Active, *, at_work: bool, last_s: float, now_s: float) -> None:
+        """Compare the truth with the limits; `active` are the alarms, `last_s` is the time of the previous check.
+
+        What no probe of the rig can show is not asked of the controller.
         """
-        self._see_heart(truth.moved_ul, kinds, at_work, last_s, now_s)
-        self._see_warmth(truth.temperature_c, kinds, at_work, now_s)
+        kinds = {kind for kind, _ in active}
+        for heart in self._hearts:
+            self._see_heart(heart, truth.moved_ul, active, at_work, last_s, now_s)
+        self._perfused.look(truth, {heart.line for heart in self._hearts if heart.since_s is not None}, now_s)
+        if self._thermometer is not None:
+            self._see_warmth(truth.temperature_c, kinds, at_work, now_s)
         self._see_pressure(truth.pressures_kpa, at_work, now_s)
+<<<<<<< HEAD
         self._see_draw(truth.moved_ul, at_work, now_s)
         loop = required(self._rig.loop, "a loop")
         self._see_acidity(truth.ph[loop], truth.concentrations[loop]["co2"], kinds, at_work, now_s)
+=======
+        for draw in self._draws:
+            self._see_draw(draw, truth.moved_ul, at_work, now_s)
+        loop = self._rig.loop
+        if loop is not None and self._ph is not None:
+            self._see_acidity(truth.ph[loop], truth.concentrations[loop]["co2"], kinds, at_work, now_s)
+>>>>>>> fe78998 (Simulation, plan, handover and campaign on rigs without kidney or loop, and with several hearts)
         if self._troubles.survivable and truth.viability < self._first_viability - LOST_VIABILITY:
             self._tell(
                 "no organoid lost",
@@ -79,31 +136,33 @@ class Surroundings:
             )
 
     def _see_heart(
-        self, moved: Mapping[str, float], kinds: set[str], at_work: bool, last_s: float, now_s: float
+        self, heart: _Heart, moved: Mapping[str, float], active: Active, at_work: bool, last_s: float, now_s: float
     ) -> None:
-        flows = moved[self._heart] - self._beaten_ul > 0.0
-        self._beaten_ul = moved[self._heart]
+        flows = moved[heart.line] - heart.beaten_ul > 0.0
+        heart.beaten_ul = moved[heart.line]
         if flows:
-            self._heart_since_s = None
+            heart.since_s = None
             return
-        if self._heart_since_s is None:
-            self._heart_since_s = last_s
-        stood_s = now_s - self._heart_since_s
-        if self._troubles.backwards(self._heart, now_s):
-            self._heart_since_s = None
+        if heart.since_s is None:
+            heart.since_s = last_s
+        stood_s = now_s - heart.since_s
+        if self._troubles.backwards(heart.line, now_s):
+            heart.since_s = None
             return
-        told = kinds & {"no_heart_flow", "over_pressure_heart", "command_failed", "device_lost"}
+        only = len(self._hearts) == 1
+        told = any(kind in TELLS_OF_HEART and (only or source in heart.own) for kind, source in active)
         if (
             stood_s > HEART_STOPPED_S + HEART_DOWN_S
             and not told
             and not (self._troubles.disturbed(now_s) and not at_work)
         ):
             who = "a controller at work" if at_work else "no controller at work"
-            self._tell("the heart beats", "heart", f"the heart has stood for {stood_s:.0f} s, no alarm, {who}")
+            what = f"the {heart.subject} has stood for {stood_s:.0f} s, no alarm, {who}"
+            self._tell("the heart beats", heart.subject, what)
 
     def _see_warmth(self, celsius: float, kinds: set[str], at_work: bool, now_s: float) -> None:
         # With a single probe a rig cannot detect its offset: its limit moves by the same amount.
-        hot_c = HOT_C + self._troubles.offset(chamber_temperature(self._rig) or "", now_s)
+        hot_c = HOT_C + self._troubles.offset(self._thermometer or "", now_s)
         if celsius > hot_c and (self._troubles.survivable or "temperature" not in kinds):
             self._tell("temperature within hard limits", "hot", f"the chamber is at {celsius:.1f} °C (I1)")
         if celsius >= COLD_C or not at_work:
@@ -120,13 +179,7 @@ class Surroundings:
 
     def _see_pressure(self, pressures: Mapping[str, float], at_work: bool, now_s: float) -> None:
         """Check that no pump keeps pressing against a blockage while its gauge can be read and it can be commanded."""
-        safety = self._rig.safety
-        for line, rule in (
-            (self._heart, safety.over_pressure_heart),
-            (self._rig.organs.kidney.return_, safety.over_pressure_filter),
-        ):
-            if rule is None:
-                continue
+        for line, rule in self._gauges:
             pump = self._rig.lines[line].pump or ""
             if pressures[line] <= PRESSED * rule.high_kpa:
                 self._pressed_since_s.pop(line, None)
@@ -143,23 +196,21 @@ class Surroundings:
                     f" ({pressures[line]:.0f} kPa), and its pump is not stopped (I1)",
                 )
 
-    def _see_draw(self, moved: Mapping[str, float], at_work: bool, now_s: float) -> None:
+    def _see_draw(self, draw: _Draw, moved: Mapping[str, float], at_work: bool, now_s: float) -> None:
         """Check that no medium is drawn from tissue without circulation."""
-        draw = self._rig.organs.kidney.draw
-        heart, pump = (self._rig.lines[line].pump or "" for line in (self._heart, draw))
-        if self._lab.drives.moving.get(heart, 0.0) or not at_work or self._troubles.near(pump, now_s):
-            self._stands_since_s = None
+        if self._lab.drives.moving.get(draw.heart, 0.0) or not at_work or self._troubles.near(draw.pump, now_s):
+            draw.since_s = None
             return
-        if self._stands_since_s is None:
-            self._stands_since_s = now_s
-        if now_s - self._stands_since_s <= DRAWN_AFTER_S:
-            self._stood_ul = moved[draw]
-        elif moved[draw] - self._stood_ul > DRAWN_UL:
+        if draw.since_s is None:
+            draw.since_s = now_s
+        if now_s - draw.since_s <= DRAWN_AFTER_S:
+            draw.stood_ul = moved[draw.line]
+        elif moved[draw.line] - draw.stood_ul > DRAWN_UL:
             self._tell(
                 "nothing is drawn while the heart stands",
-                draw,
-                f"{(moved[draw] - self._stood_ul) / ML:.2f} mL were drawn while the heart has stood for"
-                f" {now_s - self._stands_since_s:.0f} s (I1)",
+                draw.line,
+                f"{(moved[draw.line] - draw.stood_ul) / ML:.2f} mL were drawn while the heart has stood for"
+                f" {now_s - draw.since_s:.0f} s (I1)",
             )
 
     def _see_acidity(self, acidity: float, co2_mm: float, kinds: set[str], at_work: bool, now_s: float) -> None:
@@ -197,3 +248,29 @@ class Surroundings:
         """Return whether CO2 might not have been shut, or only late."""
         lung = self._rig.organs.lung
         return lung is not None and (self._troubles.near(lung.co2, now_s) or self._troubles.near(lung.ph, now_s))
+
+
+def _heart(rig: Rig, name: str, heart: HeartConfig, moved: Mapping[str, float]) -> _Heart:
+    pump = rig.lines[heart.line].pump or ""
+    own = frozenset(point for point in (pump, pump.partition(".")[0], heart.pressure) if point)
+    return _Heart(name, heart.line, pump, own, moved[heart.line])
+
+
+def _draws(rig: Rig) -> Iterator[_Draw]:
+    """Yield each pump that must not draw while a heart stands, with that heart's pump."""
+    lines = {line.pump: name for name, line in rig.lines.items() if line.pump is not None}
+    for heart in rig.organs.hearts.values():
+        for pump in draws_from(rig, heart):
+            yield _Draw(rig.lines[heart.line].pump or "", lines[pump], pump)
+
+
+def _gauges(rig: Rig) -> Iterator[tuple[str, PressureLimit]]:
+    """Yield each line whose pressure is limited, with the limit."""
+    safety, kidney = rig.safety, rig.organs.kidney_config
+    if safety.over_pressure_heart is not None:
+        for heart in rig.organs.hearts.values():
+            if len(rig.organs.hearts) == 1 or heart.pressure == safety.over_pressure_heart.point:
+                yield heart.line, safety.over_pressure_heart
+    if safety.over_pressure_filter is not None and kidney is not None:
+        yield kidney.return_, safety.over_pressure_filter
+    yield from safety.over_pressure.items()

@@ -35,9 +35,9 @@ class Telling:
         self._down: list[tuple[float, float]] = []
 
     @property
-    def kinds(self) -> set[str]:
-        """The kinds of the active alarms."""
-        return {kind for kind, _ in self._active}
+    def active(self) -> set[tuple[str, str]]:
+        """Kind and source of each active alarm."""
+        return set(self._active)
 
     def on_raised(self, identifier: str) -> None:
         """Process a raised alarm."""

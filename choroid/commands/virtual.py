@@ -7,15 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.options import command, emit, json_option, named, params_option, seed
+from choroid.commands.options import command, emit, json_option, named, params_option, seconds, seed
+
+DAY_S, HOUR_S = 86_400.0, 3_600.0
 
 
 def add(commands: Any) -> None:
     """Add `simulate`, `campaign` and `plan` to `commands`."""
     simulate = command(commands, "simulate", _simulate, "run the whole stack on the simulated lab in virtual time")
     simulate.add_argument("rig", type=Path, help="the rig file")
-    simulate.add_argument("--protocol", default="recycle", help="a protocol's name or file (default recycle)")
-    simulate.add_argument("--days", type=float, default=1.0, help="simulated days (default 1)")
+    simulate.add_argument(
+        "--protocol",
+        help="a protocol's name or file (default: the first of recycle, exchange, stand-by that the rig supports)",
+    )
+    _period_option(simulate, "--days", 1.0, DAY_S, "simulated days (default 1)")
     simulate.add_argument("--seed", type=seed, default=1, help="seed of the simulated lab (default 1)")
     simulate.add_argument("--data", type=Path, help="keep journal and history here (default: deleted)")
     simulate.add_argument(
@@ -56,8 +61,8 @@ def add(commands: Any) -> None:
 
     plan = command(commands, "plan", _plan, "show what a protocol would do, by a run on the twin")
     plan.add_argument("rig", type=Path, help="the rig file")
-    plan.add_argument("protocol", help="the protocol's name or file")
-    plan.add_argument("--hours", type=float, default=24.0, help="time to look ahead (default 24)")
+    plan.add_argument("protocol", nargs="?", help="the protocol's name or file (default: as simulate)")
+    _period_option(plan, "--hours", 24.0, HOUR_S, "time to look ahead (default 24)")
     plan.add_argument("--seed", type=seed, default=1, help="seed of the twin (default 1)")
     plan.add_argument(
         "--data", type=Path, help="start from the end of this data directory's journal (default: the rig file)"
@@ -65,6 +70,26 @@ def add(commands: Any) -> None:
     plan.add_argument("--svg", type=Path, metavar="FILE", help="write a diagram of the steps")
     params_option(plan)
     json_option(plan)
+
+
+def _period_option(parser: argparse.ArgumentParser, name: str, default: float, unit_s: float, help_text: str) -> None:
+    """Add a number of days or hours, and `--for` with a unit of its own."""
+    period = parser.add_mutually_exclusive_group()
+    period.add_argument(name, type=float, default=default, help=help_text)
+    period.add_argument(
+        "--for",
+        dest=name.strip("-"),
+        type=lambda text: _time_s(text) / unit_s,
+        metavar="TIME",
+        help="the same with a unit: 2d, 36h",
+    )
+
+
+def _time_s(text: str) -> float:
+    try:
+        return seconds(text) or 0.0
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
@@ -135,7 +160,7 @@ def _plan(arguments: argparse.Namespace) -> int:
 def _run_work(work: Callable[..., dict[str, Any]], keywords: dict[str, Any]) -> dict[str, Any]:
     """Do the work here, or in a process of its own if it runs a laboratory's Python protocol."""
     protocol = keywords["protocol"]
-    if not protocol.endswith(".py"):
+    if protocol is None or not protocol.endswith(".py"):
         return work(**keywords)
     from choroid.simulation.isolation import isolated
 

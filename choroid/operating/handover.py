@@ -116,6 +116,11 @@ async def _take(rig: Rig, path: Path, told: Mapping[str, Any], who: str, now: da
     journal = Journal(path, clock, durable=True)
     try:
         parts = _parts(rig)
+        if set(parts) != set(told["vessels"]):
+            raise UserError(
+                f"the file has {', '.join(told['vessels'])}; {rig.name} has {', '.join(parts)}; nothing was taken. Likely"
+                " cause: the rigs differ in the number of chambers. Next: take it over on a rig with as many chambers"
+            )
         for part, vessel in told["vessels"].items():
             limit_ul = rig.vessels[parts[part]].limit_ul
             if not 0.0 <= vessel["ul"] <= limit_ul:
@@ -160,8 +165,25 @@ def as_text(told: Mapping[str, Any]) -> str:
 
 
 def _parts(rig: Rig) -> dict[str, str]:
+<<<<<<< HEAD
     """Return the parts that move with the culture: part → vessel of this rig."""
     return {"loop": required(rig.loop, "a loop"), "chamber": rig.chamber}
+=======
+    """Return the parts that move with the culture: part → vessel of this rig.
+
+    The chambers are `chamber` if there is one, else `chamber 1`, `chamber 2` and so on in the order of the rig file.
+
+    Raises:
+        UserError: the rig has no loop.
+    """
+    if rig.loop is None:
+        raise UserError(
+            f"{rig.name} has no loop: the file describes circulating medium. Next: move the chambers by hand, and enter their"
+            " volumes with `choroid level`"
+        )
+    names = ["chamber"] if len(rig.tissue) == 1 else [f"chamber {number}" for number in range(1, len(rig.tissue) + 1)]
+    return {"loop": rig.loop, **dict(zip(names, rig.tissue, strict=True))}
+>>>>>>> fe78998 (Simulation, plan, handover and campaign on rigs without kidney or loop, and with several hearts)
 
 
 def _own_names(medium: dict[str, Any], rig: Rig) -> dict[str, Any]:

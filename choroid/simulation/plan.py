@@ -31,10 +31,11 @@ from controller.journal.journal import Journal
 from controller.ledger.ledger import Ledger
 from controller.memory.calibrations import FILE
 from controller.recipes.catalogue import chosen
-from controller.recipes.on_rig import check_on
+from controller.recipes.on_rig import check_on, preferred
 from controller.recipes.parameters import parse_params
 from controller.rig.description import Medium, Rig, required
 from controller.rig.organ_lines import fresh_medium
+from controller.rig.perfusion import circulating
 from controller.runs.rehearsal import HOURS, Rehearsed, rehearse
 from controller.upkeep.upkeep import Upkeep
 from drivers.registry import MODELS
@@ -59,7 +60,7 @@ class Present:
 def plan(
     path: Path,
     *,
-    protocol: str,
+    protocol: str | None = None,
     params: dict[str, str],
     hours: float,
     seed: int,
@@ -68,11 +69,13 @@ def plan(
 ) -> dict[str, Any]:
     """Return `{feasible, refusals, timeline, steps, volumes, run_out, grades, sterile, …}` of the next `hours`.
 
+    Without a `protocol`, that of :func:`controller.recipes.on_rig.preferred` is planned.
     `data` is the data directory of the rig's controller (running or not); it is only read. Without it, the calibrations of
     a rig whose pumps want records are not looked at. `svg` is where a picture of
     the steps is written. Raises what a start would raise for a protocol that is not sound.
     """
     rig = load_checked_rig(path, models=MODELS)
+    protocol = protocol or preferred(rig)
     recipe = chosen(protocol)
     values = parse_params(recipe, params)
     check_on(recipe, rig, values)
@@ -99,6 +102,7 @@ def plan(
             answer |= _twin_story(path, rig, protocol, params, hours, seed, start)
     answer["run_out"] = _run_out(rig, answer["volumes"], answer["looked_h"])
     answer["sterile"] = _sterile(rig, answer["steps"])
+    answer["has_kidney"] = rig.organs.kidney_config is not None
     answer["feasible"] = not answer["refusals"] and not answer["violations"]
     if svg is not None:
         _draw(svg, rig, answer)
@@ -191,15 +195,23 @@ def _as_present(rig: Rig, present: Present) -> Rig:
     """The rig description with today's volumes and, as far as the soft sensor tells, today's medium in the loop."""
     media = dict(rig.media)
     contents: dict[str, str] = {}
-    organs = rig.organs
+    kidney, estimate = rig.organs.kidney_config, present.estimate
     feed = fresh_medium(rig)
-    contents[organs.kidney.waste] = feed  # the volume of the waste matters, its contents do not
-    if present.estimate is not None:
+    if kidney is not None:
+        contents[kidney.waste] = feed  # the volume of the waste matters, its contents do not
+    if estimate is not None:
         fresh = rig.media[feed]
+<<<<<<< HEAD
         for name, found, holders in (
             ("present_loop", present.estimate.loop, (required(rig.loop, "a loop"), rig.chamber)),
             ("present_spent", present.estimate.spent, (organs.kidney.vessel,)),
         ):
+=======
+        found_in = [("present_loop", estimate.loop, circulating(rig))]
+        if kidney is not None and estimate.spent is not None:
+            found_in.append(("present_spent", estimate.spent, (kidney.vessel,)))
+        for name, found, holders in found_in:
+>>>>>>> fe78998 (Simulation, plan, handover and campaign on rigs without kidney or loop, and with several hearts)
             told = {key: getattr(found, key).value for key in type(found).__dataclass_fields__}
             media[name] = Medium.model_construct(**{**dict(fresh), **told})
             contents |= dict.fromkeys(holders, name)
@@ -385,9 +397,10 @@ def _expected_lines(answer: Mapping[str, Any]) -> list[str]:
     for entry in answer["sterile"]:
         span = f"{_clock(entry['begin_s']).strip()} to {_clock(entry['end_s']).strip()}"
         lines.append(f"sterile barrier {span}: {entry['text']}")
-    lines.append(
-        f"fresh medium {answer['fresh_medium_ml']:.1f} mL, recycled fraction {answer['recycled_fraction']:.2f}"
-    )
+    if answer["has_kidney"]:
+        lines.append(
+            f"fresh medium {answer['fresh_medium_ml']:.1f} mL, recycled fraction {answer['recycled_fraction']:.2f}"
+        )
     return lines
 
 

@@ -31,6 +31,8 @@ from controller.core.clock import Clock
 from controller.hazards.loading import load_checked_rig
 from controller.process.controller import Controller
 from controller.recipes.catalogue import chosen
+from controller.recipes.on_rig import check_on, preferred
+from controller.recipes.parameters import parse_params
 from controller.rig.description import Rig
 from drivers.registry import MODELS
 from sim.lab import SimulatedLab
@@ -40,6 +42,9 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 """Start of virtual UTC: fixed, so that the same seed gives the same journal."""
 
 DAY_S = 86_400.0
+
+MAX_CHAMBERS = 8
+"""Maximum number of chambers whose medium the text shows."""
 
 Watch = Callable[[float, SimulatedLab, Controller], None]
 
@@ -61,7 +66,7 @@ class StartPoint:
 def simulate(
     path: Path | str,
     *,
-    protocol: str = "recycle",
+    protocol: str | None = None,
     params: Mapping[str, str] | None = None,
     days: float = 1.0,
     seed: int = 1,
@@ -81,7 +86,7 @@ def simulate(
 
     Args:
         path: A rig file whose links are all simulated (`sim:`).
-        protocol: Name or file of the recipe.
+        protocol: Name or file of the recipe. Default: recycle, or on a rig that does not support it exchange or stand-by.
         params: Its parameters as text with their units, such as `{"batch": "18 mL"}`; the others keep their defaults.
         days: Simulated time (d).
         seed: Seed of everything that is drawn at random.
@@ -100,7 +105,7 @@ def simulate(
         `speed_per_cpu` the simulated time divided by each.
 
     Raises:
-        UserError: The rig has real links, or assays are asked for without a technician.
+        UserError: The rig has real links, or assays are asked for without a technician or a loop.
         RigError: The rig file is not sound.
     """
     if assay_every_d is not None and not (tended and assay_every_d > 0.0):
@@ -108,6 +113,11 @@ def simulate(
             "an assay needs a technician who takes the sample, and time in between. Next: --tended --assay-every 7"
         )
     rig = _simulated_rig(path, start)
+    if assay_every_d is not None and rig.loop is None:
+        raise UserError(f"{rig.name} has no loop whose medium could be assayed. Next: leave --assay-every out")
+    protocol = protocol or preferred(rig)
+    recipe = chosen(protocol)
+    check_on(recipe, rig, parse_params(recipe, dict(params or {})))
     kept = None if data is None else Path(data)
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
@@ -271,27 +281,60 @@ def as_text(answer: dict[str, Any]) -> str:
 
 def _result_lines(answer: dict[str, Any]) -> list[str]:
     """Return the scores, the grades, the balance of medium, the alarms and the journal."""
-    grades = ", ".join(f"{letter} {count}" for letter, count in answer["grade_counts"].items() if count) or "none"
-    loop = answer["true_loop"]
     return [
         f"{answer['protocol']} on {answer['rig']}, seed {answer['seed']}: {answer['simulated_s'] / DAY_S:g} d"
         f" in {answer['wall_s']:.1f} s ({answer['speed']:,.0f} × real time)",
         f"  cost          {answer['cpu_s']:.1f} s of processor time ({answer['speed_per_cpu']:,.0f} × real time),"
         f" {answer['transactions']:,} requests on the wire",
-        f"  viability     {_rated(answer, 'viability')}; true {answer['viability_true']:.3f}",
-        f"  welfare       {_rated(answer, 'welfare')}",
-        f"  “happiness”   {_rated(answer, 'happiness')}",
-        "                missing counts as failed in the score; care-quality proxies, not evidence of feeling",
-        f"  grades        {grades}",
-        f"  medium        fresh {answer['fresh_medium_ml']:.1f} mL, recycled {answer['recycled_ml']:.1f} mL"
-        f" ({answer['recycled_fraction']:.0%}), discarded {answer['discarded_ml']:.1f} mL",
-        f"  loop (true)   lactate {loop['lactate_mm']:.2f} mM, ammonia {loop['ammonia_mm']:.3f} mM,"
-        f" glucose {loop['glucose_mm']:.1f} mM, pH {loop['ph']:.2f}, {loop['osmolality_mosm']:.0f} mOsm/kg",
+        *_score_lines(answer),
+        *_medium_lines(answer),
         f"  mass balance  worst in {answer['mass_balance_vessel']}: {answer['mass_balance_error_ml']:+.3f} mL,"
         f" bound {answer['mass_balance_bound_ml']:.3f} mL",
         f"  alarms        {answer['alarms']} raised, active: {', '.join(answer['alarms_active']) or 'none'}",
         f"  journal       {answer['journal_rows']:,} rows, sha256 {answer['journal_sha256']}",
     ]
+
+
+def _score_lines(answer: dict[str, Any]) -> list[str]:
+    """Return the scores; of a rig without scores, the reason."""
+    true = f"true {answer['viability_true']:.3f}"
+    if answer["unscored"]:
+        return [f"  viability     not scored: {answer['unscored']}; {true}"]
+    return [
+        f"  viability     {_rated(answer, 'viability')}; {true}",
+        f"  welfare       {_rated(answer, 'welfare')}",
+        f"  “happiness”   {_rated(answer, 'happiness')}",
+        "                missing counts as failed in the score; care-quality proxies, not evidence of feeling",
+    ]
+
+
+def _medium_lines(answer: dict[str, Any]) -> list[str]:
+    """Return the grades and the turnover of a rig that has a kidney, and the true composition of the medium."""
+    lines = []
+    if answer["has_kidney"]:
+        grades = ", ".join(f"{letter} {count}" for letter, count in answer["grade_counts"].items() if count) or "none"
+        lines = [
+            f"  grades        {grades}",
+            f"  medium        fresh {answer['fresh_medium_ml']:.1f} mL, recycled {answer['recycled_ml']:.1f} mL"
+            f" ({answer['recycled_fraction']:.0%}), discarded {answer['discarded_ml']:.1f} mL",
+        ]
+    if answer["true_loop"] is not None:
+        lines.append(f"  loop (true)   {_composition(answer['true_loop'])}")
+    chambers = answer["true_chambers"]
+    if len(chambers) == 1 and answer["true_loop"] is not None:
+        return lines  # the loop's medium is that of its chamber
+    worst = sorted(chambers, key=lambda name: chambers[name]["lactate_mm"], reverse=True)[:MAX_CHAMBERS]
+    lines += [f"  {name[:13]:<14}{_composition(each)}" for name, each in chambers.items() if name in worst]
+    if len(chambers) > len(worst):
+        lines.append(f"                and {len(chambers) - len(worst)} chambers with less lactate")
+    return lines
+
+
+def _composition(medium: dict[str, Any]) -> str:
+    return (
+        f"lactate {medium['lactate_mm']:.2f} mM, ammonia {medium['ammonia_mm']:.3f} mM,"
+        f" glucose {medium['glucose_mm']:.1f} mM, pH {medium['ph']:.2f}, {medium['osmolality_mosm']:.0f} mOsm/kg"
+    )
 
 
 def _decision_lines(answer: dict[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from controller.recipes.catalogue import find
 from controller.recipes.file import RecipeError
 from controller.recipes.sensors import SENSORS
 from controller.rig.description import Rig
@@ -14,13 +15,15 @@ from controller.rig.quantities import quantity_text
 from controller.transfers.routes import Route, routes_of
 from protocols.blocks import Call
 from protocols.lab_verbs import ESTIMATE
-from protocols.language import Liver
+from protocols.language import Kidney, Liver
 from protocols.parameters import ParamError
 from protocols.program import NAMES, Program, Step, names_used
 from protocols.registry import Recipe
 from protocols.steps import Do, GradeBatch, Move, Read, WaitUntil
 from protocols.verbs import AnyReadingVerb, TransferVerb, Verb
 
+PREFERRED = ("recycle", "exchange", "stand-by")
+"""What a rig is for, the best first; every rig supports the last one."""
 ROLES = {"loop": "loop vessel that a heart draws from", "spent": "kidney", "waste": "kidney"}
 """First word of a predefined name of expressions → what the rig must have for it."""
 
@@ -43,13 +46,18 @@ def lacking(recipe: Recipe, rig: Rig) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lack for lack in lacks if lack is not None))
 
 
+def preferred(rig: Rig) -> str:
+    """Return the name of the protocol that a simulation of `rig` runs if no other is named."""
+    return next(name for name in PREFERRED if not lacking(find(name), rig))
+
+
 def _verbs(step: Step) -> tuple[Verb, ...]:
     """Return the verbs that a step carries out."""
     if isinstance(step, Move | Read | Do):
         return (step.verb,)
     if isinstance(step, WaitUntil):
         return (step.read.verb,)
-    return (Liver.ph, ESTIMATE) if isinstance(step, GradeBatch) else ()
+    return (Kidney.mass, Liver.ph, ESTIMATE) if isinstance(step, GradeBatch) else ()
 
 
 def _unknown(name: str, rig: Rig) -> str | None:
@@ -64,10 +72,10 @@ def _lacking(verb: Verb, rig: Rig, routes: Mapping[str, Route]) -> str | None:
     """Return what the rig lacks for a verb; None if it has it."""
     if isinstance(verb, TransferVerb):
         return None if verb.name in routes else f"no {verb.needs}"
-    if isinstance(verb, AnyReadingVerb) and (find := SENSORS.get(verb.sensor)) is not None:
-        return None if find(rig) is not None else f"no probe for {verb.name}"
+    if isinstance(verb, AnyReadingVerb) and (probe_of := SENSORS.get(verb.sensor)) is not None:
+        return None if probe_of(rig) is not None else f"no probe for {verb.name}"
     if verb is ESTIMATE:
-        return None if len(roles_of(rig)) == len(ROLES) else "no loop with a kidney (estimate)"
+        return None if "loop" in roles_of(rig) else f"no {ROLES['loop']} (estimate)"
     organ, _, method = verb.name.partition(".")
     return f"no organs.{organ} ({verb.name})" if method and not has_organ(rig, organ) else None
 

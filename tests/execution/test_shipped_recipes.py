@@ -40,6 +40,7 @@ PARAMS: Mapping[str, Mapping[str, str]] = {
     "rinse": {},
     "sample": {},
     "sensor-calibration": {"settle": "20 s"},
+    "stand-by": {"time": "5 min"},
     "take-up": {"patience": "20 min"},
 }
 """Shipped recipe → parameters that make it short, and make it move what it may."""

@@ -33,6 +33,7 @@ WHEN = {
     "pump-calibration": "After a change of tubing, and monthly. A pump whose gain is `due` needs the calibration of its manufacturer.",
     "recycle": "The normal operation: medium with a sufficient grade is returned.",
     "rinse": "Between two media, and after a batch of grade D.",
+    "stand-by": "When nothing is to be moved: a rig that is fed by hand, a trial of a rig file, a pause of the culture's schedule.",
     "take-up": "When a culture has arrived from another rig; `choroid handover` there prints the values of `loop` and `ph`.",
     "sensor-calibration": "Weekly, and when two probes disagree. The gate refuses it for the probe of the loop, which controls the gas.",
     "sample": "For an external assay. The sample leaves by the discard line; nothing else is opened.",

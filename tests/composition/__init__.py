@@ -1,0 +1,1 @@
+"""Rigs of other shapes than the shipped ones, through every command."""
