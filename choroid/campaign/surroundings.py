@@ -8,14 +8,9 @@ from dataclasses import dataclass
 from choroid.campaign.findings import Findings
 from choroid.campaign.perfused import Perfused
 from choroid.campaign.troubles import Troubles
-<<<<<<< HEAD
-from controller.rig.description import Rig, required
-from controller.rig.probes import chamber_temperature
-=======
 from controller.rig.description import HeartConfig, PressureLimit, Rig
 from controller.rig.probes import chamber_temperature, loop_ph
 from controller.safety.limits import draws_from
->>>>>>> fe78998 (Simulation, plan, handover and campaign on rigs without kidney or loop, and with several hearts)
 from sim.lab import SimulatedLab
 from sim.plant.plant import PlantTruth
 
@@ -117,17 +112,11 @@ class Surroundings:
         if self._thermometer is not None:
             self._see_warmth(truth.temperature_c, kinds, at_work, now_s)
         self._see_pressure(truth.pressures_kpa, at_work, now_s)
-<<<<<<< HEAD
-        self._see_draw(truth.moved_ul, at_work, now_s)
-        loop = required(self._rig.loop, "a loop")
-        self._see_acidity(truth.ph[loop], truth.concentrations[loop]["co2"], kinds, at_work, now_s)
-=======
         for draw in self._draws:
             self._see_draw(draw, truth.moved_ul, at_work, now_s)
         loop = self._rig.loop
         if loop is not None and self._ph is not None:
             self._see_acidity(truth.ph[loop], truth.concentrations[loop]["co2"], kinds, at_work, now_s)
->>>>>>> fe78998 (Simulation, plan, handover and campaign on rigs without kidney or loop, and with several hearts)
         if self._troubles.survivable and truth.viability < self._first_viability - LOST_VIABILITY:
             self._tell(
                 "no organoid lost",

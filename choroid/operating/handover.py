@@ -26,7 +26,7 @@ from controller.hazards.loading import load_checked_rig
 from controller.journal.journal import Journal
 from controller.ledger.batches import AT_THE_START
 from controller.ledger.ledger import Ledger
-from controller.rig.description import Rig, required
+from controller.rig.description import Rig
 from controller.vitals.rolling_baseline import ROW
 from drivers.registry import MODELS
 from protocols.baseline import WINDOW_H
@@ -165,10 +165,6 @@ def as_text(told: Mapping[str, Any]) -> str:
 
 
 def _parts(rig: Rig) -> dict[str, str]:
-<<<<<<< HEAD
-    """Return the parts that move with the culture: part → vessel of this rig."""
-    return {"loop": required(rig.loop, "a loop"), "chamber": rig.chamber}
-=======
     """Return the parts that move with the culture: part → vessel of this rig.
 
     The chambers are `chamber` if there is one, else `chamber 1`, `chamber 2` and so on in the order of the rig file.
@@ -183,7 +179,6 @@ def _parts(rig: Rig) -> dict[str, str]:
         )
     names = ["chamber"] if len(rig.tissue) == 1 else [f"chamber {number}" for number in range(1, len(rig.tissue) + 1)]
     return {"loop": rig.loop, **dict(zip(names, rig.tissue, strict=True))}
->>>>>>> fe78998 (Simulation, plan, handover and campaign on rigs without kidney or loop, and with several hearts)
 
 
 def _own_names(medium: dict[str, Any], rig: Rig) -> dict[str, Any]:

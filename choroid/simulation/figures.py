@@ -9,7 +9,6 @@ from typing import Any
 from controller.core.run_states import RunState
 from controller.journal.terms import Entry
 from controller.process.controller import Controller
-from controller.rig.description import required
 from controller.transfers.routes import by_line, routes_of
 from controller.vitals.vitals import why_unscored
 from sim.lab import SimulatedLab
@@ -43,11 +42,7 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
         grades[row.body["grade"]] += 1
     totals = controller.ledger.totals
     run = controller.runs.get(run_id)
-<<<<<<< HEAD
-    loop = truth.concentrations[required(controller.rig.loop, "a loop")]
-=======
     rig = controller.rig
->>>>>>> fe78998 (Simulation, plan, handover and campaign on rigs without kidney or loop, and with several hearts)
     score = controller.viability
     return {
         "transactions": controller.body.transactions,
@@ -74,20 +69,10 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
         "mass_balance_error_ml": vessels[worst]["error_ml"],
         "mass_balance_bound_ml": vessels[worst]["bound_ml"],
         "vessels": vessels,
-<<<<<<< HEAD
-        "true_loop": {
-            "lactate_mm": round(loop["lactate"], 3),
-            "ammonia_mm": round(loop["ammonia"], 4),
-            "glucose_mm": round(loop["glucose"], 3),
-            "ph": round(truth.ph[required(controller.rig.loop, "a loop")], 3),
-            "osmolality_mosm": round(loop["osmoles"], 1),
-        },
-=======
         "has_kidney": rig.organs.kidney_config is not None,
         "unscored": why_unscored(rig),
         "true_loop": None if rig.loop is None else composition(truth, rig.loop),
         "true_chambers": {name: composition(truth, name) for name in rig.tissue},
->>>>>>> fe78998 (Simulation, plan, handover and campaign on rigs without kidney or loop, and with several hearts)
         "alarms": controller.alarms.raised,
         "alarms_active": [alarm.id for alarm in controller.alarms.active()],
         "violations": violations(lab, controller, vessels),

@@ -33,7 +33,7 @@ from controller.memory.calibrations import FILE
 from controller.recipes.catalogue import chosen
 from controller.recipes.on_rig import check_on, preferred
 from controller.recipes.parameters import parse_params
-from controller.rig.description import Medium, Rig, required
+from controller.rig.description import Medium, Rig
 from controller.rig.organ_lines import fresh_medium
 from controller.rig.perfusion import circulating
 from controller.runs.rehearsal import HOURS, Rehearsed, rehearse
@@ -201,17 +201,10 @@ def _as_present(rig: Rig, present: Present) -> Rig:
         contents[kidney.waste] = feed  # the volume of the waste matters, its contents do not
     if estimate is not None:
         fresh = rig.media[feed]
-<<<<<<< HEAD
-        for name, found, holders in (
-            ("present_loop", present.estimate.loop, (required(rig.loop, "a loop"), rig.chamber)),
-            ("present_spent", present.estimate.spent, (organs.kidney.vessel,)),
-        ):
-=======
         found_in = [("present_loop", estimate.loop, circulating(rig))]
         if kidney is not None and estimate.spent is not None:
             found_in.append(("present_spent", estimate.spent, (kidney.vessel,)))
         for name, found, holders in found_in:
->>>>>>> fe78998 (Simulation, plan, handover and campaign on rigs without kidney or loop, and with several hearts)
             told = {key: getattr(found, key).value for key in type(found).__dataclass_fields__}
             media[name] = Medium.model_construct(**{**dict(fresh), **told})
             contents |= dict.fromkeys(holders, name)
