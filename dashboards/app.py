@@ -13,6 +13,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from controller.alarms.states import ShelfError
+from controller.attachments.store import NoRoom
 from controller.core.run_states import IllegalTransition
 from controller.estimator.assays import AssayError, AssayRefused
 from controller.gate.bypass import BypassRefused
@@ -33,7 +34,7 @@ from dashboards.freshness import Freshness
 from dashboards.models.base import Errored
 from dashboards.recorded import Recorded
 from dashboards.request_filter import LOOPBACK_HOSTS, RequestFilter
-from dashboards.routes import assays, books, faults, rig, runs, safety, session, upkeep, users
+from dashboards.routes import answers, assays, books, faults, rig, runs, safety, session, upkeep, users
 from dashboards.simulated import FaultsControl, SpeedControl
 from protocols.parameters import ParamError
 from protocols.registry import UnknownProtocol
@@ -57,6 +58,7 @@ ANSWERS: dict[type[Exception], int] = {
     ShelfError: 422,
     JournalUnwritten: 503,
     Unkept: 507,
+    NoRoom: 507,
 }
 """Exceptions of the layers below whose text is complete."""
 
@@ -90,7 +92,7 @@ def create_app(
     app.state.faults = mishaps
     app.state.feed = Feed(controller, speed, nerves)
     app.include_router(session.open_routes)
-    for part in (session, rig, runs, safety, books, upkeep, assays, users):
+    for part in (session, rig, runs, safety, books, upkeep, assays, users, answers):
         app.include_router(part.routes)
     if speed is not None:
         app.include_router(session.speed_routes)

@@ -29,6 +29,9 @@ FILE = "credentials.json"
 VERSION = 1
 SESSION_AGE = timedelta(days=30)
 MAX_SESSIONS = 500
+COMMAND_LINE, PAGE_LINK = "command line", "page link"
+SHARED = frozenset((COMMAND_LINE, PAGE_LINK))
+"""Names of users that stand for every person with access to this machine."""
 LONGEST_SECRET = 200
 """Maximum number of characters; longer tokens are not hashed."""
 
@@ -65,6 +68,11 @@ class User:
 
     name: str
     role: Role
+
+    @property
+    def shared(self) -> bool:
+        """Whether several people may act under this name."""
+        return self.name in SHARED
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +186,7 @@ class Auth:
         A user who can read the data directory could make a token from its credentials anyway.
         """
         token = secrets.token_urlsafe(32)
-        self._passing[_hash(token)] = User("command line", Role.ADMIN)
+        self._passing[_hash(token)] = User(COMMAND_LINE, Role.ADMIN)
         return token
 
     def by_token(self, token: str) -> User | None:
@@ -253,8 +261,8 @@ class Auth:
             self._tokens.clear()
             self._sessions.clear()
             self._keep_in_memory(str(error))
-            return self._ticket("page link", Role.ADMIN)
-        return self._ticket("page link", Role.ENGINEER)
+            return self._ticket(PAGE_LINK, Role.ADMIN)
+        return self._ticket(PAGE_LINK, Role.ENGINEER)
 
     def _first_link(self) -> str:
         """Return the first admin's token; one that ends with this process where it cannot be kept."""
@@ -262,7 +270,7 @@ class Auth:
             return self.issue("admin", Role.ADMIN)
         except Unkept as error:
             self._keep_in_memory(str(error))
-            return self._ticket("page link", Role.ADMIN)
+            return self._ticket(PAGE_LINK, Role.ADMIN)
 
     def _keep_in_memory(self, why: str) -> None:
         self._path = None

@@ -30,6 +30,7 @@ from controller.rig.schematic import describe
 from controller.runs.questions import OpenQuestion
 from controller.runs.views import RunView, StepView
 from drivers.commands import Command, Dispense, Level, LevelStatus, PumpStatus, Run, Stop, Switch, SwitchStatus
+from protocols.answers import MEDIA_TYPES
 from protocols.registry import Recipe
 
 BOUND_SD = 3.0
@@ -198,7 +199,7 @@ def _result(result: Any) -> dict[str, Any] | None:
     if not isinstance(result, dict):
         return None
     if "text" in result:
-        return {"answer": result["text"]}
+        return {"answer": result["text"], **({"file": result["file"]} if "file" in result else {})}
     if "ul" in result:
         return {"ul": result["ul"], "low_ul": result.get("low"), "high_ul": result.get("high")}
     interval = result.get("interval")
@@ -235,6 +236,7 @@ def question_view(question: OpenQuestion) -> dict[str, Any]:
         "unit": "" if form is None else form.unit,
         "choices": [] if form is None else list(form.choices),
         "default": "" if form is None or default is None else form.text(default),
+        "accept": [] if form is None else [MEDIA_TYPES[each] for each in form.types],
     }
 
 

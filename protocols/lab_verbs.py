@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from protocols.answers import KINDS
+from protocols.answers import DECISIONS as DECIDED
+from protocols.answers import KINDS, ROLES
+from protocols.assay import ANALYTES
 from protocols.verbs import (
     MAX_WAIT_S,
     READING_UNITS,
@@ -21,6 +23,10 @@ from protocols.verbs import (
     interval_values,
 )
 
+ANY_PERSON, OTHER_PERSON = "any", "other_than_starter"
+"""Who may approve."""
+DECISIONS = ("ask", "go_on", "end")
+"""What a recipe may do if a value is missing, a wait has timed out or a person has rejected."""
 ESTIMATED = ("glucose", "lactate", "ammonia")
 """Substances of an estimate that a recipe saves for `loop` and `spent` (mM)."""
 PROBE_VALID_S = 7 * 86_400.0
@@ -138,6 +144,8 @@ ASK = Verb(
             "min": Argument("literal", "smallest number, with its unit"),
             "max": Argument("literal", "largest number, with its unit"),
             "choices": Argument("texts", "possible answers of a choice"),
+            "types": Argument("texts", "permitted types of a photo or file, such as [jpg, png]"),
+            "max_size": Argument("literal", "largest size of a photo or file, such as 5 MB (default 16 MB)"),
             "default": Argument("literal", "answer that plan and simulate assume (default: the middle of the range)"),
             "as": Argument("name", "save the answer under this name"),
         },
@@ -145,15 +153,56 @@ ASK = Verb(
         {"": SavedValue("", "")},
     ),
 )
+ASSAY_STEP = Verb(
+    name="assay",
+    policy=Policy.REDO,
+    says="Assay",
+    words=frozenset(("message",)),
+    form=StepForm(
+        "assay",
+        "hold until a person has entered the laboratory result of a sample; it counts in the estimate like any assay",
+        {
+            "analyte": Argument("choice", "what is measured", required=True, choices=tuple(ANALYTES)),
+            "vessel": Argument("literal", "where the sample is taken: loop, spent, or a vessel's name", required=True),
+            "message": Argument("text", "instruction; {expression} shows a value"),
+            "default": Argument("literal", "result that plan and simulate assume (default: the simulated one)"),
+            "as": Argument("name", "save the result under this name"),
+        },
+        saves={"": SavedValue("", "mM")},
+    ),
+)
+APPROVE = Verb(
+    name="approve",
+    policy=Policy.REDO,
+    says="Wait for approval",
+    words=frozenset(("message",)),
+    form=StepForm(
+        "approve",
+        "hold until a person with the role has approved or rejected, with a reason",
+        {
+            "message": Argument("text", "what is approved; {expression} shows a value", required=True),
+            "role": Argument("choice", "lowest role that may decide (default: engineer)", choices=ROLES),
+            "person": Argument("choice", "who may decide (default: any)", choices=(ANY_PERSON, OTHER_PERSON)),
+            "on_reject": Argument("choice", "what to do after a rejection (default: end)", choices=DECISIONS),
+            "default": Argument("choice", "decision that plan and simulate assume", choices=DECIDED),
+            "as": Argument("name", "save the decision under this name: approved or rejected"),
+        },
+        "message",
+        {"": SavedValue("", "")},
+    ),
+)
+ASKING = (ASK, ASSAY_STEP, APPROVE)
+"""Verbs that hold a run until a person has answered."""
 NOTE = Verb(
     name="note",
     policy=Policy.REDO,
     says="Record",
     form=StepForm(
         "note",
-        "write values to the journal",
+        "write values or a text to the journal",
         {
             "kind": Argument("name", "the note's kind", required=True),
+            "text": Argument("text", "text to write; {expression} shows a value"),
             "values": Argument("values", "values to write", None),
         },
         "kind",

@@ -18,13 +18,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from protocols.answers import Answer, AnswerForm
+from protocols.answers import DECISIONS, ROLES, Answer, AnswerForm, Approval
+from protocols.assay import ANALYTES
 from protocols.calendar import Calendar
 from protocols.dialysis import DialyserModel
 from protocols.grading import RuleSet
 from protocols.host import Facts, StepRunner, Way
 from protocols.lab_verbs import (
+    APPROVE,
     ASK,
+    ASSAY_STEP,
     BARRIER,
     CALIBRATE,
     ESTIMATE,
@@ -39,7 +42,7 @@ from protocols.results import NOTHING as NOTHING  # protocols of laboratories im
 from protocols.results import Amount, Barrier, Calibrated, Measurement, VesselVolume
 from protocols.soft_sensor import MediaEstimate
 from protocols.targets import Targets
-from protocols.verbs import AnyReadingVerb, InstantReadingVerb, ReadingVerb, TransferVerb
+from protocols.verbs import AnyReadingVerb, InstantReadingVerb, ReadingVerb, TransferVerb, Verb
 
 VERSION = 1
 """Increased when a run that began before must not go on under the present verbs: part of every protocol's hash."""
@@ -87,7 +90,9 @@ class Actions(Protocol):
         """Write a note to the journal, once."""
 
     async def asked(self, step: Any, message: str, answer: AnswerForm | None) -> dict[str, Any] | None:
-        """Hold until a person resumes, once for each message; with `answer`, until it is given: returns `{value}`."""
+        """Hold until a person resumes, once for each message; with `answer`, until it is given: returns `{value, text}`,
+        and `{user, reason}` of a decision.
+        """
 
     async def estimated(self) -> dict[str, Any]:
         """Return the soft sensor's estimate."""
@@ -435,6 +440,62 @@ class Lab:
             args["answer"] = answer.to_json()
         result = await self._steps.step(ASK, args, perform)
         return None if result is None else result["value"]
+
+    async def assay(self, analyte: str, vessel: str, message: str = "", *, default: float | None = None) -> float:
+        """Hold the run until a person has entered a laboratory result; return it in the unit of the analyte.
+
+        The result counts in the estimate of the medium like any assay that a person enters.
+
+        Args:
+            analyte: What is measured: a key of :data:`protocols.assay.ANALYTES`.
+            vessel: Where the sample is taken: `loop`, `spent`, or a vessel of the rig.
+            message: Instruction for people.
+            default: Result that plan and simulate assume, in the unit of the analyte.
+        """
+        known = ANALYTES.get(analyte)
+        if known is None:
+            raise ProtocolError(f"“{analyte}” is not assayed. Next: choose among {', '.join(ANALYTES)}")
+        form = AnswerForm(
+            kind="assay",
+            unit=known.unit,
+            internal=known.unit,
+            low=known.low,
+            high=known.high,
+            analyte=analyte,
+            vessel=vessel,
+            default=default,
+        )
+        result = await self._asked(ASSAY_STEP, message or f"Assay {analyte} in “{vessel}”", form)
+        return float(result["value"])
+
+    async def approve(
+        self, message: str, role: str = "engineer", *, other_person: bool = False, default: str | None = None
+    ) -> Approval:
+        """Hold the run until a person has approved or rejected; return the decision with its reason.
+
+        Args:
+            message: What is approved.
+            role: Lowest role that may decide: one of :data:`protocols.answers.ROLES`.
+            other_person: Whether it must be another person than the one who started the run.
+            default: Decision that plan and simulate assume (default: approved).
+        """
+        if role not in ROLES or default not in (None, *DECISIONS):
+            raise ProtocolError(
+                f"approve(role={role!r}, default={default!r}) is not possible. Next: choose the role among"
+                f" {', '.join(ROLES)} and the default among {', '.join(DECISIONS)}"
+            )
+        form = AnswerForm(kind="approval", role=role, other_person=other_person, default=default)
+        result = await self._asked(APPROVE, message, form)
+        return Approval(str(result["value"]), str(result["user"]), str(result["reason"]))
+
+    async def _asked(self, verb: Verb, message: str, form: AnswerForm) -> dict[str, Any]:
+        """Carry out a verb that waits for an answer of `form`."""
+
+        async def perform(step: Any) -> dict[str, Any] | None:
+            return await self._actions.asked(step, message, form)
+
+        result: dict[str, Any] = await self._steps.step(verb, {"message": message, "answer": form.to_json()}, perform)
+        return result
 
     async def estimate(self) -> MediaEstimate:
         """Return the soft sensor's estimate from the latest readings: composition of loop and batch, with bounds."""

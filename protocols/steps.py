@@ -16,6 +16,7 @@ from typing import Any
 from protocols.answers import AnswerForm
 from protocols.calendar import ClockTime
 from protocols.expression import BOOL, GRADE, PLAIN, Expression, MissingValue, is_text
+from protocols.lab_verbs import DECISIONS
 from protocols.language import ProtocolError
 from protocols.program import Now, Step
 from protocols.recycle import SETTLE_S, judge
@@ -31,9 +32,6 @@ from protocols.verbs import (
     TransferVerb,
     Verb,
 )
-
-DECISIONS = ("ask", "go_on", "end")
-"""What a recipe may do if a value is missing or a wait has timed out."""
 
 GRADE_BATCH = StepForm(
     "grade",
@@ -315,15 +313,66 @@ class Ask(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestAssay(Step):
+    """Hold until a person has entered the result of an assay; `save` names it."""
+
+    message: Template
+    form: AnswerForm
+    save: str | None
+
+    @property
+    def takes_time(self) -> bool:
+        return True
+
+    async def run(self, now: Now) -> None:
+        form = self.form
+        default = None if form.default is None else float(form.default)
+        result = await now.lab.assay(form.analyte, form.vessel, self.message.filled(now), default=default)
+        if self.save:
+            now.values[self.save] = result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approve(Step):
+    """Hold until a person has approved or rejected; `save` names the decision."""
+
+    message: Template
+    role: str
+    other_person: bool
+    default: str | None
+    on_reject: str
+    save: str | None
+
+    @property
+    def takes_time(self) -> bool:
+        return True
+
+    async def run(self, now: Now) -> None:
+        message = self.message.filled(now)
+        found = await now.lab.approve(message, self.role, other_person=self.other_person, default=self.default)
+        if self.save:
+            now.values[self.save] = found.decision
+        if not found.approved:
+            await now.decide(
+                self.on_reject,
+                f"{self.place}: “{message}” was rejected by {found.user}: {found.reason}. Next: resume"
+                " to go on all the same, or abort the run",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Note(Step):
-    """Write values to the journal, as kind `note.<kind>`."""
+    """Write values and texts to the journal, as kind `note.<kind>`."""
 
     kind: str
-    data: Mapping[str, Expression | str]
+    data: Mapping[str, Expression | Template | str]
 
     async def run(self, now: Now) -> None:
         values: dict[str, Any] = {}
         for name, what in self.data.items():
+            if isinstance(what, Template):
+                values[name] = what.filled(now)
+                continue
             try:
                 values[name] = what if isinstance(what, str) else what.evaluate(now.value)
             except (MissingValue, ZeroDivisionError):

@@ -32,6 +32,8 @@ class ApiCall(Generic[T]):
     parse: Callable[[Any], T]
     body: Mapping[str, Any] | None = None
     seen: str = ""
+    content: bytes | None = None
+    """A file to send instead of a JSON body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +117,17 @@ class Transport:
             raise self._foreign(error) from None
 
     def _exchanged(self, call: ApiCall[Any], timeout_s: float) -> tuple[int, bytes]:
-        headers = self.headers | {"Content-Type": "application/json"}
+        kind = "application/json" if call.content is None else "application/octet-stream"
+        headers = self.headers | {"Content-Type": kind}
         if call.method != "GET":
             headers["Choroid-Command-Id"] = secrets.token_hex(16)
         if call.seen:
             headers["Choroid-Seen"] = call.seen
         connection = self._connection(timeout_s)
         try:
-            body = None if call.body is None else json.dumps(call.body)
+            body: str | bytes | None = call.content
+            if call.body is not None:
+                body = json.dumps(call.body)
             connection.request(call.method, self.address.prefix + call.path, body, headers)
             reply = connection.getresponse()
             content = reply.read(MAX_ANSWER_BYTES + 1)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from choroid.commands.options import command, emit, json_option, named, params_option
+from choroid.common.failure import UserError
 
 
 def add(commands: Any) -> None:
@@ -27,13 +28,20 @@ def add(commands: Any) -> None:
         ("pause", "stop the running transfer and hold"),
         ("resume", "continue with the remainder"),
         ("abort", "stop for good"),
+        ("approve", "approve what a held run asks for"),
+        ("reject", "reject what a held run asks for; needs --reason"),
         ("status", "where it stands"),
     ):
         verb = command(verbs, name, _protocol, help_text)
         verb.add_argument("run", nargs="?", help="the run (default: the active one, else the latest)")
     answer = command(verbs, "answer", _protocol, "answer the question that a held run waits for")
-    answer.add_argument("answer", help='a number with its unit, such as "8.2 mM", one of the choices, or a text')
+    answer.add_argument(
+        "answer", nargs="?", help='a number with its unit, such as "8.2 mM", one of the choices, or a text'
+    )
     answer.add_argument("run", nargs="?", help="the run (default: the active one)")
+    answer.add_argument("--file", type=Path, help="a photo or a file, instead of a text")
+    answer.add_argument("--taken", default="", metavar="TIME", help="time of an assay's sample (default: now)")
+    answer.add_argument("--sure", action="store_true", help="use an assay although it contradicts the estimate")
     for name, verb in verbs.choices.items():
         verb.set_defaults(verb=name)
         verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
@@ -109,12 +117,21 @@ def _add_alarms(commands: Any) -> None:
 def _protocol(arguments: argparse.Namespace) -> int:
     from choroid.operating.remote import act, as_text
 
+    given, run = getattr(arguments, "answer", None), getattr(arguments, "run", None)
+    file = getattr(arguments, "file", None)
+    if arguments.verb == "answer" and (given is None) == (file is None):
+        if file is None or run is not None:
+            raise UserError("an answer is a text or --file, one of the two. Next: write one of them")
+        given, run = None, given  # with --file the only word is the run
     answer = act(
         arguments.verb,
         data=arguments.data,
-        run=getattr(arguments, "run", None),
+        run=run,
         protocol=getattr(arguments, "protocol", None),
-        answer=getattr(arguments, "answer", None),
+        answer=given,
+        file=file,
+        taken=getattr(arguments, "taken", ""),
+        sure=getattr(arguments, "sure", False),
         params=named(getattr(arguments, "params", [])),
         reason=arguments.reason,
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 from choroid.common.failure import UserError
 from choroid.export.tables import Cell, Table, tables, utc_text
+from choroid.export.uploads import uploads
 from choroid.export.writers import CHUNK_ROWS, WRITERS, sha256_of
 from choroid.report.period import asked, zone_of
 from controller.core.version import software_version
@@ -86,6 +87,7 @@ def export_records(
                 "series": records.history.series,
                 "journal": _chain(records),
                 "files": files,
+                "uploads": uploads(Path(data), records, period.begin, period.end, part),
             }
         (part / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         part.replace(folder)
@@ -100,6 +102,12 @@ def as_text(manifest: dict[str, Any], out: Path) -> str:
     """Return the manifest for people: one line a file."""
     lines = [f"{manifest['rig']}: {manifest['from_utc']} to {manifest['to_utc']}, written to {out}"]
     lines += [f"  {file['name']:<26}{file['rows']:>12,} rows {file['bytes']:>14,} bytes" for file in manifest["files"]]
+    kept = manifest["uploads"]
+    if kept:
+        lost = [each for each in kept if each["problem"] is not None]
+        lines.append(
+            f"  {'attachments/':<26}{len(kept) - len(lost):>12,} uploads" + (f", {len(lost)} missing" if lost else "")
+        )
     journal = manifest["journal"]
     state = f"{journal['rows']:,} rows verified" if journal["problem"] is None else journal["problem"]
     return "\n".join([*lines, f"  {MANIFEST:<26} units, hashes; journal chain: {state}"])

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from choroid.client.calls import anything
 from choroid.client.errors import ClientError
-from choroid.client.transport import Address, Transport
+from choroid.client.transport import Address, ApiCall, Transport
 from choroid.common.failure import UserError
 from choroid.running.data_folder import ENDPOINT, folders_of
 from controller.recipes.catalogue import of_file
+from protocols.answers import MAX_FILE_BYTES
 
 
 def act(
@@ -28,6 +29,9 @@ def act(
     params: dict[str, str],
     reason: str,
     answer: str | None = None,
+    file: Path | None = None,
+    taken: str = "",
+    sure: bool = False,
 ) -> dict[str, Any]:
     """Execute one verb and return the run as the API shows it; raise :class:`UserError` with the API's message."""
     endpoint = endpoint_of(data)
@@ -39,16 +43,33 @@ def act(
     path = f"/api/runs/{quote(run or _chosen(endpoint), safe='')}"
     if verb == "status":
         return call(endpoint, "GET", path)
+    said = reason or "from the command line"
+    if verb == "answer" and file is not None:
+        return _uploaded(endpoint, path, file, said)
     if verb == "answer":
-        return _answered(endpoint, path, str(answer), reason or "from the command line")
-    return call(endpoint, "POST", f"{path}/{verb}", {"reason": reason or "from the command line"})
+        given: dict[str, Any] = {"answer": str(answer), "taken": taken, "sure": sure, "reason": said}
+        return call(endpoint, "POST", f"{path}/answer", {**given, "step": _step_asked(endpoint, path)})
+    if verb in ("approve", "reject"):
+        decision = {"approve": verb == "approve", "reason": reason, "step": _step_asked(endpoint, path)}
+        return call(endpoint, "POST", f"{path}/decision", decision)
+    return call(endpoint, "POST", f"{path}/{verb}", {"reason": said})
 
 
-def _answered(endpoint: dict[str, str], path: str, answer: str, reason: str) -> dict[str, Any]:
-    """Answer the question that is open now; the controller refuses it if another one is open by then."""
+def _step_asked(endpoint: dict[str, str], path: str) -> int | None:
+    """Return the step of the question that is open now; the controller refuses the answer if another is open by then."""
     question = call(endpoint, "GET", path).get("question")
-    step = None if question is None else question["step"]
-    return call(endpoint, "POST", f"{path}/answer", {"answer": answer, "step": step, "reason": reason})
+    return None if question is None else int(question["step"])
+
+
+def _uploaded(endpoint: dict[str, str], path: str, file: Path, reason: str) -> dict[str, Any]:
+    """Answer the question that is open now with a photo or a file."""
+    query: dict[str, Any] = {"name": file.name, "reason": reason}
+    step = _step_asked(endpoint, path)
+    if step is not None:
+        query["step"] = step
+    if file.stat().st_size > MAX_FILE_BYTES:
+        raise UserError(f"{file} has more than {MAX_FILE_BYTES / 1e6:g} MB. Next: choose a smaller file")
+    return _sent(endpoint, ApiCall("POST", f"{path}/upload?{urlencode(query)}", dict, content=file.read_bytes()))
 
 
 def as_text(answer: dict[str, Any]) -> str:
@@ -60,13 +81,16 @@ def as_text(answer: dict[str, Any]) -> str:
     question = answer.get("question")
     if question is not None and question["kind"]:
         lines.append(f"  waits for an answer to step {question['step']}: {question['wants']}")
-        lines.append(f"  next: choroid protocol answer {_example(question)}")
+        next_ = "approve | reject --reason WHY" if question["kind"] == "approval" else f"answer {_example(question)}"
+        lines.append(f"  next: choroid protocol {next_}")
     return "\n".join(lines)
 
 
 def _example(question: dict[str, Any]) -> str:
     number = f'"NUMBER {question["unit"]}"' if question["unit"] else "NUMBER"
-    return {"number": number, "choice": "|".join(question["choices"])}.get(question["kind"], "TEXT")
+    kinds = {"number": number, "assay": number, "choice": "|".join(question["choices"])}
+    kinds |= {"photo": "--file PHOTO", "file": "--file FILE"}
+    return kinds.get(question["kind"], "TEXT")
 
 
 def _installed(path: Path, data: Path, endpoint: dict[str, str]) -> str:
@@ -134,9 +158,13 @@ def call(
     Raises:
         UserError: No controller answers, or it refuses, in its own words.
     """
+    return _sent(endpoint, anything(method, path, body, ""), timeout_s=timeout_s)
+
+
+def _sent(endpoint: dict[str, str], request: ApiCall[dict[str, Any]], *, timeout_s: float = 10.0) -> dict[str, Any]:
     try:
         address, _ = Address.parse(endpoint["url"])
         transport = Transport(address, endpoint["token"], timeout_s=timeout_s)
-        return transport.do(anything(method, path, body, ""))
+        return transport.do(request)
     except ClientError as error:
         raise UserError(str(error)) from None

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from choroid.common.failure import UserError
 from choroid.running.folder_probe import carry, look, owner
+from controller.attachments.store import FOLDER as ATTACHMENTS
 from controller.gate.latch import NAME as LATCH
 from controller.guard.wire import LOCK, LOG, PLAN, SEEN, SOCKET
 from controller.journal.file import RECORDS
@@ -30,6 +31,8 @@ from dashboards.auth import FILE as CREDENTIALS
 
 ENDPOINT = "endpoint.json"
 """Where a running controller answers, and the token of its owner."""
+FOLDERS = ("recipes", ATTACHMENTS)
+"""Folders of the data folder."""
 HEAD = "journal.db.head"
 CARRIED = (LATCH, CALIBRATIONS, CREDENTIALS, HEAD, RECORDS)
 """Files that the spare folder begins with, as far as they can be read."""
@@ -48,7 +51,7 @@ OTHER_FILES = (
     CREDENTIALS,
     ENDPOINT,
     "nerves.json",
-    "recipes",
+    *FOLDERS,
     "controller.log",
 )
 """Names of other files; with the databases they are looked at before anything opens them."""
@@ -164,7 +167,7 @@ def _fits(path: Path) -> bool:
         mode = path.stat().st_mode
     except OSError:
         return False
-    if path.name == "recipes":
+    if path.name in FOLDERS:
         return stat.S_ISDIR(mode)
     return stat.S_ISSOCK(mode) if path.name == SOCKET else stat.S_ISREG(mode)
 

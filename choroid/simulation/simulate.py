@@ -210,7 +210,7 @@ async def _run(
     recording = contextlib.ExitStack()
     opener = recording.enter_context(recorded(capture, rig, lab.opener))
     controller = Controller(rig=rig, opener=opener, data_dir=data, clock=clock, nerves_source=nerves, durable=False)
-    respondent = Respondent(controller, user="simulate", only_answers=tended)
+    respondent = Respondent(controller, lab, user="simulate", only_answers=tended)
     technician = Technician(lab, controller, seed=seed, assay_every_d=assay_every_d) if tended else None
     row = controller.journal.next_seq - 1
     begin_s = loop.time()
@@ -226,6 +226,8 @@ async def _run(
         answer["assumed"] = respondent.assumed
         if timeline:
             answer |= story(controller, rig, after=row)
+        if attending.done():
+            attending.result()  # a defect of the simulated person must not pass for an unanswered run
         attending.cancel()
         stop.set()
         await ticking

@@ -37,6 +37,18 @@ class AssayRefused(AssayError):
     """A possible assay that is not used: entered before, or contradicting the estimate."""
 
 
+class AssayTwice(AssayRefused):
+    """An assay that was entered before and is used; `seq` is its journal row, `value` in the unit of its analyte."""
+
+    def __init__(self, seq: int, value: float, user: str) -> None:
+        super().__init__(
+            f"this assay was entered before (journal row {seq}, by {user}); it counts once. Likely cause: a command was"
+            " repeated. Next: nothing, or correct the time it was taken"
+        )
+        self.seq = seq
+        self.value = value
+
+
 class Assays:
     """The assays of one rig. `alarm(kind, source, detail)` is called for what a person must confirm."""
 
@@ -62,6 +74,7 @@ class Assays:
         reason: str = "",
         zone: str = "",
         sure: bool = False,
+        step: tuple[str, int] | None = None,
     ) -> dict[str, Any]:
         """Enter an assay and return its effect on the estimate.
 
@@ -77,6 +90,7 @@ class Assays:
             reason: why it was taken.
             zone: IANA time zone of `taken`.
             sure: whether to use it even if it contradicts the estimate.
+            step: run and number of the step that asked for it.
 
         Raises:
             AssayError: it is impossible.
@@ -86,7 +100,7 @@ class Assays:
         known = _analyte(analyte)
         number = _number(known, value)
         deviation = known.deviation(number) if not sd else _deviation(known, sd)
-        place = self._place(vessel)
+        place = self.place(vessel)
         where = estimator.where(place)
         if where is None:
             raise AssayError(
@@ -102,7 +116,10 @@ class Assays:
         used = sure or off <= ASSAY_GATE
         row = Assay(known.name, where, place, when, number, deviation, used).to_json()
         row |= {"text": value, "method": method, "user": user, "reason": reason, "sure": sure}
-        seq = self._journal.append("assay", {**row, "off_sd": round(off, 3), "expected": before.to_json()})
+        run = None
+        if step is not None:
+            run, row["step"] = step
+        seq = self._journal.append("assay", {**row, "off_sd": round(off, 3), "expected": before.to_json()}, run=run)
         if not used:
             self._doubt(assay, seq, off, before)
         estimator.learn(seq)
@@ -137,7 +154,7 @@ class Assays:
             )
         return self._estimator
 
-    def _place(self, vessel: str) -> str:
+    def place(self, vessel: str) -> str:
         """Return the rig's name of a vessel; `loop` and `spent` are understood on every rig that has them."""
         if vessel in self._rig.vessels:
             return vessel
@@ -179,10 +196,7 @@ class Assays:
             if not found.same(assay):
                 continue
             if found.used:
-                raise AssayRefused(
-                    f"this assay was entered before (journal row {entry.seq}, by {entry.body['user']}); it counts once."
-                    " Likely cause: a command was repeated. Next: nothing, or correct the time it was taken"
-                )
+                raise AssayTwice(entry.seq, found.value, entry.body["user"])
             if not sure:
                 raise AssayRefused(
                     f"this assay is in the journal already (row {entry.seq}) and not used, because it contradicts the"

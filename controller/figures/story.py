@@ -130,9 +130,15 @@ def person_actions(rows: Iterable[Entry]) -> list[PersonAction]:
     return found
 
 
+def _answered(row: Entry, body: Mapping[str, Any]) -> str:
+    sha256 = f", sha256 {body['value']}" if "file" in body else ""
+    return f"answered step {body['n']} of {row.run}: {body['text']}{sha256}"
+
+
 _WHAT: Mapping[str, Callable[[Entry, Mapping[str, Any]], str]] = {
     "run.start": lambda row, body: f"started protocol {body.get('protocol')} ({row.run})",
     "run.state": lambda row, body: f"{body.get('event')} of {row.run}: {body.get('from')} → {body.get('to')}",
+    "step.answered": _answered,
     "alarm.acknowledged": lambda row, body: f"acknowledged alarm {body.get('alarm')}",
     "ledger.reconciled": lambda row, body: (
         f"set {body['vessel']} to {body['ul'] / 1000:.2f} mL ({body['change_ul'] / 1000:+.2f} mL)"

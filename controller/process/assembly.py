@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controller.estimator.assays import Assays
 from controller.gate.gate import Gate
 from controller.links.body import ConnectedRig
 from controller.regulation.regulators import Regulator
@@ -27,6 +26,5 @@ class Assembly:
     devices: ConnectedRig
     gate: Gate
     runs: Runner
-    assays: Assays
     scoring: Scoring
     regulators: Mapping[str, Regulator]

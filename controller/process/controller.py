@@ -15,6 +15,7 @@ from typing import Any
 
 from controller.alarms.states import ROWS as ALARM_ROWS
 from controller.alarms.states import Alarms
+from controller.attachments.store import AttachmentStore
 from controller.core.clock import Clock
 from controller.core.state import State, StateStore
 from controller.core.version import software_version
@@ -154,6 +155,7 @@ class Controller:
 
     def _open_records(self, journal: Journal | None, *, durable: bool) -> None:
         """Open journal and history, and what is read from and written to them."""
+        self.attachments = AttachmentStore(self._data_dir, threaded=self._threaded)
         self.journal = journal or Journal(self._data_dir / "journal.db", self.clock, durable=durable)
         flush_s = FLUSH_S if durable else LAZY_FLUSH_S
         history = self._data_dir / "history.db"
@@ -211,7 +213,7 @@ class Controller:
     @property
     def assays(self) -> Assays:
         """The assays of the medium."""
-        return self._connected.assays
+        return self._connected.runs.assays
 
     async def start(self) -> None:
         """Connect everything, set the heart going, and take up what a crash interrupted.
@@ -245,7 +247,7 @@ class Controller:
         await self.runs.recover()
 
     def _assemble(self, devices: ConnectedRig) -> Assembly:
-        """Make gate, runs, assays, scores and regulators for connected `devices`."""
+        """Make gate, runs, scores and regulators for connected `devices`."""
         leases = dict.fromkeys(self._limits.switches, VALVE_LEASE_S)
         leases |= {heart.pump: heart.lease_s for heart in self._limits.hearts}
         gate = Gate(
@@ -273,12 +275,9 @@ class Controller:
             calibrated=self.upkeep.refusal,
             recipes=self._data_dir / "recipes",
         )
-        assays = Assays(
-            self.rig, estimator=runs.estimator, journal=self.journal, clock=self.clock, alarm=self.alarms.event
-        )
         vitals = vital_signs(self.rig, runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock)
         scoring = Scoring(vitals, nerves=self.nerves, record=self._record)
-        return Assembly(devices, gate, runs, assays, scoring, regulators_of(self.rig))
+        return Assembly(devices, gate, runs, scoring, regulators_of(self.rig))
 
     def _probes(self, devices: ConnectedRig) -> Probes:
         """Make the access to the probes' own calibrations; each one that is set is kept among the rig's records."""

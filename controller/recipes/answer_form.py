@@ -7,11 +7,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.recipes.answers import AnswerRefused, checked
+from controller.recipes.answers import AnswerRefused, checked, safe_name
 from controller.recipes.values import Values, quantity
 from controller.rig.problems import Place
 from controller.rig.quantities import QuantityError, parse_quantity, usual_factor
-from protocols.answers import CHOICE, KINDS, LONGEST_CHOICE, NUMBER, TEXT, AnswerForm
+from protocols.answers import (
+    CHOICE,
+    FILE,
+    KINDS,
+    LONGEST_CHOICE,
+    MAX_FILE_BYTES,
+    MEDIA_TYPES,
+    NUMBER,
+    PHOTO,
+    PHOTO_TYPES,
+    TEXT,
+    UPLOADED,
+    AnswerForm,
+)
+from protocols.assay import Analyte
 from protocols.expression import PLAIN, choice_unit
 from protocols.expression import TEXT as TEXT_UNIT
 from protocols.verbs import UNITS
@@ -20,6 +34,8 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     NUMBER: ("answer", "unit", "min", "max", "default"),
     CHOICE: ("answer", "choices", "default"),
     TEXT: ("answer", "default"),
+    PHOTO: ("answer", "types", "max_size", "default"),
+    FILE: ("answer", "types", "max_size", "default"),
 }
 """Kind of an answer → the entries that it may have."""
 
@@ -29,6 +45,27 @@ def unit_of(form: AnswerForm) -> str:
     if form.kind == NUMBER:
         return form.internal
     return choice_unit(form.choices) if form.kind == CHOICE else TEXT_UNIT
+
+
+def assay_form(values: Values, place: Place, known: Analyte, entries: Mapping[str, Any]) -> AnswerForm:
+    """Return the form of an assay's result; a wrong default is noted in `values`."""
+    form = AnswerForm(
+        kind="assay",
+        unit=known.unit,
+        internal=known.unit,
+        low=known.low,
+        high=known.high,
+        analyte=known.name,
+        vessel=str(entries["vessel"]),
+    )
+    if entries.get("default") is None:
+        return form
+    try:
+        return AnswerForm.from_json({**form.to_json(), "default": checked(form, str(entries["default"]))})
+    except AnswerRefused as error:
+        what, _, fix = str(error).partition(". Next: ")
+        values.wrong((*place, "default"), what, fix[:1].upper() + fix[1:])
+        return form
 
 
 class _WrongEntry(Exception):
@@ -66,7 +103,25 @@ class AnswerReader:
         for key in self.given:
             if key not in PARTS[kind]:
                 raise _WrongEntry(key, f"the answer “{kind}” has no “{key}”", f"Known: {', '.join(PARTS[kind])}")
+        if kind in UPLOADED:
+            return self._upload(kind)
         return {NUMBER: self._number, CHOICE: self._choice, TEXT: self._text}[kind]()
+
+    def _upload(self, kind: Any) -> AnswerForm:
+        known = PHOTO_TYPES if kind == PHOTO else tuple(MEDIA_TYPES)
+        types = self.given.get("types", list(known))
+        if not isinstance(types, list) or not types or any(each not in known for each in types):
+            raise _WrongEntry("types", f"“{types}” are no types of a {kind}", f"Choose among {', '.join(known)}")
+        text = str(self.given.get("max_size", f"{MAX_FILE_BYTES} byte"))
+        try:
+            max_bytes = parse_quantity(text, "byte")
+        except QuantityError as error:
+            what = str(error).partition("; ")[0]
+            raise _WrongEntry("max_size", what, "Write a size such as 5 MB") from None
+        if not 1000.0 <= max_bytes <= MAX_FILE_BYTES:
+            fix = f"Write a size from 1 kB to {MAX_FILE_BYTES / 1e6:g} MB"
+            raise _WrongEntry("max_size", f"“{text}” is no size of an upload", fix)
+        return AnswerForm(kind=kind, types=tuple(types), max_bytes=int(max_bytes))
 
     def _text(self) -> AnswerForm:
         return AnswerForm(kind="text")
@@ -122,6 +177,12 @@ class AnswerReader:
             raise ValueError(f"“{text}” is not a finite number")
         return value
 
+    def _with_file_name(self, form: AnswerForm, default: str) -> AnswerForm:
+        """Return the form with the name of the file that plan and simulate assume."""
+        if safe_name(default) != default:
+            raise _WrongEntry("default", f"“{default}” is no name of a file", "Write a name such as chamber.jpg")
+        return AnswerForm.from_json({**form.to_json(), "default": default})
+
     def _with_default(self, form: AnswerForm) -> AnswerForm:
         """Return the form with its default, which has to be a valid answer itself."""
         if "default" not in self.given:
@@ -129,6 +190,8 @@ class AnswerReader:
         default = self.given["default"]
         if isinstance(default, bool):
             raise _WrongEntry("default", f"“{default}” is no text", "Write it in quotes")
+        if form.kind in UPLOADED:
+            return self._with_file_name(form, str(default))
         try:
             value = checked(form, str(default))
         except AnswerRefused as error:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 from controller.rig.quantities import QuantityError, parse_quantity
-from protocols.answers import CHOICE, LONGEST_TEXT, NUMBER, Answer, AnswerForm
+from protocols.answers import APPROVAL, ASSAY, CHOICE, LONGEST_TEXT, NUMBER, UPLOADED, Answer, AnswerForm
+
+LONGEST_NAME = 100
 
 
 class AnswerRefused(ValueError):
@@ -15,8 +17,12 @@ class AnswerRefused(ValueError):
 def checked(form: AnswerForm, given: str) -> Answer:
     """Return a valid answer in its internal unit; raise :class:`AnswerRefused` for any other."""
     text = given.strip()
-    if form.kind == NUMBER:
+    if form.kind in (NUMBER, ASSAY):
         return _number(form, text)
+    if form.kind in UPLOADED:
+        raise AnswerRefused(f"a text is no {form.kind}. Next: upload {form.wants}")
+    if form.kind == APPROVAL:
+        raise AnswerRefused(f"a text is no decision. Next: approve or reject; it takes {form.wants}")
     if form.kind == CHOICE:
         if text not in form.choices:
             raise AnswerRefused(f"“{_short(text)}” is no answer here. Next: answer {form.wants}")
@@ -25,6 +31,13 @@ def checked(form: AnswerForm, given: str) -> Answer:
         what = "an empty text" if not text else f"a text of {len(text)} characters or with control characters"
         raise AnswerRefused(f"{what} is no answer here. Next: write {form.wants}")
     return text
+
+
+def safe_name(name: str) -> str:
+    """Return the name of a file for people: its last part, printable, at most 100 characters. It is never a path."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    shown = "".join(each for each in last if each.isprintable()).strip()[:LONGEST_NAME]
+    return shown or "unnamed"
 
 
 def _number(form: AnswerForm, text: str) -> float:

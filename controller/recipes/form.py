@@ -8,7 +8,8 @@ from typing import Any
 from protocols.blocks import BLOCKS
 from protocols.calendar import DAYS
 from protocols.former import ATTRIBUTES
-from protocols.steps import DECISIONS, STEPS
+from protocols.lab_verbs import DECISIONS
+from protocols.steps import STEPS
 from protocols.table import FORMER, VERBS
 from protocols.verbs import Argument, StepForm, Verb
 

@@ -9,18 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from controller.recipes.answer_form import AnswerReader, unit_of
+from controller.recipes.answer_form import AnswerReader, assay_form, unit_of
 from controller.recipes.clock_form import clock_time
 from controller.recipes.form import FORMS, PART, STEP_OF, VERB_OF, WORD
 from controller.recipes.values import ANY_QUANTITY, Values
 from controller.rig.problems import Place, nearest
 from protocols import blocks
+from protocols.answers import DECISIONS as DECIDED
 from protocols.answers import KINDS
+from protocols.assay import ANALYTES
 from protocols.blocks import Call, End, If, Repeat, Together
 from protocols.calendar import ClockTime
-from protocols.expression import PLAIN, Expression, constant, unit_text
+from protocols.expression import PLAIN, Expression, choice_unit, constant, unit_text
 from protocols.former import PARAMETERS, NamedTwiceError, present_names
-from protocols.lab_verbs import ASK, MEASURE, NOTE, SLEEP_UNTIL_CLOCK
+from protocols.lab_verbs import APPROVE, ASK, ASSAY_STEP, MEASURE, NOTE, OTHER_PERSON, SLEEP_UNTIL_CLOCK
 from protocols.parameters import ParamError
 from protocols.program import Step
 from protocols.registry import Recipe
@@ -28,12 +30,14 @@ from protocols.steps import (
     GRADE_BATCH,
     SET,
     WAIT_UNTIL,
+    Approve,
     Ask,
     Do,
     GradeBatch,
     Move,
     Note,
     Read,
+    RequestAssay,
     SetValues,
     Template,
     WaitForClock,
@@ -396,13 +400,15 @@ class Steps(Values, ABC):
         kind = self.name(written.entries["kind"], (*place, "kind"), new=False) or ""
         if kind in OWN_NOTES:
             self.wrong((*place, "kind"), f"notes of kind “{kind}” are Choroid's own", "Choose another word")
-        data: dict[str, Expression | str] = {}
+        data: dict[str, Expression | Template | str] = {}
+        if written.entries.get("text") is not None:
+            data["text"] = self.template(written.entries["text"], (*place, "text"))
         values = written.entries.get("values") or {}
         if not isinstance(values, dict):
             self.wrong((*place, "values"), "is not a mapping", "Write values: {drawn: drawn}")
             values = {}
         for name, text in values.items():
-            if not re.match(WORD, name) or name == "step":
+            if not re.match(WORD, name) or name == "step" or name in data:
                 self.wrong((*place, "values", name), f"“{name}” cannot be a name here", "Use small letters and _")
             else:
                 data[name] = self.expression(text, ANY_QUANTITY, (*place, "values", name))
@@ -420,6 +426,35 @@ class Steps(Values, ABC):
             self._saves_as(written, save, unit_of(form))
         return Ask(where=written.where, message=message, answer=form, save=save)
 
+    def _assay(self, written: Written) -> Step | None:
+        entries = written.entries
+        analyte = ANALYTES.get(self._choice(written, "analyte"))
+        if analyte is None:
+            return None
+        form = assay_form(self, written.place, analyte, entries)
+        message = self.template(entries.get("message") or f"Assay {form.analyte} in {form.vessel}", written.place)
+        save = self._save(written)
+        self._saves_as(written, save, "mM" if analyte.unit == "mmol/L" else PLAIN)
+        return RequestAssay(where=written.where, message=message, form=form, save=save)
+
+    def _approve(self, written: Written) -> Step:
+        chosen = {
+            key: self._choice(written, key)
+            for key in ("role", "person", "on_reject", "default")
+            if written.entries.get(key) is not None
+        }
+        save = self._save(written)
+        self._saves_as(written, save, choice_unit(DECIDED))
+        return Approve(
+            where=written.where,
+            message=self.template(written.entries["message"], (*written.place, "message")),
+            role=chosen.get("role", "engineer"),
+            other_person=chosen.get("person") == OTHER_PERSON,
+            default=chosen.get("default"),
+            on_reject=chosen.get("on_reject", "end"),
+            save=save,
+        )
+
     def _end(self, written: Written) -> Step:
         return End(where=written.where)
 
@@ -428,6 +463,8 @@ _OWN: Mapping[str, Callable[[Steps, Written], Step | None]] = {
     MEASURE.name: Steps._measure,
     NOTE.name: Steps._note,
     STEP_OF[ASK.name]: Steps._ask,
+    STEP_OF[ASSAY_STEP.name]: Steps._assay,
+    STEP_OF[APPROVE.name]: Steps._approve,
     STEP_OF[SLEEP_UNTIL_CLOCK.name]: Steps._wait_for_clock,
     GRADE_BATCH.step: Steps._grade,
     WAIT_UNTIL.step: Steps._wait_until,

@@ -32,7 +32,7 @@ from controller.transfers.routes import Route, route_of
 from controller.transfers.transfers import Transfers
 from controller.transfers.weighing import ACCURACY_SD, settled
 from drivers.commands import Calibrate, PumpStatus
-from protocols.answers import AnswerForm
+from protocols.answers import APPROVAL, UPLOADED, AnswerForm
 from protocols.interval import Interval
 from protocols.language import ProtocolError
 
@@ -201,7 +201,10 @@ class Performer:
             return None
         while step.answer is None:
             await self._run.hold(text)
-        return {"value": step.answer, "text": answer.text(step.answer)}
+        told = {"value": step.answer, "text": step.reply.get("text", answer.text(step.answer))}
+        if answer.kind in UPLOADED:
+            return {**told, "file": step.answer}
+        return told if answer.kind != APPROVAL else {**told, "user": step.reply["user"], "reason": step.reply["reason"]}
 
     async def estimated(self) -> dict[str, Any]:
         """The soft sensor's estimate, of settled readings."""

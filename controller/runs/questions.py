@@ -9,10 +9,13 @@ from itertools import islice
 from controller.core.run_states import RunState
 from controller.steps.steps import StepRecord
 from protocols.answers import AnswerForm
-from protocols.lab_verbs import ASK
+from protocols.lab_verbs import ASKING
 
 LATEST = 200
 """How many of the latest steps are searched for an open question: the question holds the whole run."""
+
+
+_ASKING = frozenset(verb.name for verb in ASKING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ def open_question(steps: dict[str, StepRecord], state: RunState, held_for: Itera
     if state not in (RunState.HOLDING, RunState.HELD):
         return None
     latest = (steps[at] for at in islice(reversed(steps), LATEST))
-    step = next((step for step in latest if step.verb == ASK.name and not step.done and step.answer is None), None)
+    step = next((step for step in latest if step.verb in _ASKING and not step.done and step.answer is None), None)
     if step is None:
         return None
     data = step.args.get("answer")

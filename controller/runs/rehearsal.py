@@ -38,7 +38,7 @@ from controller.steps.schedule import local_text, next_time
 from controller.steps.steps import StepRecord
 from controller.transfers.routes import Route, route_of, routes_of
 from controller.transfers.weighing import ACCURACY_SD, MASS_SD_G
-from protocols.answers import AnswerForm
+from protocols.answers import APPROVAL, AnswerForm
 from protocols.host import Perform
 from protocols.interval import Interval
 from protocols.lab_verbs import SLEEP_UNTIL_CLOCK
@@ -345,7 +345,8 @@ class _Paper:
         if answer is None:
             return None
         self.out.assumed.append(Assumed(step.n, self.now_s, message, answer))
-        return {"value": answer.assumed, "text": answer.text(answer.assumed)}
+        told = {"value": answer.assumed, "text": answer.text(answer.assumed)}
+        return told if answer.kind != APPROVAL else {**told, "user": "assumed", "reason": answer.assumed_because}
 
     async def estimated(self) -> dict[str, Any]:
         if self._estimate is not None:

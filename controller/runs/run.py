@@ -21,11 +21,12 @@ from typing import Any
 
 from controller.core.run_states import RunEvent, RunState, after
 from controller.journal.terms import JournalUnwritten
-from controller.recipes.answers import AnswerRefused, checked
+from controller.recipes.answers import AnswerRefused
 from controller.runs.elapsed import elapsed_s
 from controller.runs.facts import RigFacts
 from controller.runs.performer import Performer, RunContext
 from controller.runs.questions import OpenQuestion, of_step, open_question
+from controller.runs.replies import QuestionReply
 from controller.runs.views import PROGRESS_STEPS, RunView, StepView, look, step_view
 from controller.steps.branches import BRANCH, Branch, abreast, in_verb
 from controller.steps.budget import StepBudget
@@ -63,6 +64,8 @@ class RunHistory:
     """Messages after which a person has resumed the run."""
     held_for: set[str] = field(default_factory=set)
     """Messages that have held it since it was resumed last."""
+    starter: str = ""
+    """Name of the person who started it."""
 
 
 class ProtocolRun:
@@ -82,6 +85,7 @@ class ProtocolRun:
         self.params = dict(params)
         self.state = history.state
         self.started_utc = history.started_utc
+        self.starter = history.starter
         self.messages: deque[str] = deque(history.messages, maxlen=50)
         self._bench = bench
         self._recipe = recipe
@@ -117,20 +121,22 @@ class ProtocolRun:
         """The question that the held run waits for."""
         return open_question(self._steps, self.state, self._held_for)
 
-    def answer(self, given: str, user: str, reason: str) -> None:
-        """Record the answer to the open question, and resume the run if nothing else holds it.
+    def asked(self) -> OpenQuestion:
+        """Return the question that waits for an answer.
 
-        Raises :class:`controller.runs.questions.AnswerRefused` or
-        :class:`controller.core.run_states.IllegalTransition`.
+        Raises :class:`AnswerRefused` or :class:`controller.core.run_states.IllegalTransition`.
         """
         asked = self.question
         after(self.state, RunEvent.RESUME)
         if asked is None or asked.answer is None:
             raise AnswerRefused("the run does not ask for an answer. Next: resume it")
-        value = checked(asked.answer, given)
-        body = {"n": asked.n, "value": value, "text": asked.answer.text(value), "user": user, "reason": reason}
+        return asked
+
+    def answered_by(self, asked: OpenQuestion, reply: QuestionReply, user: str, reason: str) -> None:
+        """Record the reply to the open question, and resume the run if nothing else holds it."""
+        body = {"n": asked.n, "value": reply.value, "text": reply.text, "user": user, "reason": reason, **reply.more}
         self._bench.journal.append("step.answered", body, run=self.id)
-        self._steps[asked.at].answer = value
+        self._steps[asked.at].answer, self._steps[asked.at].reply = reply.value, body
         if all(of_step(held, asked.n) for held in self._held_for):
             self._go(RunEvent.RESUME, user=user, reason=reason)
 

@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from controller.attachments.store import Attachment
 from controller.core.clock import Clock
 from controller.core.run_states import RunEvent, RunState
 from controller.core.state import StateStore
+from controller.estimator.assays import Assays
 from controller.estimator.estimator import estimator_of
 from controller.gate.gate import Gate
 from controller.journal.journal import Journal
@@ -26,12 +28,14 @@ from controller.recipes.parameters import parse_params
 from controller.rig.description import Rig
 from controller.runs.performer import RunContext
 from controller.runs.rehearsal import HOURS, Calibrated, rehearse
+from controller.runs.replies import AssayReply, Person, by_decision, by_file, by_text
 from controller.runs.run import DISK_ERRORS, ProtocolRun, RunHistory
 from controller.runs.views import RunView, look
 from controller.steps.steps import answered_of, held_for_of, records_of
 from controller.transfers.routes import Trust
 from controller.transfers.strays import Strays
 from controller.transfers.transfers import Transfers
+from protocols.answers import ASSAY
 from protocols.parameters import by_present_key
 from protocols.registry import Recipe, UnknownProtocol, get
 
@@ -71,6 +75,7 @@ class Runner:
         self._shipped = shipped() if catalogue is None else catalogue
         self._recipes = recipes
         self.estimator = estimator_of(rig, ledger=ledger, journal=journal, clock=clock, store=store)
+        self.assays = Assays(rig, estimator=self.estimator, journal=journal, clock=clock, alarm=alarm)
         transfers = Transfers(rig, gate=gate, store=store, ledger=ledger, journal=journal, alarm=alarm, trust=trust)
         self._bench = RunContext(rig, journal, clock, ledger, store, gate, transfers, self.estimator, alarm)
         self.strays = Strays(
@@ -130,7 +135,7 @@ class Runner:
             "volumes": volumes,
         }
         self._journal.append("run.start", body, run=run_id)
-        history = RunHistory(started_utc=self._bench.clock.utc_text(), volumes=volumes)
+        history = RunHistory(started_utc=self._bench.clock.utc_text(), volumes=volumes, starter=user)
         self._live(ProtocolRun(self._bench, run_id, recipe.name, recipe, values, history))
         await asyncio.sleep(0)  # it is running when this returns
         return run_id
@@ -174,24 +179,55 @@ class Runner:
             )
         run.command(RunEvent.RESUME, user, reason)
 
-    async def answer(self, run_id: str, given: str, user: str, reason: str, *, step: int | None = None) -> None:
+    async def answer(
+        self,
+        run_id: str,
+        given: str | Attachment | bool,
+        by: str | Person,
+        reason: str,
+        *,
+        step: int | None = None,
+        taken: str = "",
+        sure: bool = False,
+    ) -> None:
         """Answer the open question of a held run; the run goes on if nothing else holds it.
 
-        `step` is the number of the question's step, for a caller who has read it before.
+        Args:
+            run_id: The run.
+            given: A text with its unit; a file that was kept; or whether the person approves.
+            by: Who answers; a decision needs the person's role.
+            reason: Why, for the record; a rejection needs one.
+            step: Number of the question's step, for a caller who has read it before.
+            taken: Time of the sample of an assay (default: now).
+            sure: Whether to use an assay even if it contradicts the estimate.
 
         Raises:
             AnswerRefused: The answer is not valid, or the run asks for none; the run goes on waiting.
+            AssayError: The result of an assay is impossible, or is not used; the run goes on waiting.
             RunnerError: Another question is open than that of `step`.
             IllegalTransition: The run is not held.
         """
-        run = self._run(run_id)
-        asked = run.question
-        if step is not None and asked is not None and asked.n != step:
+        run, person = self._run(run_id), by if isinstance(by, Person) else Person(by)
+        now = run.question
+        if step is not None and now is not None and now.n != step:
             raise RunnerError(
-                f"run {run_id} asks step {asked.n}, not step {step}: {asked.message}. Likely cause: the other question was"
+                f"run {run_id} asks step {now.n}, not step {step}: {now.message}. Likely cause: the other question was"
                 " answered meanwhile. Next: read the present question"
             )
-        run.answer(given, user, reason)
+        asked = run.asked()
+        form = asked.answer
+        if form is None:
+            return
+        if isinstance(given, Attachment):
+            reply = by_file(form, given)
+        elif isinstance(given, bool):
+            reply = by_decision(form, approved=given, by=person, starter=run.starter, reason=reason)
+        elif form.kind == ASSAY:
+            at = taken or self._bench.clock.utc_text()
+            reply = AssayReply(self.assays).entered(run_id, asked, given, by=person, reason=reason, taken=at, sure=sure)
+        else:
+            reply = by_text(form, given)
+        run.answered_by(asked, reply, person.name, reason)
 
     async def abort(self, run_id: str, user: str, reason: str) -> None:
         """Bring everything to rest and end the run."""
@@ -280,6 +316,7 @@ class Runner:
             messages=[row.body["text"] for row in rows if row.kind == "run.message"],
             answered=answered_of(rows),
             held_for=held_for_of(rows),
+            starter=str(body.get("user", "")),
         )
         params = body["params"] if recipe is None else by_present_key(recipe.params, body["params"])
         return ProtocolRun(self._bench, run_id, body["protocol"], recipe, params, history)

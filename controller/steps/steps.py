@@ -83,6 +83,8 @@ class StepRecord:
     """Whether its note is in the journal."""
     answer: float | str | None = None
     """A person's answer to its question, in the internal unit."""
+    reply: Mapping[str, Any] = field(default_factory=dict)
+    """What the journal has of that answer."""
     finished: bool = False
     """Whether the pump ended its last dose as commanded: the moved volume is the step's, exact or not."""
     done: bool = False
@@ -147,7 +149,7 @@ def _accepted(step: StepRecord, _: Mapping[str, Any]) -> None:
 
 
 def _answered(step: StepRecord, body: Mapping[str, Any]) -> None:
-    step.answer = body["value"]
+    step.answer, step.reply = body["value"], body
 
 
 def _done(step: StepRecord, body: Mapping[str, Any]) -> None:
@@ -175,6 +177,9 @@ def records_of(entries: Iterable[Entry]) -> dict[str, StepRecord]:
             steps[body["n"]] = StepRecord(body["n"], body["verb"], body["args"], place, until=body.get("until"))
         elif (take := _TAKE.get(entry.kind)) is not None:
             take(steps[body["n"]], body)
+        elif entry.kind == "assay" and "step" in body and body["used"]:
+            # The answer's own row follows it; a crash may come in between.
+            steps[body["step"]].answer, steps[body["step"]].reply = body["value"], body
         elif entry.kind.startswith("note."):
             steps[body["step"]].noted = True
     return {step.at: step for step in steps.values()}

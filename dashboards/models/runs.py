@@ -53,17 +53,47 @@ class StepModel(BaseModel):
 
 
 class GivenAnswer(RequestBody):
-    """Answer the open question of a held run: text with its unit, such as `8.2 mM`; `step` is the number of its step."""
+    """Answer the open question of a held run: text with its unit, such as `8.2 mM`; `step` is the number of its step.
+
+    `taken` is the time of an assay's sample (default: now); `sure` uses an assay that contradicts the estimate.
+    """
 
     answer: str = Field(max_length=2000)
     step: int | None = None
     reason: str = Field(default="", max_length=1000)
+    taken: str = Field(default="", max_length=40)
+    sure: bool = False
+
+
+class GivenDecision(RequestBody):
+    """Approve or reject what a held run asks for; a rejection needs a reason."""
+
+    approve: bool
+    step: int | None = None
+    reason: str = Field(default="", max_length=1000)
+
+
+class AttachmentModel(BaseModel):
+    """One uploaded photo or file; GET /api/attachments/{sha256} returns its content."""
+
+    sha256: str
+    name: str
+    media_type: str
+    bytes: int
+
+
+class AttachmentsModel(BaseModel):
+    """The uploads, oldest first."""
+
+    attachments: list[AttachmentModel]
 
 
 class QuestionModel(BaseModel):
-    """An open question. `kind` is number, choice, text, or empty where the run is only to be resumed.
+    """An open question. `kind` is number, choice, text, photo, file, assay, approval, or empty where the run is only to be
+    resumed.
 
-    `wants` says what is a valid answer; `default` is the declared default as text, or empty.
+    `wants` says what is a valid answer; `default` is the declared default as text, or empty; `accept` are the media types of
+    an upload.
     """
 
     step: int
@@ -73,6 +103,7 @@ class QuestionModel(BaseModel):
     unit: str
     choices: list[str]
     default: str
+    accept: list[str] = []
 
 
 class RunModel(BaseModel):

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from controller.process.controller import Controller
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer
 from dashboards.models.base import Why
-from dashboards.models.runs import GivenAnswer, ProtocolsView, RunModel, RunsModel, Start
+from dashboards.models.runs import ProtocolsView, RunModel, RunsModel, Start
 from dashboards.views import recipe_view, run_view
 
 SHOWN_STEPS = 20
@@ -67,13 +67,6 @@ async def pause(rig: Controlled, user: Operator, run_id: str, body: Why) -> dict
 async def resume(rig: Controlled, user: Operator, run_id: str, body: Why) -> dict[str, Any]:
     """Resume a held run with the remaining steps."""
     await rig.runs.resume(the_run(rig, run_id), user.name, body.reason)
-    return run_view(rig.runs.get(run_id))
-
-
-@routes.post("/runs/{run_id}/answer", response_model=RunModel)
-async def answer(rig: Controlled, user: Operator, run_id: str, body: GivenAnswer) -> dict[str, Any]:
-    """Answer the open question of a held run; the run goes on if nothing else holds it."""
-    await rig.runs.answer(the_run(rig, run_id), body.answer, user.name, body.reason, step=body.step)
     return run_view(rig.runs.get(run_id))
 
 

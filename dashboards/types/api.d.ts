@@ -187,6 +187,7 @@ export interface QuestionModel {
   unit: string;
   choices: string[];
   default: string;
+  accept: string[];
 }
 
 export interface ReadingView {

@@ -100,6 +100,8 @@ export interface StepResult {
   unit?: string;
   /** A person's answer to the step's question, with its unit. */
   answer?: string;
+  /** The sha256 of an upload. */
+  file?: string;
 }
 
 /** The arguments of a step that the page can show. */

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.pages import RESULTS, ROOT, Server, free_port, visiting
+from tests.execution.test_replies import image
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -21,6 +22,11 @@ steps:
   - ask_operator: {message: Lactate of the loop, answer: number, unit: mM, min: 0 mM, max: 20 mM, as: lactate}
   - ask_operator: {message: Look of the medium, answer: choice, choices: [clear, cloudy], as: look}
   - ask_operator: {message: Remarks, answer: text, as: remark}
+  - ask_operator: {message: Picture of the chamber, answer: photo, as: picture}
+  - ask_operator: {message: Table of the plate reader, answer: file, types: [csv], as: plate}
+  - assay: {analyte: lactate, vessel: loop, as: assayed}
+  - approve: {message: Go on, role: operator, as: decision}
+  - note: {kind: seen, values: {picture: picture, plate: plate, decision: decision}}
 """
 
 
@@ -42,8 +48,8 @@ def demo(data: Path) -> Iterator[Server]:
         server.end()
 
 
-def answered(data: Path, text: str) -> subprocess.CompletedProcess[str]:
-    words = (sys.executable, "-m", "choroid", "protocol", "answer", text, "--data", str(data))
+def answered(data: Path, *text: str, verb: str = "answer") -> subprocess.CompletedProcess[str]:
+    words = (sys.executable, "-m", "choroid", "protocol", verb, *text, "--data", str(data))
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -83,6 +89,44 @@ def test_questions_are_answered_on_the_page_and_on_the_command_line(browser: Bro
         expect(run_state).to_have_text("held", timeout=30_000)
         given = answered(data, "all is well")
         assert given.returncode == 0, given.stderr
+        expect(card).to_contain_text(
+            "Picture of the chamber: a photo (jpg, png, webp) of at most 16 MB", timeout=30_000
+        )
+        expect(run_state).to_have_text("held", timeout=30_000)
+        field = page.get_by_test_id("question-answer")
+        expect(field).to_have_attribute("accept", "image/jpeg,image/png,image/webp")
+        photo, text_file = data / "chamber.png", data / "notes.png"
+        photo.write_bytes(image(size=(640, 480)))
+        text_file.write_text("no picture")
+        field.set_input_files(text_file)
+        page.get_by_test_id("answer-run").click()
+        expect(page.locator("body")).to_contain_text("is of another type, or damaged")
+        field.set_input_files(photo)
+        page.get_by_test_id("answer-run").click()
+        expect(card).to_contain_text("Table of the plate reader: a file (csv)", timeout=30_000)
+        picture = page.get_by_test_id("step-upload").locator("img")
+        expect(picture).to_be_visible()
+        page.wait_for_function("() => document.querySelector('.step-photo')?.naturalWidth === 640", timeout=10_000)
+        expect(run_state).to_have_text("held", timeout=30_000)
+        table = data / "plate.csv"
+        table.write_text("well,od\nA1,0.2\n")
+        refused = answered(data, "--file", str(photo))
+        assert (refused.returncode, "is of the type png" in refused.stderr) == (1, True)
+        given = answered(data, "--file", str(table))
+        assert given.returncode == 0, given.stderr
+        expect(card).to_contain_text("lactate in “loop”: a number in mmol/L", timeout=30_000)
+        expect(run_state).to_have_text("held", timeout=30_000)
+        page.screenshot(path=RESULTS / "question-assay.png")
+        page.get_by_test_id("question-answer").fill("0.3 mM")
+        page.get_by_test_id("answer-run").click()
+        expect(card).to_contain_text("Go on: approval or rejection by the role operator", timeout=30_000)
+        expect(run_state).to_have_text("held", timeout=30_000)
+        page.get_by_test_id("question-answer").select_option("reject")
+        page.get_by_test_id("answer-run").click()
+        expect(page.locator("body")).to_contain_text("A rejection needs a reason")
+        page.get_by_test_id("question-more").fill("fine")
+        page.get_by_test_id("question-answer").select_option("approve")
+        page.get_by_test_id("answer-run").click()
         expect(run_state).to_have_text("complete", timeout=30_000)
         expect(card).to_be_hidden()
         expect(page.get_by_test_id("step").filter(has_text="12.5 mM")).to_be_visible()

@@ -44,7 +44,8 @@ function commandId() {
 function headersOf(method, body, token) {
   /** @type {Record<string, string>} */
   const headers = {};
-  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (body instanceof Blob) headers["Content-Type"] = "application/octet-stream";
+  else if (body !== undefined) headers["Content-Type"] = "application/json";
   if (method !== "GET") {
     headers["Choroid-Command-Id"] = commandId();
     if (shownUtc) headers["Choroid-Seen"] = shownUtc;
@@ -58,7 +59,7 @@ function headersOf(method, body, token) {
  *
  * @param {string} method
  * @param {string} path
- * @param {unknown} [body] - is sent as JSON
+ * @param {unknown} [body] - is sent as JSON, a file as it is
  * @param {{token?: string, quiet?: boolean}} [options] - `quiet`: do not show a failure
  * @returns {Promise<any>} null when the answer has no content
  * @throws {Failure}
@@ -69,7 +70,7 @@ export async function call(method, path, body, { token, quiet } = {}) {
     if (!quiet) showError(error);
     return new Failure(status, error);
   };
-  const content = body === undefined ? undefined : JSON.stringify(body);
+  const content = body === undefined || body instanceof Blob ? body : JSON.stringify(body);
   let reply;
   try {
     reply = await fetch(path, { method, headers: headersOf(method, body, token), body: content });

@@ -164,8 +164,21 @@ function stepItem(each, runState) {
       each.branch ? `${each.branch}: ` : "",
       step(each.verb, each.args),
     ),
-    h("span", { class: "step-result", title: bounds(each.result), text: result(each.result) }),
+    h("span", { class: "step-result", title: bounds(each.result) }, upload(each.result) ?? result(each.result)),
   );
+}
+
+/**
+ * Return a link to the upload of a step, with a photo as its image; null for a step without one.
+ * @param {StepResult | null} found
+ */
+function upload(found) {
+  if (!found?.file) return null;
+  const path = `/api/attachments/${encodeURIComponent(found.file)}`;
+  const text = result(found);
+  const photo = { src: path, alt: text, class: "step-photo", loading: "lazy" };
+  const shown = text.includes("(image/") ? h("img", photo) : text;
+  return h("a", { href: path, target: "_blank", rel: "noopener", title: text, "data-testid": "step-upload" }, shown);
 }
 
 /**

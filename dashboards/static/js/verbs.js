@@ -17,6 +17,8 @@ export const VERBS = {
   sleep_until: "Wait for the next cycle",
   sleep_until_clock: "Wait for the time of day",
   ask: "Ask a person",
+  assay: "Assay",
+  approve: "Wait for approval",
   note: "Record",
   together: "Run branches",
 };

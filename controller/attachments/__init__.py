@@ -1,0 +1,1 @@
+"""Photos and files that people give as answers: checked, kept by hash, listed in a manifest."""
