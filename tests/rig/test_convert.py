@@ -16,7 +16,7 @@ from controller.rig.convert import convert
 from controller.rig.loading import effective_hash, load_rig
 from controller.rig.problems import RigError
 
-FORMER = Path(__file__).parents[1] / "rigs" / "format_1.yaml"
+FORMER = Path(__file__).parent / "format_1.yaml"
 TEXT = FORMER.read_text(encoding="utf-8")
 TISSUE = TEXT[TEXT.index("organoid:") : TEXT.index("\nmedia:")]
 

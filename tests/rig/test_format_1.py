@@ -12,7 +12,7 @@ from controller.rig.loading import effective_hash, load_rig
 from controller.rig.problems import RigError
 
 BENCH = bench_rig()
-FORMER = Path(__file__).parents[1] / "rigs" / "format_1.yaml"
+FORMER = Path(__file__).parent / "format_1.yaml"
 
 
 def test_format_1_and_format_2_of_one_rig_are_equal(tmp_path: Path) -> None:
