@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,8 +23,8 @@ WHERE level = ? AND series = ? AND bucket >= ? AND bucket < ? ORDER BY bucket
 """
 _RAW = "SELECT at, value FROM raw WHERE series = ? AND at >= ? AND at < ? ORDER BY at"
 _READINGS = """
-SELECT at, value, 'good' FROM raw WHERE series = ?1 AND at >= ?2 AND at < ?3
-UNION ALL SELECT at, value, quality FROM doubted WHERE series = ?1 AND at >= ?2 AND at < ?3 ORDER BY at
+SELECT at, value, 'good' FROM raw WHERE series = :series AND at >= :begin AND at < :end
+UNION ALL SELECT at, value, quality FROM doubted WHERE series = :series AND at >= :begin AND at < :end ORDER BY at
 """
 
 
@@ -83,9 +83,9 @@ class HistoryReader:
         """When the oldest and the newest reading of all were taken; None when there are none."""
         found = [
             self._db.execute(
-                "SELECT (SELECT at FROM raw WHERE series = ?1 ORDER BY at LIMIT 1),"
-                " (SELECT at FROM raw WHERE series = ?1 ORDER BY at DESC LIMIT 1)",
-                (number,),
+                "SELECT (SELECT at FROM raw WHERE series = :series ORDER BY at LIMIT 1),"
+                " (SELECT at FROM raw WHERE series = :series ORDER BY at DESC LIMIT 1)",
+                {"series": number},
             ).fetchone()
             for number in self._ids.values()
         ]
@@ -121,7 +121,7 @@ class HistoryReader:
             with each.
         """
         for number, point, unit in self._every:
-            for at, value, quality in self._rows(_READINGS, (number, begin, end)):
+            for at, value, quality in self._rows(_READINGS, {"series": number, "begin": begin, "end": end}):
                 yield at, point, value, unit, quality
 
     def last_before(self, point: str, at: float) -> float | None:
@@ -135,7 +135,7 @@ class HistoryReader:
         """Let go of the file."""
         self._db.close()
 
-    def _rows(self, query: str, values: tuple[float, ...]) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, query: str, values: Sequence[float] | Mapping[str, float]) -> Iterator[tuple[Any, ...]]:
         try:
             yield from self._db.execute(query, values)
         except sqlite3.DatabaseError as error:
