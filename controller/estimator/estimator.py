@@ -25,6 +25,7 @@ from controller.core.clock import Clock
 from controller.core.state import StateStore
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
+from controller.ledger.courses import Courses
 from controller.ledger.ledger import Ledger
 from controller.ledger.terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D, Movement
 from controller.rig.description import Rig
@@ -105,6 +106,7 @@ class Estimator:
         self._kidney = rig.organs.kidney_config
         self._spent = None if self._kidney is None else self._kidney.vessel
         self._circulating = circulating(rig)
+        self._courses = Courses(rig)
         self._began_s, self._first_seq = clock.now_s(), journal.next_seq
         self._state, self._at_s = self._caught_up()
         last = journal.last("estimate")
@@ -212,22 +214,28 @@ class Estimator:
 
     def _moved(self, movement: Movement) -> None:
         self._pass_time()
-        self._state = self._poured(self._state, movement.source, movement.target, movement.ul)
+        self._state = self._poured(self._state, movement.line, movement.ul)
 
-    def _poured(self, state: MediaState, source: str, target: str, ul: float) -> MediaState:
-        poured: Where | Composition | None = self.where(source) or self._content(source)
+    def _poured(self, state: MediaState, name: str, ul: float) -> MediaState:
+        """Return the state after a volume was moved along a line, and over what runs over behind it."""
+        line = self._rig.lines[name]
+        if line.from_ not in self._rig.vessels:
+            return state
+        poured: Where | Composition | None = self.where(line.from_) or self._content(line.from_)
         kidney = self._kidney
-        dialyse = None if kidney is None else self._rig.lines.get(kidney.dialyse or "")
-        if kidney is not None and dialyse is not None and (source, target) == (dialyse.from_, dialyse.to):
+        if kidney is not None and name == kidney.dialyse:
             # For solutes that pass the membrane, dialysis equals the replacement of a share of the batch by dialysate.
-            fibres = self._rig.dialysers[dialyse.dialyser or ""]
+            fibres = self._rig.dialysers[line.dialyser or ""]
             koa = koa_at(kidney.dialysate_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
             share = exchanged(koa, kidney.dialysate_ul_min, ul, state.spent_ul)
             replaced_ul = share * state.spent_ul
             return media_filter.moved(
                 media_filter.moved(state, "spent", None, replaced_ul), poured, "spent", replaced_ul
             )
-        return media_filter.moved(state, poured, self.where(target), ul)
+        for vessel, share in self._courses.full(name).items():
+            if share > 0.0:
+                state = media_filter.moved(state, poured, self.where(vessel), share * ul)
+        return state
 
     async def _ph(self) -> float | None:
         point = loop_ph(self._rig)
@@ -329,8 +337,7 @@ class Estimator:
             if "handed_over" in body["inputs"]:
                 return lambda _: MediaState.from_json(body["state"])
             return lambda state: _looked(state, body["inputs"])
-        line = self._rig.lines[body["line"]]
-        return lambda state: self._poured(state, line.from_, line.to, body["ul"])
+        return lambda state: self._poured(state, body["line"], body["ul"])
 
 
 def _in_time(when: datetime, until: datetime | None) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from controller.core.state import Volume
 from controller.ledger.batches import AT_THE_START, Batch, Whereabouts
+from controller.ledger.courses import Course, Courses
 from controller.ledger.drift import LEARNED_REL_SD, WANDER_REL_SD, Drift, PumpWatch
 from controller.ledger.reconcile import K, Residual, Unknowns, surplus
 from controller.ledger.terms import (
@@ -32,7 +33,7 @@ from controller.ledger.terms import (
     Totals,
 )
 from controller.ledger.witnesses import DENSITY_REL_SD
-from controller.rig.description import Line, Rig, required
+from controller.rig.description import KidneyConfig, Rig, required
 from controller.rig.organ_lines import organ_lines
 from controller.rig.perfusion import circulating, perfused_chambers
 from protocols.dialysis import INSULIN_KOA, exchanged, koa_at
@@ -93,6 +94,7 @@ class Books:
         self._rig = rig
         self._listeners: list[Listener] = []
         self._kidney = rig.organs.kidney_config
+        self._courses = Courses(rig)
         self._loop = rig.loop
         self._used = {*circulating(rig), *rig.tissue}
         self._vessels = {
@@ -164,9 +166,9 @@ class Books:
         sd_ul = self._unknowns.residual(terms, 0.0, 0.0).sd
         return Volume(self.totals.unaccounted_ul - self.totals.reconciled_ul, sd_ul)
 
-    def weighing(self, vessel: str, ul: float, noise_ul: float) -> Residual:
-        """Return the residual of a weighing of a vessel."""
-        return self._unknowns.residual({vessel: 1.0, DENSITY: -ul}, ul, noise_ul**2)
+    def weighing(self, ul: float, noise_ul: float) -> Residual:
+        """Return the residual of a weighing of the spent vessel."""
+        return self._unknowns.residual({self._spent: 1.0, DENSITY: -ul}, ul, noise_ul**2)
 
     def reading(self, vessel: str, ul: float, sd_ul: float) -> Residual:
         """Return the residual of a volume that was read off a vessel."""
@@ -212,29 +214,33 @@ class Books:
     def _moved(self, body: Mapping[str, Any], utc: str) -> Drift | None:
         name, ul = body["line"], body["ul"]
         line = self._rig.lines[name]
+        course = self._courses.of(name, ul, lambda vessel: self._vessels[vessel].ul)
         nominal = _nominal_of(body)
         drift = None
         if nominal is None or line.pump is None:
-            self._pour(line, ul, body["sd_ul"] ** 2)
+            self._pour(course, ul, body["sd_ul"] ** 2)
             if "spent_ul" in body:
-                self._by_balance(self._weighed(body), body["spent_ul"], body["spent_sd_ul"])
+                self._by_balance(body["spent_ul"], body["spent_sd_ul"])
         elif "spent_ul" in body:
-            drift = self._dose(line, line.pump, nominal, body)
+            drift = self._dose(course, line.pump, nominal, body)
         else:
-            self._by_gain(self._unknowns, line, self._gain_of(line.pump, nominal), nominal)
+            self._by_gain(self._unknowns, course, self._gain_of(line.pump, nominal), nominal)
         self._refresh()
-        self._mix(name, line, ul, utc)
+        self._mix(course, ul, utc)
+        movement = Movement(name, line.from_, line.to, ul)
+        for listener in self._listeners:
+            listener(movement)
         return drift
 
-    def _dose(self, line: Line, pump: str, nominal: Nominal, body: Mapping[str, Any]) -> Drift | None:
+    def _dose(self, course: Course, pump: str, nominal: Nominal, body: Mapping[str, Any]) -> Drift | None:
         """Book a dose that the pump ended itself and that was weighed."""
         gain, watch = self._gain_of(pump, nominal), self.pumps[pump]
         shift, doubt = watch.under_pressure(body.get("peak_kpa"))
         self._unknowns.wander(gain, WANDER_REL_SD**2 + doubt, by=shift)
         weighed, noise = body["spent_ul"], body["spent_sd_ul"] ** 2
-        terms = {self._weighed(body): 1.0, DENSITY: -weighed}
+        terms = {self._spent: 1.0, DENSITY: -weighed}
         trial = self._unknowns.copy()
-        self._by_gain(trial, line, gain, nominal)
+        self._by_gain(trial, course, gain, nominal)
         residual = trial.residual(terms, weighed, noise)
         self.tests.note(residual)
         before = self._unknowns.mean(gain)
@@ -250,8 +256,8 @@ class Books:
         # A misfit: the balance gives the moved volume, and one such dose does not change the pump's gain. Which of the two
         # is wrong is unknown, so the uncertainty covers both.
         apart_ul = body["ul"] - nominal.ul * (1.0 + before)
-        self._pour(line, body["ul"], max(body["sd_ul"], abs(apart_ul) / K) ** 2)
-        self._by_balance(self._weighed(body), weighed, body["spent_sd_ul"])
+        self._pour(course, body["ul"], max(body["sd_ul"], abs(apart_ul) / K) ** 2)
+        self._by_balance(weighed, body["spent_sd_ul"])
         gain_now = body["ul"] / nominal.ul - 1.0
         if not watch.misfit(residual, gain_now, before):
             return None
@@ -273,18 +279,18 @@ class Books:
         return name
 
     @staticmethod
-    def _by_gain(unknowns: Unknowns, line: Line, gain: str, nominal: Nominal) -> None:
-        """Move a volume by the pump's gain, whose uncertainty is common to all its doses and to both vessels."""
+    def _by_gain(unknowns: Unknowns, course: Course, gain: str, nominal: Nominal) -> None:
+        """Move a volume by the pump's gain, whose uncertainty all its doses share, and all vessels on their course."""
         ul = nominal.ul * (1.0 + unknowns.mean(gain))
-        unknowns.add_to(line.from_, {gain: -nominal.ul}, -ul)
-        unknowns.add_to(line.to, {gain: nominal.ul}, ul)
-        unknowns.exchanged(line.from_, line.to, nominal.dose_sd_ul**2)
+        for vessel, share in course.changes.items():
+            unknowns.add_to(vessel, {gain: share * nominal.ul}, share * ul)
+        unknowns.exchanged(course.changes, nominal.dose_sd_ul**2)
 
-    def _pour(self, line: Line, ul: float, variance: float) -> None:
+    def _pour(self, course: Course, ul: float, variance: float) -> None:
         """Move a measured volume, whose uncertainty is this dose's own."""
-        self._unknowns.add_to(line.from_, {}, -ul)
-        self._unknowns.add_to(line.to, {}, ul)
-        self._unknowns.exchanged(line.from_, line.to, variance)
+        for vessel, share in course.changes.items():
+            self._unknowns.add_to(vessel, {}, share * ul)
+        self._unknowns.exchanged(course.changes, variance)
         self._refresh()
 
     def _refresh(self) -> None:
@@ -307,28 +313,38 @@ class Books:
         self._refresh()
         self.totals.unaccounted_ul += sum(vessel.ul for vessel in self._vessels.values()) - before
 
-    def _mix(self, name: str, line: Line, ul: float, utc: str) -> None:
-        """Update totals and medium history: perfect mixing in the target after the transfer."""
-        source, target = self._vessels[line.from_], self._vessels[line.to]
-        poured = source.parcel
-        self._total(line, name, ul, poured)
-        if line.to == self._loop:
-            poured = replace(poured, passes=poured.passes + 1.0 - poured.unused, unused=0.0)
-        share = min(max(ul / target.ul, 0.0), 1.0) if target.ul > 0 else 1.0
-        target.parcel = target.parcel.mixed(poured, share)
-        into_loop = line.to == self._loop
-        self.whereabouts.moved(name, line.from_, line.to, ul, share, into_loop=into_loop, utc=utc)
-        if (kidney := self._kidney) is not None and name == kidney.dialyse:
-            spent = self._vessels[kidney.vessel]
-            fibres = self._rig.dialysers[line.dialyser or ""]
-            koa = koa_at(kidney.dialysate_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
-            leaked = exchanged(INSULIN_KOA * koa, kidney.dialysate_ul_min, ul, spent.ul)
-            spent.parcel = replace(spent.parcel, insulin=spent.parcel.insulin * (1.0 - leaked))
-        movement = Movement(name, line.from_, line.to, ul)
-        for listener in self._listeners:
-            listener(movement)
+    def _mix(self, course: Course, ul: float, utc: str) -> None:
+        """Update totals and medium history: perfect mixing in each vessel of the course, also in those that run over."""
+        first = course.legs[0]
+        source = self._vessels.get(first.source)
+        self._total(first.line, ul, Parcel() if source is None else source.parcel)
+        junctions: dict[str, Parcel] = {}
+        for leg, share in course.mixed(ul, {name: vessel.ul for name, vessel in self._vessels.items()}):
+            into_loop = leg.target == self._loop
+            parcel = junctions[leg.source] if leg.source in junctions else self._vessels[leg.source].parcel
+            if leg.target not in self._vessels:
+                junctions[leg.target] = parcel
+            else:
+                if into_loop:
+                    parcel = replace(parcel, passes=parcel.passes + 1.0 - parcel.unused, unused=0.0)
+                target = self._vessels[leg.target]
+                target.parcel = target.parcel.mixed(parcel, share)
+            moved_ul = leg.share * ul
+            self.whereabouts.moved(leg.line, leg.source, leg.target, moved_ul, share, into_loop=into_loop, utc=utc)
+        for junction in junctions:
+            self.whereabouts.mixtures.pop(junction, None)
+        if self._kidney is not None and first.line == self._kidney.dialyse:
+            self._dialyse(self._kidney, ul)
 
-    def _total(self, line: Line, name: str, ul: float, poured: Parcel) -> None:
+    def _dialyse(self, kidney: KidneyConfig, ul: float) -> None:
+        """Take the insulin out of the spent vessel that leaves with `ul` of dialysate."""
+        spent = self._vessels[kidney.vessel]
+        fibres = self._rig.dialysers[self._rig.lines[kidney.dialyse or ""].dialyser or ""]
+        koa = koa_at(kidney.dialysate_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
+        leaked = exchanged(INSULIN_KOA * koa, kidney.dialysate_ul_min, ul, spent.ul)
+        spent.parcel = replace(spent.parcel, insulin=spent.parcel.insulin * (1.0 - leaked))
+
+    def _total(self, name: str, ul: float, poured: Parcel) -> None:
         totals = self.totals
         match self._purposes.get(name):
             case "draw":
@@ -352,15 +368,14 @@ class Books:
         self._unknowns.known(name, ul, sd_ul**2)
         self._account()
 
-    def _weighed(self, body: Mapping[str, Any]) -> str:
-        """Return the vessel whose weight a row contains: the kidney's, unless the row names another."""
-        named: str | None = body.get("weighed")
-        return named or required(self._kidney, "a kidney").vessel
+    @property
+    def _spent(self) -> str:
+        return required(self._kidney, "a kidney").vessel
 
-    def _by_balance(self, vessel: str, ul: float, sd_ul: float) -> None:
-        """Set a vessel by the balance and the estimated density; `ul` is by the nominal density."""
+    def _by_balance(self, ul: float, sd_ul: float) -> None:
+        """Set the spent vessel by the balance and the estimated density; `ul` is by the nominal density."""
         believed_ul = ul * (1.0 + self._unknowns.mean(DENSITY))
-        self._unknowns.known(vessel, believed_ul, sd_ul**2, by=DENSITY, factor=ul)
+        self._unknowns.known(self._spent, believed_ul, sd_ul**2, by=DENSITY, factor=ul)
         self._account()
 
     def _begin_booked(self) -> None:
@@ -379,8 +394,8 @@ class Books:
     def _weigh(self, body: Mapping[str, Any]) -> None:
         vessel, ul = body["vessel"], body["ul"]
         noise = body.get("noise_ul", body["sd_ul"])  # rows of older releases have no `noise_ul`
-        expected = self.weighing(vessel, ul, noise).sd
-        self._by_balance(vessel, ul, noise)
+        expected = self.weighing(ul, noise).sd
+        self._by_balance(ul, noise)
         if body["sd_ul"] > noise:
             # Beyond k·σ the volume is less certain, but the unexplained amount is no smaller for it.
             with self._booking(vessel):

@@ -107,7 +107,6 @@ class Ledger:
         *,
         nominal: Nominal | None = None,
         weight: Weight | None = None,
-        weighed: str | None = None,
         run: str | None = None,
         detail: Mapping[str, Any] | None = None,
     ) -> int:
@@ -119,9 +118,8 @@ class Ledger:
             sd_ul: its standard deviation (µL).
             source: what measured it.
             nominal: the volume by the pump's calibration. Its uncertainty is then booked as the pump's, not the dose's.
-            weight: the settled weight of the weighed vessel afterwards, which then gives that vessel's volume. With
-                `nominal` it also shows whether the pump still delivers what it should (F4).
-            weighed: the weighed vessel; the kidney's by default.
+            weight: the settled weight of the spent vessel afterwards, which then gives that vessel's volume. With `nominal`
+                it also shows whether the pump still delivers what it should (F4).
             run: the run that ordered the transfer.
             detail: further keys of the row.
         """
@@ -130,8 +128,6 @@ class Ledger:
             body |= nominal.to_json()
         if weight is not None:
             body["spent_ul"], body["spent_sd_ul"] = weight.g * DENSITY_UL_PER_G, weight.sd_g * DENSITY_UL_PER_G
-            if weighed is not None:
-                body["weighed"] = weighed
         seq = self._journal.append("moved", body, run=run)
         self._up_to_now()
         drift = self._books.book("moved", body, self._clock.utc_text())
@@ -139,17 +135,16 @@ class Ledger:
             self._alarm("pump_drift", drift.pump, drift.text)
         return seq
 
-    def weighed(self, weight: Weight, vessel: str | None = None) -> None:
-        """Compare a vessel with the balance, and book the balance's value.
+    def weighed(self, weight: Weight) -> None:
+        """Compare the spent vessel with the balance, and book the balance's value.
 
-        `vessel` is the kidney's by default. A difference beyond k·σ is more than noise: it raises an alarm (F4), and the
-        uncertainty then covers both values.
+        A difference beyond k·σ is more than noise: it raises an alarm (F4), and the uncertainty then covers both values.
         """
-        vessel = vessel or required(self._rig.organs.kidney_config, "a kidney").vessel
+        vessel = required(self._rig.organs.kidney_config, "a kidney").vessel
         ul, noise = weight.g * DENSITY_UL_PER_G, weight.sd_g * DENSITY_UL_PER_G
         self._up_to_now()  # evaporation since the last booking is expected, and so is its uncertainty
         before = self._books.booked_ul()[vessel]
-        residual = self._books.weighing(vessel, ul, noise)
+        residual = self._books.weighing(ul, noise)
         change, sd = residual.value, noise
         if residual.gross:
             sd = max(noise, abs(change) / K)
@@ -158,7 +153,7 @@ class Ledger:
                 vessel,
                 f"the balance says {ul / 1000:.2f} mL, the ledger {before / 1000:.2f} mL;"
                 f" more than {K * residual.sd / 1000:.2f} mL apart. Likely cause: a leak, a drip, or a person handled the"
-                f" vessel. Next: look at {self._name_of(vessel)} and its lines",
+                " vessel. Next: look at the spent vessel and its lines",
             )
         elif abs(change) < min_change_ul(ul, noise):
             return  # within the noise: no row
@@ -248,10 +243,6 @@ class Ledger:
         self._write("ledger.loaded", body)
 
     # --- inside -----------------------------------------------------------------------------------------
-
-    def _name_of(self, vessel: str) -> str:
-        kidney = self._rig.organs.kidney_config
-        return "the spent vessel" if kidney is not None and vessel == kidney.vessel else f"“{vessel}”"
 
     def _known(self, vessel: str) -> None:
         if vessel not in self._rig.vessels:

@@ -116,13 +116,11 @@ class Unknowns:
         for term, factor in terms.items():
             self._combine(at, self._at[term], factor)
 
-    def exchanged(self, source: str, target: str, variance: float) -> None:
-        """Add the uncertainty of an exchange between two unknowns: what one loses, the other gains."""
-        a, b = self._at[source], self._at[target]
-        self._cov[a][a] += variance
-        self._cov[b][b] += variance
-        self._cov[a][b] -= variance
-        self._cov[b][a] -= variance
+    def exchanged(self, shares: Mapping[str, float], variance: float) -> None:
+        """Add the uncertainty of an exchange between unknowns: what some lose (share < 0), the others gain."""
+        for one, f in shares.items():
+            for other, g in shares.items():
+                self._cov[self._at[one]][self._at[other]] += f * g * variance
 
     def known(self, name: str, mean: float, variance: float, *, by: str | None = None, factor: float = 0.0) -> None:
         """Set an unknown to `mean`, regardless of the past. With `by`, its error includes `factor` times that one's error."""

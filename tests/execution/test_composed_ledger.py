@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +16,9 @@ from controller.estimator.assays import AssayError, Assays
 from controller.estimator.estimator import Estimator, estimator_of
 from controller.journal.journal import Journal
 from controller.ledger.ledger import Ledger
-from controller.ledger.witnesses import Weight
 from controller.rig.description import Rig, required
 from controller.upkeep.upkeep import Upkeep
-from tests.composed_rigs import two_plates
+from tests.composed_rigs import dishes, single_pass, two_hearts, two_plates
 from tests.execution.world import EPOCH
 
 pytestmark = pytest.mark.virtual_time
@@ -73,21 +73,6 @@ async def test_only_the_loop_of_perfused_chambers_evaporates(tmp_path: Path) -> 
         assert volumes["left"].ul == 12_000.0
 
 
-async def test_a_vessel_on_a_balance_is_corrected_without_a_kidney(tmp_path: Path) -> None:
-    with bench(tmp_path, two_plates()) as plates:
-        await asyncio.sleep(DAY_S)
-        plates.ledger.weighed(Weight(198.0, 0.1), "bottle")
-        held = plates.ledger.volumes()["bottle"]
-        assert held.ul == pytest.approx(198_000.0, abs=10.0)
-        assert held.sd_ul < 500.0
-        assert plates.opened().volumes()["bottle"].ul == pytest.approx(held.ul)
-        assert not plates.alarms
-        plates.ledger.weighed(Weight(150.0, 0.1), "bottle")
-        ((kind, source, detail),) = plates.alarms
-        assert (kind, source) == ("balance_drift", "bottle")
-        assert "“bottle”" in detail
-
-
 async def test_the_circulating_pool_is_the_loop_with_all_its_chambers(tmp_path: Path) -> None:
     with bench(tmp_path, two_plates()) as plates:
         estimator = plates.estimator()
@@ -99,6 +84,11 @@ async def test_the_circulating_pool_is_the_loop_with_all_its_chambers(tmp_path: 
             "a loop",
         )
         assert estimator.state.rate_umol_d == pytest.approx(single.state.rate_umol_d * 10 / 6)  # ten organoids for six
+        estimate = await estimator.estimate()
+        assert estimate.spent_values is None
+        assert math.isfinite(estimate.loop.lactate_mm.value)
+        with pytest.raises(ValueError, match="no kidney"):
+            _ = estimate.spent
 
 
 async def test_an_assay_names_a_chamber_and_no_spent_vessel(tmp_path: Path) -> None:
@@ -132,3 +122,80 @@ async def test_the_tubing_and_the_loop_of_a_rig_without_kidney_are_looked_after(
         assert upkeep.standings["pump.pump"].heart
         assert upkeep.pumps == {}
         assert ("level_due", "bottle") in upkeep.causes
+
+
+async def test_hearts_of_one_loop_feed_one_pool(tmp_path: Path) -> None:
+    with bench(tmp_path, two_hearts()) as made:
+        assert made.estimator().state.loop_ul == 124_000.0
+        upkeep = Upkeep(made.rig, journal=made.journal, clock=made.clock, data=tmp_path)
+        assert [standing.heart for standing in upkeep.standings.values()] == [True, True]
+
+
+async def test_dishes_have_volumes_and_an_uncertain_loss_but_no_estimator(tmp_path: Path) -> None:
+    with bench(tmp_path, dishes(3)) as made:
+        assert (
+            estimator_of(made.rig, ledger=made.ledger, journal=made.journal, clock=made.clock, store=StateStore())
+            is None
+        )
+        await asyncio.sleep(5 * DAY_S)
+        held = made.ledger.volumes()["dish2"]
+        assert held.ul == pytest.approx(12_000.0 - 5 * 120.0)
+        assert held.sd_ul > 600.0
+        made.ledger.reconcile("dish2", 12_000.0, 100.0, user="ada", reason="half of the medium exchanged")
+        assert made.ledger.volumes()["dish2"].sd_ul == pytest.approx(100.0)
+        assert made.opened().volumes()["dish2"].ul == pytest.approx(12_000.0)
+        upkeep = Upkeep(made.rig, journal=made.journal, clock=made.clock, data=tmp_path, volumes=made.ledger.volumes)
+        assert upkeep.to_json() == []
+
+
+async def test_what_overflows_a_chamber_enters_the_waste(tmp_path: Path) -> None:
+    with bench(tmp_path, single_pass()) as made:
+        made.ledger.moved("feed", 30_000.0, 300.0, "pump")
+        volumes = made.ledger.volumes()
+        assert {name: round(volume.ul) for name, volume in volumes.items()} == {
+            "bottle": 170_000,
+            "chip": 12_000,
+            "waste": 30_000,
+        }
+        assert volumes["chip"].sd_ul == pytest.approx(60.0)  # as it was filled: the outlet keeps it
+        assert volumes["waste"].sd_ul == pytest.approx(300.0)
+        shares = {name: made.ledger.whereabouts.mixtures[name].by_batch for name in ("chip", "waste")}
+        assert shares["chip"]["bottle at the start"] == pytest.approx(30 / 42)
+        assert shares["waste"] == pytest.approx(shares["chip"])
+        assert made.ledger.whereabouts.flows_ul["bottle at the start"]["feed"] == pytest.approx(30_000.0)
+
+
+async def test_a_chamber_below_its_outlet_fills_first(tmp_path: Path) -> None:
+    with bench(tmp_path, single_pass()) as made:
+        made.ledger.reconcile("chip", 4_000.0, 100.0, user="ada", reason="sampled")
+        made.ledger.moved("feed", 10_000.0, 100.0, "pump")
+        volumes = made.ledger.volumes()
+        assert volumes["chip"].ul == pytest.approx(12_000.0)
+        assert volumes["waste"].ul == pytest.approx(2_000.0)
+
+
+async def test_medium_that_comes_back_changes_no_volume(tmp_path: Path) -> None:
+    with bench(tmp_path, two_plates()) as made:
+        before = made.ledger.volumes()
+        made.ledger.moved("feed", 50_000.0, 500.0, "pump")
+        assert {name: volume.ul for name, volume in made.ledger.volumes().items()} == pytest.approx(
+            {name: volume.ul for name, volume in before.items()}
+        )
+        assert "split" not in made.ledger.whereabouts.mixtures
+        assert (
+            made.ledger.whereabouts.batch_json("left at the start", dict.fromkeys(before, 1.0))["now_ul"]["bottle"] > 0
+        )
+
+
+async def test_a_line_into_a_junction_divides_by_resistance(tmp_path: Path) -> None:
+    rig = two_plates()
+    narrow = rig.lines["to_left"].model_copy(update={"bore_mm": rig.lines["to_right"].bore_mm / 2**0.25})
+    rig = rig.model_copy(update={"lines": rig.lines | {"to_left": narrow}})
+    with bench(tmp_path, rig) as made:
+        for name in ("left", "right"):
+            made.ledger.reconcile(name, 2_000.0, 50.0, user="ada", reason="sampled")
+        made.ledger.moved("feed", 3_000.0, 30.0, "pump")
+        volumes = made.ledger.volumes()
+        assert volumes["left"].ul == pytest.approx(3_000.0)
+        assert volumes["right"].ul == pytest.approx(4_000.0)
+        assert volumes["bottle"].ul == pytest.approx(197_000.0)

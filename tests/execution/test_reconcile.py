@@ -26,7 +26,7 @@ def dose(unknowns: Unknowns, ul: float, variance: float = 0.0) -> None:
     moved = ul * (1.0 + unknowns.mean("gain"))
     unknowns.add_to("loop", {"gain": -ul}, -moved)
     unknowns.add_to("spent", {"gain": ul}, moved)
-    unknowns.exchanged("loop", "spent", variance)
+    unknowns.exchanged({"loop": -1.0, "spent": 1.0}, variance)
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,0 +1,101 @@
+"""The course of medium: from the source of a line over junctions and overflows to the vessels in which it ends.
+
+A vessel with a passive outlet keeps what it has room for below the outlet; the rest runs on. At a junction and at several
+outlets the flow divides as the rig's graph says (:mod:`controller.rig.graph`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from controller.rig.description import Rig
+from controller.rig.graph import shares_behind
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One line of a course: `share` is that of the whole volume which passes it."""
+
+    line: str
+    source: str
+    target: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The lines that a volume passes, in the order of the flow, and the change of each vessel as a share of the volume."""
+
+    legs: tuple[Leg, ...]
+    changes: Mapping[str, float]
+
+    def mixed(self, ul: float, held_ul: Mapping[str, float]) -> Iterator[tuple[Leg, float]]:
+        """Yield each leg with the share (0..1) that what it brings makes up of its target.
+
+        A vessel mixes what enters before it runs over; in a junction everything is what was brought last.
+
+        Args:
+            ul: The volume (µL).
+            held_ul: The volumes of the vessels afterwards (µL).
+        """
+        coming = {target: sum(leg.share for leg in self.legs if leg.target == target) for target in held_ul}
+        for leg in self.legs:
+            if leg.target not in held_ul:
+                yield leg, 1.0
+                continue
+            runs_over = sum(other.share for other in self.legs[1:] if other.source == leg.target)
+            coming[leg.target] -= leg.share
+            mixed_ul = held_ul[leg.target] + (runs_over - coming[leg.target]) * ul
+            yield leg, min(max(leg.share * ul / mixed_ul, 0.0), 1.0) if mixed_ul > 0 else 1.0
+
+
+class Courses:
+    """The courses of all lines of a rig."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self._shares = {name: shares_behind(rig, name) for name, line in rig.lines.items() if not line.passive}
+
+    def of(self, name: str, ul: float, held_ul: Callable[[str], float]) -> Course:
+        """Return the course of a volume that is moved along a line.
+
+        Args:
+            name: The line.
+            ul: The volume (µL).
+            held_ul: Returns the present volume of a vessel (µL).
+        """
+        shares = self._shares.get(name, {name: 1.0})
+        line = self._rig.lines[name]
+        if len(shares) == 1 or ul <= 0.0:
+            ends = {line.from_: -1.0, line.to: 1.0}
+            changes = {place: share for place, share in ends.items() if place in self._rig.vessels}
+            return Course((Leg(name, line.from_, line.to, 1.0),), changes)
+        return self._branched(name, shares, lambda vessel: max(self._outlet_ul(vessel) - held_ul(vessel), 0.0) / ul)
+
+    def full(self, name: str) -> Mapping[str, float]:
+        """Return the changes of the vessels while every vessel on the course of a line is full up to its outlet."""
+        return self.of(name, 1.0, self._outlet_ul).changes
+
+    def _branched(self, name: str, shares: Mapping[str, float], room: Callable[[str], float]) -> Course:
+        """Return the course of a line with others behind it; `room` is that of a vessel as a share of the volume."""
+        legs: list[Leg] = []
+        entered: dict[str, float] = {}
+        left: dict[str, float] = {}
+        for each, static in shares.items():  # each line comes after those that lead to its source
+            line = self._rig.lines[each]
+            share = 1.0
+            if each != name:
+                beside = sum(shares[other] for other in shares if self._rig.lines[other].from_ == line.from_)
+                room_left = 0.0 if line.from_ in self._rig.junctions else room(line.from_)
+                share = max(entered.get(line.from_, 0.0) - room_left, 0.0) * (static / beside if beside else 0.0)
+            legs.append(Leg(each, line.from_, line.to, share))
+            left[line.from_] = left.get(line.from_, 0.0) + share
+            entered[line.to] = entered.get(line.to, 0.0) + share
+        places = [place for place in dict.fromkeys((*left, *entered)) if place in self._rig.vessels]
+        return Course(tuple(legs), {place: entered.get(place, 0.0) - left.get(place, 0.0) for place in places})
+
+    def _outlet_ul(self, vessel: str) -> float:
+        """Return the volume of a vessel at which its passive outlet begins to run (µL)."""
+        spec = self._rig.vessels[vessel]
+        return spec.volume_ul if spec.overflow_ul is None else spec.overflow_ul
