@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,28 @@ def test_each_quantity_of_the_schema_is_one_of_the_reader(unit: str) -> None:
 )  # fmt: skip
 def test_usual_quantities_are_accepted(unit: str, text: str) -> None:
     assert jsonschema.Draft202012Validator(quantity(unit, signed=True)).is_valid(text)
+
+
+def merged(data: Any, more: Any) -> Any:
+    """Return data with the keys of `more` added or replaced, at any depth."""
+    if not (isinstance(data, dict) and isinstance(more, dict)):
+        return more
+    return data | {key: merged(data.get(key), value) for key, value in more.items()}
+
+
+def examples() -> list[str]:
+    """Return the examples in docs/rig.md."""
+    page = (ROOT / "docs" / "rig.md").read_text(encoding="utf-8")
+    return re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda text: " ".join(text.split()[:2]))
+def test_the_examples_of_the_docs_fit_into_a_rig(example: str) -> None:
+    data = data_of(TEXT)
+    if "hearts" in example:
+        del data["organs"]["heart"]
+    errors = [error.message for error in VALIDATOR.iter_errors(merged(data, data_of(example)))]
+    assert errors == []
 
 
 PLATE = """
