@@ -11,7 +11,7 @@ from protocols.expression import Expression
 from protocols.lab_verbs import EXCLUDED, WEEKDAYS, ZONE
 from protocols.language import Lab
 from protocols.parameters import Param
-from protocols.program import BURST, Ended, Now, Program, Step, run_all
+from protocols.program import BURST, Ended, Now, Program, Step, run_all, walked
 from protocols.turns import first_turn, next_turn
 from protocols.verbs import MAX_WAIT_S, Argument, StepForm
 
@@ -120,10 +120,39 @@ class Repeat(Step):
                 now.values[self.count] = float(turn)
             await run_all(self.steps, now)
 
+        if self.unpaced:
+            await self._still_true(now)
+
+    @property
+    def unpaced(self) -> bool:
+        """Whether only a condition ends it, and nothing sets the time between its turns."""
+        return self.times is None and self.every_s is None and self.at is None
+
+    @property
+    def endless(self) -> bool:
+        """Whether a turn can change nothing that its condition depends on, and takes no time."""
+        if not self.unpaced or self.condition is None:
+            return False
+        changed = {self.count}
+        for step in walked(self.steps):
+            if step.takes_time or step.acts:
+                return False
+            changed |= step.sets
+        return not self.condition.names & changed
+
+    async def _still_true(self, now: Now) -> None:
+        """Decide what follows a condition that is still true after the maximum number of turns."""
+        if self.condition is not None and await now.holds(self.condition, self.place):
+            await now.decide(
+                now.policies.timeout,
+                f"{self.place}: “{self.condition.text}” is still true after {BURST} turns. Likely cause: it does not become"
+                " false. Next: look why; when you resume, the recipe goes on after the repeat",
+            )
+
     async def _max_turns(self, now: Now) -> float:
         """Return the number of turns; infinite if the repeat has no number, or the constant 0."""
         if self.times is None:
-            return float(BURST) if self.every_s is None and self.at is None else math.inf
+            return float(BURST) if self.unpaced else math.inf
         times = await now.number(self.times, self.place)
         return math.inf if times == 0 and not self.times.names else math.floor(times + 0.5)
 
@@ -174,6 +203,10 @@ class Call(Step):
     of: Program | Callable[[Lab, Mapping[str, float]], Awaitable[None]]
     params: Sequence[Param]
     given: Mapping[str, Expression]
+
+    @property
+    def acts(self) -> bool:
+        return True
 
     async def run(self, now: Now) -> None:
         values = {}

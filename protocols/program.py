@@ -122,6 +122,16 @@ class Step:
         return False
 
     @property
+    def acts(self) -> bool:
+        """Whether it can move medium or carry out another recipe."""
+        return False
+
+    @property
+    def sets(self) -> set[str]:
+        """Names that it sets without taking time."""
+        return set()
+
+    @property
     def place(self) -> str:
         """File and line without the folder, for the journal."""
         return self.where.rpartition("/")[2]
@@ -192,8 +202,13 @@ class Program:
 
     def all_steps(self) -> Iterator[Step]:
         """Yield every step, those inside others and of called recipes included, in the order of the text."""
-        waiting = list(reversed(self.steps))
-        while waiting:
-            step = waiting.pop()
-            yield step
-            waiting.extend(reversed(list(step.inner())))
+        yield from walked(self.steps)
+
+
+def walked(steps: Sequence[Step]) -> Iterator[Step]:
+    """Yield `steps` and the steps inside them, in the order of the text."""
+    waiting = list(reversed(steps))
+    while waiting:
+        step = waiting.pop()
+        yield step
+        waiting.extend(reversed(list(step.inner())))

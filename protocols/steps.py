@@ -84,6 +84,10 @@ class Move(Step):
     volume: Expression
     save: str | None
 
+    @property
+    def acts(self) -> bool:
+        return True
+
     async def run(self, now: Now) -> None:
         volume_ul = await now.number(self.volume, self.place)
         dose = self.verb.of(now.lab)
@@ -385,6 +389,10 @@ class SetValues(Step):
     """Give names to values: numbers, conditions, grades. What is made of a missing value is missing as well."""
 
     values: Mapping[str, Expression]
+
+    @property
+    def sets(self) -> set[str]:
+        return set(self.values)
 
     async def run(self, now: Now) -> None:
         for name, expression in self.values.items():

@@ -293,7 +293,7 @@ class Steps(Values, ABC):
         if count:
             self._saves({count: PLAIN}, (*place, "count"))
         steps = self.steps(entries["steps"], (*place, "steps"))
-        return Repeat(
+        made_repeat = Repeat(
             where=written.where,
             times=made.get("times"),
             every_s=made.get("every"),
@@ -302,6 +302,14 @@ class Steps(Values, ABC):
             count=count,
             steps=tuple(steps),
         )
+        if made_repeat.endless:
+            self.wrong(
+                place,
+                "repeat goes round without end and without pause: no step of it waits, reads or moves, or sets a name of its"
+                " condition",
+                "Add every or daily_at, or a wait to its steps",
+            )
+        return made_repeat
 
     def _ends(self, made: Mapping[str, Expression], at: ClockTime | None, place: Place) -> None:
         """Note a repeat that never ends, or never pauses."""

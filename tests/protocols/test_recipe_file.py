@@ -89,6 +89,17 @@ def test_the_schema_is_up_to_date() -> None:
         ("steps:\n  - if: {condition: acidity < 7, then: [estimate]}\n", 5, "nothing here is called “acidity”"),
         ("steps:\n  - repeat: {steps: [estimate]}\n", 5, "repeat lacks an end"),
         ("steps:\n  - repeat: {times: 0, steps: [estimate]}\n", 5, "without end and without pause"),
+        (
+            "steps:\n  - set: {x: 1}\n  - repeat: {while: x < 2, steps: [set: {y: 2}]}\n",
+            6,
+            "no step of it waits, reads",
+        ),
+        ("steps:\n  - repeat: {while: true, steps: [note: a]}\n", 5, "no step of it waits, reads"),
+        (
+            "steps:\n  - repeat: {while: loop.volume > 1 mL, steps: [if: {condition: false, then: [note: a]}]}\n",
+            5,
+            "no step of it waits, reads",
+        ),
         ('steps:\n  - repeat: {daily_at: "25:00", zone: UTC, steps: [estimate]}\n', 5, "no time of day"),
         ('steps:\n  - repeat: {daily_at: "09:00", zone: Mars/Base, steps: [estimate]}\n', 5, "is no time zone"),
         ('steps:\n  - repeat: {daily_at: "09:00", steps: [estimate]}\n', 5, "the time zone is missing"),
