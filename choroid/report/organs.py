@@ -34,7 +34,7 @@ def _organ(period: Period, organ: OrganFigures, zone: tzinfo) -> str:
         for point in organ.series
         if (course := period.courses.get(point)) is not None
     )
-    head = f'<h3 id="organ-{organ.name}">{organ.name.capitalize()} <span class="faint">{escape(organ.does)}</span></h3>'
+    head = f'<h3 id="organ-{organ.name}">{escape(organ.title)} <span class="faint">{escape(organ.does)}</span></h3>'
     return f'<section class="organ">{head}{table(heads, rows, kind="figures")}{plots}</section>'
 
 

@@ -1,4 +1,4 @@
-"""Figures of the heart: circulation, its steadiness, standing time, and age of the tubing."""
+"""Figures of a heart: circulation, its steadiness, standing time, and age of the tubing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from controller.figures.course import Course
 from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.sources import DAY_S, Sources
-from controller.rig.description import Rig
+from controller.rig.description import HeartConfig, Rig
 from controller.upkeep.tubing import revolution_of
 
 FLOW_ERROR_PCT = FigureLimits(5.0, 15.0)
@@ -21,18 +21,16 @@ LAW_REL_SD = 0.25
 TUBING_USED_PCT = FigureLimits(80.0, 100.0)
 
 
-def heart(sources: Sources) -> list[Figure]:
-    """Return every figure of the heart."""
-    rig = sources.rig
-    line = rig.lines[rig.organs.heart.line]
-    pump = line.pump or ""
+def heart(sources: Sources, config: HeartConfig) -> list[Figure]:
+    """Return every figure of a heart."""
+    pump = sources.rig.lines[config.line].pump or ""
     flow = sources.courses.get(f"{pump}.flow")
     return [
         _flow(sources, pump, flow),
-        _error(sources, pump, flow),
-        _measured(sources, flow),
-        _pulsatility(sources),
-        _standing(sources, pump, flow),
+        _error(sources, config, pump, flow),
+        _measured(sources, config, flow),
+        _pulsatility(sources, config),
+        _standing(sources, config, pump, flow),
         _volume(sources, pump, flow),
         *_turns(sources, pump),
     ]
@@ -52,11 +50,11 @@ def _flow(sources: Sources, pump: str, flow: Course | None) -> Figure:
     )
 
 
-def _error(sources: Sources, pump: str, flow: Course | None) -> Figure:
+def _error(sources: Sources, config: HeartConfig, pump: str, flow: Course | None) -> Figure:
     key, label, unit = "flow_error", "flow against set-point", "%"
     if flow is None:
         return sources.no_series(key, label, unit, f"{pump}.flow")
-    wanted = sources.rig.organs.heart.flow_ul_min
+    wanted = config.flow_ul_min
     error = 100.0 * (flow.mean / wanted - 1.0)
     return figure(
         key,
@@ -70,11 +68,10 @@ def _error(sources: Sources, pump: str, flow: Course | None) -> Figure:
     )
 
 
-def _measured(sources: Sources, flow: Course | None) -> Figure:
+def _measured(sources: Sources, config: HeartConfig, flow: Course | None) -> Figure:
     """Compare the pump's reported flow with a flow sensor in the heart's line, if there is one."""
     key, label, unit = "flow_sensor_error", "pump's word against flow sensor", "%"
-    heart = sources.rig.organs.heart
-    points = [f"{name}.flow" for name, device in sources.rig.devices.items() if device.at == heart.line]
+    points = [f"{name}.flow" for name, device in sources.rig.devices.items() if device.at == config.line]
     sensor = next((sources.courses[point] for point in points if point in sources.courses), None)
     if sensor is None:
         return missing(key, label, unit, "no flow sensor in the heart's line has readings in this period")
@@ -93,10 +90,10 @@ def _measured(sources: Sources, flow: Course | None) -> Figure:
     )
 
 
-def _pulsatility(sources: Sources) -> Figure:
+def _pulsatility(sources: Sources, config: HeartConfig) -> Figure:
     """Return (maximum - minimum) / mean of the pressure behind the pump: the flow is rarely sampled fast enough."""
     key, label, unit = "pulsatility", "pulsatility of pressure", ""
-    point = sources.rig.organs.heart.pressure
+    point = config.pressure
     if point is None:
         return missing(key, label, unit, "the rig file names no pressure sensor for the heart")
     pressure = sources.courses.get(point)
@@ -116,11 +113,11 @@ def _pulsatility(sources: Sources) -> Figure:
     )
 
 
-def _standing(sources: Sources, pump: str, flow: Course | None) -> Figure:
+def _standing(sources: Sources, config: HeartConfig, pump: str, flow: Course | None) -> Figure:
     key, label, unit = "standing", "time standing", "min"
     if flow is None:
         return sources.no_series(key, label, unit, f"{pump}.flow")
-    limit = STANDS_BELOW * sources.rig.organs.heart.flow_ul_min
+    limit = STANDS_BELOW * config.flow_ul_min
     standing = sum(1 for _, value in sources.raw(flow.point, sources.begin, sources.end) if value < limit)
     return figure(
         key,

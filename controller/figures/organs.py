@@ -18,10 +18,10 @@ from controller.figures.nerves import nerves
 from controller.figures.skin import comfort, skin
 from controller.figures.sources import Sources
 from controller.rig.description import HeartConfig, Rig
+from controller.rig.perfusion import of_heart
 from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
 
 COMPUTED: dict[str, tuple[str, Callable[[Sources], list[Figure]]]] = {
-    "heart": ("circulates", heart),
     "gut": ("gives fresh medium", gut),
     "kidney": ("removes waste, balances volume", kidney),
     "liver": ("conditions: pH, glucose, ammonia", liver),
@@ -30,6 +30,7 @@ COMPUTED: dict[str, tuple[str, Callable[[Sources], list[Figure]]]] = {
     "skin": ("warmth", skin),
     "nerves": ("electrodes", nerves),
 }
+"""The organs behind the hearts: what each does, and its figures."""
 OUTPUT_EVERY_S = 60.0
 """Period of the points of :mod:`controller.memory.output_series` (s)."""
 NERVES_EVERY_S = 10.0
@@ -37,12 +38,20 @@ NERVES_EVERY_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class OrganFigures:
-    """The figures of one organ; `series` are the points that show it."""
+    """The figures of one organ; `series` are the points that show it.
+
+    `name` is that of the organ; of one of several hearts, it has a full stop and the heart's name behind it.
+    """
 
     name: str
     does: str
     figures: tuple[Figure, ...]
     series: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Its name for people."""
+        return f"{self.name[0].upper()}{self.name[1:]}".replace(".", " ", 1)
 
     @property
     def verdict(self) -> FigureStatus:
@@ -56,9 +65,13 @@ class OrganFigures:
 
 
 def organs(sources: Sources) -> list[OrganFigures]:
-    """Return every organ."""
-    shown = series_of(sources.rig)
+    """Return every organ, the hearts first."""
+    rig, shown = sources.rig, series_of(sources.rig)
     found = [
+        OrganFigures(of_heart(rig, "heart", name), "circulates", tuple(heart(sources, config)), _of_heart(rig, config))
+        for name, config in rig.organs.hearts.items()
+    ]
+    found += [
         OrganFigures(name, does, tuple(compute(sources)), shown[name]) for name, (does, compute) in COMPUTED.items()
     ]
     return [organ for organ in found if organ.figures]

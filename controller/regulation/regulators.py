@@ -12,7 +12,7 @@ from controller.regulation.temperature import TemperatureRegulator
 from controller.regulation.watchdog import WatchdogRegulator
 from controller.rig.description import Rig
 from controller.rig.families import by_thermostat
-from controller.safety.limits import of_heart
+from controller.rig.perfusion import of_heart
 from controller.safety.terms import Intent
 
 

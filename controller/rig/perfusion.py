@@ -20,6 +20,11 @@ def fed_by(rig: Rig, heart: HeartConfig) -> tuple[str, ...]:
     return tuple(vessel for vessel in entered if rig.vessels[vessel].kind == "chamber")
 
 
+def of_heart(rig: Rig, name: str, heart: str) -> str:
+    """Return the name of something that each heart has: of the only heart as it is, else with the heart's name behind it."""
+    return name if len(rig.organs.hearts) == 1 else f"{name}.{heart}"
+
+
 def perfused_chambers(rig: Rig) -> tuple[str, ...]:
     """Return the chambers that some heart feeds, in the order of the hearts and of their flow."""
     return tuple(dict.fromkeys(chamber for heart in rig.organs.hearts.values() for chamber in fed_by(rig, heart)))

@@ -14,9 +14,10 @@ from controller.rig.description import (
     TemperatureLimit,
 )
 from controller.rig.families import by_thermostat, max_flow_ul_min
+from controller.rig.graph import heart_of_line
 from controller.rig.heating import heating_c_per_s
 from controller.rig.organ_lines import organ_lines
-from controller.rig.perfusion import fed_by
+from controller.rig.perfusion import fed_by, of_heart
 from controller.safety.interlocks import NO_HEART_FLOW
 from controller.safety.terms import HeartLimits, Interlock, Limits, Mixture, PumpLimits, Response, VesselLimits
 from drivers.commands import Command, Level, Run, Stop, Switch
@@ -97,11 +98,6 @@ def _heart(rig: Rig, name: str, heart: HeartConfig) -> HeartLimits:
         lease_s=heart.lease_s,
         draws=draws_from(rig, heart),
     )
-
-
-def of_heart(rig: Rig, interlock: str, heart: str) -> str:
-    """Return the name of a heart's interlock: that of the only heart as it is, else with the heart's name behind it."""
-    return interlock if len(rig.organs.hearts) == 1 else f"{interlock}.{heart}"
 
 
 def draws_from(rig: Rig, heart: HeartConfig) -> tuple[str, ...]:
@@ -217,18 +213,13 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
 
 
 def _line_pressure(rig: Rig, line: str, limit: PressureLimit) -> Interlock:
-    interlock = _heart_pressure if _of_heart(rig, line) else _transfer_pressure
+    interlock = _transfer_pressure if heart_of_line(rig, line) is None else _heart_pressure
     return interlock(pressure_interlock(rig, line), limit)
 
 
 def pressure_interlock(rig: Rig, line: str) -> str:
     """Return the name of the interlock that `safety.over_pressure` describes for a line."""
-    return f"{OVER_PRESSURE_HEART}.{line}" if _of_heart(rig, line) else f"over_pressure_{line}"
-
-
-def _of_heart(rig: Rig, line: str) -> bool:
-    """Return whether a heart's pump drives a line."""
-    return line in rig.lines and rig.lines[line].pump in heart_pumps(rig)
+    return f"over_pressure_{line}" if heart_of_line(rig, line) is None else f"{OVER_PRESSURE_HEART}.{line}"
 
 
 def _temperature(rig: Rig, limit: TemperatureLimit) -> Interlock:

@@ -26,8 +26,10 @@ from controller.figures.tubing_record import worn
 from controller.ledger.terms import Totals
 from controller.rig.description import required
 from controller.rig.loading import load_rig
+from tests.controller.safety.hearts import HEARTS, dish, gauge, pump, three_hearts
 from tests.figures.bench import BEGIN, DAY_S, RIG, RIGS, Rows, by_key, dose, sources, steady, value
 
+HEART = RIG.organs.hearts["heart"]
 VOLUMES = {name: Volume(vessel.volume_ul, 100.0) for name, vessel in RIG.vessels.items()}
 
 
@@ -43,7 +45,8 @@ def test_without_any_record_every_figure_says_why_and_none_is_a_made_up_zero() -
             else:
                 assert figure.why, figure.key
             assert figure.to_json()["value"] in (None, 0.0)
-    assert set(COMPUTED) == {"heart", "gut", "kidney", "liver", "immune", "lung", "skin", "nerves"}
+    assert [organ.name for organ in organs(sources())] == ["heart", *COMPUTED]
+    assert set(COMPUTED) == {"gut", "kidney", "liver", "immune", "lung", "skin", "nerves"}
 
 
 def test_limits_judge_from_the_bad_end() -> None:
@@ -67,7 +70,7 @@ def test_limits_judge_from_the_bad_end() -> None:
 def test_the_heart_flow_error_standing_volume_and_turns() -> None:
     flow = [(at, 0.0 if BEGIN + 600 <= at < BEGIN + 1200 else 1800.0) for at, _ in steady(0.0)]
     delivered = [(at, 1800.0 * i) for i, (at, _) in enumerate(steady(0.0))]
-    found = by_key(heart(sources({"reglo.heart.flow": flow, "reglo.heart.delivered": delivered})))
+    found = by_key(heart(sources({"reglo.heart.flow": flow, "reglo.heart.delivered": delivered}), HEART))
     mean = 1800.0 * 1430 / 1440
     assert value(found["flow"]) == pytest.approx(mean)
     assert value(found["flow_error"]) == pytest.approx(100 * (mean / 2000 - 1))
@@ -93,7 +96,7 @@ def test_turns_that_the_controller_counted_are_taken_at_their_word_through_a_cha
     rows.add("tubing.turned", {"pumps": {"reglo.heart": {"revolutions": 900.0}}}, at_s=20 * 3600.0)
     rows.add("tubing.turned", {"pumps": {"reglo.heart": {"revolutions": 5000.0}}}, at_s=30 * 3600.0)
     tubing = worn(RIG, rows.rows, BEGIN, BEGIN + DAY_S)
-    found = by_key(heart(sources(tubing=tubing)))
+    found = by_key(heart(sources(tubing=tubing), HEART))
     assert value(found["revolutions"]) == 200.0 + 900.0
     assert value(found["tubing_age"]) == pytest.approx(0.5)
     assert value(found["tubing_used"]) == pytest.approx(90.0)
@@ -114,14 +117,34 @@ def test_a_turn_is_as_large_as_the_rig_file_says() -> None:
 
 def test_pulsatility_is_the_swing_over_the_mean() -> None:
     pressure = [(at, 5.0 + (0.5 if number % 2 else -0.5)) for number, (at, _) in enumerate(steady(0.0))]
-    assert value(by_key(heart(sources({"p_heart.pressure": pressure})))["pulsatility"]) == pytest.approx(0.2)
+    assert value(by_key(heart(sources({"p_heart.pressure": pressure}), HEART))["pulsatility"]) == pytest.approx(0.2)
 
 
 def test_a_flow_sensor_in_the_line_is_compared_with_the_pump() -> None:
     rig = load_rig(RIGS / "other_makers.yaml")
     made = sources({"reglo.heart.flow": steady(2000.0), "liquid.flow": steady(1900.0)}, rig=rig)
-    found = by_key(heart(made))["flow_sensor_error"]
+    found = by_key(heart(made, HEART))["flow_sensor_error"]
     assert value(found) == pytest.approx(100 * (2000 / 1900 - 1))
+
+
+def test_each_of_several_hearts_has_figures_of_its_own() -> None:
+    rig = three_hearts()
+    readings = {
+        f"{pump(heart)}.flow": steady(flow) for heart, flow in zip(HEARTS, (2000.0, 1000.0, 500.0), strict=True)
+    }
+    found = {organ.name: organ for organ in organs(sources(readings, rig=rig))}
+    for name, flow in zip(HEARTS, (2000.0, 1000.0, 500.0), strict=True):
+        organ = found[f"heart.{name}"]
+        assert value(by_key(organ.figures)["flow"]) == flow
+        assert organ.title == f"Heart {name}"
+        assert (organ.series[0], organ.series[-1]) == (f"{pump(name)}.flow", gauge(name))
+    assert "heart" not in found
+
+
+def test_a_rig_without_a_heart_has_no_figures_of_one() -> None:
+    names = [organ.name for organ in organs(sources(rig=dish()))]
+    assert not any(name.startswith("heart") for name in names)
+    assert "skin" in names, "its thermometer is judged"
 
 
 # --- gut, kidney, liver ---------------------------------------------------------------------------------
