@@ -57,7 +57,7 @@ def as_it_is(rig: Rig, random: np.random.Generator) -> Rig:
 
 def working_harder(plant: Plant, random: np.random.Generator) -> None:
     """Tissue that does a quarter more or less than it should."""
-    plant.fleet.body["count"][0] *= float(np.exp(random.normal(0.0, 0.25)))
+    plant.fleet.tissues["count"][0] *= float(np.exp(random.normal(0.0, 0.25)))
 
 
 class Perfusion:
@@ -69,8 +69,7 @@ class Perfusion:
         self._random = random
         self.rig = rig
         self.plant = Plant(as_it_is(rig, random), seed=seed, now=self._loop.time)
-        body = self.plant.fleet.body[0]
-        body["ambient_c"] = temperature_target_c(rig)  # the skin's regulator is taken as ideal
+        self.plant.fleet.spaces["ambient_c"][0] = temperature_target_c(rig)  # the skin's regulator is taken as ideal
         working_harder(self.plant, random)
         self.renewed = float(random.uniform(0.03, 0.3))
         clock = Clock(follow_system=False, epoch=EPOCH)

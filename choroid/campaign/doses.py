@@ -13,7 +13,7 @@ from choroid.campaign.troubles import Troubles
 from controller.process.controller import Controller
 from controller.rig.description import Rig
 from sim.lab import SimulatedLab
-from sim.plant.plant import PlantTruth
+from sim.plant.truth import PlantTruth
 
 DOUBTING = frozenset(
     (

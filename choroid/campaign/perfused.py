@@ -9,7 +9,7 @@ from controller.hazards.table import hazards_of
 from controller.hazards.terms import HazardVerdict
 from controller.rig.description import HeartConfig, Rig
 from controller.rig.perfusion import fed_by
-from sim.plant.plant import PlantTruth
+from sim.plant.truth import PlantTruth
 
 UNFED_S = 120.0
 """Maximum time without inflow while the heart runs (s)."""

@@ -44,8 +44,8 @@ def provocations(rig: Rig, limits: Limits) -> dict[str, Provocation]:
     """Return a provocation for every interlock of `rig`, by the names that `--without` takes."""
     of_level = {rule.name: _of_level(rule, rig) for rule in limits.interlocks}
     found = {**of_level, "volumes": _too_much(rig), "mixture": _unmixed(rig), "one_at_a_time": _two_at_a_time(rig)}
-    for name, heart in rig.organs.hearts.items():
-        what = Provocation("heart_occlusion", heart.line, (200.0, 300.0), (1.0, 1.0), (10.0, 30.0))
+    for name in rig.organs.hearts:
+        what = Provocation("heart_occlusion", name, (200.0, 300.0), (1.0, 1.0), (10.0, 30.0))
         found["heart_flow" if len(rig.organs.hearts) == 1 else f"heart_flow.{name}"] = what
     return {name: each for name, each in found.items() if each is not None}
 
@@ -89,9 +89,9 @@ def _of_level(rule: Interlock, rig: Rig) -> Provocation | None:
     organs = rig.organs
     if organs.skin is not None and organs.skin.heater in rule.trips:
         return Provocation("careless", organs.skin.heater, (900.0, 1200.0))
-    line = next((heart.line for heart in organs.hearts.values() if rule.point == heart.pressure), None)
-    if line is not None:
-        return Provocation("heart_occlusion", line, (50.0, 60.0), (1.0, 1.0))
+    name = next((name for name, heart in organs.hearts.items() if rule.point == heart.pressure), None)
+    if name is not None:
+        return Provocation("heart_occlusion", name, (50.0, 60.0), (1.0, 1.0))
     if organs.immune is None or rule.point != organs.immune.pressure:
         return None
     return Provocation(

@@ -12,7 +12,7 @@ from controller.rig.description import HeartConfig, PressureLimit, Rig
 from controller.rig.probes import chamber_temperature, loop_ph
 from controller.safety.limits import draws_from
 from sim.lab import SimulatedLab
-from sim.plant.plant import PlantTruth
+from sim.plant.truth import PlantTruth
 
 HEART_STOPPED_S = 60.0
 """Maximum standstill of the heart without an announcement (s): its status may be 20 s old, the alarm waits 5 s, and

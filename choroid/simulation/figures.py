@@ -12,7 +12,7 @@ from controller.process.controller import Controller
 from controller.transfers.routes import by_line, routes_of
 from controller.vitals.vitals import why_unscored
 from sim.lab import SimulatedLab
-from sim.plant.plant import PlantTruth
+from sim.plant.truth import PlantTruth
 
 SIGMAS = 3.0
 ML = 1000.0

@@ -10,7 +10,7 @@ import numpy as np
 from controller.rig.description import Rig
 from sim.faults.kinds import KINDS, Kind
 from sim.faults.schedule import Fault, Schedule
-from sim.faults.targets import targets
+from sim.faults.targets import drawn_targets
 
 DAY_S = 86_400.0
 
@@ -22,14 +22,14 @@ def draw(rng: np.random.Generator, rig: Rig, days: float, rate: float, *, surviv
     ranges, short ones as often as long ones. Every fault that is not momentary ends. With `survivable` all of them are such
     as tissue must live through: no kind that may kill it, none for longer than its kind is survivable.
     """
-    kinds = [kind for kind in KINDS.values() if targets(kind.name, rig) and (kind.survivable or not survivable)]
+    kinds = [kind for kind in KINDS.values() if drawn_targets(kind.name, rig) and (kind.survivable or not survivable)]
     weights = np.array([kind.weight for kind in kinds])
     shares = np.cumsum(weights / weights.sum())
     times = np.sort(rng.uniform(0.0, days * DAY_S, int(rng.poisson(rate * days))))
     faults = []
     for at_s in times:
         kind = kinds[min(int(np.searchsorted(shares, rng.random(), side="right")), len(kinds) - 1)]
-        whom = targets(kind.name, rig)
+        whom = drawn_targets(kind.name, rig)
         fault = draw_one(rng, kind, whom[int(rng.integers(len(whom)))], round(float(at_s), 3))
         if survivable and not kind.momentary:
             fault = replace(fault, for_s=min(fault.for_s, kind.survivable_for_s))

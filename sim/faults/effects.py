@@ -224,8 +224,8 @@ class Effects:
     def _occlusion(self, line: str, amount: float, rng: np.random.Generator) -> Undo:
         return self._table("flow_scale", line, 1.0 - amount, prod, 1.0)
 
-    def _heart_occlusion(self, line: str, amount: float, rng: np.random.Generator) -> Undo:
-        return self._occlusion(line, amount, rng)
+    def _heart_occlusion(self, heart: str, amount: float, rng: np.random.Generator) -> Undo:
+        return self._occlusion(self._lab.rig.organs.hearts[heart].line, amount, rng)
 
     def _leak(self, line: str, amount: float, rng: np.random.Generator) -> Undo:
         return self._table("leak_ul_min", line, amount, sum, 0.0)
@@ -264,7 +264,8 @@ class Effects:
 
     def _contaminated(self, vessel: str, amount: float, rng: np.random.Generator) -> Undo:
         self._lab.plant.advance()
-        self._lab.plant.faults.contamination += amount
+        table = self._lab.plant.faults.contamination
+        table[vessel] = table.get(vessel, 0.0) + amount
         return _nothing
 
     def _wrong_medium(self, vessel: str, amount: float, rng: np.random.Generator) -> Undo:

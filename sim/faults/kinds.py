@@ -8,7 +8,7 @@ from typing import Literal
 from sim.faults.schedule import Fault
 
 Group = Literal["link", "device", "fluid", "host", "network"]
-Target = Literal["link", "device", "line", "vessel", "filter", "point", "output", "host", "service"]
+Target = Literal["link", "device", "line", "heart", "vessel", "filter", "point", "output", "host", "service"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ _ALL = (
     ),
     Kind(
         "heart_occlusion", "fluid", "The heart's line is kinked or clotted.",
-        "line", (10.0, 300.0), Magnitude("part of the flow that is blocked", *_SHARE, 1.0, (0.6, 1.0)),
+        "heart", (10.0, 300.0), Magnitude("part of the flow that is blocked", *_SHARE, 1.0, (0.6, 1.0)),
         survivable_for_s=60.0,
         alarms=frozenset({"over_pressure_heart", "no_heart_flow"}), told_within_s=60.0,
     ),

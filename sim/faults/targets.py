@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controller.rig.description import Rig, required
+from controller.rig.description import Rig
 from controller.rig.families import FAMILIES, points_of
 from sim.faults.kinds import KINDS
 
@@ -33,8 +33,8 @@ ACTING = (
 def targets(kind: str, rig: Rig) -> tuple[str, ...]:
     """Return every target of the rig for this kind of fault, in the order of the rig file; empty when it has none.
 
-    A link is named by its text, a point by `device.point`, the controller's computer is "host", the services that
-    readings go to are "broker" and "store".
+    A link is named by its text, a point by `device.point`, a heart by its name, the controller's computer is "host", the
+    services that readings go to are "broker" and "store".
 
     Raises:
         KeyError: there is no such kind.
@@ -42,6 +42,16 @@ def targets(kind: str, rig: Rig) -> tuple[str, ...]:
     if (special := _BY_KIND.get(kind)) is not None:
         return special(rig)
     return _BY_TARGET[KINDS[kind].target](rig)
+
+
+def drawn_targets(kind: str, rig: Rig) -> tuple[str, ...]:
+    """Return the targets of random draws: all but the passive outlets of vessels.
+
+    These are wide and run by gravity; a rig shows no difference until a vessel is full, so that a plugged one is chosen.
+    """
+    outlets = {name for name, line in rig.lines.items() if line.pump is None and line.from_ in rig.vessels}
+    found = targets(kind, rig)
+    return found if KINDS[kind].target != "line" else tuple(name for name in found if name not in outlets)
 
 
 def next_on_bus(rig: Rig, name: str) -> str:
@@ -62,6 +72,17 @@ def _links(rig: Rig) -> tuple[str, ...]:
 
 def _pumped(rig: Rig) -> tuple[str, ...]:
     return tuple(name for name, line in rig.lines.items() if line.pump is not None)
+
+
+def _without_hearts(rig: Rig) -> tuple[str, ...]:
+    hearts = {heart.line for heart in rig.organs.hearts.values()}
+    return tuple(name for name in rig.lines if name not in hearts)
+
+
+def _contaminated(rig: Rig) -> tuple[str, ...]:
+    """Return the vessels into which microbes come: those that hearts draw from, else the chambers."""
+    loops = (name for name, vessel in rig.vessels.items() if vessel.kind == "loop")
+    return tuple(loops) or tuple(rig.tissue)
 
 
 def _points(*kinds: str) -> Callable[[Rig], tuple[str, ...]]:
@@ -105,9 +126,10 @@ _BY_KIND: dict[str, Callable[[Rig], tuple[str, ...]]] = {
     "other_address": _neighbours,
     "ignores": lambda rig: tuple(name for name, device in rig.devices.items() if device.model in ACTING),
     "reversed": _points("pump"),
-    "occlusion": lambda rig: tuple(name for name in _pumped(rig) if name != rig.organs.heart.line),
-    "heart_occlusion": lambda rig: (rig.organs.heart.line,),
-    "contaminated": lambda rig: (required(rig.loop, "a loop"),),
+    "occlusion": _without_hearts,
+    "heart_occlusion": lambda rig: tuple(rig.organs.hearts),
+    "leak": lambda rig: tuple(rig.lines),
+    "contaminated": _contaminated,
     "empty": _sources,
     "wrong_medium": _sources,
     "store_down": lambda _: (STORE,),

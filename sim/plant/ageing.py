@@ -7,8 +7,8 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.plant import chemistry, gas, turnover
-from sim.plant.columns import Body, Content, TallyCause
+from sim.plant import chemistry, gas, surfaces, turnover
+from sim.plant.columns import Content, Sizes, Space, TallyCause
 from sim.plant.compiled import compiled
 from sim.plant.flows import MIN_UL
 
@@ -17,25 +17,48 @@ Records = NDArray[np.void]
 
 
 @compiled
-def breathe(
-    links: Records, traits: Records, vessels: F8, held: F8, lines: Records, body: Body, ph: F8, tally: F8, dt_s: float
-) -> None:
-    """Exchange gas in open vessels and through silicone tubing, both with the lung's gas, which fills the housing [P]."""
-    for number in range(vessels.shape[0]):
-        kla = traits[number].kla_per_s
-        if kla > 0.0 and vessels[number, Content.LIQUID] >= MIN_UL:
-            ph[number] = exchange(vessels[number], body, ph[number], kla, tally, dt_s)
-    for number in range(lines.shape[0]):
-        if links[number].breathes == 0:
-            continue
-        guess = ph[links[number].source]
-        for cell in range(held.shape[1]):
-            if held[number, cell, Content.LIQUID] >= MIN_UL:
-                guess = exchange(held[number, cell], body, guess, lines[number].wall_kla_per_s, tally, dt_s)
+def waited(group: int, due: int, waits: F8, dt_s: float) -> float:
+    """Return the time (s) by which gas and turnover of a node or line advance in this step; 0 when it is not its turn."""
+    if group < 0:
+        return dt_s
+    elapsed: float = waits[group] if group == due else 0.0
+    return elapsed
 
 
 @compiled
-def exchange(row: F8, body: Body, ph: float, kla: float, tally: F8, dt_s: float) -> float:
+def breathe(
+    links: Records, nodes: Records, traits: Records, vessels: F8, held: F8, lines: Records, spaces: Records, sizes: Sizes,
+    ph: F8, tally: F8, due: int, waits: F8, dt_s: float,
+) -> None:  # fmt: skip
+    """Exchange gas in open vessels and through silicone tubing, for half of the step, with the gas of their spaces.
+
+    In a rig with a lung its gas fills the housing [P].
+    """
+    for number in range(sizes.vessels):
+        trait = traits[number]
+        kla = trait.kla_per_s
+        if trait.surface_mm2 > 0.0:
+            kla = surfaces.still_kla_per_s(trait.surface_mm2, vessels[number, Content.LIQUID])
+        if kla > 0.0 and vessels[number, Content.LIQUID] >= MIN_UL:
+            elapsed_s = 0.5 * waited(nodes[number].group, due, waits, dt_s)
+            if elapsed_s > 0.0:
+                ph[number] = exchange(
+                    vessels[number], spaces[nodes[number].space], ph[number], kla, tally, elapsed_s
+                )  # fmt: skip
+    for number in range(sizes.pumped + sizes.branches):
+        if links[number].breathes == 0:
+            continue
+        elapsed_s = 0.5 * waited(links[number].group, due, waits, dt_s)
+        if elapsed_s == 0.0:
+            continue
+        guess, space = ph[links[number].source], spaces[links[number].space]
+        for cell in range(held.shape[1]):
+            if held[number, cell, Content.LIQUID] >= MIN_UL:
+                guess = exchange(held[number, cell], space, guess, lines[number].wall_kla_per_s, tally, elapsed_s)
+
+
+@compiled
+def exchange(row: F8, space: Space, ph: float, kla: float, tally: F8, dt_s: float) -> float:
     """Exchange oxygen and carbon dioxide between a row of contents and the gas.
 
     Args:
@@ -48,10 +71,10 @@ def exchange(row: F8, body: Body, ph: float, kla: float, tally: F8, dt_s: float)
     """
     volume = row[Content.LIQUID]
     found = chemistry.ph_closed(row[Content.ALKALINITY] / volume, row[Content.CARBON] / volume, ph)
-    gain = gas.oxygen_gain(row[Content.OXYGEN] / volume, body.o2_fraction, kla, dt_s) * volume
+    gain = gas.oxygen_gain(row[Content.OXYGEN] / volume, space.o2_fraction, kla, dt_s) * volume
     row[Content.OXYGEN] += gain
     tally[TallyCause.GAS, Content.OXYGEN] += gain
-    gain = gas.carbon_gain(row[Content.CARBON] / volume, found, body.co2_fraction, kla, dt_s) * volume
+    gain = gas.carbon_gain(row[Content.CARBON] / volume, found, space.co2_fraction, kla, dt_s) * volume
     gain = max(gain, -0.9 * row[Content.CARBON])
     row[Content.CARBON] += gain
     tally[TallyCause.GAS, Content.CARBON] += gain
@@ -59,19 +82,35 @@ def exchange(row: F8, body: Body, ph: float, kla: float, tally: F8, dt_s: float)
 
 
 @compiled
-def age(links: Records, traits: Records, vessels: F8, lines: Records, ph: F8, tally: F8, dt_s: float) -> None:
-    """Age the medium in the vessels, and let it lose water through the walls of the tubes."""
-    for number in range(vessels.shape[0]):
-        if traits[number].live != 0.0 and vessels[number, Content.LIQUID] >= MIN_UL:
-            decay(vessels[number], ph[number], tally, dt_s)
+def age(
+    links: Records, nodes: Records, traits: Records, vessels: F8, lines: Records, sizes: Sizes, ph: F8, tally: F8, due: int,
+    waits: F8, dt_s: float,
+) -> None:  # fmt: skip
+    """Age the medium in the vessels, and let it lose water through the walls of the tubes and from open surfaces."""
+    for number in range(sizes.vessels):
+        if traits[number].live == 0.0 or vessels[number, Content.LIQUID] < MIN_UL:
+            continue
+        elapsed_s = waited(nodes[number].group, due, waits, dt_s)
+        if elapsed_s > 0.0:
+            decay(vessels[number], ph[number], tally, elapsed_s)
             if vessels[number, Content.MICROBES] > 0.0:
-                multiply(vessels[number], tally, dt_s)
-    for number in range(lines.shape[0]):
+                multiply(vessels[number], tally, elapsed_s)
+            if traits[number].evaporation_ul_s > 0.0:
+                evaporate(vessels[number], traits[number].evaporation_ul_s * elapsed_s, tally)
+    for number in range(sizes.pumped + sizes.branches):
         if links[number].breathes == 1:
-            vessel = vessels[links[number].source]
-            lost = min(lines[number].water_loss_ul_s * dt_s, 0.5 * vessel[Content.LIQUID])
-            vessel[Content.LIQUID] -= lost
-            tally[TallyCause.EVAPORATION, Content.LIQUID] -= lost
+            source = links[number].source
+            giver = source if source < sizes.vessels else links[number].target
+            if giver < sizes.vessels:
+                evaporate(vessels[giver], lines[number].water_loss_ul_s * dt_s, tally)
+
+
+@compiled
+def evaporate(vessel: F8, water_ul: float, tally: F8) -> None:
+    """Let a vessel lose water, at most half of its liquid."""
+    lost = min(water_ul, 0.5 * vessel[Content.LIQUID])
+    vessel[Content.LIQUID] -= lost
+    tally[TallyCause.EVAPORATION, Content.LIQUID] -= lost
 
 
 @compiled

@@ -68,12 +68,12 @@ CAUSES = tuple(each.name.lower() for each in TallyCause)
 
 
 class Link:
-    """How a pumped line is connected (whole numbers)."""
+    """How a line is connected (whole numbers). A node is a vessel or, numbered after them, a junction."""
 
     source: int
-    """Number of a vessel."""
+    """Number of a node."""
     target: int
-    """Number of a vessel."""
+    """Number of a node."""
     filtered: int
     """1 when the line passes the sterile filter."""
     breathes: int
@@ -82,17 +82,55 @@ class Link:
     """1 when the line returns medium to the loop."""
     dialyses: int
     """Number of the vessel whose dialyser the line passes; -1 for none."""
+    space: int
+    """Number of the space whose gas is around the tube."""
+    group: int
+    """When it exchanges gas: see :class:`Node`."""
+
+
+class Node:
+    """A vessel or a junction (whole numbers)."""
+
+    space: int
+    """Number of the space in which it stands."""
+    group: int
+    """-1: gas and turnover advance in each step; else only in the steps of this group, by all the time since the last."""
+    first_outlet: int
+    outlets: int
+    """Its passive outlets: how many, and the number of the first."""
+    draining: int
+    """The number of the node at this place of the order in which overflows are followed: upstream first; -1 at the end."""
+    place: int
+    """Its own place in that order."""
+    holds: int
+    """1 for a vessel, 0 for a junction."""
+
+
+class Outlet:
+    """A passive outlet of a node (whole numbers)."""
+
+    line: int
+    target: int
+    """Number of a node."""
 
 
 class LineRecord:
-    """The state of a pumped line (floats)."""
+    """The state of a line (floats)."""
 
     command_ul_min: float
-    """By the manufacturer's chart, signed."""
+    """By the manufacturer's chart, signed; 0 for a passive line."""
     gain: float
     """The share of it that the pump moves with a new tube."""
     open: float
     """1: the valve is open or there is none; 0: closed."""
+    draws_above_ul: float
+    """Volume of the source below which the line draws air."""
+    passes: float
+    """Of a passive outlet: 1 while nothing between it and a vessel is closed."""
+    free_ul_min: float
+    """What the pump of a line at a junction would move against no pressure."""
+    kpa_in_series: float
+    """Resistance of such a line with its filter (kPa per µL/min)."""
     flow_scale: float
     """Fault: factor on the flow."""
     leak_ul_min: float
@@ -133,31 +171,24 @@ class LineRecord:
 
 
 class Trait:
-    """Constants of a vessel (floats)."""
+    """Constants of a node (floats)."""
 
     capacity_ul: float
+    overflow_ul: float
+    """The volume at which its passive outlets run."""
     kla_per_s: float
-    """Gas transfer at the surface."""
+    """Gas transfer at the surface of a vessel that is stirred."""
+    surface_mm2: float
+    """Open surface of a still vessel; 0 for none."""
+    evaporation_ul_s: float
+    """From that surface."""
     live: float
     """1 when its medium turns over: loop, chamber and process vessels."""
 
 
 class Body:
-    """The state of a rig outside its vessels and lines (floats)."""
+    """The state of a rig outside its vessels, lines, spaces and tissues (floats)."""
 
-    temperature_c: float
-    heater_w: float
-    ambient_c: float
-    o2_fraction: float
-    co2_fraction: float
-    viability: float
-    """0 to 1."""
-    volume_mm3: float
-    """Of one organoid."""
-    dead_fraction: float
-    """Share of it that is necrotic core."""
-    count: float
-    """Number of organoids."""
     fouling: float
     """Resistance of the filter over that of a new one."""
     clog: float
@@ -167,15 +198,20 @@ class Body:
     filter_kpa_per_ul_min: float
     """Resistance of a new filter."""
     fouling_per_ul: float
-    core_m: float
-    """Radius at which oxygen falls below the threshold of death."""
-    uptake_nmol_s: float
-    """Oxygen, all organoids."""
-    chamber_full_ul: float
-    surface_oxygen_mm: float
-    """At the surface of the organoids."""
     events: float
     """How often a vessel ran dry or over."""
+    ticks: float
+    """Steps since the start."""
+
+
+class Space:
+    """What surrounds vessels: an incubator, a heated housing, the room (floats)."""
+
+    temperature_c: float
+    heater_w: float
+    ambient_c: float
+    o2_fraction: float
+    co2_fraction: float
     jacket_w_per_k: float
     """Heat transfer from the bath of a thermostat; 0 without one."""
     bath_c: float
@@ -184,14 +220,48 @@ class Body:
     """Rate at which the bath approaches its goal (1/s)."""
 
 
-class Places(NamedTuple):
-    """Numbers of the vessels with a role."""
+class Tissue:
+    """The tissue in one chamber (floats)."""
 
-    loop: int
-    chamber: int
-    spent: int
-    overflow: int
-    """Where a full chamber runs over to."""
+    share: float
+    """Its share of the rig's tissue at the start."""
+    viability: float
+    """0 to 1."""
+    volume_mm3: float
+    """Of one organoid."""
+    dead_fraction: float
+    """Share of it that is necrotic core."""
+    count: float
+    """Number of organoids."""
+    core_m: float
+    """Radius at which oxygen falls below the threshold of death."""
+    uptake_nmol_s: float
+    """Oxygen, all organoids."""
+    surface_oxygen_mm: float
+    """At the surface of the organoids."""
+
+
+class Sizes(NamedTuple):
+    """Numbers of things, in the order in which they are kept."""
+
+    vessels: int
+    junctions: int
+    """Nodes after the vessels."""
+    pumped: int
+    """Lines with a pump: the first."""
+    branches: int
+    """Passive lines in which a pump drives the medium, at a junction: the next. The rest are passive outlets."""
+    lines: int
+    outlets: int
+    spaces: int
+    tissues: int
+    stride: int
+    """Groups of nodes that take turns (see :class:`Node`)."""
+
+
+def width(record: np.dtype[np.void]) -> int:
+    """Return the number of fields of a record."""
+    return len(record.names or ())
 
 
 def _records(fields: type, kind: type[np.generic]) -> np.dtype[np.void]:
@@ -201,5 +271,9 @@ def _records(fields: type, kind: type[np.generic]) -> np.dtype[np.void]:
 
 LINK = _records(Link, np.int64)
 LINE = _records(LineRecord, np.float64)
+NODE = _records(Node, np.int64)
+OUTLET = _records(Outlet, np.int64)
 TRAIT = _records(Trait, np.float64)
 BODY = _records(Body, np.float64)
+SPACE = _records(Space, np.float64)
+TISSUE = _records(Tissue, np.float64)

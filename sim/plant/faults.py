@@ -14,10 +14,13 @@ class Faults:
     """The faults of one plant."""
 
     flow_scale: dict[str, float] = field(default_factory=dict)
-    """Line → factor on what flows: 1 is health, between 1 and 0 an occlusion, negative a tubing put in backwards."""
+    """Line → factor on what flows: 1 is health, between 1 and 0 an occlusion, negative a tubing put in backwards.
+
+    Of a branch it is the factor on its conductance: medium goes where it is less resisted. A passive outlet is closed at 0
+    and runs at any other; backwards means nothing to either."""
 
     leak_ul_min: dict[str, float] = field(default_factory=dict)
-    """Line → what it loses to the bench while its pump moves, at most what it moves (µL/min)."""
+    """Line → what it loses to the bench while medium moves in it, at most what it moves (µL/min)."""
 
     bubble_ul: dict[str, float] = field(default_factory=dict)
     """Line → air still to pass (µL): takes the place of liquid until it has passed. The plant counts it down."""
@@ -28,8 +31,8 @@ class Faults:
     filter_torn: bool = False
     """The sterile filter has a hole: little resistance, and cells, particles and microbes pass."""
 
-    contamination: float = 0.0
-    """Microbes in the loop (CFU/mL): each rise of this number is added once; taking it back cleans nothing."""
+    contamination: dict[str, float] = field(default_factory=dict)
+    """Vessel → microbes in it (CFU/mL): each rise of this number is added once; taking it back cleans nothing."""
 
     wrong_medium: dict[str, str] = field(default_factory=dict)
     """Vessel → medium of the rig's list that was filled in by mistake; its content is replaced once, at its volume."""

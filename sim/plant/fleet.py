@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import log10, pi
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.rig.description import Line, Rig, required
-from controller.rig.probes import temperature_target_c
+from controller.rig.description import ROOM_CO2_PCT, ROOM_OXYGEN_PCT, Line, Rig
 from controller.rig.surroundings import zone_of
-from sim.plant import chemistry, evaporation, gas, hydraulics, membranes, organoid, sphere, turnover
-from sim.plant.columns import BODY, CAUSES, COLUMNS, LINE, LINK, TRAIT, Content, Places, TallyCause
+from sim.plant import branches, chemistry, evaporation, gas, hydraulics, membranes, organoid, sphere, surfaces, turnover
+from sim.plant.columns import BODY, CAUSES, COLUMNS, LINE, SPACE, TISSUE, TRAIT, Content, Sizes, TallyCause, width
+from sim.plant.layout import INSIDE, layout_of, link_rows, node_rows, outlet_rows, perfused
+from sim.plant.overflow import PENDING
 from sim.plant.step import step
 
 F8 = NDArray[np.float64]
@@ -21,8 +22,8 @@ Number = TypeVar("Number", bound=np.number[Any])
 
 OUTER_MM = ((0.51, 1.02, 1.6), (2.1, 3.0, 4.8))
 """Bores and outer diameters of common silicone tubing [biology.md §1.3]."""
-INSIDE = {"loop", "chamber", "process"}
-"""Kinds of vessels in the incubator."""
+STIRRED = {"loop": gas.KLA_LOOP_PER_S, "process": gas.KLA_SPENT_PER_S}
+"""Gas transfer of vessels by kind (1/s)."""
 UNFILTERED_CM2 = 1.0
 """Area of the filter that a rig without one does not use (cm²)."""
 START_VIABILITY = 0.97
@@ -34,62 +35,65 @@ START_O2, START_CO2 = gas.AIR_O2 * 0.93, 0.07
 class Fleet:
     """The state of `len(seeds)` rigs; what differs between them at first is the calibration error of their pumps.
 
-    Arrays have a leading axis of rigs; columns are named in :mod:`sim.plant.columns`. Write into `lines` and `body` what
-    pumps, heaters and faults do, then call :meth:`advance`.
+    Arrays have a leading axis of rigs; columns are named in :mod:`sim.plant.columns`. Write into `lines`, `spaces` and
+    `body` what pumps, heaters and faults do, then call :meth:`advance`.
     """
 
     def __init__(self, rig: Rig, seeds: Sequence[int | np.random.Generator]) -> None:
         self.rig = rig
-        self.vessel_names = list(rig.vessels)
-        index = {name: number for number, name in enumerate(self.vessel_names)}
-        pumped = {name: line for name, line in rig.lines.items() if line.pump is not None}
-        self.line_names = list(pumped)
-        self.pumps = {line.pump: number for number, line in enumerate(pumped.values()) if line.pump is not None}
-        self.valves = [line.valve for line in pumped.values()]
+        layout = self.layout = layout_of(rig)
+        sizes = self.sizes = layout.sizes
+        self.vessel_names = layout.vessel_names
+        self.line_names = list(layout.lines)
+        self.valves = [line.valve for line in layout.lines.values()]
+        self.pumps: dict[str, list[int]] = {}
+        """The lines of each pump: several where one motor turns several cassettes."""
+        for number, line in enumerate(layout.lines.values()):
+            if line.pump is not None:
+                self.pumps.setdefault(line.pump, []).append(number)
+        self.loop, self.spent = layout.loop, layout.spent
+        self.chambers = dict(zip(rig.tissue, layout.hosts, strict=True))
+        """Numbers of the vessels with tissue, in the order of the tissues."""
         rigs = len(seeds)
-        self.places = _places(rig, index)
-        loop, chamber, spent, _ = self.places
 
-        self.links = np.zeros(len(pumped), dtype=LINK)
-        self.lines = np.zeros((rigs, len(pumped)), dtype=LINE)
-        for number, (name, line) in enumerate(pumped.items()):
-            self._connect(number, name, line, index)
+        self.links, self.nodes, self.outlets = link_rows(layout), node_rows(layout), outlet_rows(layout)
+        self.lines = np.zeros((rigs, sizes.lines), dtype=LINE)
+        for number, line in enumerate(layout.lines.values()):
+            self._connect(number, line)
         for number, seed in enumerate(seeds):
             random = np.random.default_rng(seed)
-            self.lines["gain"][number] = 1.0 + random.normal(0.0, hydraulics.GAIN_SPREAD, len(pumped))
+            self.lines["gain"][number, : sizes.pumped] = 1.0 + random.normal(
+                0.0, hydraulics.GAIN_SPREAD, sizes.pumped
+            )  # fmt: skip
 
-        self.traits = self._vessel_traits()
         self.vessels = self._filled(rigs)
-        self.ph: F8 = np.full((rigs, len(index)), 7.4)
-        self._start_gas = _start_gas(rig)
-        self.body = self._bodies(chamber)
-        for place in {loop, spent, chamber}:
-            self._equilibrate(place)
+        self.traits = self._traits()
+        self.ph: F8 = np.full(self.vessels.shape[:2], 7.4)
+        self.state: F8 = np.zeros((rigs, _state_width(sizes)))
+        self.body, self.spaces, self.tissues = self._views()
+        self._begin()
+        for name, vessel in rig.vessels.items():
+            if vessel.kind in INSIDE:
+                self._equilibrate(layout.nodes[name], self._start_gas(layout.space_of(name)))
         self.held = self._primed()
-        self.profile: F8 = np.full((rigs, sphere.NODES), chemistry.oxygen_mm(self._start_gas[0]))
-        self._settle_core()
+        self.profile: F8 = np.zeros((rigs, sizes.tissues, sphere.NODES))
+        self._settle_cores()
         self.tally: F8 = np.zeros((rigs, len(CAUSES), COLUMNS))
-        self.spilled: F8 = np.zeros((rigs, len(index)))
+        self.spilled: F8 = np.zeros((rigs, sizes.vessels))
         # The compiled step takes records as plain numbers.
-        self.link_rows = flat(self.links, np.int64)
+        self.size_row = np.array(sizes, dtype=np.int64)
+        packed = [flat(rows, np.int64).ravel() for rows in (self.links, self.nodes, self.outlets)]
+        self.plumbing = np.concatenate([*packed, np.array(layout.hosts, dtype=np.int64)])
         self.line_rows = flat(self.lines, np.float64)
-        self.body_rows = flat(self.body, np.float64)
         self._trait_rows = flat(self.traits, np.float64)
-        self._place_row = np.array(self.places, dtype=np.int64)
-        self._scratch: F8 = np.zeros((4, COLUMNS))
+        self._scratch: F8 = np.zeros((PENDING + len(self.nodes), COLUMNS))
+        self.network: F8 = np.zeros((sizes.junctions, sizes.junctions + branches.SPARE))
         self.advance(0.0, 0)  # load the compiled code now, not within the first timed step
 
-    def _connect(self, number: int, name: str, line: Line, index: Mapping[str, int]) -> None:
-        """Fill in the link and the constants of a line; `index` gives the numbers of the vessels."""
+    def _connect(self, number: int, line: Line) -> None:
+        """Fill in the constants of a line."""
         rig = self.rig
-        kinds = {rig.vessels[line.from_].kind, rig.vessels[line.to].kind}
         dialyser = None if line.dialyser is None else rig.dialysers[line.dialyser]
-        link = self.links[number]
-        link["source"], link["target"] = index[line.from_], index[line.to]
-        link["filtered"] = line.filter is not None
-        link["breathes"] = kinds <= INSIDE
-        link["returns"] = name == rig.organs.kidney.return_
-        link["dialyses"] = -1 if dialyser is None else index[dialyser.vessel]
         every, outer_mm = self.lines[:, number], _outer_mm(line.bore_mm)
         every["revolution_ul"] = hydraulics.revolution_ul(line.bore_mm)
         every["kpa_per_ul_min"] = hydraulics.tube_kpa_per_ul_min(line.bore_mm, line.length_m)
@@ -97,49 +101,90 @@ class Fleet:
         every["wall_kla_per_s"] = gas.tube_kla_per_s(line.bore_mm, outer_mm)
         every["water_loss_ul_s"] = evaporation.tube_loss_ul_s(line.bore_mm, outer_mm, line.length_m)
         every["open"] = line.valve is None
-        every["flow_scale"] = 1.0
+        every["flow_scale"], every["gain"] = 1.0, 1.0
+        every["draws_above_ul"] = line.draws_above_ul
         if dialyser is not None:
             every["koa_ul_s"] = dialyser.koa_ul_min / 60.0
             every["koa_at_ul_s"] = (dialyser.koa_at_ul_min or 0.0) / 60.0
 
-    def _vessel_traits(self) -> NDArray[np.void]:
-        """Return the constants of the vessels, shape (vessels,)."""
-        traits = np.zeros(len(self.vessel_names), dtype=TRAIT)
-        for number, vessel in enumerate(self.rig.vessels.values()):
-            traits["capacity_ul"][number] = vessel.capacity_ul
-            traits["live"][number] = vessel.kind in INSIDE
-        loop, _, spent, _ = self.places
-        traits["kla_per_s"][loop], traits["kla_per_s"][spent] = gas.KLA_LOOP_PER_S, gas.KLA_SPENT_PER_S
+    def _traits(self) -> NDArray[np.void]:
+        """Return the constants of the nodes, shape (nodes,)."""
+        rig, flows = self.rig, perfused(self.rig)
+        traits = np.zeros(len(self.nodes), dtype=TRAIT)
+        for number, (name, vessel) in enumerate(rig.vessels.items()):
+            row = traits[number]
+            full_ul = float(self.vessels[0, number, Content.LIQUID])
+            row["capacity_ul"] = vessel.capacity_ul
+            row["overflow_ul"] = min(full_ul if vessel.overflow_ul is None else vessel.overflow_ul, vessel.capacity_ul)
+            row["live"] = vessel.kind in INSIDE
+            row["kla_per_s"] = STIRRED.get(vessel.kind, 0.0)
+            if vessel.kind == "chamber" and name not in flows:
+                zone = zone_of(rig, name)
+                humidity = surfaces.HUMID if zone.co2_pct > ROOM_CO2_PCT else surfaces.DRY
+                surface = row["surface_mm2"] = surfaces.well_mm2(vessel.capacity_ul)
+                row["evaporation_ul_s"] = surfaces.evaporation_ul_s(surface, zone.temperature_c, humidity)
         return traits
 
     def _filled(self, rigs: int) -> F8:
-        """Return the contents of the vessels by the rig file, shape (rigs, vessels, COLUMNS)."""
-        vessels: F8 = np.zeros((rigs, len(self.vessel_names), COLUMNS))
+        """Return the contents of the nodes by the rig file, shape (rigs, nodes, COLUMNS)."""
+        vessels: F8 = np.zeros((rigs, len(self.nodes), COLUMNS))
         for number, vessel in enumerate(self.rig.vessels.values()):
             vessels[:, number] = self.composition(vessel.contains) * vessel.volume_ul
         return vessels
 
-    def _bodies(self, chamber: int) -> NDArray[np.void]:
-        """Return the state of the rigs outside vessels and lines, at the start."""
-        rig = self.rig
-        body = np.zeros(len(self.vessels), dtype=BODY)
-        zone = zone_of(rig, rig.chamber)
-        body["temperature_c"], body["ambient_c"] = temperature_target_c(rig), zone.temperature_c
-        body["o2_fraction"], body["co2_fraction"] = self._start_gas
-        body["viability"], body["count"] = START_VIABILITY, rig.organoid.count
-        body["volume_mm3"] = pi / 6 * rig.organoid.diameter_mm**3
+    def _views(self) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void]]:
+        """Return the body (rigs,), the spaces (rigs, spaces) and the tissues (rigs, tissues) as records of `state`."""
+        a = width(BODY)
+        b = a + self.sizes.spaces * width(SPACE)
+        c = b + self.sizes.tissues * width(TISSUE)
+        return self.state[:, :a].view(BODY)[:, 0], self.state[:, a:b].view(SPACE), self.state[:, b:c].view(TISSUE)
+
+    def _begin(self) -> None:
+        """Put body, spaces and tissues in their state at the start."""
+        rig, body = self.rig, self.body
         immune = rig.organs.immune
         area_cm2 = UNFILTERED_CM2 if immune is None else rig.filters[immune.filter].area_cm2
         body["fouling"], body["clog"] = 1.0, 1.0
         body["filter_kpa_per_ul_min"] = membranes.filter_kpa_per_ul_min(area_cm2)
         body["fouling_per_ul"] = membranes.FOULING_PER_UL_CM2 / area_cm2
-        body["chamber_full_ul"] = self.vessels[:, chamber, Content.LIQUID]
-        return body
+        for name, vessel in rig.vessels.items():
+            if vessel.kind in INSIDE:
+                number = self.layout.space_of(name)
+                space, kept_c = self.spaces[:, number], zone_of(rig, name).temperature_c
+                heated = rig.organs.skin if number == self.heated_space else None
+                space["ambient_c"] = kept_c
+                space["temperature_c"] = kept_c if heated is None else heated.setpoint_c
+                space["o2_fraction"], space["co2_fraction"] = self._start_gas(number)
+        volumes = [spec.count * spec.diameter_mm**3 for spec in rig.tissue.values()]
+        for number, spec in enumerate(rig.tissue.values()):
+            tissue = self.tissues[:, number]
+            tissue["viability"], tissue["count"] = START_VIABILITY, spec.count
+            tissue["volume_mm3"] = pi / 6 * spec.diameter_mm**3
+            tissue["share"] = volumes[number] / sum(volumes)
+
+    @property
+    def heated_space(self) -> int:
+        """Return the space that the skin heats: that of the first chamber."""
+        return self.layout.space_of(next(iter(self.rig.tissue)))
+
+    @property
+    def gassed_space(self) -> int | None:
+        """Return the space that the lung's gas fills; None without a lung."""
+        lung = self.rig.organs.lung
+        return None if lung is None else self.layout.space_of(lung.vessel)
+
+    def _start_gas(self, space: int) -> tuple[float, float]:
+        """Return the fractions of oxygen and CO2 in a space at the start; without a lung they stay those of its zone."""
+        if space == self.gassed_space:
+            return START_O2, START_CO2
+        zone = self.rig.zones.get(self.layout.zones[space] or "")
+        oxygen_pct, co2_pct = (ROOM_OXYGEN_PCT, ROOM_CO2_PCT) if zone is None else (zone.oxygen_pct, zone.co2_pct)
+        return oxygen_pct / 100.0, co2_pct / 100.0
 
     def _primed(self) -> F8:
         """Return the contents of the lines: what the source holds, or the target where the source is still empty."""
         held: F8 = np.zeros((*self.lines.shape, hydraulics.CELLS, COLUMNS))
-        for number, link in enumerate(self.links):
+        for number, link in enumerate(self.links[: self.sizes.pumped + self.sizes.branches]):
             for place in (link["source"], link["target"]):
                 volume = self.vessels[0, place, Content.LIQUID]
                 if volume > 0.0:
@@ -151,8 +196,8 @@ class Fleet:
     def advance(self, dt_s: float, steps: int = 1) -> None:
         """Advance every rig by `steps` steps of `dt_s` seconds."""
         step(
-            self.link_rows, self._trait_rows, self._place_row, sphere.SHELLS, self.vessels, self.held, self.line_rows,
-            self.body_rows, self.ph, self.profile, self.tally, self.spilled, self._scratch, dt_s, steps,
+            self.size_row, self.plumbing, self._trait_rows, self.vessels, self.held, self.line_rows,
+            self.state, self.ph, self.profile, self.tally, self.spilled, self._scratch, self.network, dt_s, steps,
         )  # fmt: skip
 
     def contents(self) -> F8:
@@ -188,46 +233,40 @@ class Fleet:
         self.tally[rig, cause] += row - self.vessels[rig, vessel]
         self.vessels[rig, vessel] = row
 
-    def _equilibrate(self, place: int) -> None:
+    def _equilibrate(self, place: int, fractions: tuple[float, float]) -> None:
+        """Bring a vessel into equilibrium with a gas (fractions of oxygen and CO2)."""
         for vessel in self.vessels[:, place]:
             volume = vessel[Content.LIQUID]
             if volume > 0:
-                co2_mm = chemistry.co2_mm(self._start_gas[1])
+                co2_mm = chemistry.co2_mm(fractions[1])
                 alkalinity = vessel[Content.ALKALINITY] / volume
                 ph = chemistry.ph_of(alkalinity, co2_mm)
-                vessel[Content.OXYGEN] = chemistry.oxygen_mm(self._start_gas[0]) * volume
+                vessel[Content.OXYGEN] = chemistry.oxygen_mm(fractions[0]) * volume
                 vessel[Content.CARBON] = (co2_mm + chemistry.bicarbonate_of(alkalinity, ph)) * volume
 
-    def _settle_core(self) -> None:
-        """Set the initial necrotic core: the one of this size in the slowest stream."""
-        radius = organoid.radius_m(float(self.body["volume_mm3"][0]))
-        velocity = self.rig.organs.heart.flow_ul_min * 1e-9 / 60 / organoid.CHAMBER_SECTION_M2 + organoid.STILL_M_S
-        film = sphere.film_coefficient(2 * radius, velocity)
-        profile = self.profile[0].copy()
-        v_max = organoid.V_MAX * START_VIABILITY
-        bulk = 0.9 * chemistry.oxygen_mm(self._start_gas[0])
-        sphere.one(
-            sphere.SHELLS, profile, radius, bulk, film, v_max, organoid.KM_OXYGEN_MM, organoid.DIFFUSIVITY
-        )  # fmt: skip
-        core = sphere.core_radius(sphere.SHELLS, profile, radius, organoid.DEATH_OXYGEN_MM)
-        self.profile[:] = profile
-        self.body["core_m"] = core
-        self.body["dead_fraction"] = (core / radius) ** 3
+    def _settle_cores(self) -> None:
+        """Set the initial necrotic core of each tissue: the one of this size in the slowest stream."""
+        flows = perfused(self.rig)
+        for number, (name, host) in enumerate(self.chambers.items()):
+            oxygen_mm = chemistry.oxygen_mm(self._start_gas(int(self.nodes["space"][host]))[0])
+            tissue = self.tissues[:, number]
+            radius = organoid.radius_m(float(tissue["volume_mm3"][0]))
+            velocity = flows.get(name, 0.0) * 1e-9 / 60 / organoid.CHAMBER_SECTION_M2 + organoid.STILL_M_S
+            film = sphere.film_coefficient(2 * radius, velocity)
+            profile = np.full(sphere.NODES, oxygen_mm)
+            v_max = organoid.V_MAX * START_VIABILITY
+            sphere.one(
+                sphere.SHELLS, profile, radius, 0.9 * oxygen_mm, film, v_max, organoid.KM_OXYGEN_MM, organoid.DIFFUSIVITY
+            )  # fmt: skip
+            core = sphere.core_radius(sphere.SHELLS, profile, radius, organoid.DEATH_OXYGEN_MM)
+            self.profile[:, number] = profile
+            tissue["core_m"] = core
+            tissue["dead_fraction"] = (core / radius) ** 3
 
 
-def _start_gas(rig: Rig) -> tuple[float, float]:
-    """Return the fractions of oxygen and CO2 over the medium at the start; without a lung they stay those of the zone."""
-    if rig.organs.lung is not None:
-        return START_O2, START_CO2
-    zone = zone_of(rig, required(rig.loop, "a loop"))
-    return zone.oxygen_pct / 100.0, zone.co2_pct / 100.0
-
-
-def _places(rig: Rig, index: Mapping[str, int]) -> Places:
-    """Return the vessels with a role; `index` gives their numbers."""
-    chamber, loop = rig.chamber, index[required(rig.loop, "a loop")]
-    beyond = [index[line.to] for line in rig.lines.values() if line.passive and line.from_ == chamber]
-    return Places(loop, index[chamber], index[rig.organs.kidney.vessel], beyond[0] if beyond else loop)
+def _state_width(sizes: Sizes) -> int:
+    """Return the width of a row of `state`: the fields of the body, of the spaces and of the tissues, and the waits."""
+    return width(BODY) + sizes.spaces * width(SPACE) + sizes.tissues * width(TISSUE) + sizes.stride
 
 
 def flat(records: NDArray[np.void], kind: type[Number]) -> NDArray[Number]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from math import exp
-
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.plant import dialysis, hydraulics, membranes, turnover
-from sim.plant.columns import COLUMNS, Body, Content, LineRecord, Link, Places, TallyCause
+from sim.plant import branches, dialysis, hydraulics, membranes, turnover
+from sim.plant.branches import set_flow
+from sim.plant.columns import COLUMNS, Body, Content, LineRecord, Link, Sizes, TallyCause
 from sim.plant.compiled import compiled
+from sim.plant.overflow import deliver, open_outlets
+from sim.plant.rows import add, leak, remove_negative
 
 F8 = NDArray[np.float64]
 Records = NDArray[np.void]
@@ -21,13 +22,16 @@ MAX_FOULING = 1e9
 
 
 @compiled
-def command_lines(links: Records, lines: Records, body: Body, dt_s: float) -> None:
-    """Set the flow and pressure of each pump for this step, and count the wear of its tube."""
-    for number in range(lines.shape[0]):
+def command_lines(
+    links: Records, nodes: Records, outlets: Records, lines: Records, body: Body, sizes: Sizes, network: F8, dt_s: float
+) -> None:  # fmt: skip
+    """Set the flow and pressure of each line for this step, and count the wear of its tube."""
+    for number in range(sizes.pumped):
         line: LineRecord = lines[number]
         line.pressure_kpa = 0.0
         if line.command_ul_min == 0.0:
             line.flow_ul_s = 0.0
+            line.free_ul_min = 0.0
             continue
         turned = abs(line.command_ul_min) / line.revolution_ul * dt_s / 60.0
         # Tubing and filter as they will be in the middle of the step.
@@ -37,12 +41,21 @@ def command_lines(links: Records, lines: Records, body: Body, dt_s: float) -> No
         resistance = line.kpa_per_ul_min
         if links[number].filtered == 1:
             resistance += filter_resistance(line, body, dt_s)
+        line.free_ul_min = free
+        if links[number].source >= sizes.vessels or links[number].target >= sizes.vessels:
+            line.kpa_in_series = resistance
+            continue
         flow = hydraulics.loaded(free, resistance) * line.flow_scale if line.open > 0.0 else 0.0
-        line.flow_ul_s = flow / 60.0
-        if free != 0.0:
-            line.pressure_kpa = hydraulics.P_STALL_KPA * max(0.0, 1.0 - abs(flow / free))
-            if free < 0.0:  # the gauge is on the delivery side: a pump that turns backwards causes suction there
-                line.pressure_kpa = -line.pressure_kpa
+        set_flow(line, flow)
+    for number in range(sizes.pumped, sizes.pumped + sizes.branches):
+        line = lines[number]
+        line.kpa_in_series = line.kpa_per_ul_min
+        if links[number].filtered == 1:
+            line.kpa_in_series += filter_resistance(line, body, dt_s)
+    if sizes.branches > 0:
+        branches.balance(links, lines, sizes, network)
+    if sizes.outlets > 0:
+        open_outlets(nodes, outlets, lines)
 
 
 @compiled
@@ -56,10 +69,10 @@ def filter_resistance(line: LineRecord, body: Body, dt_s: float) -> float:
 
 @compiled
 def move(
-    number: int, links: Records, vessels: F8, held: F8, lines: Records, body: Body, places: Places, tally: F8,
-    scratch: F8, dt_s: float,
+    number: int, links: Records, nodes: Records, outlets: Records, traits: Records, vessels: F8, held: F8, lines: Records,
+    body: Body, tally: F8, scratch: F8, dt_s: float,
 ) -> None:  # fmt: skip
-    """Move the medium of one line for `dt_s`: source, dead volume, filter, dialyser, leak, target."""
+    """Move the medium of one pumped line for `dt_s`: source, dead volume, filter, dialyser, leak, target."""
     line: LineRecord = lines[number]
     link: Link = links[number]
     volume = abs(line.flow_ul_s) * dt_s
@@ -68,7 +81,8 @@ def move(
     backwards = line.flow_ul_s < 0.0
     source, target = (link.target, link.source) if backwards else (link.source, link.target)
     entering, leaving = scratch[0], scratch[1]
-    taken = draw(line, body, vessels[source], entering, volume)
+    above_ul = 0.0 if backwards else line.draws_above_ul
+    taken = draw(line, body, vessels[source], entering, volume, above_ul, nodes[source].holds == 1)
     if backwards:
         line.backwards_ul += taken
     if taken > 0.0 and entering[Content.INSULIN] > 0.0:
@@ -81,30 +95,105 @@ def move(
         treat(link, line, vessels, leaving, tally)
     leak(line, leaving, tally, dt_s)
     line.arrived_ul += leaving[Content.LIQUID]
-    if target == places.chamber:
-        into_chamber(vessels, body, places, leaving)
-    else:
+    if nodes[target].outlets == 0:
         add(vessels[target], leaving)
+    else:
+        deliver(target, leaving, nodes, outlets, traits, vessels, lines, tally, scratch, dt_s)
 
 
 @compiled
-def add(row: F8, arriving: F8) -> None:
-    """Add a row of contents to another."""
+def branch(
+    number: int, share: float, links: Records, nodes: Records, outlets: Records, traits: Records, vessels: F8, held: F8,
+    lines: Records, body: Body, tally: F8, scratch: F8, dt_s: float,
+) -> None:  # fmt: skip
+    """Move the medium of one branch for `dt_s`; of what waits in a junction it takes a `share`."""
+    line: LineRecord = lines[number]
+    link: Link = links[number]
+    volume = abs(line.flow_ul_s) * dt_s
+    if volume <= 0.0:
+        return
+    backwards = line.flow_ul_s < 0.0
+    source, target = (link.target, link.source) if backwards else (link.source, link.target)
+    entering, leaving = scratch[0], scratch[1]
+    if nodes[source].holds == 1:
+        taken = draw(line, body, vessels[source], entering, volume, 0.0 if backwards else line.draws_above_ul, True)
+    else:
+        taken = take_share(vessels[source], entering, share)
+        line.moved_ul += taken
+    if backwards:
+        line.backwards_ul += taken
+    hydraulics.pass_along(held[number], entering, leaving, volume / line.cell_ul, backwards)
+    remove_negative(leaving)
+    if link.filtered == 1:
+        filter_out(leaving, body, tally)
+    leak(line, leaving, tally, dt_s)
+    line.arrived_ul += leaving[Content.LIQUID]
+    if nodes[target].outlets == 0:
+        add(vessels[target], leaving)
+    else:
+        deliver(target, leaving, nodes, outlets, traits, vessels, lines, tally, scratch, dt_s)
+
+
+@compiled
+def from_vessels(
+    links: Records, nodes: Records, outlets: Records, traits: Records, vessels: F8, held: F8, lines: Records, body: Body,
+    sizes: Sizes, tally: F8, scratch: F8, dt_s: float,
+) -> None:  # fmt: skip
+    """Move the medium of the branches that draw from a vessel."""
+    for number in range(sizes.pumped, sizes.pumped + sizes.branches):
+        upstream = links[number].source if lines[number].flow_ul_s > 0.0 else links[number].target
+        if upstream < sizes.vessels:
+            branch(
+                number, 1.0, links, nodes, outlets, traits, vessels, held, lines, body, tally, scratch, dt_s
+            )  # fmt: skip
+
+
+@compiled
+def from_junctions(
+    links: Records, nodes: Records, outlets: Records, traits: Records, vessels: F8, held: F8, lines: Records, body: Body,
+    sizes: Sizes, network: F8, tally: F8, scratch: F8, dt_s: float, delivering: bool,
+) -> None:  # fmt: skip
+    """Move the medium of the branches that leave junctions, upstream first.
+
+    Args:
+        delivering: those under pressure, behind pumps; else those under suction, before pumps
+    """
+    for k in range(sizes.junctions):
+        junction = int(network[k, sizes.junctions + branches.ORDER])
+        if (network[junction, sizes.junctions + branches.PRESSURE] > 0.0) != delivering:
+            continue
+        node = sizes.vessels + junction
+        left = branches.leaving_ul_s(node, links, lines, sizes)
+        for number in range(sizes.pumped, sizes.pumped + sizes.branches):
+            flow = branches.out_of(node, number, links, lines)
+            if flow > 0.0:
+                share = min(1.0, flow / left)
+                left = max(left - flow, flow * 1e-12)
+                branch(
+                    number, share, links, nodes, outlets, traits, vessels, held, lines, body, tally, scratch, dt_s
+                )  # fmt: skip
+
+
+@compiled
+def take_share(giver: F8, entering: F8, share: float) -> float:
+    """Take a share of what waits in a junction; return its volume (µL)."""
     for column in range(COLUMNS):
-        row[column] += arriving[column]
+        part = giver[column] * share
+        entering[column] = part
+        giver[column] -= part
+    taken: float = entering[Content.LIQUID]
+    return taken
 
 
 @compiled
-def remove_negative(leaving: F8) -> None:
-    """Set rounded sums to 0: nothing that leaves can be negative, except the charge of a strong acid."""
-    for column in range(COLUMNS):
-        if leaving[column] < 0.0 and column != Content.ALKALINITY:
-            leaving[column] = 0.0
-
-
-@compiled
-def draw(line: LineRecord, body: Body, giver: F8, entering: F8, volume: float) -> float:
+def draw(
+    line: LineRecord, body: Body, giver: F8, entering: F8, volume: float, above_ul: float, counts: bool
+) -> float:  # fmt: skip
     """Take what enters a line from its source, and count when the pump begins to move air.
+
+    Args:
+        above_ul: the line draws air below this volume of its source, as a straw does: then that is no fault
+        counts: count it at all
 
     Returns:
         The volume taken (µL), less than `volume` when the source runs dry or a bubble passes.
@@ -112,9 +201,9 @@ def draw(line: LineRecord, body: Body, giver: F8, entering: F8, volume: float) -
     air = min(line.bubble_ul, volume)
     line.bubble_ul -= air
     wanted = volume - air
-    taken: float = min(wanted, giver[Content.LIQUID])
+    taken: float = min(wanted, max(0.0, giver[Content.LIQUID] - above_ul))
     if taken < wanted * 0.999:
-        if line.dry == 0.0:
+        if line.dry == 0.0 and counts and above_ul == 0.0:
             line.dry = 1.0
             line.times_dry += 1.0
             body.events += 1.0
@@ -183,59 +272,3 @@ def through_fibres(batch: F8, dialysate: F8, koa_ul_s: float, flow_ul_s: float) 
     leaked = batch[Content.INSULIN] * insulin_share
     batch[Content.INSULIN] -= leaked
     dialysate[Content.INSULIN] += leaked
-
-
-@compiled
-def leak(line: LineRecord, leaving: F8, tally: F8, dt_s: float) -> None:
-    """Lose the part of what leaves a line that its leak takes."""
-    if line.leak_ul_min <= 0.0 or leaving[Content.LIQUID] <= 0.0:
-        return
-    part = min(1.0, line.leak_ul_min * dt_s / 60.0 / leaving[Content.LIQUID])
-    for column in range(COLUMNS):
-        lost = leaving[column] * part
-        leaving[column] -= lost
-        tally[TallyCause.LEAK, column] -= lost
-
-
-@compiled
-def into_chamber(vessels: F8, body: Body, places: Places, arriving: F8) -> None:
-    """Fill the chamber. A full one is stirred and runs over: exact for a steady inflow."""
-    chamber, beyond = vessels[places.chamber], vessels[places.overflow]
-    full = body.chamber_full_ul
-    volume = arriving[Content.LIQUID]
-    room = max(0.0, full - chamber[Content.LIQUID])
-    if volume <= room:
-        add(chamber, arriving)
-        return
-    # A chamber that is overfull (it was less full at rest) first loses its surplus.
-    if chamber[Content.LIQUID] > full:
-        share = 1.0 - full / chamber[Content.LIQUID]
-        for column in range(COLUMNS):
-            part = chamber[column] * share
-            chamber[column] -= part
-            beyond[column] += part
-    first = room / volume
-    turns = volume * (1.0 - first) / full
-    stays = exp(-turns)
-    mixes = (1.0 - stays) / turns if turns > 1e-9 else 1.0 - 0.5 * turns
-    for column in range(COLUMNS):
-        held = chamber[column] + arriving[column] * first
-        rest = arriving[column] * (1.0 - first)
-        now = held * stays + rest * mixes
-        chamber[column] = now
-        beyond[column] += held + rest - now
-
-
-@compiled
-def spill(vessels: F8, traits: Records, body: Body, places: Places, tally: F8, spilled: F8) -> None:
-    """Remove what a vessel cannot hold."""
-    for number in range(vessels.shape[0]):
-        over = vessels[number, Content.LIQUID] - traits[number].capacity_ul
-        if over > 0.0 and number != places.chamber:
-            spilled[number] += over
-            body.events += 1.0
-            share = over / vessels[number, Content.LIQUID]
-            for column in range(COLUMNS):
-                lost = vessels[number, column] * share
-                vessels[number, column] -= lost
-                tally[TallyCause.OVERFLOW, column] -= lost

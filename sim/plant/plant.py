@@ -8,7 +8,6 @@ the last step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import pi, sin
 
 from controller.rig.description import Rig
@@ -20,6 +19,7 @@ from sim.plant.fleet import Fleet
 from sim.plant.flows import MIN_UL
 from sim.plant.sensors import MODELS, Probe
 from sim.plant.step import command_now, ph_in
+from sim.plant.truth import PlantTruth, TissueTruth
 
 CONDUCTIVITY_US_CM_PER_MOSM = 52.0
 """Culture medium of 290 mOsm/kg conducts 14 to 16 mS/cm at 37 °C; nearly all of its osmoles are salt [P]."""
@@ -30,45 +30,6 @@ AERATED_MEDIUM_MV = 200.0
 GRID_S = 2.0
 DENSITY_G_PER_UL = 0.001
 FLOW_LOSSES = {"evaporation": TallyCause.EVAPORATION, "overflow": TallyCause.OVERFLOW, "leak": TallyCause.LEAK}
-
-
-@dataclass(frozen=True, slots=True)
-class PlantTruth:
-    """The true state, for tests and for the figures of a simulation that need it."""
-
-    at_s: float
-    volumes_ul: dict[str, float]
-    concentrations: dict[str, dict[str, float]]
-    """Vessel → species → mmol/L (osmoles mOsm/kg, LDH U/L, microbes CFU/mL, age days, reuse passes), with `co2` and
-    `bicarbonate`, the two forms of `carbon`."""
-    ph: dict[str, float]
-    temperature_c: float
-    viability: float
-    diameter_mm: float
-    firing_scale: float
-    filter_resistance: float
-    losses_ul: dict[str, float]
-    moved_ul: dict[str, float]
-    """What each line has taken in since the beginning, either way."""
-    arrived_ul: dict[str, float]
-    """What has come out at its other end: air in a line, or a leak, makes it another volume."""
-    backwards_ul: dict[str, float]
-    """The part of `moved_ul` that moved from the line's target to its source."""
-    held_ul: dict[str, float]
-    """Liquid in each line."""
-    held: dict[str, dict[str, float]]
-    """Line → species → what it holds (concentration × µL)."""
-    flows_ul_min: dict[str, float]
-    """What flows in each line now, signed."""
-    pressures_kpa: dict[str, float]
-    core_mm: float
-    """Radius of the tissue's anoxic core."""
-    dead_fraction: float
-    oxygen_uptake_nmol_s: float
-    oxygen_surface_mm: float
-    """At the organoids' surface: less than in the chamber by the film of medium around them."""
-    tally: dict[str, dict[str, float]]
-    """Cause → species (and `liquid`) → what it has added since the beginning (concentration × µL; µL)."""
 
 
 class Plant:
@@ -83,14 +44,17 @@ class Plant:
         self._now = now
         self._at_s = now()
         self._names = self.fleet.vessel_names
+        self._nodes = [*self._names, *rig.junctions]
         self._vessels, self._lines, self._body = self.fleet.vessels[0], self.fleet.lines[0], self.fleet.body[0]
+        self._spaces, self._tissues = self.fleet.spaces[0], self.fleet.tissues[0]
         self._ph = self.fleet.ph[0]
-        self._loop, self._chamber, self._spent, _ = self.fleet.places
+        self._main = next(iter(self.fleet.chambers.values())) if self.fleet.loop is None else self.fleet.loop
+        """The vessel whose medium a probe without a place measures: the loop, or else the first chamber."""
         self._gases: dict[str, float] = {}
-        self._dried = [0.0] * len(self.fleet.line_names)
+        self._dried = [0.0] * self.fleet.sizes.pumped
         self._told = 0.0
         self._faulty = False
-        self._contaminated = 0.0
+        self._contaminated: dict[str, float] = {}
         self._filled_wrong: dict[str, str] = {}
         self._probes: dict[str, Probe] = {}
         self._truths: dict[str, Callable[[], float]] = {}
@@ -103,9 +67,17 @@ class Plant:
     # --- what devices do --------------------------------------------------------------------------------
 
     def set_pump(self, point: str, flow_ul_min: float) -> None:
-        """See :class:`sim.devices.port.PlantPort`."""
+        """See :class:`sim.devices.port.PlantPort`.
+
+        The chart is that of the pump's first line. Where one motor turns several cassettes, a tube of another bore moves
+        more or less by the volume of its revolution.
+        """
         self._advance(exact=True)
-        self._lines["command_ul_min"][self.fleet.pumps[point]] = flow_ul_min
+        first, *others = self.fleet.pumps[point]
+        self._lines["command_ul_min"][first] = flow_ul_min
+        revolution_ul = self._lines["revolution_ul"]
+        for number in others:
+            self._lines["command_ul_min"][number] = flow_ul_min * revolution_ul[number] / revolution_ul[first]
         self._refresh()
 
     def set_switch(self, point: str, on: bool) -> None:
@@ -119,7 +91,7 @@ class Plant:
                     self._refresh()
             skin = self.rig.organs.skin
             if skin is not None and point == skin.heater:
-                self._body["heater_w"] = skin.power_w if on else 0.0
+                self._spaces["heater_w"][self.fleet.heated_space] = skin.power_w if on else 0.0
 
     def set_gas(self, point: str, flow_ml_min: float) -> None:
         """See :class:`sim.devices.port.PlantPort`."""
@@ -131,7 +103,8 @@ class Plant:
         air, co2, o2 = (self._gases.get(name, 0.0) for name in (lung.air, lung.co2, lung.o2))
         fractions = gas.mixed(air, co2, o2)
         if fractions is not None:
-            self._body["o2_fraction"], self._body["co2_fraction"] = fractions
+            space = self._spaces[self.fleet.gassed_space]
+            space["o2_fraction"], space["co2_fraction"] = fractions
 
     def set_bath(self, point: str, course: BathRamp | None) -> None:
         """See :class:`sim.devices.port.PlantPort`; only the thermostat that is the rig's heater touches the rig."""
@@ -139,10 +112,10 @@ class Plant:
         if skin is None or point != skin.heater:
             return
         self._advance(exact=True)
-        body = self._body
-        body["jacket_w_per_k"] = 0.0 if course is None else heat.JACKET_W_PER_K
+        space = self._spaces[self.fleet.heated_space]
+        space["jacket_w_per_k"] = 0.0 if course is None else heat.JACKET_W_PER_K
         if course is not None:
-            body["bath_c"], body["bath_goal_c"], body["bath_per_s"] = (
+            space["bath_c"], space["bath_goal_c"], space["bath_per_s"] = (
                 course.now_c,
                 course.goal_c,
                 1.0 / course.constant_s,
@@ -191,7 +164,7 @@ class Plant:
     @property
     def commanded_ul_min(self) -> dict[str, float]:
         """Return the command of each pump (µL/min by the manufacturer's chart, signed)."""
-        return {pump: float(self._lines["command_ul_min"][number]) for pump, number in self.fleet.pumps.items()}
+        return {pump: float(self._lines["command_ul_min"][lines[0]]) for pump, lines in self.fleet.pumps.items()}
 
     @property
     def losses_ul(self) -> dict[str, float]:
@@ -201,14 +174,14 @@ class Plant:
 
     @property
     def health(self) -> float:
-        """Return the tissue's viability, 0 to 1."""
-        return float(self._body["viability"])
+        """Return the viability of the tissue that is worst off, 0 to 1."""
+        return float(self._tissues["viability"].min())
 
     @property
     def firing_scale(self) -> float:
-        """Return the firing activity of the tissue, 0 to 1, by health, warmth and oxygen."""
+        """Return the firing activity of the tissue in the first chamber, 0 to 1, by health, warmth and oxygen."""
         self._advance(exact=False)
-        return self._firing_scale()
+        return self._firing_scale(0)
 
     def advance(self) -> None:
         """Bring the plant to the present."""
@@ -218,20 +191,17 @@ class Plant:
         """Return the exact present state."""
         self._advance(exact=True)
         concentrations, acidity = self._concentrations()
-        body, lines = self._body, self._lines
+        lines = self._lines
         names = self.fleet.line_names
         held = self.fleet.held[0].sum(axis=1)
         self._refresh()
         return PlantTruth(
             at_s=self._at_s,
-            volumes_ul=dict(zip(self._names, self._vessels[:, Content.LIQUID].tolist(), strict=True)),
+            volumes_ul=dict(zip(self._names, self._vessels[:, Content.LIQUID].tolist(), strict=False)),
             concentrations=concentrations,
             ph=acidity,
-            temperature_c=float(body["temperature_c"]),
-            viability=float(body["viability"]),
-            diameter_mm=float((6 * body["volume_mm3"] / pi) ** (1 / 3)),
-            firing_scale=self._firing_scale(),
-            filter_resistance=float(body["fouling"]) * self.faults.clog,
+            tissue={name: self._tissue(number) for number, name in enumerate(self.fleet.chambers)},
+            filter_resistance=float(self._body["fouling"]) * self.faults.clog,
             losses_ul=self.losses_ul,
             moved_ul=dict(zip(names, lines["moved_ul"].tolist(), strict=True)),
             arrived_ul=dict(zip(names, lines["arrived_ul"].tolist(), strict=True)),
@@ -240,10 +210,6 @@ class Plant:
             held={name: dict(zip(SPECIES, held[number].tolist(), strict=False)) for number, name in enumerate(names)},
             flows_ul_min={name: float(lines["flow_ul_s"][number]) * 60.0 for number, name in enumerate(names)},
             pressures_kpa=dict(zip(names, lines["pressure_kpa"].tolist(), strict=True)),
-            core_mm=float(body["core_m"]) * 1000.0,
-            dead_fraction=float(body["dead_fraction"]),
-            oxygen_uptake_nmol_s=float(body["uptake_nmol_s"]),
-            oxygen_surface_mm=float(body["surface_oxygen_mm"]),
             tally={
                 cause: dict(zip((*SPECIES, "liquid"), self.fleet.tally[0, number].tolist(), strict=True))
                 for number, cause in enumerate(CAUSES)
@@ -271,19 +237,29 @@ class Plant:
     def _truth_of(self, quantity: str, point: str, at: str | None) -> Callable[[], float]:
         """Return a function that gives the true value of what a probe at `at` (a vessel or a line) measures."""
         names = self.fleet.line_names
-        vessel = self._names.index(at) if at in self._names else self._loop
+        vessel = self._vessel_at(at)
         if quantity in ("liquid", "pressure"):
             return self._truth_in_line(quantity, names.index(at)) if at in names else lambda: 0.0
+        weighed = self.fleet.spent if at not in self._names and self.fleet.spent is not None else vessel
+        space = self._spaces[self.fleet.nodes["space"][vessel]]
         truths: dict[str, Callable[[], float]] = {
             "flow": lambda: self._gases.get(point, 0.0),
-            "temperature": lambda: float(self._body["temperature_c"]),
-            "mass": lambda: float(self._vessels[self._spent, Content.LIQUID]) * DENSITY_G_PER_UL,
+            "temperature": lambda: float(space["temperature_c"]),
+            "mass": lambda: float(self._vessels[weighed, Content.LIQUID]) * DENSITY_G_PER_UL,
             "ph": lambda: self._ph_of(vessel),
-            "co2": lambda: 1e6 * float(self._body["co2_fraction"]),
+            "co2": lambda: 1e6 * float(space["co2_fraction"]),
             "conductivity": lambda: CONDUCTIVITY_US_CM_PER_MOSM * self._per_volume(vessel, Content.OSMOLES),
             "orp": lambda: AERATED_MEDIUM_MV,
         }
         return truths.get(quantity, lambda: self._saturation_pct(vessel))
+
+    def _vessel_at(self, at: str | None) -> int:
+        """Return the vessel whose medium is at a place: of a line, the vessel from which it comes."""
+        while at in self.rig.lines:
+            at = self.rig.lines[at].from_
+            if at in self.rig.junctions:
+                at = next((name for name, line in self.rig.lines.items() if line.to == at), None)
+        return self._names.index(at) if at in self._names else self._main
 
     def _truth_in_line(self, quantity: str, line: int) -> Callable[[], float]:
         if quantity == "liquid":
@@ -299,9 +275,12 @@ class Plant:
     def _refresh(self) -> None:
         """Update flows and pressures to the present pumps, valves and faults."""
         self._apply_faults()
-        command_now(self.fleet.link_rows, self.fleet.line_rows[0], self.fleet.body_rows[0])
+        fleet = self.fleet
+        command_now(fleet.size_row, fleet.plumbing, fleet.line_rows[0], fleet.state[0], fleet.network)
 
     def _pressure_kpa(self, line: int) -> float:
+        if line >= self.fleet.sizes.pumped:
+            return float(self._lines["pressure_kpa"][line])
         command = float(self._lines["command_ul_min"][line])
         if command == 0.0:
             return 0.0
@@ -309,12 +288,30 @@ class Plant:
         hz = hydraulics.ripple_hz(command, float(self._lines["revolution_ul"][line]))
         return kpa * (1.0 + hydraulics.PULSATION * sin(2 * pi * hz * self._now()))
 
-    def _firing_scale(self) -> float:
-        body = self._body
-        warmth = max(0.0, 1.0 - abs(float(body["temperature_c"]) - 37.0) / 8.0)
-        volume = max(float(self._vessels[self._chamber, Content.LIQUID]), 1.0)
-        oxygen = float(self._vessels[self._chamber, Content.OXYGEN]) / volume
-        return float(body["viability"]) ** 2 * warmth * min(1.0, oxygen / 0.06)
+    def _tissue(self, number: int) -> TissueTruth:
+        tissue = self._tissues[number]
+        return TissueTruth(
+            viability=float(tissue["viability"]),
+            diameter_mm=float((6 * tissue["volume_mm3"] / pi) ** (1 / 3)),
+            core_mm=float(tissue["core_m"]) * 1000.0,
+            dead_fraction=float(tissue["dead_fraction"]),
+            oxygen_uptake_nmol_s=float(tissue["uptake_nmol_s"]),
+            oxygen_surface_mm=float(tissue["surface_oxygen_mm"]),
+            firing_scale=self._firing_scale(number),
+            temperature_c=self._temperature_c(number),
+        )
+
+    def _temperature_c(self, tissue: int) -> float:
+        return float(self._spaces["temperature_c"][self.fleet.nodes["space"][self._host(tissue)]])
+
+    def _host(self, tissue: int) -> int:
+        """Return the vessel of a tissue."""
+        return self.fleet.layout.hosts[tissue]
+
+    def _firing_scale(self, tissue: int) -> float:
+        warmth = max(0.0, 1.0 - abs(self._temperature_c(tissue) - 37.0) / 8.0)
+        oxygen = self._per_volume(self._host(tissue), Content.OXYGEN)
+        return float(self._tissues["viability"][tissue]) ** 2 * warmth * min(1.0, oxygen / 0.06)
 
     def _advance(self, *, exact: bool) -> None:
         due_s = self._now() - self._at_s
@@ -348,7 +345,7 @@ class Plant:
                 self._dried[number] = count
                 links = self.fleet.links[number]
                 forwards = lines["command_ul_min"][number] * lines["flow_scale"][number] > 0
-                empty = self._names[links["source" if forwards else "target"]]
+                empty = self._nodes[links["source" if forwards else "target"]]
                 self.events.append((self._at_s, f"{self.fleet.line_names[number]} pumped air: {empty} was empty"))
         spilled = self.fleet.spilled[0]
         for number, name in enumerate(self._names):
@@ -375,13 +372,15 @@ class Plant:
             line["worn"] = faults.wear.get(name, 0.0)
 
     def _apply_to_media(self, faults: Faults) -> None:
-        """Put microbes into the loop, and wrong media into vessels, once each."""
+        """Put microbes and wrong media into vessels, once each."""
         if faults.contamination != self._contaminated:
-            if faults.contamination > self._contaminated:
-                row = self._vessels[self._loop].copy()
-                row[Content.MICROBES] += (faults.contamination - self._contaminated) * row[Content.LIQUID]
-                self.fleet.replace(0, self._loop, row)
-            self._contaminated = faults.contamination
+            for vessel, per_ml in faults.contamination.items():
+                if per_ml > (before := self._contaminated.get(vessel, 0.0)):
+                    number = self._names.index(vessel)
+                    row = self._vessels[number].copy()
+                    row[Content.MICROBES] += (per_ml - before) * row[Content.LIQUID]
+                    self.fleet.replace(0, number, row)
+            self._contaminated = dict(faults.contamination)
         if faults.wrong_medium != self._filled_wrong:
             for vessel, medium in faults.wrong_medium.items():
                 if self._filled_wrong.get(vessel) != medium:

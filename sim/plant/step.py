@@ -16,73 +16,133 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.plant import chemistry, heat
-from sim.plant.ageing import age, breathe
-from sim.plant.columns import BODY, LINE, LINK, TRAIT, Body, Content, Places
+from sim.plant.ageing import age, breathe, waited
+from sim.plant.columns import BODY, LINE, LINK, NODE, OUTLET, SPACE, TISSUE, TRAIT, Body, Content, Sizes, Space, width
 from sim.plant.compiled import SOURCES, compiled, kept
-from sim.plant.flows import command_lines, move, spill
+from sim.plant.flows import command_lines, from_junctions, from_vessels, move
+from sim.plant.overflow import spill
+from sim.plant.sphere import SHELLS
 from sim.plant.tissue import live
 
 F8 = NDArray[np.float64]
 I8 = NDArray[np.int64]
+Records = NDArray[np.void]
+LINK_FIELDS, NODE_FIELDS, OUTLET_FIELDS = width(LINK), width(NODE), width(OUTLET)
+BODY_FIELDS, SPACE_FIELDS, TISSUE_FIELDS = width(BODY), width(SPACE), width(TISSUE)
 
 
 @compiled
-def warm(body: Body, dt_s: float) -> None:
-    """Change the rig's temperature by heater, bath and room. The bath is taken as it is half way."""
-    bath = body.bath_c
-    if body.jacket_w_per_k > 0.0:
-        half_way = heat.relaxed(bath, body.bath_goal_c, body.bath_per_s, 0.5 * dt_s)
-        body.bath_c = heat.relaxed(bath, body.bath_goal_c, body.bath_per_s, dt_s)
+def warm(space: Space, dt_s: float) -> None:
+    """Change the temperature of a space by heater, bath and room. The bath is taken as it is half way."""
+    bath = space.bath_c
+    if space.jacket_w_per_k > 0.0:
+        half_way = heat.relaxed(bath, space.bath_goal_c, space.bath_per_s, 0.5 * dt_s)
+        space.bath_c = heat.relaxed(bath, space.bath_goal_c, space.bath_per_s, dt_s)
         bath = half_way
-    body.temperature_c = heat.warmed(
-        body.temperature_c, body.heater_w, body.ambient_c, body.jacket_w_per_k, bath, dt_s
+    space.temperature_c = heat.warmed(
+        space.temperature_c, space.heater_w, space.ambient_c, space.jacket_w_per_k, bath, dt_s
     )  # fmt: skip
 
 
-Step = Callable[[I8, F8, I8, F8, F8, F8, F8, F8, F8, F8, F8, F8, F8, float, int], None]
+@compiled
+def take_turns(body: Body, waits: F8, dt_s: float) -> int:
+    """Count a step; return the group of nodes whose turn it is, or -1 where there are no groups."""
+    groups: int = waits.shape[0]
+    if groups == 0:
+        return -1
+    for group in range(groups):
+        waits[group] += dt_s
+    body.ticks += 1.0
+    return int(body.ticks) % groups
 
 
-def _made(sources: int) -> tuple[Step, Callable[[F8, F8, int], float], Callable[[I8, F8, F8], None]]:
+@compiled
+def sizes_of(row: I8) -> Sizes:
+    """Return the sizes that a row of whole numbers holds."""
+    return Sizes(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8])
+
+
+@compiled
+def plumbing_of(plumbing: I8, sizes: Sizes) -> tuple[Records, Records, Records, I8]:
+    """Return links, nodes, outlets and the chambers of the tissues, as they are packed."""
+    a = sizes.lines * LINK_FIELDS
+    b = a + (sizes.vessels + sizes.junctions) * NODE_FIELDS
+    c = b + sizes.outlets * OUTLET_FIELDS
+    return plumbing[:a].view(LINK), plumbing[a:b].view(NODE), plumbing[b:c].view(OUTLET), plumbing[c:]
+
+
+@compiled
+def state_of(row: F8, sizes: Sizes) -> tuple[Records, Records, Records, F8]:
+    """Return the body (shape (1,)), the spaces, the tissues and the waits of one rig, as they are packed."""
+    a = BODY_FIELDS + sizes.spaces * SPACE_FIELDS
+    b = a + sizes.tissues * TISSUE_FIELDS
+    return row[:BODY_FIELDS].view(BODY), row[BODY_FIELDS:a].view(SPACE), row[a:b].view(TISSUE), row[b:]
+
+
+Step = Callable[[I8, I8, F8, F8, F8, F8, F8, F8, F8, F8, F8, F8, F8, float, int], None]
+
+
+def _made(sources: int) -> tuple[Step, Callable[[F8, F8, int], float], Callable[[I8, I8, F8, F8, F8], None]]:
     """Compile what Python calls. What numba keeps on disk is renewed when any file changes: `sources` is in its key.
 
     Records are passed as plain numbers and viewed as records inside, because numba takes 1.5 µs longer a call to recognize
-    arrays of records.
+    arrays of records, and 0.15 µs for each array.
     """
 
     @kept
     def step(
-        link_rows: I8, trait_rows: F8, place_row: I8, shells: F8, vessels: F8, held: F8, line_rows: F8, body_rows: F8,
-        ph: F8, profile: F8, tally: F8, spilled: F8, scratch: F8, dt_s: float, steps: int,
+        size_row: I8, plumbing: I8, trait_rows: F8, vessels: F8, held: F8, line_rows: F8, state: F8, ph: F8,
+        profile: F8, tally: F8, spilled: F8, scratch: F8, network: F8, dt_s: float, steps: int,
     ) -> None:  # fmt: skip
         if steps < 0 and sources != 0:
             return
         half = 0.5 * dt_s
-        count = link_rows.shape[0]
-        links = link_rows.view(LINK)[:, 0]
+        sizes = sizes_of(size_row)
+        links, nodes, outlets, hosts = plumbing_of(plumbing, sizes)
         traits = trait_rows.view(TRAIT)[:, 0]
-        places = Places(place_row[0], place_row[1], place_row[2], place_row[3])
         for rig in range(vessels.shape[0]):
-            v, h, ln, b = (
-                vessels[rig],
-                held[rig],
-                line_rows[rig].view(LINE)[:, 0],
-                body_rows[rig].view(BODY)[0],
-            )
+            v, h, ln = vessels[rig], held[rig], line_rows[rig].view(LINE)[:, 0]
+            bodies, spaces, tissues, waits = state_of(state[rig], sizes)
+            b = bodies[0]
             p, pr, ta, sp = ph[rig], profile[rig], tally[rig], spilled[rig]
             for _ in range(steps):
-                command_lines(links, ln, b, dt_s)
-                for number in range(count):
-                    move(number, links, v, h, ln, b, places, ta, scratch, half)
-                spill(v, traits, b, places, ta, sp)
-                warm(b, half)
-                breathe(links, traits, v, h, ln, b, p, ta, half)
-                live(links, v, ln, b, places, p, shells, pr, ta, scratch, dt_s)
-                age(links, traits, v, ln, p, ta, dt_s)
-                breathe(links, traits, v, h, ln, b, p, ta, half)
-                warm(b, half)
-                for number in range(count - 1, -1, -1):
-                    move(number, links, v, h, ln, b, places, ta, scratch, half)
-                spill(v, traits, b, places, ta, sp)
+                command_lines(links, nodes, outlets, ln, b, sizes, network, dt_s)
+                due = take_turns(b, waits, dt_s)
+                if sizes.branches > 0:
+                    from_vessels(links, nodes, outlets, traits, v, h, ln, b, sizes, ta, scratch, dt_s)
+                    from_junctions(
+                        links, nodes, outlets, traits, v, h, ln, b, sizes, network, ta, scratch, dt_s, False
+                    )  # fmt: skip
+                for number in range(sizes.pumped):
+                    if ln[number].flow_ul_s != 0.0:
+                        move(number, links, nodes, outlets, traits, v, h, ln, b, ta, scratch, half)
+                spill(v, nodes, outlets, traits, ln, b, ta, sp)
+                for space in range(sizes.spaces):
+                    warm(spaces[space], half)
+                breathe(links, nodes, traits, v, h, ln, spaces, sizes, p, ta, due, waits, dt_s)
+                for number in range(sizes.tissues):
+                    host = hosts[number]
+                    elapsed_s = waited(nodes[host].group, due, waits, dt_s)
+                    if elapsed_s > 0.0:
+                        temperature_c = spaces[nodes[host].space].temperature_c
+                        live(
+                            host, v[host], links, ln, tissues[number], temperature_c, sizes, p, SHELLS, pr[number], ta,
+                            scratch, elapsed_s,
+                        )  # fmt: skip
+                age(links, nodes, traits, v, ln, sizes, p, ta, due, waits, dt_s)
+                breathe(links, nodes, traits, v, h, ln, spaces, sizes, p, ta, due, waits, dt_s)
+                if due >= 0:
+                    waits[due] = 0.0
+                for space in range(sizes.spaces):
+                    warm(spaces[space], half)
+                for number in range(sizes.pumped - 1, -1, -1):
+                    if ln[number].flow_ul_s != 0.0:
+                        move(number, links, nodes, outlets, traits, v, h, ln, b, ta, scratch, half)
+                if sizes.branches > 0:
+                    from_junctions(
+                        links, nodes, outlets, traits, v, h, ln, b, sizes, network, ta, scratch, dt_s, True
+                    )  # fmt: skip
+                spill(v, nodes, outlets, traits, ln, b, ta, sp)
 
     @kept
     def ph_in(vessels: F8, ph: F8, number: int) -> float:
@@ -94,10 +154,12 @@ def _made(sources: int) -> tuple[Step, Callable[[F8, F8, int], float], Callable[
         )
 
     @kept
-    def command_now(link_rows: I8, line_rows: F8, body_row: F8) -> None:
+    def command_now(size_row: I8, plumbing: I8, line_rows: F8, state_row: F8, network: F8) -> None:
         if sources != 0:
-            links, lines = link_rows.view(LINK)[:, 0], line_rows.view(LINE)[:, 0]
-            command_lines(links, lines, body_row.view(BODY)[0], 0.0)
+            sizes = sizes_of(size_row)
+            links, nodes, outlets, _ = plumbing_of(plumbing, sizes)
+            bodies, _, _, _ = state_of(state_row, sizes)
+            command_lines(links, nodes, outlets, line_rows.view(LINE)[:, 0], bodies[0], sizes, network, 0.0)
 
     return step, ph_in, command_now
 
@@ -106,7 +168,9 @@ step, ph_in, command_now = _made(SOURCES)
 """`step` advances all rigs by `steps` steps of `dt_s` seconds, in place; `ph_in` is the pH of one vessel of one rig;
 `command_now` renews flows and pressures of one rig without moving anything.
 
-Shapes, where a field is one of a record: links (lines, fields), traits (vessels, fields), places (4,), shells (3, nodes + 1),
-vessels (rigs, vessels, COLUMNS), held (rigs, lines, cells, COLUMNS), lines (rigs, lines, fields), body (rigs, fields),
-ph (rigs, vessels), profile (rigs, nodes), tally (rigs, causes, COLUMNS), spilled (rigs, vessels), scratch (4, COLUMNS).
+Shapes, where a field is one of a record: sizes (fields of Sizes,), plumbing (fields of all links, nodes and outlets, and the
+chamber of each tissue), traits (nodes, fields), vessels (rigs, nodes, COLUMNS), held (rigs, lines,
+cells, COLUMNS), lines (rigs, lines, fields), state (rigs, fields of the body, all spaces and all tissues, and the waits),
+ph (rigs, nodes), profile (rigs, tissues, shells), tally (rigs, causes, COLUMNS), spilled (rigs, vessels), scratch (5 + nodes,
+COLUMNS), network (junctions, junctions + 2).
 """

@@ -1,4 +1,4 @@
-"""The tissue in the chamber: what it takes from the medium and gives to it, and how it lives, grows and dies."""
+"""The tissue in a chamber: what it takes from the medium and gives to it, and how it lives, grows and dies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.plant import chemistry, organoid, sphere, turnover
-from sim.plant.columns import COLUMNS, Body, Content, Places, TallyCause
+from sim.plant.columns import COLUMNS, Content, Sizes, TallyCause, Tissue
 from sim.plant.compiled import compiled
 
 F8 = NDArray[np.float64]
@@ -17,54 +17,55 @@ Records = NDArray[np.void]
 
 @compiled
 def live(
-    links: Records, vessels: F8, lines: Records, body: Body, places: Places, ph: F8, shells: F8, profile: F8, tally: F8,
-    scratch: F8, dt_s: float,
+    number: int, chamber: F8, links: Records, lines: Records, tissue: Tissue, temperature_c: float, sizes: Sizes, ph: F8,
+    shells: F8, profile: F8, tally: F8, scratch: F8, dt_s: float,
 ) -> None:  # fmt: skip
-    """Advance the tissue by one step, by the midpoint rule."""
-    chamber = vessels[places.chamber]
+    """Advance the tissue in the vessel `number`, whose contents are `chamber`, by one step, by the midpoint rule."""
     middle, wants = scratch[2], scratch[3]
-    film = film_coefficient(links, lines, body, places)
+    film = film_coefficient(number, links, lines, tissue, sizes)
     for column in range(COLUMNS):
         middle[column] = chamber[column]
-    demand(middle, body, shells, profile, film, wants)
+    demand(middle, tissue, temperature_c, shells, profile, film, wants)
     exchange(middle, tally, wants, 0.5 * dt_s, False)
-    demand(middle, body, shells, profile, film, wants)
+    demand(middle, tissue, temperature_c, shells, profile, film, wants)
     part = exchange(chamber, tally, wants, dt_s, True)
-    body.uptake_nmol_s = wants[Content.OXYGEN] * part
+    tissue.uptake_nmol_s = wants[Content.OXYGEN] * part
     volume = max(middle[Content.LIQUID], 1.0)
     now = chemistry.ph_closed(
-        middle[Content.ALKALINITY] / volume, middle[Content.CARBON] / volume, ph[places.chamber]
+        middle[Content.ALKALINITY] / volume, middle[Content.CARBON] / volume, ph[number]
     )  # fmt: skip
-    ph[places.chamber] = now
-    secreted = organoid.TROPHIC_UNITS * turnover.TROPHIC_PER_S * organoid.TROPHIC_VOLUME_UL * body.viability * dt_s
-    ldh = die(middle, body, now, volume, dt_s)
-    give(chamber, tally, Content.TROPHIC, secreted)
+    ph[number] = now
+    trophic = organoid.TROPHIC_UNITS * turnover.TROPHIC_PER_S * organoid.TROPHIC_VOLUME_UL * tissue.viability * dt_s
+    ldh = die(middle, tissue, temperature_c, now, volume, dt_s)
+    give(chamber, tally, Content.TROPHIC, trophic * tissue.share)
     give(chamber, tally, Content.LDH, ldh)
-    give(chamber, tally, Content.PARTICLES, organoid.PARTICLES_PER_S * dt_s)
-    body.volume_mm3 = organoid.grown(body.volume_mm3, body.viability, dt_s)
+    give(chamber, tally, Content.PARTICLES, organoid.PARTICLES_PER_S * dt_s * tissue.share)
+    tissue.volume_mm3 = organoid.grown(tissue.volume_mm3, tissue.viability, dt_s)
 
 
 @compiled
-def film_coefficient(links: Records, lines: Records, body: Body, places: Places) -> float:
+def film_coefficient(number: int, links: Records, lines: Records, tissue: Tissue, sizes: Sizes) -> float:
     """Return the mass transfer coefficient of the medium around an organoid (m/s), which follows from the flow."""
     stream = 0.0
-    for number in range(lines.shape[0]):
-        if links[number].target == places.chamber or links[number].source == places.chamber:
-            stream += abs(lines[number].flow_ul_s)
+    for line in range(sizes.pumped + sizes.branches):
+        if links[line].target == number or links[line].source == number:
+            stream += abs(lines[line].flow_ul_s)
     velocity = stream * 1e-9 / organoid.CHAMBER_SECTION_M2 + organoid.STILL_M_S
-    return sphere.film_coefficient(2.0 * organoid.radius_m(body.volume_mm3), velocity)
+    return sphere.film_coefficient(2.0 * organoid.radius_m(tissue.volume_mm3), velocity)
 
 
 @compiled
-def demand(chamber: F8, body: Body, shells: F8, profile: F8, film_m_s: float, wants: F8) -> None:
+def demand(
+    chamber: F8, tissue: Tissue, temperature_c: float, shells: F8, profile: F8, film_m_s: float, wants: F8
+) -> None:  # fmt: skip
     """Write into `wants` what all organoids would take (nmol/s): oxygen, glucose, lactate (made) and glutamine."""
     volume = chamber[Content.LIQUID]
     wants[Content.OXYGEN] = wants[Content.GLUCOSE] = wants[Content.LACTATE] = wants[Content.GLUTAMINE] = 0.0
     if volume < 1.0:
-        body.uptake_nmol_s = 0.0
+        tissue.uptake_nmol_s = 0.0
         return
-    radius = organoid.radius_m(body.volume_mm3)
-    rate = organoid.pace(body.temperature_c) * body.viability
+    radius = organoid.radius_m(tissue.volume_mm3)
+    rate = organoid.pace(temperature_c) * tissue.viability
     oxygen_mm = max(0.0, chamber[Content.OXYGEN] / volume)
     v_max = organoid.V_MAX * rate
     each_mol_s = 0.0
@@ -72,15 +73,15 @@ def demand(chamber: F8, body: Body, shells: F8, profile: F8, film_m_s: float, wa
         each_mol_s = sphere.solve(
             shells, profile, radius, oxygen_mm, film_m_s, v_max, organoid.KM_OXYGEN_MM, organoid.DIFFUSIVITY
         )
-    body.core_m = sphere.core_radius(shells, profile, radius, organoid.DEATH_OXYGEN_MM)
+    tissue.core_m = sphere.core_radius(shells, profile, radius, organoid.DEATH_OXYGEN_MM)
     area = 4.0 * pi * radius * radius
-    body.surface_oxygen_mm = oxygen_mm - each_mol_s / (film_m_s * area)
-    living_m3 = body.volume_mm3 * 1e-9 * (1.0 - body.dead_fraction)
+    tissue.surface_oxygen_mm = oxygen_mm - each_mol_s / (film_m_s * area)
+    living_m3 = tissue.volume_mm3 * 1e-9 * (1.0 - tissue.dead_fraction)
     max_mol_s = v_max * living_m3
     short = min(1.0, max(0.0, 1.0 - each_mol_s / max_mol_s)) if max_mol_s > 0.0 else 0.0
     glucose = organoid.glucose_uptake(living_m3 * rate, chamber[Content.GLUCOSE] / volume, short)
     oxygen = organoid.burnable(each_mol_s, glucose, chamber[Content.LACTATE] / volume)
-    per_nmol = body.count * 1e9
+    per_nmol = tissue.count * 1e9
     glutamine_mm = max(0.0, chamber[Content.GLUTAMINE] / volume)
     wants[Content.OXYGEN] = oxygen * per_nmol
     wants[Content.GLUCOSE] = glucose * per_nmol
@@ -130,26 +131,28 @@ def react(row: F8, oxygen: float, glucose: float, lactate: float, glutamine: flo
 
 
 @compiled
-def die(middle: F8, body: Body, ph: float, volume: float, dt_s: float) -> float:
+def die(middle: F8, tissue: Tissue, temperature_c: float, ph: float, volume: float, dt_s: float) -> float:
     """Change viability and necrotic core by what the medium in the middle of the step does to them.
 
     Returns:
         The LDH that dying cells release (U/L × µL).
     """
     harm = organoid.harm_per_hour(
-        middle[Content.OXYGEN] / volume, body.temperature_c, ph, middle[Content.GLUCOSE] / volume,
+        middle[Content.OXYGEN] / volume, temperature_c, ph, middle[Content.GLUCOSE] / volume,
         middle[Content.LACTATE] / volume, middle[Content.AMMONIA] / volume, middle[Content.OSMOLES] / volume,
         middle[Content.MICROBES] / volume,
     )  # fmt: skip
-    before = body.viability
+    before = tissue.viability
     change = organoid.viability_rate_per_hour(before, harm, middle[Content.TROPHIC] / volume) * dt_s / 3600.0
-    body.viability = min(1.0, max(0.0, before + change))
-    relative = body.core_m / organoid.radius_m(body.volume_mm3)
-    dead_before = body.dead_fraction
-    body.dead_fraction = organoid.core_after(dead_before, relative * relative * relative, dt_s)
-    died = max(0.0, body.dead_fraction - dead_before) + max(0.0, before - body.viability) * (1.0 - body.dead_fraction)
+    tissue.viability = min(1.0, max(0.0, before + change))
+    relative = tissue.core_m / organoid.radius_m(tissue.volume_mm3)
+    dead_before = tissue.dead_fraction
+    tissue.dead_fraction = organoid.core_after(dead_before, relative * relative * relative, dt_s)
+    died = max(0.0, tissue.dead_fraction - dead_before) + max(0.0, before - tissue.viability) * (
+        1.0 - tissue.dead_fraction
+    )
     # U per L × µL is 1e-6 U.
-    return died * body.volume_mm3 * body.count * organoid.LDH_U_PER_MM3 * 1e6
+    return died * tissue.volume_mm3 * tissue.count * organoid.LDH_U_PER_MM3 * 1e6
 
 
 @compiled

@@ -392,8 +392,8 @@ def v9() -> Validation:
 def _settled(rig: Rig, seeds: list[int]) -> Fleet:
     fleet = Fleet(rig, seeds)
     fleet.lines["open"] = 1.0
-    fleet.body["o2_fraction"], fleet.body["co2_fraction"] = 0.93 * gas.AIR_O2, 0.07
-    fleet.body["heater_w"] = heat.LOSS_W_PER_K * (temperature_target_c(rig) - zone_of(rig, rig.chamber).temperature_c)
+    fleet.spaces["o2_fraction"], fleet.spaces["co2_fraction"] = 0.93 * gas.AIR_O2, 0.07
+    fleet.spaces["heater_w"] = heat.LOSS_W_PER_K * (temperature_target_c(rig) - zone_of(rig, rig.chamber).temperature_c)
     return fleet
 
 
@@ -405,7 +405,7 @@ def v10(rig: Rig, days: int = 14) -> Validation:
     draw, back, drop, feed = (line[name] for name in (
         organs.kidney.draw, organs.kidney.return_, organs.kidney.discard,
         required(organs.gut, "organs.gut").feed))  # fmt: skip
-    heart, loop = line[organs.heart.line], fleet.places.loop
+    heart, loop = line[organs.heart.line], required(fleet.loop, "a loop")
     fleet.lines["command_ul_min"][:, heart] = organs.heart.flow_ul_min
     batch_ul, flow = 0.4 * fleet.vessels[0, loop, Content.LIQUID], 4000.0
     fresh = np.array([0.25, 1.0])
@@ -425,7 +425,7 @@ def v10(rig: Rig, days: int = 14) -> Validation:
         transfer(back, np.full(2, batch_ul))
         fleet.advance(dt_s, round((86_400 - 3 * batch_ul / flow * 60 - 900) / dt_s))
         rows.append((fleet.vessels[:, loop] / fleet.vessels[:, loop, Content.LIQUID, None]).copy())
-    viability = fleet.body["viability"]
+    viability = fleet.tissues["viability"][:, 0]
     loss = float(viability[1] - viability[0])
     lactate, ammonia = float(rows[-1][0, Content.LACTATE]), float(rows[-1][0, Content.AMMONIA])
     parts = [
@@ -459,7 +459,7 @@ def v12(rig: Rig, weeks: int = 13) -> Validation:
     """Check how long organoids live."""
     small = rig.organoid.model_copy(update={"count": 4, "diameter_mm": 0.5})
     fleet = _settled(rig.model_copy(update={"tissue": {rig.chamber: small}}), [1])
-    loop = fleet.places.loop
+    loop = required(fleet.loop, "a loop")
     heart = fleet.line_names.index(rig.organs.heart.line)
     fleet.lines["command_ul_min"][:, heart] = 15.0
     fresh = fleet.composition(rig.vessels[required(rig.loop, "a loop")].contains)
@@ -469,7 +469,7 @@ def v12(rig: Rig, weeks: int = 13) -> Validation:
         row = fresh * fleet.vessels[0, loop, Content.LIQUID]
         row[Content.AGE] = 0.0
         fleet.replace(0, loop, row)
-        seen.append(float(fleet.body["viability"][0]))
+        seen.append(float(fleet.tissues["viability"][0, 0]))
         if seen[-1] < 0.5:
             weeks_lived = (day + 1) / 7
             break

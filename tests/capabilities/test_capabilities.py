@@ -274,7 +274,7 @@ async def test_the_incubator_keeps_tissue_alive_and_a_batch_is_recycled(
 async def test_an_incubator_that_loses_its_co2_raises_the_alarm_of_ph(tmp_path: Path) -> None:
     async with at_work(load_checked_rig(INCUBATOR, models=MODELS), tmp_path) as (controller, lab):
         await asyncio.sleep(600.0)
-        lab.plant.fleet.body["co2_fraction"] = 0.0004
+        lab.plant.fleet.spaces["co2_fraction"] = 0.0004
         await asyncio.sleep(7200.0)
         assert "acidity" in {alarm.kind for alarm in controller.alarms.active()}
 

@@ -17,7 +17,7 @@ from controller.core.run_states import RunState
 from controller.ledger.batches import Batch
 from controller.process.controller import Controller
 from controller.recipes.catalogue import chosen
-from controller.rig.description import Rig, TubingSpec, UpkeepSpec
+from controller.rig.description import Rig, TubingSpec, UpkeepSpec, required
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from sim.lab import SimulatedLab
@@ -149,7 +149,7 @@ async def test_now_and_then_the_loop_is_assayed_and_a_surprise_is_looked_at_agai
         for day in (1, 2, 3, 4):
             await asyncio.sleep(600.0)
             if day == 4:  # the culture is not as believed
-                lab.plant.fleet.vessels[0, lab.plant._loop, Content.LACTATE] += 12.0 * 40_000.0
+                lab.plant.fleet.vessels[0, required(lab.plant.fleet.loop, "a loop"), Content.LACTATE] += 12.0 * 40_000.0
             await technician.look(day * DAY_S)
         assert [(each["day"], each["what"].split()[0]) for each in technician.done] == [
             (2.0, "assayed"), (2.0, "assayed"), (4.0, "looked"), (4.0, "assayed"), (4.0, "assayed"),

@@ -67,14 +67,14 @@ class Culture:
         self.story = Story()
         self._sd = (lactate_sd, ammonia_rel_sd)
         self.fleet = Fleet(self.rig, [1])
-        body = self.fleet.body[0]
-        body["co2_fraction"], body["o2_fraction"], body["temperature_c"], body["ambient_c"] = 0.05, 0.19, 37.0, 37.0
+        space = self.fleet.spaces[0, 0]
+        space["co2_fraction"], space["o2_fraction"], space["temperature_c"], space["ambient_c"] = 0.05, 0.19, 37.0, 37.0
         heart = self.rig.lines[self.rig.organs.heart.line].pump or ""
         self.fleet.lines["command_ul_min"][0, self.fleet.pumps[heart]] = self.rig.organs.heart.flow_ul_min
         names = self.fleet.vessel_names
         self.loop: Row = self.fleet.vessels[0, names.index("loop")]
         self.spent: Row = self.fleet.vessels[0, names.index("spent")]
-        self._body = body
+        self._tissue = self.fleet.tissues[0, 0]
         self._passes = [0.0, 0.0]
         self._made = 0.0
         self.rate_umol_d = 30.0
@@ -86,7 +86,7 @@ class Culture:
         self.rate_umol_d = (made - self._made) / 1000.0 * 24 / LOOK_H
         self._made = made
         story, loop = self.story, self.loop / self.loop[Content.LIQUID]
-        story.viability.append(float(self._body["viability"]))
+        story.viability.append(float(self._tissue["viability"]))
         story.lactate_mm, story.ammonia_mm = (
             max(story.lactate_mm, loop[Content.LACTATE]),
             max(story.ammonia_mm, loop[Content.AMMONIA]),

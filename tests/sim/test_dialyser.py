@@ -25,7 +25,7 @@ def dialysed(flow_ul_min: float, measured_at_ul_min: float = FLOW) -> tuple[Flee
     for column, value in ((Content.LACTATE, 10.0), (Content.AMMONIA, 0.8), (Content.TROPHIC, 1.5)):
         spent[column] = value * spent[Content.LIQUID]
     before = spent / spent[Content.LIQUID]
-    line = fleet.lines[0, fleet.pumps["reglo2.dialysate"]]
+    line = fleet.lines[0, fleet.pumps["reglo2.dialysate"][0]]
     line["gain"], line["command_ul_min"], line["koa_at_ul_s"] = 1.0, flow_ul_min, measured_at_ul_min / 60.0
     fleet.advance(2.0, MINUTES * 30)
     return fleet, before, spent / spent[Content.LIQUID]

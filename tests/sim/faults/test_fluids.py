@@ -10,7 +10,7 @@ from sim.faults.injector import Injector
 from sim.faults.kinds import KINDS
 from sim.faults.schedule import Fault
 from sim.lab import SimulatedLab
-from sim.plant.plant import PlantTruth
+from sim.plant.truth import PlantTruth
 from tests.sim.faults.bench import RIG, lab_with
 
 pytestmark = pytest.mark.virtual_time

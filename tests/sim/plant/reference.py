@@ -17,7 +17,6 @@ from sim.plant.columns import COLUMNS, Content
 from sim.plant.fleet import Fleet
 
 F8 = NDArray[np.float64]
-BODY = ("temperature_c", "viability", "volume_mm3", "dead_fraction", "fouling")
 
 
 def ph(alkalinity: F8, carbon: F8, guess: F8) -> F8:
@@ -39,7 +38,7 @@ class Reference:
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self._vessels, self._held = fleet.vessels[0].shape, fleet.held[0].shape
-        self._profile = fleet.profile[0].copy()
+        self._profile = fleet.profile[0, 0].copy()
         self._live = np.flatnonzero(fleet.traits["live"])
         self._tubes = np.flatnonzero(fleet.links["breathes"])
         self._guess: F8 = np.full(len(self._live) + len(self._tubes) * hydraulics.CELLS, 7.4)
@@ -47,7 +46,9 @@ class Reference:
     def pack(self) -> F8:
         """The fleet's state as one vector."""
         fleet = self.fleet
-        body = np.array([fleet.body[field][0] for field in BODY])
+        tissue = fleet.tissues[0, 0]
+        grown = [tissue[field] for field in ("viability", "volume_mm3", "dead_fraction")]
+        body = np.array([fleet.spaces["temperature_c"][0, 0], *grown, fleet.body["fouling"][0]])
         return np.concatenate([fleet.vessels[0].ravel(), fleet.held[0].ravel(), body, fleet.lines["revolutions"][0]])
 
     def split(self, y: F8) -> tuple[F8, F8, F8, F8]:
@@ -63,8 +64,9 @@ class Reference:
         dy = np.zeros_like(y)
         d_vessels, d_held, d_body, d_revolutions = self.split(dy)
         temperature, viability, volume_mm3, dead, fouling = body.tolist()
-        fixed = fleet.body[0]
-        chamber, beyond = fleet.places.chamber, fleet.places.overflow
+        fixed, space, tissue = fleet.body[0], fleet.spaces[0, 0], fleet.tissues[0, 0]
+        (chamber,) = fleet.chambers.values()
+        (beyond,) = fleet.outlets["target"].tolist()
         stream = 0.0
         for number, line in enumerate(fleet.lines[0]):
             if line["command_ul_min"] == 0.0:
@@ -99,8 +101,8 @@ class Reference:
                 d_vessels[chamber] -= over
                 d_vessels[beyond] += over
                 stream += flow
-        o2_goal = chemistry.oxygen_mm(fixed["o2_fraction"])
-        co2_goal = chemistry.co2_mm(fixed["co2_fraction"])
+        o2_goal = chemistry.oxygen_mm(space["o2_fraction"])
+        co2_goal = chemistry.co2_mm(space["co2_fraction"])
 
         live, tubes = self._live, self._tubes
         content = np.concatenate([vessels[live], held[tubes].reshape(-1, COLUMNS)])
@@ -143,7 +145,7 @@ class Reference:
         )
         glucose *= 1 + organoid.PASTEUR * short
         assert 6 * glucose > uptake, "the reference knows only tissue with enough glucose"
-        count = fixed["count"] * 1e9
+        count = tissue["count"] * 1e9
         lactate = 2 * (glucose - uptake / 6) * count
         glutamine = (
             organoid.AMMONIA_PER_GLUCOSE
@@ -167,7 +169,7 @@ class Reference:
             c[Content.OXYGEN], temperature, acid, c[Content.GLUCOSE], c[Content.LACTATE], c[Content.AMMONIA],
             c[Content.OSMOLES], c[Content.MICROBES],
         )  # fmt: skip
-        d_body[0] = (fixed["heater_w"] - heat.LOSS_W_PER_K * (temperature - fixed["ambient_c"])) / heat.CAPACITY_J_PER_K
+        d_body[0] = (space["heater_w"] - heat.LOSS_W_PER_K * (temperature - space["ambient_c"])) / heat.CAPACITY_J_PER_K
         d_body[1] = organoid.viability_rate_per_hour(viability, harm, c[Content.TROPHIC]) / 3600
         growth = organoid.GROWTH_PER_DAY * viability / 86_400
         d_body[2] = -growth * log(volume_mm3 / organoid.CEILING_MM3) * volume_mm3
@@ -175,6 +177,6 @@ class Reference:
         anoxic = (core / radius) ** 3
         d_body[3] = (anoxic - dead) / (organoid.DYING_S if anoxic > dead else organoid.REFILLING_S)
         died = max(0.0, d_body[3]) + max(0.0, -d_body[1]) * (1 - dead)
-        d[Content.LDH] += died * volume_mm3 * fixed["count"] * organoid.LDH_U_PER_MM3 * 1e6
+        d[Content.LDH] += died * volume_mm3 * tissue["count"] * organoid.LDH_U_PER_MM3 * 1e6
         assert d_vessels.shape[1] == COLUMNS
         return dy

@@ -36,7 +36,7 @@ def act(plant: Plant, pump: str, flow: float, fault: str, size: float) -> None:
     elif fault == "clog":
         faults.clog = 1 + 100 * size
     elif fault == "contaminated":
-        faults.contamination += 1e5 * size
+        faults.contamination["loop"] = faults.contamination.get("loop", 0.0) + 1e5 * size
     elif fault == "wrong medium":
         faults.wrong_medium["reservoir"] = "base_stock" if size > 0.5 else "fresh"
     elif fault == "worn":
@@ -79,7 +79,7 @@ def test_I7_every_species_closes_to_a_billionth(acts: list[Act]) -> None:
     assert off.shape == (COLUMNS,)
     for column, name in enumerate((*SPECIES, "liquid")):
         assert off[column] < 1e-9, name
-    assert np.isfinite(plant.fleet.body_rows).all()
+    assert np.isfinite(plant.fleet.state).all()
     assert (plant.fleet.held[0, :, :, -1] >= 0).all()
 
 
@@ -88,7 +88,7 @@ def test_each_cause_says_what_it_is() -> None:
     plant = Plant(BENCH, seed=1, now=lambda: now)
     plant.set_switch("relay.return_valve", True)
     plant.faults.leak_ul_min["draw"] = 500.0
-    plant.faults.contamination = 100.0
+    plant.faults.contamination["loop"] = 100.0
     for pump in ("reglo.heart", "reglo.draw", "reglo.return"):
         plant.set_pump(pump, 2000.0)
     now = 600.0

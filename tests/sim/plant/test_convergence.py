@@ -33,11 +33,11 @@ DAY_PLAN: list[tuple[float, str, float]] = [
 
 def command(fleet: Fleet, what: str, value: float) -> None:
     if what == "heater":
-        fleet.body["heater_w"] = value
+        fleet.spaces["heater_w"] = value
     elif what == "co2":
         fractions = gas.mixed(46.5, value, 0.0)
         assert fractions
-        fleet.body["o2_fraction"], fleet.body["co2_fraction"] = fractions
+        fleet.spaces["o2_fraction"], fleet.spaces["co2_fraction"] = fractions
     elif what != "end":
         fleet.lines["command_ul_min"][:, fleet.line_names.index(what)] = value
 

@@ -13,8 +13,9 @@ from controller.rig.loading import load_rig
 from sim.plant import hydraulics
 from sim.plant.faults import Faults
 from sim.plant.fleet import Fleet
-from sim.plant.plant import Plant, PlantTruth
+from sim.plant.plant import Plant
 from sim.plant.sensors import MODELS, Model, Probe
+from sim.plant.truth import PlantTruth
 
 BENCH = load_rig(Path(__file__).resolve().parents[3] / "examples" / "rigs" / "bench.yaml")
 
@@ -101,7 +102,7 @@ def test_a_clogged_filter_resists_and_slows_and_a_torn_one_lets_pass() -> None:
     flows, pressures, microbes = [], [], []
     for fault in ("none", "clogged", "torn"):
         bench = Bench()
-        bench.plant.faults.contamination = 1000.0
+        bench.plant.faults.contamination["loop"] = 1000.0
         bench.plant.faults.clog = 20.0 if fault == "clogged" else 1.0
         bench.plant.faults.filter_torn = fault == "torn"
         bench.plant.set_pump("reglo.draw", 4000.0)
@@ -122,12 +123,12 @@ def test_a_clogged_filter_resists_and_slows_and_a_torn_one_lets_pass() -> None:
 def test_contamination_is_added_once_grows_and_kills() -> None:
     bench = Bench()
     bench.plant.set_pump("reglo.heart", 2000.0)
-    bench.plant.faults.contamination = 10.0
+    bench.plant.faults.contamination["loop"] = 10.0
     first = bench.after(2).concentrations["loop"]["microbes"]
     assert first == pytest.approx(10.0, rel=0.01)
     later = bench.after(10 * 3600.0)
     assert later.concentrations["loop"]["microbes"] == pytest.approx(10.0 * 2**10, rel=0.2)
-    bench.plant.faults.contamination = 0.0
+    bench.plant.faults.contamination["loop"] = 0.0
     assert bench.after(2).concentrations["loop"]["microbes"] > 1e3, "taking it back cleans nothing"
     end = bench.after(30 * 3600.0)
     assert end.ph["loop"] < 7.0
@@ -246,7 +247,7 @@ def test_many_rigs_are_each_as_if_alone() -> None:
         fleet.lines["command_ul_min"][:, 0] = 2000.0
         fleet.advance(2.0, 500)
     assert np.array_equal(together.vessels[1], alone.vessels[0])
-    assert np.array_equal(together.body[1], alone.body[0])
+    assert np.array_equal(together.state[1], alone.state[0])
     assert together.lines["gain"][0, 0] != together.lines["gain"][1, 0]
 
 
