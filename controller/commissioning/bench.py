@@ -239,4 +239,4 @@ class CommissioningRig:
             else:
                 self.volumes[spec.from_].ul -= volume_ul
                 self.volumes[spec.to].ul += volume_ul
-            self.gate.booked(spec.from_, spec.to)
+            self.gate.booked(spec.pump or "")

@@ -321,13 +321,11 @@ class Gate:
         unbooked_s = 0.0 if self._volumes is None else UNBOOKED_S
         return list(underway(self._transferring, self._now_s(), unbooked_s))
 
-    def booked(self, source: str, target: str) -> None:
-        """Forget the ended transfer from `source` to `target`: the ledger's volumes now contain it."""
-        for name, output in self._outputs.items():
-            pump = self._limits.pumps.get(name)
-            ended = output.transfer is not None and output.transfer.ended_s is not None
-            if ended and pump is not None and (pump.source, pump.target) == (source, target):
-                output.transfer = None
+    def booked(self, actuator: str) -> None:
+        """Forget the ended transfer of a pump: the ledger's volumes now contain it."""
+        output = self._outputs.get(actuator)
+        if output is not None and output.transfer is not None and output.transfer.ended_s is not None:
+            output.transfer = None
 
     def saw(self, name: str, status: Status, asked_s: float | None = None) -> None:
         """Take in a status that was requested at `asked_s` (loop s). A status older than the last command is dropped."""

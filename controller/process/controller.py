@@ -234,7 +234,7 @@ class Controller:
             await devices.close()
             raise
         self._emergency.restore(self.gate, self.journal)
-        self.ledger.listen(lambda movement: self.gate.booked(movement.source, movement.target))
+        self.ledger.listen(lambda movement: self.gate.booked(self.rig.lines[movement.line].pump or ""))
         await self.body.begin(self.gate.poll, self.pace.rest_s)
         if self.gate.emergency is not None:  # an emergency stop of an earlier process
             await self.gate.fall_back("emergency stop")

@@ -6,6 +6,7 @@ The data types are in :mod:`controller.safety.terms`, the interlocks in :mod:`co
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from math import isfinite
 
 from controller.safety.heat import heat_bounds
@@ -193,47 +194,64 @@ def _one_at_a_time(narrowing: _Narrowing, actuator: str, dose: Dispense, view: V
 
 def _no_room(actuator: str, dose: Dispense, view: View, limits: Limits, pump: PumpLimits) -> list[str]:
     """Return why the volume does not fit, with everything underway and three standard deviations of margin (I4)."""
-    incoming, outgoing = _underway_ul(actuator, dose, view, limits, pump)
-    reasons = []
     # A calibrated pump is asked for more or less than it is to move; what it really moves counts.
     volume_ul = dose.volume_ul * view.pumps.get(actuator, UNCALIBRATED).gain
-    source, target = view.volumes.get(pump.source), view.volumes.get(pump.target)
-    if source is None:
-        reasons.append(f"volume: that of {pump.source} is not known")
-    else:
-        floor = limits.vessels[pump.source].floor_ul
-        lowest = source.ul - SIGMAS * source.sd_ul - outgoing - volume_ul
-        if not lowest >= floor:
-            reasons.append(
-                f"volume: {pump.source} could fall to {lowest / 1000:.2f} mL, below its floor, {floor / 1000:g} mL"
-            )
-    if target is None:
-        reasons.append(f"volume: that of {pump.target} is not known")
-    else:
-        ceiling = limits.vessels[pump.target].ceiling_ul
-        highest = target.ul + SIGMAS * target.sd_ul + incoming + volume_ul
-        if not highest <= ceiling:
-            reasons.append(
-                f"volume: {pump.target} could rise to {highest / 1000:.2f} mL,"
-                f" above its ceiling of {ceiling / 1000:g} mL"
-            )
+    others = list(_underway_ul(actuator, dose, view, limits))
+    reasons = _below_floor(pump, volume_ul, others, view, limits)
+    for vessel in pump.fills or (pump.target,):
+        reasons += _above_ceiling(vessel, pump, volume_ul, others, view, limits)
     return reasons
 
 
-def _underway_ul(actuator: str, dose: Dispense, view: View, limits: Limits, pump: PumpLimits) -> tuple[float, float]:
-    """Return what other transfers may still bring into the target, and take from the source (µL).
+Moving = Sequence[tuple[float, PumpLimits]]
+"""What transfers may still move (µL), with their pumps."""
 
-    What still leaves the target, or enters the source, might not come: it makes no room.
+
+def _below_floor(pump: PumpLimits, volume_ul: float, others: Moving, view: View, limits: Limits) -> list[str]:
+    """Return why the source of a pump could fall below its floor.
+
+    A pump whose inlet hangs at the floor or above it draws air before that: the height of a straw or of a skimmer.
     """
-    incoming = outgoing = 0.0
+    source = view.volumes.get(pump.source)
+    if source is None:
+        return [f"volume: that of {pump.source} is not known"]
+    floor = limits.vessels[pump.source].floor_ul
+    if pump.draws_above_ul > 0.0 and pump.draws_above_ul >= floor:
+        return []
+    outgoing = sum(ul for ul, other in others if other.source == pump.source)
+    lowest = source.ul - SIGMAS * source.sd_ul - outgoing - volume_ul
+    if lowest >= floor:
+        return []
+    return [f"volume: {pump.source} could fall to {lowest / 1000:.2f} mL, below its floor, {floor / 1000:g} mL"]
+
+
+def _above_ceiling(
+    vessel: str, pump: PumpLimits, volume_ul: float, others: Moving, view: View, limits: Limits
+) -> list[str]:
+    """Return why a vessel could rise above its ceiling.
+
+    What its passive outlet carries away makes no room, because the outlet may be blocked.
+    """
+    volume = view.volumes.get(vessel)
+    if volume is None:
+        return [f"volume: that of {vessel} is not known"]
+    ceiling = limits.vessels[vessel].ceiling_ul
+    incoming = sum(ul * other.share_into(vessel) for ul, other in others)
+    highest = volume.ul + SIGMAS * volume.sd_ul + incoming + volume_ul * pump.share_into(vessel)
+    if highest <= ceiling:
+        return []
+    return [f"volume: {vessel} could rise to {highest / 1000:.2f} mL, above its ceiling of {ceiling / 1000:g} mL"]
+
+
+def _underway_ul(actuator: str, dose: Dispense, view: View, limits: Limits) -> Iterator[tuple[float, PumpLimits]]:
+    """Yield what the other transfers may still move (µL), with their pump.
+
+    What still leaves a vessel to be filled, or enters one to be drawn from, might not come: it makes no room.
+    """
     for other in view.underway:
-        moving = limits.pumps.get(other.actuator)
-        if moving is None or (other.actuator == actuator and other.dose_id == dose.dose_id):
-            continue
-        remaining_ul = other.remaining_ul * view.pumps.get(other.actuator, UNCALIBRATED).gain
-        outgoing += remaining_ul if moving.source == pump.source else 0.0
-        incoming += remaining_ul if moving.target == pump.target else 0.0
-    return incoming, outgoing
+        pump = limits.pumps.get(other.actuator)
+        if pump is not None and not (other.actuator == actuator and other.dose_id == dose.dose_id):
+            yield other.remaining_ul * view.pumps.get(other.actuator, UNCALIBRATED).gain, pump
 
 
 def _level(narrowing: _Narrowing, actuator: str, view: View, limits: Limits) -> None:

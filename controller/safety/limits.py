@@ -14,7 +14,7 @@ from controller.rig.description import (
     TemperatureLimit,
 )
 from controller.rig.families import by_thermostat, max_flow_ul_min
-from controller.rig.graph import heart_of_line
+from controller.rig.graph import heart_of_line, vessels_behind
 from controller.rig.heating import heating_c_per_s
 from controller.rig.organ_lines import organ_lines
 from controller.rig.perfusion import fed_by, of_heart
@@ -61,6 +61,10 @@ CO2_TRIP_OVER = 0.05
 PH_SHUT_UNDER, PH_ALKALINE_OVER = 0.05, 0.30
 """Distances from the pH set-point that decide on CO2 while the air flow is unknown. In CO2 alone pH falls by 0.3 in ten
 seconds."""
+BRANCH_MARGIN = 1.5
+"""Factor on the calculated share of a branch: bores that differ by a tenth give flows that differ by half."""
+WHOLE = 1.0 - 1e-9
+"""A share from which on nothing is divided: the way has no branch."""
 POLLS_MISSED = 3
 """A status is stale after this many missed polls, plus `POLL_GRACE_S`."""
 POLL_GRACE_S = 5.0
@@ -193,8 +197,24 @@ def _pumps(rig: Rig) -> dict[str, PumpLimits]:
         # A line of no organ: the kidney's flow bounds it (its dialysate), else what the pump can move.
         most = min(max_flow_ul_min(rig, line.pump), MAX_UL_MIN) if kidney is None else kidney.flow_ul_min
         max_ul_min = flows.get(name, most)
-        pumps[line.pump] = PumpLimits("transfer", line.from_, line.to, 0.0, max_ul_min, line.valve, excludes)
+        pumps[line.pump] = PumpLimits(
+            "transfer",
+            line.from_,
+            line.to,
+            0.0,
+            max_ul_min,
+            line.valve,
+            excludes,
+            _fills(rig, name),
+            line.draws_above_ul,
+        )
     return pumps
+
+
+def _fills(rig: Rig, line: str) -> dict[str, float]:
+    """Return the vessels that the medium of a line can enter, with the greatest share of it (0..1)."""
+    shares = vessels_behind(rig, line)
+    return {vessel: 1.0 if share >= WHOLE else min(BRANCH_MARGIN * share, 1.0) for vessel, share in shares.items()}
 
 
 def _others(pump: str, touching: Sequence[str]) -> tuple[str, ...]:

@@ -181,7 +181,8 @@ class VesselLimits:
 class PumpLimits:
     """A pump: continuous (a heart), or for finite transfers from `source` to `target`, perhaps through a `valve`.
 
-    It never runs together with a pump in `excludes`. Flows are in µL/min.
+    It never runs together with a pump in `excludes`. Flows are in µL/min. What it moves enters each vessel of `fills` with at
+    most that share (0..1); without them, `target` alone. Below `draws_above_ul` of the source it draws air.
     """
 
     role: Literal["heart", "transfer"]
@@ -191,6 +192,12 @@ class PumpLimits:
     max_ul_min: float
     valve: str | None = None
     excludes: tuple[str, ...] = ()
+    fills: Mapping[str, float] = field(default_factory=dict)
+    draws_above_ul: float = 0.0
+
+    def share_into(self, vessel: str) -> float:
+        """Return the greatest share of what it moves that may enter a vessel (0..1)."""
+        return self.fills.get(vessel, 0.0) if self.fills else float(vessel == self.target)
 
 
 @dataclass(frozen=True, slots=True)

@@ -732,7 +732,7 @@ async def test_I4_a_dose_that_is_given_but_not_booked_still_takes_its_room() -> 
     base = "dose_base.pump"
     assert not (await bench.ask(base, Dispense(6_000.0, 10_000.0, "b"))).accepted
     bench.volumes["spent"] = Volume(35_000.0, 50.0)
-    bench.gate.booked("reservoir", "spent")
+    bench.gate.booked(FEED)
     assert (await bench.ask(base, Dispense(3_000.0, 10_000.0, "c"))).ok
 
 
