@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.rig.description import Rig
+from controller.rig.graph import lines_into_chambers
 from controller.rig.organ_lines import organ_lines
 from controller.rig.problems import Finding, Place, nearest
 from controller.rig.quantities import quantity_text
@@ -92,6 +93,16 @@ def each_heart_has_a_pump_of_its_own(rig: Rig) -> Iterator[Finding]:
             fix = "One heart drives all cassettes of a pump head: remove this heart, and keep the lines of its pump"
             yield Finding(("organs", "hearts", name, "line"), what, fix)
         pumps.setdefault(line.pump, name)
+
+
+def no_valve_shuts_a_heart_off(rig: Rig) -> Iterator[Finding]:
+    """No valve is in the lines that lead from a heart into its chambers: a valve closes when nothing keeps it open."""
+    hearts = (name for name, heart in rig.organs.hearts.items() if heart.line in rig.lines)
+    for heart in hearts:
+        for line in lines_into_chambers(rig, heart):
+            if rig.lines[line].valve is not None:
+                what = f"valve “{rig.lines[line].valve}” closes when control ends, and the heart goes on against it"
+                yield Finding(("lines", line, "valve"), what, "Remove it: circulation must not depend on a valve")
 
 
 def the_hearts_gauge_is_of_the_only_heart(rig: Rig) -> Iterator[Finding]:
@@ -214,6 +225,7 @@ RIG_RULES = (
     heart_feeds_chambers,
     hearts_draw_from_one_loop,
     each_heart_has_a_pump_of_its_own,
+    no_valve_shuts_a_heart_off,
     the_hearts_gauge_is_of_the_only_heart,
     kidney_is_there_for_what_needs_it,
     kidney_lines,

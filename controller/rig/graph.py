@@ -28,7 +28,7 @@ def lines_into_chambers(rig: Rig, heart: str) -> tuple[str, ...]:
     found = list(lines_of_heart(rig, heart))
     for line in found:
         if (end := rig.lines[line].to) in rig.junctions:
-            found += outlets(rig, end)
+            found += [branch for branch in outlets(rig, end) if branch not in found]
     return tuple(found)
 
 

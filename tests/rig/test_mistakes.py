@@ -67,6 +67,8 @@ MISTAKES = [
      "lines.draw.pump", "is a pH sensor", "reglo"),
     ("pump twice", "pump: reglo.draw", "pump: reglo.heart",
      "lines.draw.pump", "already drives line “heart”", "another"),
+    ("valve behind the heart", "pump: reglo.heart,", "pump: reglo.heart, valve: relay.return_valve,",
+     "lines.heart.valve", "the heart goes on against it", "must not depend"),
     ("unknown filter", "filter: sterile", "filter: sterlie",
      "lines.return.filter", "does not exist", "“sterile”"),
     ("unknown valve", "valve: relay.return_valve", "valve: relay.valv",
