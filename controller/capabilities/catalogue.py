@@ -5,7 +5,9 @@ from __future__ import annotations
 from controller.capabilities import needs
 from controller.capabilities.terms import Capability, Function
 from controller.rig.description import Rig
+from controller.rig.graph import fed_by_hearts
 from controller.rig.probes import ph_target
+from controller.rig.problems import named
 from controller.rig.surroundings import culture_vessel, zone_of
 
 
@@ -29,8 +31,24 @@ def _place(rig: Rig, vessel: str) -> str:
 
 
 def _temperature_of_zone(rig: Rig) -> str:
-    chamber = rig.chamber
-    return f"the temperature is that of {_place(rig, chamber)}, {zone_of(rig, chamber).temperature_c:g} °C"
+    zones = {_place(rig, chamber): zone_of(rig, chamber).temperature_c for chamber in rig.tissue}
+    return "the temperature is that of " + " and ".join(f"{place}, {kept_c:g} °C" for place, kept_c in zones.items())
+
+
+def _calibrated_flow(rig: Rig) -> str:
+    if not rig.organs.hearts:
+        return "nothing circulates"
+    if rig.junctions:
+        return (
+            "a heart's flow is that of its calibration, and that of a branch follows from its tubing; none is measured"
+        )
+    return "the heart's flow is that of its calibration, not a measured one"
+
+
+def _at_rest(rig: Rig) -> str:
+    fed = fed_by_hearts(rig)
+    away = named([chamber for chamber in rig.tissue if chamber not in fed])
+    return f"oxygen reaches the tissue in {away} from the surface only, and no flow is watched there"
 
 
 def _gas_of_zone(rig: Rig) -> str:
@@ -48,6 +66,15 @@ _SKIN = needs.organ("skin", "a heater or thermostat with a temperature probe")
 _LUNG = needs.organ("lung", "flow controllers of air, CO2 and oxygen")
 
 FUNCTIONS: tuple[Function, ...] = (
+    Function("perfusion", "perfusion of each chamber", (needs.heart, needs.perfusion), _at_rest),
+    Function(
+        "spent_medium", "exchange of weighed medium", (needs.organ("kidney", "pumps and a vessel on a balance"),),
+        lambda rig: "a person takes spent medium away; recipes that draw, return or discard it are not available",
+    ),
+    Function(
+        "medium_estimates", "estimates and grades of the medium", (needs.loop,),
+        lambda rig: "the composition of the medium is neither estimated nor graded",
+    ),
     Function("temperature_control", "temperature control", (_SKIN,), _temperature_of_zone),
     Function(
         "temperature_alarm", "alarm and interlock of temperature", (needs.temperature_probe, needs.temperature_limit),
@@ -68,8 +95,8 @@ FUNCTIONS: tuple[Function, ...] = (
         lambda rig: "viability estimates the metabolism from lactate only",
     ),
     Function(
-        "measured_flow", "measured circulation", (needs.heart_flow_sensor,),
-        lambda rig: "the heart's flow is that of its calibration, not a measured one",
+        "measured_flow", "measured circulation", (needs.heart_flow_sensors,),
+        _calibrated_flow,
     ),
     Function(
         "fresh_medium", "dosing of fresh medium", (needs.organ("gut", "a pump from a bottle of fresh medium"),),
@@ -77,11 +104,15 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "conditioning", "conditioning with glucose and bicarbonate", (needs.organ("liver", "dosing pumps and a pH probe"),),
-        lambda rig: "a batch is returned as it is or discarded; recycle is not available",
+        lambda rig: "recycle is not available"
+        if rig.organs.kidney_config is None
+        else "a batch is returned as it is or discarded; recycle is not available",
     ),
     Function(
         "sterile_barrier", "sterile barrier", (needs.organ("immune", "a filter and its gauge on the return line"),),
-        lambda rig: "contamination that is drawn comes back to the tissue",
+        lambda rig: "nothing filters the medium that a person brings"
+        if rig.organs.kidney_config is None
+        else "contamination that is drawn comes back to the tissue",
     ),
     Function(
         "osmolality_readings", "osmolality of spent medium", (needs.conductivity_probe,),

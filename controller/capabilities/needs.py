@@ -5,29 +5,52 @@ from __future__ import annotations
 from controller.capabilities.terms import Need
 from controller.rig.description import Rig
 from controller.rig.families import CONDUCTIVITY, LIQUID_FLOW, OXYGEN, PointKind, points_of
-from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
+from controller.rig.graph import fed_by_hearts, lines_into_chambers
+from controller.rig.probes import loop_oxygen, loop_ph, thermometer
+from controller.rig.problems import named
+from controller.rig.surroundings import culture_vessel
+
+ATTRIBUTES = {"kidney": "kidney_config"}
 
 
 def organ(name: str, what: str) -> Need:
     """Need an organ."""
-    return lambda rig: None if getattr(rig.organs, name) is not None else f"organs.{name} ({what})"
+    return lambda rig: (
+        None if getattr(rig.organs, ATTRIBUTES.get(name, name)) is not None else f"organs.{name} ({what})"
+    )
+
+
+def heart(rig: Rig) -> str | None:
+    """Need a heart."""
+    return None if rig.organs.hearts else "organs.heart (a pump on a line into a chamber)"
+
+
+def loop(rig: Rig) -> str | None:
+    """Need a vessel from which hearts draw and to which medium returns."""
+    return None if rig.loop is not None else "a vessel of kind “loop” that a heart draws from"
+
+
+def perfusion(rig: Rig) -> str | None:
+    """Need a heart for each chamber with tissue."""
+    fed = fed_by_hearts(rig)
+    away = [chamber for chamber in rig.tissue if chamber not in fed]
+    return f"a heart that perfuses {named(away)}" if away else None
 
 
 def temperature_probe(rig: Rig) -> str | None:
-    """Need a thermometer in the chamber."""
-    if chamber_temperature(rig) is not None:
-        return None
-    return f"a temperature probe with “at: {rig.chamber}”"
+    """Need a thermometer that sees each chamber with tissue: in it, or in the same zone."""
+    unseen = [chamber for chamber in rig.tissue if thermometer(rig, chamber) is None]
+    return f"a temperature probe with “at: {named(unseen)}”" if unseen else None
 
 
 def ph_probe(rig: Rig) -> str | None:
-    """Need a pH probe in the loop."""
-    return None if loop_ph(rig) is not None else f"a pH probe with “at: {rig.loop}”"
+    """Need a pH probe in the loop, or in the chamber of a rig without one."""
+    return None if loop_ph(rig) is not None else f"a pH probe with “at: {culture_vessel(rig)}”"
 
 
 def oxygen_probe(rig: Rig) -> str | None:
-    """Need an oxygen probe in the loop."""
-    return None if loop_oxygen(rig) is not None else f"an oxygen probe with “at: {rig.loop}”"
+    """Need an oxygen probe in the loop, or in the chamber of a rig without one."""
+    return None if loop_oxygen(rig) is not None else f"an oxygen probe with “at: {culture_vessel(rig)}”"
 
 
 def temperature_limit(rig: Rig) -> str | None:
@@ -35,28 +58,39 @@ def temperature_limit(rig: Rig) -> str | None:
     return None if rig.safety.temperature is not None else "limits under safety.temperature"
 
 
-def heart_flow_sensor(rig: Rig) -> str | None:
-    """Need a liquid-flow sensor on the heart's line."""
-    line = rig.organs.heart.line
-    return None if _stands_at(rig, LIQUID_FLOW, line) else f"a liquid-flow sensor with “at: {line}”"
+def heart_flow_sensors(rig: Rig) -> str | None:
+    """Need a liquid-flow sensor on each heart's line; where that branches, on each branch."""
+    lines = [line for name in rig.organs.hearts for line in measured_lines(rig, name)]
+    missing = [line for line in lines if not _stands_at(rig, LIQUID_FLOW, line)]
+    if not lines:
+        return heart(rig)
+    return f"a liquid-flow sensor with “at: {named(missing)}”" if missing else None
+
+
+def measured_lines(rig: Rig, name: str) -> list[str]:
+    """Return the lines whose flows show what each chamber of a heart receives: those that end in a vessel."""
+    return [line for line in lines_into_chambers(rig, name) if rig.lines[line].to in rig.vessels]
 
 
 def outlet_oxygen_probe(rig: Rig) -> str | None:
-    """Need a second oxygen probe, in the chamber."""
-    chamber = rig.chamber
-    others = [point for point in _stands_at(rig, OXYGEN, chamber) if point != loop_oxygen(rig)]
-    return None if others else f"a second oxygen probe with “at: {chamber}”"
+    """Need a second oxygen probe, in a perfused chamber with tissue."""
+    chambers = [chamber for chamber in fed_by_hearts(rig) if chamber in rig.tissue] or list(rig.tissue)
+    unseen = [chamber for chamber in chambers if set(_stands_at(rig, OXYGEN, chamber)) <= {loop_oxygen(rig)}]
+    return f"a second oxygen probe with “at: {named(unseen)}”" if unseen else None
 
 
 def conductivity_probe(rig: Rig) -> str | None:
-    """Need a conductivity probe under the spent medium."""
-    vessel = rig.organs.kidney.vessel
+    """Need a conductivity probe under the spent medium; without a kidney, in loop or chamber."""
+    kidney = rig.organs.kidney_config
+    vessel = culture_vessel(rig) if kidney is None else kidney.vessel
     return None if _stands_at(rig, CONDUCTIVITY, vessel) else f"a conductivity probe with “at: {vessel}”"
 
 
 def dialyser(rig: Rig) -> str | None:
     """Need a line of dialysate through a dialyser."""
-    return None if rig.organs.kidney.dialyse is not None else "organs.kidney.dialyse (a line through a dialyser)"
+    kidney = rig.organs.kidney_config
+    there = kidney is not None and kidney.dialyse is not None
+    return None if there else "organs.kidney.dialyse (a line through a dialyser)"
 
 
 def electrodes(rig: Rig) -> str | None:

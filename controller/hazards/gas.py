@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from controller.hazards import bounds, physics
 from controller.hazards.interlocks import missing, place_gap, time_gap
@@ -10,7 +11,8 @@ from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import READINGS, blind_s
 from controller.regulation import oxygen, ph
 from controller.rig.description import ROOM_OXYGEN_PCT, LiverConfig, LungConfig, Rig
-from controller.rig.probes import loop_oxygen, loop_ph
+from controller.rig.graph import fed_by_hearts
+from controller.rig.probes import culture_places, loop_oxygen, loop_ph
 from controller.rig.problems import Finding
 from controller.rig.surroundings import bicarbonate_mm, culture_vessel, ph_at, zone_of
 from controller.safety.interlocks import GAS_MIXTURE
@@ -27,10 +29,16 @@ CO2_SLACK = 0.1
 
 def hazards(subject: Subject) -> Iterator[Hazard]:
     """Yield the rows of gas, and that of the base that is dosed."""
-    lung = subject.rig.organs.lung
-    yield from _by_zone(subject) if lung is None else _by_lung(subject, lung)
-    if subject.rig.organs.liver is not None:
-        yield _base(subject, subject.rig.organs.liver)
+    rig, lung, kidney = subject.rig, subject.rig.organs.lung, subject.rig.organs.kidney_config
+    if lung is None:
+        tissue = dict.fromkeys((culture_vessel(rig), *rig.tissue))
+        yield from _by_zone(subject, list(tissue), [] if kidney is None else [kidney.vessel])
+    else:
+        yield from _by_lung(subject, lung)
+        if away := [chamber for chamber in rig.tissue if chamber not in fed_by_hearts(rig)]:
+            yield from _by_zone(subject, away, [], suffix="_at_rest")
+    if rig.organs.liver is not None and kidney is not None:
+        yield _base(subject, rig.organs.liver, kidney.vessel)
 
 
 def _by_lung(subject: Subject, lung: LungConfig) -> Iterator[Hazard]:
@@ -44,7 +52,7 @@ def _by_lung(subject: Subject, lung: LungConfig) -> Iterator[Hazard]:
     takes_s = max(blind_s(mixture.stale_s), blind_s(READINGS * subject.every_s(slowest) + mixture.delay_s))
     buffer_mm = bicarbonate_mm(rig)
     harm_s = physics.acid_within_s(buffer_mm, mixture.ph_shut) + bounds.ACID_BORNE_S
-    around = {lung.vessel, *_around(rig)}
+    around = {lung.vessel, *culture_places(rig)}
     gaps = [
         *_identity(subject, lung),
         *_capacity(subject, lung),
@@ -81,59 +89,62 @@ def _by_lung(subject: Subject, lung: LungConfig) -> Iterator[Hazard]:
     )  # fmt: skip
 
 
-def _by_zone(subject: Subject) -> Iterator[Hazard]:
-    """Yield the rows of a rig whose gas is that of an incubator or of the room."""
-    rig, buffer_mm = subject.rig, bicarbonate_mm(subject.rig)
-    tissue = dict.fromkeys((culture_vessel(rig), rig.chamber))
-    measured = dict.fromkeys((*tissue, rig.organs.kidney.vessel))
-    zone, probe = zone_of(rig, culture_vessel(rig)), loop_ph(rig)
-    gaps = [gap for vessel in measured for gap in _ph_in_zone(rig, vessel, buffer_mm)]
+def _by_zone(subject: Subject, tissue: list[str], measured: list[str], suffix: str = "") -> Iterator[Hazard]:
+    """Yield the rows of medium whose gas is that of an incubator or of the room.
+
+    Args:
+        subject: The rig.
+        tissue: Vessels whose medium is that of tissue; the first one stands for them.
+        measured: Further vessels whose pH is judged.
+        suffix: Appended to the ids of the rows.
+    """
+    rig, vessel = subject.rig, tissue[0]
+    zone, seen = zone_of(rig, vessel), not suffix
+    probe = loop_ph(rig) if seen else None
+    gaps = [gap for each in dict.fromkeys((*tissue, *measured)) for gap in _ph_in_zone(rig, each)]
     acts = "the zone's own control" + ("" if probe is None else "; alarm acidity")
-    yield _zone_row(subject, "ph_out_of_range", probe, acts, f"{zone.co2_pct:g} % CO2", ("CO2", "pH"), ph.STALE_S, gaps)
-    gaps = [gap for vessel in tissue for gap in _oxygen_in_zone(rig, vessel)]
-    limits = f"{zone.oxygen_pct:g} % oxygen"
-    yield _zone_row(
-        subject, "oxygen_out_of_range", loop_oxygen(rig), "the zone's own control", limits, ("oxygen", "oxygen"),
-        oxygen.STALE_S, gaps,
+    row = _ZoneRow(f"ph_out_of_range{suffix}", vessel, probe, acts, f"{zone.co2_pct:g} % CO2", "CO2", "pH", ph.STALE_S)
+    yield _zone_row(subject, row, gaps)
+    gaps = [gap for each in tissue for gap in _oxygen_in_zone(rig, each)]
+    row = _ZoneRow(
+        f"oxygen_out_of_range{suffix}", vessel, loop_oxygen(rig) if seen else None, "the zone's own control",
+        f"{zone.oxygen_pct:g} % oxygen", "oxygen", "oxygen", oxygen.STALE_S,
+    )  # fmt: skip
+    yield _zone_row(subject, row, gaps)
+
+
+@dataclass(frozen=True, slots=True)
+class _ZoneRow:
+    """A row of a value that the gas of a vessel's zone sets; `probe` reads it where the medium passes."""
+
+    hazard: str
+    vessel: str
+    probe: str | None
+    acts: str
+    limits: str
+    gas: str
+    reading: str
+    stale_s: float
+
+
+def _zone_row(subject: Subject, row: _ZoneRow, gaps: list[Finding]) -> Hazard:
+    if row.probe is None:
+        where = "in the loop" if row.vessel == subject.rig.loop else f"in “{row.vessel}”"
+        note = f"a failure of the zone's {row.gas} is not seen: the rig has no {row.reading} probe {where}"
+        return Hazard(
+            row.hazard, row.vessel, "none", row.acts, (), row.limits, 0.0, NEVER_S, note, tuple(gaps), residual=True
+        )
+    note = f"{row.reading} follows the zone's gas within hours"
+    late = _fresh(subject, row.probe, row.stale_s)
+    return Hazard(
+        row.hazard, row.vessel, row.probe, row.acts, (), row.limits, subject.every_s(row.probe), NEVER_S, note,
+        (*gaps, *late),
     )  # fmt: skip
 
 
-def _zone_row(
-    subject: Subject,
-    hazard: str,
-    probe: str | None,
-    acts: str,
-    limits: str,
-    gas_and_reading: tuple[str, str],
-    stale_s: float,
-    gaps: list[Finding],
-) -> Hazard:
-    """Return the row of a value that the zone's gas sets; `probe` reads it in the loop."""
-    gas, reading = gas_and_reading
-    if probe is None:
-        note = f"a failure of the zone's {gas} is not seen: the rig has no {reading} probe in the loop"
-        return Hazard(
-            hazard,
-            culture_vessel(subject.rig),
-            "none",
-            acts,
-            (),
-            limits,
-            0.0,
-            NEVER_S,
-            note,
-            tuple(gaps),
-            residual=True,
-        )
-    note = f"{reading} follows the zone's gas within hours"
-    late = _fresh(subject, probe, stale_s)
-    every_s = subject.every_s(probe)
-    return Hazard(hazard, culture_vessel(subject.rig), probe, acts, (), limits, every_s, NEVER_S, note, (*gaps, *late))
-
-
-def _ph_in_zone(rig: Rig, vessel: str, buffer_mm: float) -> Iterator[Finding]:
+def _ph_in_zone(rig: Rig, vessel: str) -> Iterator[Finding]:
     zone = zone_of(rig, vessel)
-    value = ph_at(buffer_mm, zone.co2_pct)
+    value = ph_at(bicarbonate_mm(rig, vessel), zone.co2_pct)
     if not bounds.MIN_PH <= value <= bounds.MAX_PH:
         what = f"in {zone.co2_pct:g} % CO2 this medium takes pH {value:.2f}, outside {bounds.MIN_PH:g} to {bounds.MAX_PH:g}"
         fix = (
@@ -151,19 +162,14 @@ def _oxygen_in_zone(rig: Rig, vessel: str) -> Iterator[Finding]:
         yield Finding(("vessels", vessel, "zone"), what, f"Choose a zone with at least {min_pct:.1f} % oxygen")
 
 
-def _base(subject: Subject, liver: LiverConfig) -> Hazard:
-    rig, dosing = subject.rig, liver.ph
-    gaps = list(place_gap(subject, dosing, {rig.organs.kidney.vessel}, ("organs", "liver", "ph"), "pH probe"))
+def _base(subject: Subject, liver: LiverConfig, vessel: str) -> Hazard:
+    dosing = liver.ph
+    gaps = list(place_gap(subject, dosing, {vessel}, ("organs", "liver", "ph"), "pH probe"))
     gaps += list(_fresh(subject, dosing, DOSING_STALE_S))
     return Hazard(
-        "base_overdose", rig.organs.kidney.vessel, dosing, "doses are measured before they are given back", (),
+        "base_overdose", vessel, dosing, "doses are measured before they are given back", (),
         "", 0.0, NEVER_S, "the spent vessel is graded before anything returns", tuple(gaps),
     )  # fmt: skip
-
-
-def _around(rig: Rig) -> set[str]:
-    """Return where the circulating medium passes a probe: the loop, the chamber, and the heart's line."""
-    return {culture_vessel(rig), rig.chamber, rig.organs.heart.line}
 
 
 def _fresh(subject: Subject, point: str, stale_s: float) -> Iterator[Finding]:

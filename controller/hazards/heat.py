@@ -8,11 +8,11 @@ from controller.hazards import bounds
 from controller.hazards.interlocks import missing, place_gap, rest_gaps, stale_gap, time_gap, trips_gaps
 from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import blind_s, seen_s, status_s
-from controller.rig.description import SkinConfig, TemperatureLimit
+from controller.rig.description import Rig, SkinConfig, TemperatureLimit
 from controller.rig.families import by_thermostat
-from controller.rig.heating import heating_c_per_s
-from controller.rig.probes import chamber_temperature
-from controller.rig.problems import Finding
+from controller.rig.heating import heating_c_per_s, warmed_chambers
+from controller.rig.probes import thermometer
+from controller.rig.problems import Finding, named
 from controller.rig.surroundings import zone_of
 from controller.safety.terms import Interlock
 
@@ -21,24 +21,44 @@ BATH_HARM_S = 300.0
 COLD_HARM_S = NEVER_S
 """Cold slows tissue and kills none within hours; a person acts on the alarm."""
 PLACE = ("safety", "temperature")
+ROOM = "room"
+"""Where a chamber without a zone stands."""
 
 
 def hazards(subject: Subject) -> Iterator[Hazard]:
-    """Yield the rows of temperature."""
-    skin, limit, rule = subject.rig.organs.skin, subject.rig.safety.temperature, subject.interlock("temperature")
+    """Yield the rows of temperature: of the chambers that the skin warms, and of the others for each zone."""
+    rig, skin, limit = subject.rig, subject.rig.organs.skin, subject.rig.safety.temperature
+    warmed, rule = list(warmed_chambers(rig)), subject.interlock("temperature")
+    groups = _by_surroundings(rig, [chamber for chamber in rig.tissue if chamber not in warmed])
+    for zone, chambers in groups.items():
+        alone = skin is None and len(groups) == 1
+        yield from _by_zone(subject, chambers, limit, "" if alone else f"_{zone or ROOM}")
     if skin is None:
-        yield from _by_zone(subject, limit)
-    elif limit is None or rule is None:
-        fix = f"Restore it: point at “{subject.rig.chamber}”, trips: [{skin.heater}]"
-        yield missing("over_temperature", subject.rig.chamber, PLACE, fix)
+        return
+    if limit is None or rule is None:
+        fix = f"Restore it: point at “{named(warmed)}”, trips: [{skin.heater}]"
+        yield missing("over_temperature", named(warmed), PLACE, fix)
     else:
-        yield from _by_skin(subject, skin, limit, rule)
+        yield from _by_skin(subject, warmed, skin, limit, rule)
 
 
-def _by_zone(subject: Subject, limit: TemperatureLimit | None) -> Iterator[Hazard]:
-    """Yield the rows of a rig without a heater: an incubator or the room keeps the temperature."""
-    rig, chamber = subject.rig, subject.rig.chamber
-    zone_c, probe = zone_of(rig, chamber).temperature_c, chamber_temperature(rig)
+def _by_surroundings(rig: Rig, chambers: list[str]) -> dict[str | None, list[str]]:
+    """Return chambers by the zone in which they stand."""
+    groups: dict[str | None, list[str]] = {}
+    for chamber in chambers:
+        groups.setdefault(rig.vessels[chamber].zone, []).append(chamber)
+    return groups
+
+
+def _by_zone(subject: Subject, chambers: list[str], limit: TemperatureLimit | None, suffix: str) -> Iterator[Hazard]:
+    """Yield the rows of chambers without a heater: an incubator or the room keeps the temperature.
+
+    One thermometer sees all chambers of its zone. The limits of `safety.temperature` count where theirs stands.
+    """
+    rig, chamber = subject.rig, chambers[0]
+    zone_c, probe = zone_of(rig, chamber).temperature_c, thermometer(rig, chamber)
+    if suffix and limit is not None and subject.at(limit.point) not in _sharing(rig, chambers):
+        limit = None  # it is that of other chambers
     gaps = [] if limit is None else list(stale_gap(subject, limit, PLACE))
     if not bounds.MIN_LIMIT_C <= zone_c <= bounds.MAX_LIMIT_C:
         what = f"nothing keeps the chamber warm: its zone has {zone_c:g} degC"
@@ -46,28 +66,46 @@ def _by_zone(subject: Subject, limit: TemperatureLimit | None) -> Iterator[Hazar
             Finding(("vessels", chamber, "zone"), what, "Name its incubator (“zone: incubator”), or add organs.skin")
         )
     if limit is not None:
-        gaps += place_gap(subject, limit.point, {chamber}, (*PLACE, "point"), "temperature probe")
+        gaps += place_gap(subject, limit.point, _sharing(rig, chambers), (*PLACE, "point"), "temperature probe")
         gaps += rest_gaps(subject, limit.trips, (*PLACE, "trips"))
         gaps += [*_high(zone_c, limit), *_low(zone_c, limit)]
         acts = "temperature: alarm; a person acts"
         limits, detection_s = f"{limit.low_c:g} to {limit.high_c:g} degC", blind_s(limit.stale_s)
     else:
         acts, limits, detection_s = "the zone's own control", f"{zone_c:g} degC", 0.0
-    note = "fit a cut-out of its own to the zone's heater"
+    note = f"fit a cut-out of its own to the zone's heater{_seen_elsewhere(subject, chambers, probe)}"
     if limit is None:
         note = "a failure of the zone's heater is not seen: no limit of safety.temperature"
     for hazard in ("over_temperature", "under_temperature"):
         yield Hazard(
-            hazard, chamber, probe or "none", acts, (), limits, detection_s, NEVER_S, note,
+            f"{hazard}{suffix}", named(chambers), probe or "none", acts, (), limits, detection_s, NEVER_S, note,
             tuple(gaps) if hazard == "under_temperature" else (), residual=True,
         )  # fmt: skip
 
 
-def _by_skin(subject: Subject, skin: SkinConfig, spec: TemperatureLimit, rule: Interlock) -> Iterator[Hazard]:
-    """Yield the rows of a rig with a heater."""
-    rig, chamber, heater = subject.rig, subject.rig.chamber, skin.heater
-    where = list(place_gap(subject, rule.point, {chamber}, (*PLACE, "point"), "temperature probe"))
-    where += list(place_gap(subject, skin.temperature, {chamber}, ("organs", "skin", "temperature"), "probe"))
+def _seen_elsewhere(subject: Subject, chambers: list[str], probe: str | None) -> str:
+    """Return what to say of a thermometer that stands in none of the chambers."""
+    at = None if probe is None else subject.at(probe)
+    if at is None or at in chambers:
+        return ""
+    return f"; “{probe}” stands at “{at}” in the same zone: what warms or cools a chamber alone is not seen"
+
+
+def _sharing(rig: Rig, chambers: list[str]) -> set[str]:
+    """Return the places where a thermometer sees the temperature of chambers: those, and others in the same zone."""
+    zone = rig.vessels[chambers[0]].zone
+    if zone is None:
+        return set(chambers)
+    return {name for name, vessel in rig.vessels.items() if vessel.zone == zone}
+
+
+def _by_skin(
+    subject: Subject, chambers: list[str], skin: SkinConfig, spec: TemperatureLimit, rule: Interlock
+) -> Iterator[Hazard]:
+    """Yield the rows of chambers with a heater."""
+    rig, chamber, heater = subject.rig, named(chambers), skin.heater
+    where = list(place_gap(subject, rule.point, set(chambers), (*PLACE, "point"), "temperature probe"))
+    where += list(place_gap(subject, skin.temperature, set(chambers), ("organs", "skin", "temperature"), "probe"))
     harm_s = heats_within_s(subject, spec.high_c)
     gaps = [*where, *trips_gaps(subject, spec.trips, heater, (*PLACE, "trips")), *_high(skin.setpoint_c, spec)]
     gaps += time_gap(subject, rule.point, seen_s(subject, rule), harm_s, f"the chamber reaches {bounds.HARM_C:g} degC")

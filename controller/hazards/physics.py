@@ -10,14 +10,14 @@ from controller.rig.surroundings import CO2_MM_PER_MMHG, DRY_MMHG, PK
 
 KLA_PER_S = 0.02
 """Gas exchange of an oxygenator [P], as in the simulated lab."""
+MM_PER_CM = 10.0
 REFERENCE_CHAMBER = (2000.0, 5e-6)
 """A chamber of 2 mL has a cross-section of 5 mm² at the tissue [P]; others are scaled."""
 
 
-def chamber_ul(rig: Rig) -> float:
-    """Return the volume of the chamber with tissue (µL): its limit if it starts empty."""
-    chamber = rig.vessels[rig.chamber]
-    return chamber.volume_ul or chamber.limit_ul
+def chamber_ul(vessel: Vessel) -> float:
+    """Return the volume of a chamber (µL): its limit if it starts empty."""
+    return vessel.volume_ul or vessel.limit_ul
 
 
 def oxygen_demand_pmol_s(organoid: TissueSpec) -> float:
@@ -33,18 +33,56 @@ def oxygen_supply_pmol_s(flow_ul_min: float) -> float:
     return flow_ul_min / 60.0 * bounds.OXYGEN_MM * 1000.0
 
 
-def oxygen_lasts_s(rig: Rig) -> float:
-    """Return how long the oxygen in the chamber lasts without flow (s)."""
-    store_pmol = chamber_ul(rig) * bounds.OXYGEN_MM * 1000.0
-    return store_pmol / oxygen_demand_pmol_s(rig.organoid)
+def surface_cm2(vessel: Vessel) -> float:
+    """Return the surface of medium at rest (cm²): without one in the rig file, that of medium as deep as in a well."""
+    if vessel.surface_cm2 is not None:
+        return vessel.surface_cm2
+    return chamber_ul(vessel) / (bounds.WELL_DEPTH_MM * MM_PER_CM**2)
 
 
-def shear_pa(rig: Rig, flow_ul_min: float) -> float:
+def surface_supply_pmol_s(vessel: Vessel, area_cm2: float) -> float:
+    """Return the oxygen that diffuses from the surface to tissue at the bottom (pmol/s): D·c·A/h, without convection."""
+    area_m2 = area_cm2 * 1e-4
+    depth_m = chamber_ul(vessel) * 1e-9 / area_m2
+    return bounds.OXYGEN_DIFFUSION_M2_S * bounds.OXYGEN_MM * area_m2 / depth_m * 1e12
+
+
+def open_supply_pmol_s(vessel: Vessel) -> float:
+    """Return the oxygen from the surface that the rig file names (pmol/s); 0 without one: the chamber counts as closed."""
+    return 0.0 if vessel.surface_cm2 is None else surface_supply_pmol_s(vessel, vessel.surface_cm2)
+
+
+def oxygen_lasts_s(rig: Rig, chamber: str, supply_pmol_s: float = 0.0) -> float:
+    """Return how long the oxygen in a chamber lasts without flow (s), while a surface brings `supply_pmol_s`."""
+    store_pmol = chamber_ul(rig.vessels[chamber]) * bounds.OXYGEN_MM * 1000.0
+    use_pmol_s = (oxygen_demand_pmol_s(rig.tissue[chamber]) if chamber in rig.tissue else 0.0) - supply_pmol_s
+    return store_pmol / use_pmol_s if use_pmol_s > 0.0 else inf
+
+
+def shear_pa(rig: Rig, chamber: str, flow_ul_min: float) -> float:
     """Return the shear at an organoid's surface (Pa): 3·µ·v/(2·R), a sphere in slow flow."""
     reference_ul, reference_m2 = REFERENCE_CHAMBER
-    section_m2 = reference_m2 * (chamber_ul(rig) / reference_ul) ** (2.0 / 3.0)
+    section_m2 = reference_m2 * (chamber_ul(rig.vessels[chamber]) / reference_ul) ** (2.0 / 3.0)
     speed_m_s = flow_ul_min * 1e-9 / 60.0 / section_m2
-    return float(1.5 * bounds.VISCOSITY_PA_S * speed_m_s / (rig.organoid.diameter_mm / 2000.0))
+    return float(1.5 * bounds.VISCOSITY_PA_S * speed_m_s / (rig.tissue[chamber].diameter_mm / 2000.0))
+
+
+def glucose_use_nmol_s(tissue: TissueSpec) -> float:
+    """Return the glucose use of the tissue (nmol/s)."""
+    volume_m3 = tissue.count * pi / 6.0 * (tissue.diameter_mm / 1000.0) ** 3
+    return volume_m3 * bounds.V_GLUCOSE_MOL_M3_S * 1e9
+
+
+def spent_within_s(vessel: Vessel, use_nmol_s: float, glucose_mm: float) -> float:
+    """Return how soon tissue has used up the medium of a vessel (s): glucose runs out, or lactate acidifies it."""
+    usable_mm = min(max(glucose_mm - bounds.MIN_GLUCOSE_MM, 0.0), bounds.MAX_LACTATE_MM / bounds.LACTATE_PER_GLUCOSE)
+    return chamber_ul(vessel) * usable_mm / use_nmol_s
+
+
+def concentrated_within_s(vessel: Vessel, area_cm2: float) -> float:
+    """Return how soon evaporation concentrates medium at rest by the bearable share (s)."""
+    loss_ul_s = area_cm2 * bounds.EVAPORATION_UL_CM2_D / 86_400.0
+    return chamber_ul(vessel) * bounds.CONCENTRATED_SHARE / loss_ul_s
 
 
 def line_kpa(line: Line, flow_ul_min: float) -> float:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from controller.hazards import bounds, physics
 from controller.hazards.interlocks import missing, place_gap, stale_gap, time_gap, trips_gaps
+from controller.hazards.perfusion import lasts_s
 from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import blind_s, seen_s
-from controller.rig.description import Line, PressureLimit
+from controller.rig.description import HeartConfig, Line, PressureLimit
+from controller.rig.graph import chambers_of_heart, heart_of_line, lines_into_chambers, lines_of_heart
 from controller.rig.problems import Finding, Place
-from controller.safety.limits import pressure_interlock
+from controller.safety.limits import OVER_PRESSURE_HEART, pressure_interlock
 
 BACKWARDS_ALARM_S = 25.0
 """Maximum age of a suction reading (15 s) plus the delay of the alarm (10 s)."""
@@ -32,17 +35,20 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
 def interlock_of(subject: Subject, line: str) -> tuple[str, Place, PressureLimit | None] | None:
     """Return name, place in the file and limit of the interlock that a line needs; None if it needs none.
 
-    The heart never stops by itself; a filter clogs; hollow fibres burst. Every other line ends in an open vessel.
+    A heart never stops by itself; a filter clogs; hollow fibres burst. Every other line ends in an open vessel.
     """
     rig = subject.rig
-    spec = rig.lines[line]
-    if line == rig.organs.heart.line:
-        return "over_pressure_heart", ("safety", "over_pressure_heart"), rig.safety.over_pressure_heart
-    if spec.filter is not None and line == rig.organs.kidney.return_:
+    spec, kidney = rig.lines[line], rig.organs.kidney_config
+    of_line = (pressure_interlock(rig, line), ("safety", "over_pressure", line), rig.safety.over_pressure.get(line))
+    heart = heart_of_line(rig, line)
+    if heart is not None:
+        only = len(rig.organs.hearts) == 1 and line == rig.organs.hearts[heart].line
+        if only and (rig.safety.over_pressure_heart is not None or line not in rig.safety.over_pressure):
+            return OVER_PRESSURE_HEART, ("safety", "over_pressure_heart"), rig.safety.over_pressure_heart
+        return of_line
+    if spec.filter is not None and kidney is not None and line == kidney.return_:
         return "over_pressure_filter", ("safety", "over_pressure_filter"), rig.safety.over_pressure_filter
-    if spec.filter is None and spec.dialyser is None:
-        return None
-    return pressure_interlock(rig, line), ("safety", "over_pressure", line), rig.safety.over_pressure.get(line)
+    return None if spec.filter is None and spec.dialyser is None else of_line
 
 
 def max_kpa(subject: Subject, line: Line) -> tuple[float, str]:
@@ -74,7 +80,7 @@ def _pressed(
     if rule is None or spec is None:
         key = ".".join(map(str, place))
         fix = f"Add a gauge with “at: {name}” and “{key}: {{point: …, high: …, stale: …, trips: [{pump}]}}”"
-        yield missing(f"over_pressure_{name}", name, place if spec else ("lines", name), fix)
+        yield _unwatched(subject, name, missing(f"over_pressure_{name}", name, place if spec else ("lines", name), fix))
         return
     bears_kpa, part = max_kpa(subject, line)
     min_kpa = working_kpa(subject, line) + bounds.HEAD_KPA
@@ -101,6 +107,18 @@ def _pressed(
         f"sensor_loss_pressure_{name}", name, rule.point, f"{interlock}: {rule.on_doubt} when in doubt", rule.trips,
         f"stale after {rule.stale_s:g} s", blind, harm_s, note, tuple(late),
     )  # fmt: skip
+
+
+def _unwatched(subject: Subject, name: str, row: Hazard) -> Hazard:
+    """Return the row of a line without an interlock: where tubing outlasts a heart, the harm is the lack of flow."""
+    rig, heart = subject.rig, heart_of_line(subject.rig, name)
+    if heart is None:
+        return row
+    tubes = [rig.lines[each] for each in lines_into_chambers(rig, heart)]
+    if any(tube.filter or tube.dialyser or physics.tubing_kpa(tube) < bounds.STALL_KPA for tube in tubes):
+        return row
+    note = f"the pump stalls at {bounds.STALL_KPA:g} kPa, below the tubing's rating: blocked, it starves the tissue"
+    return replace(row, harm_s=lasts_s(rig, heart), note=note)
 
 
 def _open(subject: Subject, name: str, line: Line) -> Hazard:
@@ -144,21 +162,12 @@ def _unneeded(subject: Subject) -> Iterator[Hazard]:
 
 def _organs(subject: Subject) -> Iterator[Hazard]:
     """Yield rows for gauges that regulators, figures and recipes read: each must sit on the expected line."""
-    organs = subject.rig.organs
-    gauge, line = organs.heart.pressure, organs.heart.line
-    place = ("organs", "heart", "pressure")
-    if gauge is None:
-        limit = subject.rig.safety.over_pressure_heart
-        fix = f"Write “pressure: {'…' if limit is None else limit.point}” (a gauge with “at: {line}”)"
-        gaps = [Finding(place, "nothing shows a heart that turns backwards and drains the chamber", fix)]
-    else:
-        gaps = list(place_gap(subject, gauge, {line}, place, "gauge"))
-    yield Hazard(
-        "heart_backwards", line, gauge or "none", "alarm heart_backwards; a person acts", (subject.heart,), "suction",
-        BACKWARDS_ALARM_S, physics.chamber_ul(subject.rig) / organs.heart.flow_ul_min * 60.0,
-        "fit a check valve: from suction no software can tell why", tuple(gaps), residual=True,
-    )  # fmt: skip
-    back, immune = organs.kidney.return_, organs.immune
+    for name, heart in subject.rig.organs.hearts.items():
+        yield _backwards(subject, name, heart)
+    kidney, immune = subject.rig.organs.kidney_config, subject.rig.organs.immune
+    if kidney is None:
+        return
+    back = kidney.return_
     if immune is None:
         what = f"line “{back}” returns medium to the tissue without a sterile filter"
         gap = Finding(("lines", back), what, "Add a filter to it and organs.immune with its gauge")
@@ -170,4 +179,27 @@ def _organs(subject: Subject) -> Iterator[Hazard]:
     yield Hazard(
         "filter_burst", immune.filter, immune.pressure, "recipe filter-integrity; a run is held", (),
         "least pressure of the filter", 0.0, NEVER_S, "contamination shows within hours", tuple(gaps),
+    )  # fmt: skip
+
+
+def _backwards(subject: Subject, name: str, heart: HeartConfig) -> Hazard:
+    """Return the row of a heart that turns backwards and drains a chamber: a gauge shows it, a check valve prevents it."""
+    rig, gauge, line = subject.rig, heart.pressure, heart.line
+    place, pump = ("organs", "hearts", name, "pressure"), subject.heart_limits(name).pump
+    held = all(rig.lines[each].check_valve for each in lines_of_heart(rig, name))
+    gaps = []
+    if gauge is not None:
+        gaps = list(place_gap(subject, gauge, {line}, place, "gauge"))
+    elif not held:
+        limit = rig.safety.over_pressure_heart or rig.safety.over_pressure.get(line)
+        fix = f"Write “pressure: {'…' if limit is None else limit.point}” (a gauge with “at: {line}”)"
+        fix += f", or fit a check valve and write “check_valve: true” under line “{line}”"
+        gaps = [Finding(place, "nothing shows a heart that turns backwards and drains the chamber", fix)]
+    flows = {chamber: share * heart.flow_ul_min for chamber, share in chambers_of_heart(rig, name).items()}
+    harm_s = min((physics.chamber_ul(rig.vessels[c]) / flow * 60.0 for c, flow in flows.items()), default=NEVER_S)
+    note = "a check valve holds the medium" if held else "fit a check valve: from suction no software can tell why"
+    return Hazard(
+        subject.id_of("heart_backwards", name), line, gauge or "none",
+        "check valve" if held and gauge is None else "alarm heart_backwards; a person acts", (pump,), "suction",
+        0.0 if held and gauge is None else BACKWARDS_ALARM_S, harm_s, note, tuple(gaps), residual=not held,
     )  # fmt: skip

@@ -18,6 +18,8 @@ MAX_LOAD = 0.8
 def hazards(subject: Subject) -> Iterator[Hazard]:
     """Yield one row for all links: on a link that is always busy a command comes late."""
     links = dict.fromkeys(device.link for device in subject.rig.devices.values())
+    if not links:
+        return
     loads = {link: _load(subject, link) for link in links}
     busiest = max(loads, key=lambda link: loads[link])
     gaps = [gap for link in links for gap in _gaps(subject, link, loads[link])]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from controller.hazards import bounds, gas, heat, perfusion, pressure, sampling, volumes
+from controller.hazards import bounds, gas, heat, perfusion, pressure, sampling, static, volumes
 from controller.hazards.terms import Hazard, HazardVerdict, Subject
 from controller.rig.description import Rig
 from controller.rig.problems import Finding, nearest
 from controller.safety.limits import limits_of
 from controller.safety.terms import Limits
 
-SUBJECTS = (heat, pressure, perfusion, volumes, gas, sampling)
+SUBJECTS = (heat, pressure, perfusion, static, volumes, gas, sampling)
 
 
 def hazards_of(rig: Rig, limits: Limits | None = None) -> tuple[Hazard, ...]:
@@ -24,9 +24,6 @@ def hazards_of(rig: Rig, limits: Limits | None = None) -> tuple[Hazard, ...]:
 
 def gaps_of(rig: Rig) -> Iterator[Finding]:
     """Yield what is missing in a valid rig; a gap that kills quickly cannot be accepted."""
-    if problem := _not_yet(rig):
-        yield problem
-        return
     rows = {row.id: row for row in hazards_of(rig)}
     for row in rows.values():
         if row.verdict is HazardVerdict.GAP:
@@ -45,14 +42,5 @@ def gaps_of(rig: Rig) -> Iterator[Finding]:
 
 
 def may_be_accepted(row: Hazard) -> bool:
-    """Return whether a person who is called has time to act before the hazard does harm."""
-    return row.harm_s >= bounds.PERSON_S
-
-
-def _not_yet(rig: Rig) -> Finding | None:
-    """Return what the table cannot judge yet."""
-    if len(rig.organs.hearts) != 1:
-        return Finding(("organs", "heart"), "“heart” is missing", "Describe one heart")
-    if rig.organs.kidney_config is None:
-        return Finding(("organs", "kidney"), "“kidney” is missing", "Describe the kidney")
-    return None if len(rig.tissue) == 1 else Finding(("tissue",), "there are several chambers", "Describe one")
+    """Return whether a person who is called has time to act before the hazard does harm, or no software could act at all."""
+    return row.harm_s >= bounds.PERSON_S or row.residual

@@ -8,7 +8,7 @@ from math import inf
 
 from controller.rig.description import Accepted, DeviceSpec, Rig
 from controller.rig.problems import Finding
-from controller.safety.terms import Interlock, Limits
+from controller.safety.terms import HeartLimits, Interlock, Limits
 
 
 class HazardVerdict(StrEnum):
@@ -77,10 +77,17 @@ class Subject:
         return next((rule for rule in self.limits.interlocks if rule.name == name), None)
 
     @property
-    def heart(self) -> str:
-        """The pump that circulates the medium."""
-        (heart,) = self.limits.hearts
-        return heart.pump
+    def heart_pumps(self) -> frozenset[str]:
+        """The pumps that circulate the medium."""
+        return frozenset(heart.pump for heart in self.limits.hearts)
+
+    def heart_limits(self, heart: str) -> HeartLimits:
+        """Return what bounds a heart."""
+        return dict(zip(self.rig.organs.hearts, self.limits.hearts, strict=True))[heart]
+
+    def id_of(self, hazard: str, heart: str) -> str:
+        """Return the id of a heart's hazard: that of the only heart as it is, else with the heart's name behind it."""
+        return hazard if len(self.rig.organs.hearts) == 1 else f"{hazard}_{heart}"
 
     def max_flow_ul_min(self, pump: str) -> float:
         """Return the maximum flow that the gate permits to `pump` (µL/min)."""

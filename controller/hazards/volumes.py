@@ -3,47 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import inf
+from math import ceil, inf
 
-from controller.hazards import physics
+from controller.hazards import bounds, physics
 from controller.hazards.interlocks import place_gap, time_gap
 from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import status_s
-from controller.rig.description import Vessel
-from controller.rig.problems import Finding
+from controller.rig.description import KidneyConfig, Vessel
+from controller.rig.graph import entering, lines_of_heart, vessels_behind
+from controller.rig.problems import Finding, named
 from controller.rig.quantities import quantity_text
 
+RETURNS = 0.01
+"""Share of a heart's flow that need not return to the vessel that it draws from: rounding of the shares."""
 GATE = "gate: volume bounds; stray doses are stopped"
 
 
 def hazards(subject: Subject) -> Iterator[Hazard]:
-    """Yield the rows of each vessel that a pump fills or drains."""
+    """Yield the rows of vessels that pumps fill or drain, of the balance, and of hearts whose medium does not return."""
     for name, vessel in subject.rig.vessels.items():
-        if into := _pumps(subject, name, "to"):
+        if into := _inflows(subject, name):
             yield _overflow(subject, name, vessel, into)
-        if out := _pumps(subject, name, "from_"):
+        if out := _draws(subject, name):
             yield _dry(subject, name, vessel, out)
-    yield _balance(subject)
+    for heart in subject.rig.organs.hearts:
+        yield from _single_pass(subject, heart)
+    if (kidney := subject.rig.organs.kidney_config) is not None:
+        yield _balance(subject, kidney)
 
 
-def _pumps(subject: Subject, vessel: str, end: str) -> list[str]:
-    return [line.pump for line in subject.rig.lines.values() if line.pump and getattr(line, end) == vessel]
+def _inflows(subject: Subject, vessel: str) -> dict[str, float]:
+    """Return the pumps that fill a vessel, directly or over junctions, with their maximum flow into it (µL/min)."""
+    found: dict[str, float] = {}
+    for name, line in subject.rig.lines.items():
+        if line.pump is not None:
+            share = entering(subject.rig, name).get(vessel, 0.0)
+            if share > 0.0:
+                found[line.pump] = found.get(line.pump, 0.0) + share * subject.max_flow_ul_min(line.pump)
+    return found
+
+
+def _draws(subject: Subject, vessel: str) -> list[str]:
+    """Return the pumps that draw from a vessel."""
+    lines = (line for line in subject.rig.lines.values() if line.from_ == vessel)
+    return list(dict.fromkeys(line.pump for line in lines if line.pump is not None))
 
 
 def _sensor(subject: Subject, vessel: str) -> str:
-    kidney = subject.rig.organs.kidney
-    return kidney.mass if vessel == kidney.vessel else "ledger"
+    kidney = subject.rig.organs.kidney_config
+    return kidney.mass if kidney is not None and vessel == kidney.vessel else "ledger"
 
 
-def _overflow(subject: Subject, name: str, vessel: Vessel, pumps: list[str]) -> Hazard:
-    doses = [pump for pump in pumps if pump != subject.heart]
-    gaps = list(_endless(subject, name)) if subject.heart in pumps else []
+def _overflow(subject: Subject, name: str, vessel: Vessel, into: Mapping[str, float]) -> Hazard:
+    doses = {pump: flow for pump, flow in into.items() if pump not in subject.heart_pumps}
+    hearts = [pump for pump in into if pump in subject.heart_pumps]
+    gaps = list(_endless(subject, name)) if hearts else []
     if not doses:
+        harm_s = _floods_within_s(subject, name, vessel, sum(into.values())) if gaps else NEVER_S
         return Hazard(
-            f"overflow_{name}", name, subject.heart, "overflow line", (), quantity_text(vessel.limit_ul, "uL"),
-            0.0, 0.0 if gaps else NEVER_S, "what the heart brings runs off by itself", tuple(gaps),
+            f"overflow_{name}", name, ", ".join(hearts), "overflow line", (), quantity_text(vessel.limit_ul, "uL"),
+            0.0, harm_s, "what the heart brings runs off by itself", tuple(gaps),
         )  # fmt: skip
-    harm_s = min(physics.fills_within_s(vessel, subject.max_flow_ul_min(pump)) for pump in doses)
+    harm_s = min(physics.fills_within_s(vessel, flow) for flow in doses.values())
     takes_s = max(status_s(subject, pump) for pump in doses)
     gaps += _brimful(subject, name, vessel, doses, harm_s, takes_s)
     return Hazard(
@@ -53,15 +74,28 @@ def _overflow(subject: Subject, name: str, vessel: Vessel, pumps: list[str]) -> 
 
 
 def _endless(subject: Subject, name: str) -> Iterator[Finding]:
-    """Yield a finding if the heart fills a vessel from which nothing leads out."""
+    """Yield a finding if a heart fills a vessel from which nothing leads out by itself."""
     drained = any(line.passive and line.from_ == name for line in subject.rig.lines.values())
-    if not drained and not _circulates(subject, name):
-        what = f"the heart fills “{name}” without end, and no overflow leads out of it"
-        yield Finding(("vessels", name), what, f"Add a line with “from: {name}” and “passive: true”")
+    if drained or _circulates(subject, name):
+        return
+    pumped = _draws(subject, name)
+    fix = f"Add a line with “from: {name}” and “passive: true”"
+    if pumped:
+        what = f"the heart fills “{name}” while {named(pumped)} stands, and no overflow leads out of it"
+        yield Finding(("vessels", name), what, fix)
+    else:
+        yield Finding(("vessels", name), f"the heart fills “{name}” without end, and no overflow leads out of it", fix)
+
+
+def _floods_within_s(subject: Subject, name: str, vessel: Vessel, flow_ul_min: float) -> float:
+    """Return how soon hearts flood a vessel without an overflow (s): at once without an outlet, else once its pump stands."""
+    if not _draws(subject, name):
+        return 0.0
+    return (vessel.capacity_ul - vessel.volume_ul) / flow_ul_min * 60.0
 
 
 def _brimful(
-    subject: Subject, name: str, vessel: Vessel, doses: list[str], harm_s: float, takes_s: float
+    subject: Subject, name: str, vessel: Vessel, doses: Mapping[str, float], harm_s: float, takes_s: float
 ) -> Iterator[Finding]:
     """Yield a finding if a dose that runs over reaches the brim before it is stopped."""
     if vessel.limit_ul >= vessel.capacity_ul:
@@ -69,9 +103,9 @@ def _brimful(
         fix = f"Add “ceiling:”, say {quantity_text(0.9 * vessel.capacity_ul, 'uL')}"
         yield Finding(("vessels", name), what, fix)
         return
-    slow = [p for p in doses if status_s(subject, p) > physics.fills_within_s(vessel, subject.max_flow_ul_min(p))]
+    slow = [p for p, flow in doses.items() if status_s(subject, p) > physics.fills_within_s(vessel, flow)]
     if slow:
-        allowed = vessel.capacity_ul - max(subject.max_flow_ul_min(p) * status_s(subject, p) / 60.0 for p in slow)
+        allowed = vessel.capacity_ul - max(doses[p] * status_s(subject, p) / 60.0 for p in slow)
         what = (
             f"“{slow[0]}” runs over from ceiling to brim within {harm_s:.0f} s, and is stopped within {takes_s:.0f} s"
         )
@@ -83,12 +117,14 @@ def _brimful(
 
 
 def _circulates(subject: Subject, vessel: str) -> bool:
-    """Return whether the heart also draws from the vessel that it fills."""
-    return subject.rig.lines[subject.rig.organs.heart.line].from_ == vessel
+    """Return whether a heart that fills a vessel also draws from it."""
+    rig = subject.rig
+    return any(rig.lines[heart.line].from_ == vessel for heart in rig.organs.hearts.values())
 
 
 def _dry(subject: Subject, name: str, vessel: Vessel, pumps: list[str]) -> Hazard:
-    flows = {pump: subject.max_flow_ul_min(pump) for pump in pumps if pump != subject.heart}
+    flows = {pump: subject.max_flow_ul_min(pump) for pump in pumps if pump not in subject.heart_pumps}
+    vessel = vessel.model_copy(update={"floor_ul": max(vessel.floor_ul, _straw_ul(subject, name))})
     harm_s = min((physics.empties_within_s(vessel, flow) for flow in flows.values()), default=inf)
     takes_s = max((status_s(subject, pump) for pump in flows), default=0.0)
     gaps = tuple(_empty(subject, name, vessel, flows, harm_s, takes_s))
@@ -96,6 +132,12 @@ def _dry(subject: Subject, name: str, vessel: Vessel, pumps: list[str]) -> Hazar
         f"dry_{name}", name, _sensor(subject, name), GATE, tuple(pumps), quantity_text(vessel.floor_ul, "uL"),
         takes_s, harm_s, "from the floor at the maximum flow", gaps,
     )  # fmt: skip
+
+
+def _straw_ul(subject: Subject, vessel: str) -> float:
+    """Return the volume that every pump leaves in a vessel, because its inlet hangs above it (µL)."""
+    lines = (line for line in subject.rig.lines.values() if line.from_ == vessel and line.pump is not None)
+    return min((line.draws_above_ul for line in lines), default=0.0)
 
 
 def _empty(
@@ -114,12 +156,57 @@ def _empty(
         yield Finding(("vessels", name, "floor"), what, fix)
 
 
-def _balance(subject: Subject) -> Hazard:
+def _single_pass(subject: Subject, heart: str) -> Iterator[Hazard]:
+    """Yield rows for a heart whose medium does not return to where it comes from: a bottle runs dry, a waste runs over."""
+    rig, config = subject.rig, subject.rig.organs.hearts[heart]
+    source = rig.lines[config.line].from_
+    ends: dict[str, float] = {}
+    for line in lines_of_heart(rig, heart):
+        for vessel, share in vessels_behind(rig, line).items():
+            ends[vessel] = ends.get(vessel, 0.0) + share
+    lost = len(lines_of_heart(rig, heart)) - ends.get(source, 0.0)
+    if lost <= RETURNS:
+        return
+    flow_ul_min = lost * config.flow_ul_min
+    yield _reserve(
+        subject, f"runs_dry_{source}", source, "stock_low", flow_ul_min, f"the heart draws {source} empty",
+        whole_ul=rig.vessels[source].capacity_ul - rig.vessels[source].floor_ul,
+    )  # fmt: skip
+    for vessel, share in ends.items():
+        if rig.vessels[vessel].kind == "waste":
+            yield _reserve(
+                subject, f"runs_over_{vessel}", vessel, "waste_full", share * config.flow_ul_min,
+                f"{vessel} runs over", whole_ul=rig.vessels[vessel].limit_ul,
+            )  # fmt: skip
+
+
+def _reserve(
+    subject: Subject, hazard: str, vessel: str, alarm: str, flow_ul_min: float, harm: str, *, whole_ul: float
+) -> Hazard:
+    """Return the row of a bottle or a waste that a person has to change between the alarm and the harm."""
+    rig, share_pct = subject.rig, subject.rig.upkeep.stock_low_pct
+    harm_s = share_pct / 100.0 * whole_ul / flow_ul_min * 60.0
+    gaps = []
+    if rig.vessels[vessel].kind == "loop":
+        what = f"the heart's medium does not come back into “{vessel}”, and nothing watches how much is left in it"
+        gaps.append(Finding(("vessels", vessel, "kind"), what, "Write “kind: source”, or lead the medium back"))
+        harm_s = 0.0
+    elif harm_s < bounds.PERSON_S:
+        needed = ceil(100.0 * flow_ul_min * bounds.PERSON_S / 60.0 / whole_ul)
+        what = f"{harm} within {harm_s / 60.0:.0f} min of the alarm {alarm}, which leaves no time to change it"
+        fix = f"Write “stock_low: {needed} %”" if needed < 100 else "Use a larger vessel"
+        gaps.append(Finding(("upkeep", "stock_low"), what, fix))
+    return Hazard(
+        hazard, vessel, "ledger", f"alarm {alarm}; a person changes it", (), f"{share_pct:g} % left", 0.0, harm_s,
+        "between the alarm and the harm at the working flow", tuple(gaps),
+    )  # fmt: skip
+
+
+def _balance(subject: Subject, kidney: KidneyConfig) -> Hazard:
     """Return the row of the balance, which weighs every transfer: it must stand under the kidney's vessel and be in time."""
-    kidney = subject.rig.organs.kidney
     vessel = subject.rig.vessels[kidney.vessel]
     gaps = list(place_gap(subject, kidney.mass, {kidney.vessel}, ("organs", "kidney", "mass"), "balance"))
-    flow = max((subject.max_flow_ul_min(pump) for pump in _pumps(subject, kidney.vessel, "to")), default=0.0)
+    flow = max(_inflows(subject, kidney.vessel).values(), default=0.0)
     harm_s = physics.fills_within_s(vessel, flow) if flow else inf
     takes_s = status_s(subject, kidney.mass)
     if vessel.limit_ul < vessel.capacity_ul:

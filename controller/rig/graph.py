@@ -72,6 +72,20 @@ def vessels_behind(rig: Rig, line: str) -> dict[str, float]:
     return found
 
 
+def entering(rig: Rig, line: str) -> dict[str, float]:
+    """Return the vessels that a line leads into, directly or over junctions, with their shares of its flow."""
+    found: dict[str, float] = {}
+    ahead = {line: 1.0}
+    while ahead:
+        name, share = ahead.popitem()
+        end = rig.lines[name].to
+        if end in rig.junctions:
+            ahead |= {other: share * part for other, part in _splits(rig, end).items()}
+        else:
+            found[end] = found.get(end, 0.0) + share
+    return found
+
+
 def fed_by_hearts(rig: Rig) -> dict[str, dict[str, float]]:
     """Return the perfused chambers: for each, the hearts that reach it and the shares of their flows that enter it."""
     found: dict[str, dict[str, float]] = {}

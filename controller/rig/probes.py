@@ -14,12 +14,19 @@ AIR_SATURATION_PCT = 100.0
 
 def loop_ph(rig: Rig) -> str | None:
     """Return the pH probe of the loop; None on a rig without one."""
-    return _first(rig, PH, _loop_places(rig)) if rig.organs.lung is None else rig.organs.lung.ph
+    return _first(rig, PH, culture_places(rig)) if rig.organs.lung is None else rig.organs.lung.ph
 
 
 def loop_oxygen(rig: Rig) -> str | None:
     """Return the oxygen probe of the loop; None on a rig without one."""
-    return _first(rig, OXYGEN, _loop_places(rig)) if rig.organs.lung is None else rig.organs.lung.oxygen
+    return _first(rig, OXYGEN, culture_places(rig)) if rig.organs.lung is None else rig.organs.lung.oxygen
+
+
+def culture_places(rig: Rig) -> set[str]:
+    """Return where the circulating medium passes a probe: loop, perfused chambers, and the lines that lead into them."""
+    lines = {line for heart in rig.organs.hearts for line in lines_into_chambers(rig, heart)}
+    loop = () if rig.loop is None else (rig.loop,)
+    return {*loop, *lines, *(fed_by_hearts(rig) or rig.tissue)}
 
 
 def chamber_temperature(rig: Rig) -> str | None:
@@ -64,13 +71,6 @@ def temperature_target_c(rig: Rig) -> float:
     if rig.organs.skin is not None:
         return rig.organs.skin.setpoint_c
     return zone_of(rig, next(iter(rig.tissue))).temperature_c
-
-
-def _loop_places(rig: Rig) -> set[str]:
-    """Return where the circulating medium passes a probe: loop, perfused chambers, and the lines that lead into them."""
-    lines = {line for heart in rig.organs.hearts for line in lines_into_chambers(rig, heart)}
-    loop = () if rig.loop is None else (rig.loop,)
-    return {*loop, *lines, *(fed_by_hearts(rig) or rig.tissue)}
 
 
 def _first(rig: Rig, kind: PointKind, places: Collection[str]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,3 +56,11 @@ def nearest(name: str, known: Iterable[str], what: str) -> str:
     names = sorted(set(known))
     meant = likeliest(name, names)
     return f"Did you mean “{meant}”?" if meant else f"Known {what}: {', '.join(names) or 'none'}"
+
+
+def named(places: Collection[str]) -> str:
+    """Return places as text: up to three by name, more by their number and the first and last of them."""
+    names = list(places)
+    if len(names) <= 3:
+        return ", ".join(names)
+    return f"{names[0]} to {names[-1]} ({len(names)})"

@@ -34,13 +34,15 @@ class Smaller:
 
 
 def parts(data: Data) -> Iterator[str]:
-    """Yield the dotted place of every device, channel of a device and organ of a rig file."""
+    """Yield the dotted place of every device, channel of a device, organ and chamber with tissue of a rig file."""
     for name, device in data["devices"].items():
         yield f"devices.{name}"
         for number in device.get("channels", ()):
             yield f"devices.{name}.channels.{number}"
     for name in data["organs"]:
         yield f"organs.{name}"
+    for name in data["tissue"]:
+        yield f"tissue.{name}"
 
 
 def smaller(data: Data, places: tuple[str, ...], folder: Path) -> Smaller:

@@ -35,6 +35,7 @@ HARMLESS_IN = {
         " functions says that its failure is not seen",
         r"temperature stale (10 min|1 h)": "the alarm device_lost comes before",
         r"temperature trips (reglo\.(draw|return|discard)|dose_\w+\.pump)": "a transfer that stops is held and resumed",
+        r"t_chamber at (loop|spent)": "it shows the incubator as well from there; the table says so",
         r"(ph|do)_loop at .*|remove (ph|do)_loop": "nothing depends on it: the list of functions says that it is not seen",
         r"relay every (10 min|1 h)": "only a valve, which is read back when it is commanded",
     }
