@@ -6,6 +6,7 @@ The controller implements it twice: a run (controller/runs/run.py, controller/ru
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -43,6 +44,9 @@ class StepRunner(Protocol):
 
     async def together(self, works: Sequence[Coroutine[Any, Any, Any]], names: Sequence[str]) -> list[Any]:
         """Run coroutines as branches of the calling branch; return their results in order."""
+
+    async def attend(self, coming: asyncio.Future[Any]) -> Any:
+        """Wait for what a protocol in a process of its own asks next; obey commands for the run meanwhile."""
 
     def volumes_now(self) -> Mapping[str, VesselVolume]:
         """Return the vessel volumes as of the end of the branch's last step."""

@@ -362,6 +362,11 @@ class Lab:
         self.rules: RuleSet = facts.rules
         self.prices: Prices = facts.prices
 
+    @property
+    def host(self) -> tuple[StepRunner, Actions]:
+        """What carries out the verbs, for a protocol that computes in a process of its own."""
+        return self._steps, self._actions
+
     async def together(self, *works: Coroutine[Any, Any, Any], names: Sequence[str] = ()) -> list[Any]:
         """Run coroutines that use this lab as branches, at the same time; return their results in order.
 

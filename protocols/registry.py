@@ -87,10 +87,15 @@ def load(path: Path) -> Recipe:
     spec.loader.exec_module(module)
     source = path.read_text(encoding="utf-8")
     watched = ((path.resolve(), hashlib.sha256(source.encode()).hexdigest()),)
-    return replace(_recipe(module, source), watched=watched, earlier=lambda: earlier.of_python(source))
+    return replace(of_module(module, source), watched=watched, earlier=lambda: earlier.of_python(source))
 
 
-def _recipe(module: ModuleType, part: str) -> Recipe:
+def of_module(module: ModuleType, part: str) -> Recipe:
+    """Return the protocol that a module defines; `part` is what its hash depends on.
+
+    Raises:
+        UnknownProtocol: The module lacks one of the names.
+    """
     missing = [name for name in ("NAME", "TITLE", "PARAMS", "protocol") if not hasattr(module, name)]
     if missing:
         raise UnknownProtocol(
@@ -113,7 +118,7 @@ def shipped() -> dict[str, Recipe]:
     """Return the Python protocols that come with Choroid, by name."""
     found: dict[str, Recipe] = {}
     for module in (recycle, exchange, pump_calibration):
-        recipe = _recipe(module, f"{module.NAME} {module.VERSION}")
+        recipe = of_module(module, f"{module.NAME} {module.VERSION}")
         found[recipe.name] = replace(recipe, earlier=partial(earlier.of_shipped, recipe.name, recipe.source_sha256))
     return found
 

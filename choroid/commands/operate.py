@@ -22,7 +22,7 @@ def add(commands: Any) -> None:
     protocol = commands.add_parser("protocol", help="start, pause, resume, answer, abort a protocol on a running rig")
     verbs = protocol.add_subparsers(title="verbs", metavar="VERB", required=True)
     start = command(verbs, "start", _protocol, "start a protocol")
-    start.add_argument("protocol", help="its name, or a recipe file (.yaml)")
+    start.add_argument("protocol", help="its name, a recipe file (.yaml), or a Python file (.py)")
     params_option(start)
     for name, help_text in (
         ("pause", "stop the running transfer and hold"),

@@ -6,6 +6,7 @@ directory: a user who can read that directory can command the rig.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from choroid.client.errors import ClientError
 from choroid.client.transport import Address, ApiCall, Transport
 from choroid.common.failure import UserError
 from choroid.running.data_folder import ENDPOINT, folders_of
-from controller.recipes.catalogue import of_file
+from controller.recipes.catalogue import FILES, names, of_file
+from controller.runs.python_process import PythonNames, PythonText, described
 from protocols.answers import MAX_FILE_BYTES
+from protocols.registry import Recipe
 
 
 def act(
@@ -36,7 +39,7 @@ def act(
     """Execute one verb and return the run as the API shows it; raise :class:`UserError` with the API's message."""
     endpoint = endpoint_of(data)
     if verb == "start":
-        if protocol is not None and protocol.endswith((".yaml", ".yml")):
+        if protocol is not None and protocol.endswith(FILES):
             protocol = _installed(Path(protocol), data, endpoint)
         body = {"protocol": protocol, "params": params, "reason": reason or "from the command line"}
         return call(endpoint, "POST", "/api/runs", body)
@@ -98,7 +101,7 @@ def _installed(path: Path, data: Path, endpoint: dict[str, str]) -> str:
 
     The file itself stays where it is: an edit holds a run of it.
     """
-    recipe = of_file(path)
+    recipe = _checked(path)
     over = {"complete", "stopped", "aborted"}
     active = [run for run in call(endpoint, "GET", "/api/runs")["runs"] if run["state"] not in over]
     if active:
@@ -106,13 +109,26 @@ def _installed(path: Path, data: Path, endpoint: dict[str, str]) -> str:
             f"run {active[-1]['id']} ({active[-1]['protocol']}) is {active[-1]['state']}. Likely cause: it was started"
             " before. Next: wait until it has ended, or abort it"
         )
-    link = data / "recipes" / f"{recipe.name}.yaml"
+    link = data / "recipes" / f"{recipe.name}{'.py' if path.suffix == '.py' else '.yaml'}"
     link.parent.mkdir(exist_ok=True)
+    for other in (".py", ".yaml"):
+        if other != link.suffix:
+            link.with_suffix(other).unlink(missing_ok=True)
     made = link.with_suffix(".new")
     made.unlink(missing_ok=True)
     made.symlink_to(path.resolve())
     made.replace(link)
     return recipe.name
+
+
+def _checked(path: Path) -> Recipe | PythonNames:
+    """Check a file of a recipe or of a Python protocol; the text of the latter runs in a process of its own."""
+    if path.suffix != ".py":
+        return of_file(path)
+    found = asyncio.run(described(PythonText.read(path)))
+    if found.name in names():
+        raise UserError(f"{path}: “{found.name}” is the name of a shipped protocol. Next: give yours another name")
+    return found
 
 
 def endpoint_of(data: Path) -> dict[str, str]:

@@ -30,6 +30,7 @@ from controller.rig.probes import (
     temperature_target_c,
 )
 from controller.runs.facts import RigFacts
+from controller.runs.python_process import IsolatedProtocol
 from controller.safety.kernel import SIGMAS
 from controller.steps.barrier import bounds_kpa
 from controller.steps.branches import BRANCH, Branch, abreast, spoken
@@ -142,7 +143,7 @@ async def rehearse(
     paper = _Paper(rig, volumes, readings or {}, estimate, calibrated, now, hours * 3600.0)
     before = BRANCH.set(paper.root)
     try:
-        async with asyncio.timeout(FOREIGN_S) as limit:
+        async with asyncio.timeout(FOREIGN_S * _haste(recipe)) as limit:
             await recipe.function(Lab(paper, paper, RigFacts(rig, paper.volumes_now)), params)
         paper.out.ended = True
     except _Over:
@@ -157,6 +158,12 @@ async def rehearse(
     paper.out.seconds = paper.latest_s
     paper.out.volumes = {name: Volume(ul, math.sqrt(paper.variance[name])) for name, ul in paper.ul.items()}
     return paper.out
+
+
+def _haste(recipe: Recipe) -> float:
+    """Return the loop seconds in a real second, for a protocol whose process needs real time; else 1."""
+    loop = asyncio.get_running_loop()
+    return float(getattr(loop, "speed", 1.0)) if isinstance(recipe.function, IsolatedProtocol) else 1.0
 
 
 class _Paper:
@@ -222,6 +229,9 @@ class _Paper:
         if branch.now_s > self._horizon_s:
             raise _Over
         return result
+
+    async def attend(self, coming: asyncio.Future[Any]) -> Any:
+        return await coming
 
     async def together(self, works: Sequence[Coroutine[Any, Any, Any]], names: Sequence[str]) -> list[Any]:
         branch = BRANCH.get()

@@ -414,6 +414,18 @@ class ProtocolRun:
             branch.volumes = step.volumes or branch.volumes
             return step.result
 
+    async def attend(self, coming: asyncio.Future[Any]) -> Any:
+        """Wait for what a protocol in a process of its own asks next; hold or end meanwhile if that is commanded."""
+        while True:
+            await self.checkpoint()
+            if coming.done():
+                return coming.result()
+            changed = asyncio.create_task(self._changed.wait())
+            try:
+                await asyncio.wait((coming, changed), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                changed.cancel()
+
     async def together(self, works: Sequence[Coroutine[Any, Any, Any]], names: Sequence[str]) -> list[Any]:
         """Run coroutines as branches of this one; one step, which is done when all of them are."""
         branch, args = self._here(), {"branches": list(names)}

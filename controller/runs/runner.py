@@ -27,6 +27,7 @@ from controller.recipes.on_rig import check_on
 from controller.recipes.parameters import parse_params
 from controller.rig.description import Rig
 from controller.runs.performer import RunContext
+from controller.runs.python_process import IsolatedProtocol, PythonText, known_recipe, python_recipe
 from controller.runs.rehearsal import HOURS, Calibrated, rehearse
 from controller.runs.replies import AssayReply, Person, by_decision, by_file, by_text
 from controller.runs.run import DISK_ERRORS, ProtocolRun, RunHistory
@@ -96,6 +97,32 @@ class Runner:
                 found.setdefault(path.stem, find(path.stem, own=self._recipes))
         return found
 
+    def _python(self, name: str) -> PythonText | None:
+        """Return the laboratory's own Python protocol of that name, if there is one."""
+        path = None if self._recipes is None or name in self._shipped else self._recipes / f"{name}.py"
+        return None if path is None or "/" in name or not path.is_file() else PythonText.read(path)
+
+    async def _found(self, name: str) -> Recipe:
+        """Return a protocol by its name; one of a Python file computes in a process of its own."""
+        source = self._python(name)
+        if source is None:
+            return self._find(name)
+        recipe = await python_recipe(source, self._bench.rig)
+        if recipe.name != name:
+            raise UnknownProtocol(f"{source.path} is called “{recipe.name}” inside. Next: start it by that name")
+        return recipe
+
+    def _found_again(self, body: Mapping[str, Any]) -> Recipe | None:
+        """Return the protocol of a run that is taken up; None if it is not there, or not what it was."""
+        recipe: Recipe | None = None
+        with contextlib.suppress(UnknownProtocol, RecipeError, OSError):
+            source = self._python(body["protocol"]) if "text_sha256" in body else None
+            if source is None:
+                recipe = self._find(body["protocol"])
+            elif source.sha256 == body["text_sha256"]:
+                recipe = known_recipe(source, self._bench.rig, body["protocol"], body["source_sha256"])
+        return recipe if recipe is not None and recipe.began_as(body["source_sha256"]) else None
+
     def _find(self, name: str) -> Recipe:
         own = self._recipes is not None and name not in self._shipped and (self._recipes / f"{name}.yaml").exists()
         return find(name, own=self._recipes) if own else get(name, self.catalogue)
@@ -119,7 +146,7 @@ class Runner:
                 " Next: wait until it has ended, or abort it"
             )
         await self._journal.commit()  # a run whose rows no disk takes is not begun
-        recipe = protocol if isinstance(protocol, Recipe) else self._find(protocol)
+        recipe = protocol if isinstance(protocol, Recipe) else await self._found(protocol)
         values = parse_params(recipe, params)
         check_on(recipe, self._bench.rig, values)
         if self._rehearsing:
@@ -134,6 +161,8 @@ class Runner:
             "reason": reason,
             "volumes": volumes,
         }
+        if isinstance(recipe.function, IsolatedProtocol):
+            body["text_sha256"] = recipe.function.source.sha256
         self._journal.append("run.start", body, run=run_id)
         history = RunHistory(started_utc=self._bench.clock.utc_text(), volumes=volumes, starter=user)
         self._live(ProtocolRun(self._bench, run_id, recipe.name, recipe, values, history))
@@ -301,11 +330,7 @@ class Runner:
         if state.ended:
             return None
         body: Mapping[str, Any] = started.body
-        recipe: Recipe | None = None
-        with contextlib.suppress(UnknownProtocol, RecipeError, OSError):
-            recipe = self._find(body["protocol"])
-        if recipe is not None and not recipe.began_as(body["source_sha256"]):
-            recipe = None
+        recipe = self._found_again(body)
         steps = records_of(rows)
         self._bench.transfers.left_open(steps.values())
         history = RunHistory(
@@ -318,7 +343,9 @@ class Runner:
             held_for=held_for_of(rows),
             starter=str(body.get("user", "")),
         )
-        params = body["params"] if recipe is None else by_present_key(recipe.params, body["params"])
+        params = (
+            body["params"] if recipe is None or "text_sha256" in body else by_present_key(recipe.params, body["params"])
+        )
         return ProtocolRun(self._bench, run_id, body["protocol"], recipe, params, history)
 
     @property

@@ -127,7 +127,7 @@ def test_the_schema_is_up_to_date() -> None:
             for entries, says in (
                 ("as: x", "“as” without “answer”. Add answer: one of number, choice, text"),
                 ("unit: mM", "the kind of the answer is missing"),
-                ("answer: photo", "“photo” is no kind of an answer"),
+                ("answer: video", "“video” is no kind of an answer"),
                 ("answer: number, unit: mM", "the number has no range and no default. Add min and max, or a default"),
                 ("answer: number, unit: parsec, default: 3", "“parsec” is no unit of an answer"),
                 ("answer: number, unit: mM, min: 0 mM, max: 5 mL", "not in mM"),
