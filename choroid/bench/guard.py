@@ -58,7 +58,8 @@ class ToldPlant(Plant):
     def __init__(self, rig: Rig) -> None:
         super().__init__(rig, seed=1, now=asyncio.get_running_loop().time)
         self._basal = basal_states(rig)
-        self._heart = rig.lines[rig.organs.heart.line].pump or ""
+        (heart,) = rig.organs.hearts.values()
+        self._heart = rig.lines[heart.line].pump or ""
         self.told: dict[str, float] = {}
 
     def set_pump(self, point: str, flow_ul_min: float) -> None:

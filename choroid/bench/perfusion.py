@@ -50,9 +50,10 @@ def as_it_is(rig: Rig, random: np.random.Generator) -> Rig:
                 "osmolality_mosm": medium.osmolality_mosm * off[3],
             }
         )
-    diameter = rig.organoid.diameter_mm * (1.0 + 0.06 * float(random.normal()))
-    organoid = rig.organoid.model_copy(update={"diameter_mm": diameter})
-    return rig.model_copy(update={"media": media, "tissue": {rig.chamber: organoid}})
+    ((chamber, tissue),) = rig.tissue.items()
+    diameter = tissue.diameter_mm * (1.0 + 0.06 * float(random.normal()))
+    larger = tissue.model_copy(update={"diameter_mm": diameter})
+    return rig.model_copy(update={"media": media, "tissue": {chamber: larger}})
 
 
 def working_harder(plant: Plant, random: np.random.Generator) -> None:
@@ -79,12 +80,13 @@ class Perfusion:
         self.ledger = Ledger(rig, self.journal, clock)
         self.estimator = Estimator(rig, ledger=self.ledger, journal=self.journal, clock=clock, store=self.store)
         self.assays = Assays(rig, estimator=self.estimator, journal=self.journal, clock=clock)
+        self._kidney = required(rig.organs.kidney_config, "organs.kidney")
         self._co2_pct = 5.0
 
     async def live(self, days: float, *, hourly: Each, drawn: Each) -> None:
         """Perfuse for `days`; `hourly` and `drawn` (after each estimate of a drawn batch) are called on the way."""
-        heart = self.rig.lines[self.rig.organs.heart.line].pump
-        self.plant.set_pump(heart or "", self.rig.organs.heart.flow_ul_min)
+        for heart in self.rig.organs.hearts.values():
+            self.plant.set_pump(self.rig.lines[heart.line].pump or "", heart.flow_ul_min)
         begin_s = self._loop.time()
         for hour in range(round(days * 24)):
             if hour % CYCLE_H == 0 and hour:
@@ -109,8 +111,8 @@ class Perfusion:
         self.plant.set_gas(lung.air, round(lung.total_ml_min - co2, 2))
 
     async def _cycle(self, drawn: Each) -> None:
-        organs = self.rig.organs
-        await self._move(organs.kidney.draw, BATCH_UL, organs.kidney.flow_ul_min)
+        organs, kidney = self.rig.organs, self._kidney
+        await self._move(kidney.draw, BATCH_UL, kidney.flow_ul_min)
         sampling = asyncio.create_task(self._sample())
         try:
             estimate = await self.estimator.estimate()
@@ -122,7 +124,7 @@ class Perfusion:
         fresh_ul = self.renewed * BATCH_UL
         glucose_ul = 900.0 if estimate.spent.glucose_mm.value < SWEET_BELOW_MM else 0.0
         base_ul = 700.0 if estimate.spent.bicarbonate_mm.value < BUFFER_BELOW_MM else 0.0
-        await self._move(organs.kidney.discard, fresh_ul + glucose_ul + base_ul, organs.kidney.flow_ul_min)
+        await self._move(kidney.discard, fresh_ul + glucose_ul + base_ul, kidney.flow_ul_min)
         for line, ul, flow in (
             (required(organs.gut, "organs.gut").feed, fresh_ul, required(organs.gut, "organs.gut").flow_ul_min),
             (
@@ -133,16 +135,16 @@ class Perfusion:
             (required(organs.liver, "organs.liver").base, base_ul, required(organs.liver, "organs.liver").flow_ul_min),
         ):
             await self._move(line, ul, flow)
-        spent, loop = organs.kidney.vessel, required(self.rig.loop, "a loop")
+        spent, loop = kidney.vessel, required(self.rig.loop, "a loop")
         volumes = self.ledger.volumes()
         room_ul = self.rig.vessels[loop].volume_ul - volumes[loop].ul
         await self._move(
-            organs.kidney.return_,
+            kidney.return_,
             min(volumes[spent].ul - self.rig.vessels[spent].volume_ul, room_ul),
-            organs.kidney.flow_ul_min,
+            kidney.flow_ul_min,
         )
         excess_ul = self.ledger.volumes()[spent].ul - self.rig.vessels[spent].volume_ul
-        await self._move(organs.kidney.discard, excess_ul, organs.kidney.flow_ul_min)
+        await self._move(kidney.discard, excess_ul, kidney.flow_ul_min)
 
     async def _move(self, name: str, ul: float, flow_ul_min: float) -> None:
         """One transfer, booked as the balance saw it."""
@@ -161,7 +163,7 @@ class Perfusion:
         self.ledger.moved(name, moved_ul, 1.5 * BALANCE_SD_UL, "balance")
 
     def _weighed_ul(self) -> float:
-        truth = self.plant.truth().volumes_ul[self.rig.organs.kidney.vessel]
+        truth = self.plant.truth().volumes_ul[self._kidney.vessel]
         return truth + float(self._random.normal(0.0, BALANCE_SD_UL))
 
     async def _sample(self) -> None:

@@ -62,13 +62,14 @@ def campaign(
     without: str | None = None,
     resume: Path | None = None,
     ray: str | None = None,
+    rig: Path | None = None,
     progress: bool = True,
     shrinking: bool = True,
 ) -> dict[str, Any]:
     """Run `runs` trials of `days` each on `jobs` processes (or on Ray at `ray`); return the answer of `--json`.
 
-    `faults` is a file with a list of faults that every trial gets instead of random ones. With `resume`, finished
-    trials are stored in that folder and not repeated.
+    `rig` is the rig file, by default the bench rig's. `faults` is a file with a list of faults that every trial gets instead
+    of random ones. With `resume`, finished trials are stored in that folder and not repeated.
 
     Raises:
         UserError: Invalid arguments.
@@ -80,11 +81,12 @@ def campaign(
         )
     given = None if faults is None else read_faults(faults)
     trials = [
-        draw_trial(seed, number, days=days, without=without, faults=given, faults_a_day=faults_a_day)
+        draw_trial(seed, number, days=days, without=without, faults=given, faults_a_day=faults_a_day, rig=rig)
         for number in range(runs)
     ]
     limits_without(rig_of(trials[0]), without)
     head = {"seed": seed, "days": days, "without": without, "faults": str(faults or ""), "faults_a_day": faults_a_day}
+    head |= {} if rig is None else {"rig": str(rig.absolute())}
     kept = _Kept(resume, head)
     begun = time.perf_counter()  # noqa: TID251  (the real cost is one of the figures)
     with _executor(jobs, ray) as executor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
+from pathlib import Path
 from typing import Any
 
 from choroid.campaign.campaign import work
@@ -19,7 +20,7 @@ EACH = "each"
 """Value of `--without` that tests the campaign itself."""
 
 
-def detect(*, runs: int, days: float, seed: int, jobs: int) -> dict[str, Any]:
+def detect(*, runs: int, days: float, seed: int, jobs: int, rig: Path | None = None) -> dict[str, Any]:
     """Remove each interlock in turn and find the first trial that detects its absence.
 
     Args:
@@ -27,6 +28,7 @@ def detect(*, runs: int, days: float, seed: int, jobs: int) -> dict[str, Any]:
         days: Length of each trial (simulated days).
         seed: Seed of all trials.
         jobs: Number of processes.
+        rig: The rig file; by default the bench rig's.
 
     Returns:
         `detected`: by interlock the number of the trial (from 1), its invariant and text, or None; `detected_all`,
@@ -37,9 +39,9 @@ def detect(*, runs: int, days: float, seed: int, jobs: int) -> dict[str, Any]:
     """
     if runs < 1 or not days > 0 or jobs < 1:
         raise UserError("a test of the campaign needs --runs of 1 or more, --days above 0, --jobs of 1 or more")
-    names = interlocks(rig_of(draw_trial(seed, 0, days=days, faults=())))
+    names = interlocks(rig_of(draw_trial(seed, 0, days=days, faults=(), rig=rig)))
     with workers(jobs) as pool:
-        search = _Search(pool, days, seed)
+        search = _Search(pool, days, seed, rig)
         detected = dict(_parallel(search, names, runs))
     found = [each for each in detected.values() if each is not None]
     return {
@@ -56,17 +58,18 @@ def detect(*, runs: int, days: float, seed: int, jobs: int) -> dict[str, Any]:
 class _Search:
     """Runs trials, each once."""
 
-    def __init__(self, pool: Executor, days: float, seed: int) -> None:
+    def __init__(self, pool: Executor, days: float, seed: int, rig: Path | None) -> None:
         self._pool = pool
         self._days = days
         self._seed = seed
+        self._rig = rig
         self._whole: dict[int, Future[dict[str, Any]]] = {}
 
     def begin(self, number: int, without: str | None) -> Future[dict[str, Any]]:
         """Start trial `number`."""
         if without is None and number in self._whole:
             return self._whole[number]
-        trial = draw_trial(self._seed, number, days=self._days, without=without)
+        trial = draw_trial(self._seed, number, days=self._days, without=without, rig=self._rig)
         future = self._pool.submit(work, trial.to_text())
         if without is None:
             self._whole[number] = future

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -13,12 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from choroid.campaign.provocations import SPECIAL, provocations, provoke
+from choroid.campaign.other_rigs import KEPT_ML, draw_edits, draw_protocol, fresh_ml
+from choroid.campaign.provocations import provocations, provoke, special
 from choroid.common.examples import bench_rig
 from choroid.common.failure import UserError
 from controller.hazards.loading import load_checked_rig
+from controller.rig.described import seen_from_anywhere
 from controller.rig.description import Rig
 from controller.rig.document import read_document
+from controller.rig.problems import RigError
 from controller.runs.rehearsal import HOURS
 from controller.safety.limits import limits_of
 from controller.safety.terms import Limits
@@ -35,13 +38,11 @@ SURVIVABLE = 0.5
 """The part of the trials whose faults tissue must live through; one contaminated batch among two hundred faults, and that
 nothing was lost is no longer asked.
 """
-KEPT_ML = 15.0
-"""What an exchange does not ask of the reservoir: its floor, and as much again for doubt."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Everything that a trial depends on. `hours` is how long it lasts, `rig` what differs from the bench rig."""
+    """Everything that a trial depends on. `hours` is how long it lasts, `rig` what differs from the rig file."""
 
     seed: int
     hours: float
@@ -53,10 +54,15 @@ class Trial:
     telemetry: bool = False
     faults: tuple[Fault, ...] = ()
     without: str | None = None
+    rig_file: str = ""
+    """Path of the rig file; empty: the bench rig."""
 
     def to_text(self) -> str:
         """Return one line of JSON; :meth:`from_text` reads it."""
-        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+        data = asdict(self)
+        if not self.rig_file:
+            del data["rig_file"]
+        return json.dumps(data, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def from_text(cls, text: str) -> Trial:
@@ -84,33 +90,15 @@ def draw_trial(
     without: str | None = None,
     faults: Sequence[Fault] | None = None,
     faults_a_day: float = FAULTS_A_DAY,
+    rig: Path | None = None,
 ) -> Trial:
     """Trial `number` of the campaign `seed`; with `faults` it gets these instead of drawn ones.
 
-    `faults_a_day` is the mean number drawn by chance; a trial has half, once, twice or four times as many.
+    `faults_a_day` is the mean number drawn by chance; a trial has half, once, twice or four times as many. `rig` is the rig
+    file; by default the bench rig's.
     """
     rng = np.random.default_rng([seed, number])
-    edits = _edits(rng)
-    protocol = "recycle" if rng.random() < 0.7 else "exchange"
-    if protocol == "recycle":
-        batch = f"{rng.integers(4, 21)} mL"
-        # A good loop would be left alone, and faults would find nothing moving.
-        params = {"batch": batch, "min_batch": batch, "every": f"{rng.choice([1.0, 1.5, 2.0, 4.0, 8.0]):g} h"}
-    else:
-        every_h = float(rng.choice([1.0, 2.0, 4.0, 12.0]))
-        # A run that the rehearsal refuses for want of medium would leave nothing for faults to hit.
-        lasts_ml = (_fresh_ml(edits) - KEPT_ML) / math.ceil(HOURS / every_h)
-        params = {"volume": f"{max(1, min(int(rng.integers(2, 21)), int(lasts_ml)))} mL", "every": f"{every_h:g} h"}
-    bare = Trial(
-        seed=int(rng.integers(1, 2**31)),
-        hours=days * 24.0,
-        protocol=protocol,
-        params=params,
-        rig=edits,
-        attend_min=float(rng.choice([10.0, 20.0, 30.0, 60.0])),
-        telemetry=bool(rng.random() < 0.25),
-        without=without,
-    )
+    bare = _on_bench(rng, days, without) if rig is None else _on_other(rng, days, without, rig)
     if faults is not None:
         return bare.with_faults(faults)
     rate = faults_a_day * float(rng.choice([0.5, 1.0, 2.0, 4.0]))
@@ -122,16 +110,58 @@ def draw_trial(
     return bare.with_faults(sorted((*ended, *_provoked(rng, bare, end_s, mild)), key=lambda fault: fault.at_s))
 
 
+def _on_bench(rng: np.random.Generator, days: float, without: str | None) -> Trial:
+    edits = _edits(rng)
+    protocol = "recycle" if rng.random() < 0.7 else "exchange"
+    if protocol == "recycle":
+        batch = f"{rng.integers(4, 21)} mL"
+        # A good loop would be left alone, and faults would find nothing moving.
+        params = {"batch": batch, "min_batch": batch, "every": f"{rng.choice([1.0, 1.5, 2.0, 4.0, 8.0]):g} h"}
+    else:
+        every_h = float(rng.choice([1.0, 2.0, 4.0, 12.0]))
+        # A run that the rehearsal refuses for want of medium would leave nothing for faults to hit.
+        lasts_ml = (fresh_ml(rig_of(Trial(0, 0.0, "exchange", {}, dict(edits)))) - KEPT_ML) / math.ceil(HOURS / every_h)
+        params = {"volume": f"{max(1, min(int(rng.integers(2, 21)), int(lasts_ml)))} mL", "every": f"{every_h:g} h"}
+    return _bare(rng, days, without, protocol, params, edits)
+
+
+def _on_other(rng: np.random.Generator, days: float, without: str | None, path: Path) -> Trial:
+    file = str(path.absolute())
+    whole = Trial(0, 0.0, "", {}, rig_file=file)
+    edits = draw_edits(rng, rig_of(whole), json.loads(_document(file)))
+    try:
+        rig = rig_of(replace(whole, rig=edits))
+    except RigError:  # a change that this rig does not bear
+        rig, edits = rig_of(whole), {}
+    protocol, params = draw_protocol(rng, rig, hours=days * 24.0)
+    return replace(_bare(rng, days, without, protocol, params, edits), rig_file=file)
+
+
+def _bare(
+    rng: np.random.Generator,
+    days: float,
+    without: str | None,
+    protocol: str,
+    params: dict[str, str],
+    edits: dict[str, Any],
+) -> Trial:
+    return Trial(
+        seed=int(rng.integers(1, 2**31)),
+        hours=days * 24.0,
+        protocol=protocol,
+        params=params,
+        rig=edits,
+        attend_min=float(rng.choice([10.0, 20.0, 30.0, 60.0])),
+        telemetry=bool(rng.random() < 0.25),
+        without=without,
+    )
+
+
 def _provoked(rng: np.random.Generator, bare: Trial, end_s: float, mild: bool) -> list[Fault]:
     rig = rig_of(bare)
-    every_s = float(bare.params["every"].removesuffix(" h")) * HOUR_S
+    every_s = float(bare.params.get("every", "1 h").removesuffix(" h")) * HOUR_S
     known = provocations(rig, limits_of(rig))
     return provoke(rng, known, every_s=every_s, end_s=end_s, returns=bare.protocol == "recycle", mild=mild)
-
-
-def _fresh_ml(edits: Mapping[str, Any]) -> float:
-    """Return what the reservoir holds at the beginning (mL)."""
-    return rig_of(Trial(0, 0.0, "exchange", {}, dict(edits))).vessels["reservoir"].volume_ul / 1000.0
 
 
 def _edits(rng: np.random.Generator) -> dict[str, Any]:
@@ -168,14 +198,18 @@ FORMER_PLACES = {"organoid.count": "tissue.chamber.count"}
 """Former names of what a trial changes: trials of earlier campaigns are still run."""
 
 
-@lru_cache(maxsize=1)
-def _bench() -> str:
-    return json.dumps(read_document(bench_rig()).data)
+@lru_cache(maxsize=8)
+def _document(file: str) -> str:
+    """Return the data of a rig file (empty: the bench rig's) as JSON; the files that it names are absolute."""
+    path = Path(file) if file else bench_rig()
+    data = read_document(path).data
+    seen_from_anywhere(path, data)
+    return json.dumps(data)
 
 
 def rig_of(trial: Trial) -> Rig:
-    """Return the rig of a trial: the bench rig with what differs. Raises :class:`RigError` when that is not sound."""
-    data = json.loads(_bench())
+    """Return the rig of a trial: its rig file with what differs. Raises :class:`RigError` when that is not sound."""
+    data = json.loads(_document(trial.rig_file))
     for place, value in trial.rig.items():
         *way, last = FORMER_PLACES.get(place, place).split(".")
         part = data
@@ -190,7 +224,7 @@ def rig_of(trial: Trial) -> Rig:
 
 def interlocks(rig: Rig) -> tuple[str, ...]:
     """Return what `--without` may name."""
-    return (*(rule.name for rule in limits_of(rig).interlocks), *SPECIAL)
+    return (*(rule.name for rule in limits_of(rig).interlocks), *special(rig))
 
 
 def limits_without(rig: Rig, interlock: str | None) -> Limits:

@@ -38,6 +38,7 @@ def add(commands: Any) -> None:
 
     campaign = command(commands, "campaign", _campaign, "many trials of the whole stack with random faults")
     campaign.add_argument("--runs", type=int, default=20, help="number of trials (default 20)")
+    campaign.add_argument("--rig", type=Path, help="a rig file whose links are all sim: (default: the bench rig)")
     campaign.add_argument("--days", type=float, default=0.25, help="simulated days of each (default 0.25)")
     campaign.add_argument("--seed", type=seed, default=1, help="seed of the random draws (default 1)")
     campaign.add_argument("--jobs", type=int, help="processes (default: one for each processor)")
@@ -119,7 +120,9 @@ def _campaign(arguments: argparse.Namespace) -> int:
 
     jobs = default_jobs() if arguments.jobs is None else arguments.jobs
     if arguments.without == detection.EACH:
-        answer = detection.detect(runs=arguments.runs, days=arguments.days, seed=arguments.seed, jobs=jobs)
+        answer = detection.detect(
+            runs=arguments.runs, days=arguments.days, seed=arguments.seed, jobs=jobs, rig=arguments.rig
+        )
         emit(answer, as_json=arguments.json, text=detection.as_text(answer))
         return 0 if answer["detected_all"] and not answer["violations"] else 1
     if arguments.replay is not None:
@@ -135,6 +138,7 @@ def _campaign(arguments: argparse.Namespace) -> int:
             without=arguments.without,
             resume=arguments.resume,
             ray=arguments.ray,
+            rig=arguments.rig,
         )
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0 if not answer["violations"] else 1

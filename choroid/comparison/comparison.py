@@ -14,12 +14,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
 from choroid.common.workers import workers
-from controller.rig.description import required
+
+if TYPE_CHECKING:
+    from controller.rig.description import Rig
+    from sim.plant.plant import PlantTruth
 
 KEPT = "runs.jsonl"
 CONFIDENCE = 0.95
@@ -48,6 +51,7 @@ def compare(
 
     Raises:
         UserError: Invalid arguments.
+        ParamError: A rig does not support a protocol.
     """
     _require_sensible(protocols, days, seeds, jobs)
     _stats()  # hours of simulation are not begun for a table that cannot be made
@@ -55,6 +59,7 @@ def compare(
         from choroid.comparison.figure import plotting
 
         plotting()
+    _require_supported(rig, protocols)
     cases = [case(rig, arm, seed, days) for seed in range(1, seeds + 1) for arm in protocols]
     done = _kept(resume)
     todo = [each for each in cases if key(each) not in done]
@@ -79,6 +84,22 @@ def _require_sensible(protocols: Sequence[str], days: float, seeds: int, jobs: i
         raise UserError(
             "a comparison needs two arms or more, each once. Next: --protocols recycle,exchange (the last is the reference)"
         )
+
+
+def _require_supported(rig: Path, arms: Sequence[str]) -> None:
+    """Check each arm's protocol on its rig; raise what a start would raise, or :class:`UserError` for assays without a loop."""
+    from controller.hazards.loading import load_checked_rig
+    from controller.recipes.catalogue import chosen
+    from controller.recipes.on_rig import check_on
+    from drivers.registry import MODELS
+    from protocols.parameters import complete
+
+    for arm in arms:
+        of = case(rig, arm, 1, 1.0)
+        recipe, on = chosen(of["protocol"]), load_checked_rig(Path(of["rig"]), models=MODELS)
+        check_on(recipe, on, complete(recipe.params, {}))
+        if of["assay_every_d"] is not None and on.loop is None:
+            raise UserError(f"{arm}: {on.name} has no loop whose medium could be assayed. Next: leave {ASSAYS} out")
 
 
 def _run_all(
@@ -137,7 +158,7 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
         if elapsed_s < due_s - 1.0:
             return
         score, truth = controller.viability or {}, lab.plant.truth()
-        loop = truth.concentrations[required(controller.rig.loop, "a loop")]
+        loop = _worst_medium(truth, controller.rig)
         totals = controller.ledger.totals
         samples.append(
             {
@@ -176,6 +197,12 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
         **{name: answer[name] for name in wanted},
         "samples": samples,
     }
+
+
+def _worst_medium(truth: PlantTruth, rig: Rig) -> Mapping[str, float]:
+    """Return the medium of the loop; without a loop, that of the chamber with the most lactate."""
+    places = rig.tissue if rig.loop is None else (rig.loop,)
+    return max((truth.concentrations[place] for place in places), key=lambda medium: medium["lactate"])
 
 
 def summary(results: Sequence[Mapping[str, Any]], arms: Sequence[str]) -> dict[str, Any]:

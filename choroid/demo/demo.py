@@ -25,6 +25,7 @@ from choroid.simulation.lab import stop_on_signals
 from controller.core.clock import Clock
 from controller.hazards.loading import load_checked_rig
 from controller.process.controller import Controller
+from controller.recipes.on_rig import preferred
 from controller.rig.description import Rig
 from dashboards.admission import more_descriptors
 from dashboards.app import create_app
@@ -34,7 +35,7 @@ from drivers.registry import MODELS
 from sim.lab import SimulatedLab
 from sim.virtual_time import MAX_SPEED, ScaledLoop, run_scaled
 
-SHOWN = {"min_batch": "18 mL", "every": "2 h"}
+SHOWN = {"recycle": {"min_batch": "18 mL", "every": "2 h"}, "exchange": {"every": "2 h"}}
 """Parameters of the demonstration run: good medium would be left alone for days, here it moves within two minutes."""
 
 
@@ -116,7 +117,9 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
             if nerves is not None:
                 group.create_task(nerves.start())
                 group.create_task(follow_health(nerves, lab.plant, stop))
-            await controller.runs.start("recycle", SHOWN, user="demo", reason="the demo shows a recycling rig")
+            protocol = preferred(rig)
+            reason = f"the demo shows {protocol}"
+            await controller.runs.start(protocol, SHOWN.get(protocol, {}), user="demo", reason=reason)
             print(f"Choroid demo: rig {rig.name}, simulated, {speed:g} × real time", file=sys.stderr)
             print(f"Open http://127.0.0.1:{port}/ in a browser (Ctrl-C ends)", file=sys.stderr, flush=True)
             leave_endpoint(folder, f"http://127.0.0.1:{port}", auth.command_line_token())

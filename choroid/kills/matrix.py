@@ -36,14 +36,18 @@ SHORT: Mapping[str, Mapping[str, str]] = {
     "partial-exchange": {"share": "20 %"},
     "pump-calibration": {"doses": "2", "dose": "3 mL"},
     "recycle": {"batch": "3 mL", "min_batch": "3 mL", "cycles": "1"},
+    "stand-by": {"time": "10 min"},
 }
 """Parameters that make a recipe short, and move what it may; `feed` gives its pump's minimum, which is lost most easily."""
 
 
-def _require_known(recipes: Sequence[str], known: Mapping[str, Recipe]) -> None:
+def _require_known(recipes: Sequence[str], known: Mapping[str, Recipe], rig: Path) -> None:
+    able = runnable(known, rig) if recipes else list(known)
     for name in recipes:
         if name not in known:
             raise UserError(f"no recipe is called “{name}”. Next: choose among {', '.join(known)}")
+        if name not in able:
+            raise UserError(f"the rig {rig} does not support {name}. Next: choose among {', '.join(able)}")
 
 
 def boundaries(rows: int, *, every: int = 1, sample: int | None = None) -> list[Boundary]:
@@ -72,7 +76,7 @@ def kills(
     With `resume`, finished trials are stored in that folder and not repeated.
     """
     known = shipped()
-    _require_known(recipes, known)
+    _require_known(recipes, known, rig)
     with contextlib.ExitStack() as stack:
         folder = resume or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-kills-")))
         pool = stack.enter_context(ThreadPoolExecutor(max_workers=max(jobs, 1)))

@@ -45,8 +45,15 @@ SLACK_UL = 10.0
 def random_kills(count: int, *, seed: int, rig: Path, jobs: int = 1, resume: Path | None = None) -> dict[str, Any]:
     """Strike `count` times; return the content of :func:`~choroid.kills.strikes.as_text`, with all outcomes.
 
-    With `resume`, passed strikes are stored in that folder and not repeated.
+    With `resume`, passed strikes are stored in that folder and not repeated. Raises :class:`UserError` for a rig without the
+    pumps of a small dose.
     """
+    organs = load_checked_rig(rig, models=MODELS).organs
+    if organs.kidney_config is None or organs.liver is None or not organs.hearts:
+        raise UserError(
+            f"{rig}: a strike needs a heart, a kidney and a liver: it hits a small weighed dose. Next: use such a rig, or"
+            " `choroid kills` without --random, which runs the recipes that the rig supports"
+        )
     with contextlib.ExitStack() as stack:
         folder = resume or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-strikes-")))
         folder.mkdir(parents=True, exist_ok=True)

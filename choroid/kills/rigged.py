@@ -31,6 +31,7 @@ from choroid.simulation.lab import lab
 from controller.guard.plan import GuardPlan
 from controller.guard.wire import LOG
 from controller.hazards.loading import load_checked_rig
+from controller.rig.description import required
 from drivers.commands import Level, Run, Stop, Switch
 from drivers.registry import MODELS
 from protocols.language import Liver
@@ -85,7 +86,7 @@ class Rigged:
         recipe = f"recipe: 1\nname: {RECIPE}\ntitle: One small dose\nsteps:\n  - {step}\n"
         (self.data / "recipes" / f"{RECIPE}.yaml").write_text(recipe, encoding="utf-8")
         description: dict[str, Any] = yaml.safe_load(rig.read_text(encoding="utf-8"))
-        balance = load_checked_rig(rig, models=MODELS).organs.kidney.mass.partition(".")[0]
+        balance = required(load_checked_rig(rig, models=MODELS).organs.kidney_config, "a kidney").mass.partition(".")[0]
         description["devices"][balance]["every"] = "1 s"  # weighing would otherwise take most of the time
         self._own.write_text(yaml.safe_dump(description, sort_keys=False, allow_unicode=True), encoding="utf-8")
         self._port = _free_ports(first_port)

@@ -19,7 +19,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -258,13 +258,26 @@ class EngineHandle:
         await asyncio.gather(self._receiving, return_exceptions=True)
 
 
-def tissue_said(organoid: TissueSpec) -> dict[str, Any]:
-    """Return the rig file's data on the organoid's age and review, in the engine's format."""
-    review = organoid.review
+def tissue_said(tissues: Collection[TissueSpec]) -> dict[str, Any]:
+    """Return the rig file's data on the tissue's age and review, in the engine's format.
+
+    One array is permitted what the strictest case permits: the oldest tissue, advanced capacity if any has it, and the review
+    that ends first; none if a tissue has none.
+    """
+    day = max((tissue.age_on for tissue in tissues if tissue.age_on is not None), default=None)
+
+    def age_d(tissue: TissueSpec) -> float:
+        return tissue.age_d + (0.0 if day is None or tissue.age_on is None else (day - tissue.age_on).days)
+
+    oldest = max(tissues, key=age_d)
+    reviews = [tissue.review for tissue in tissues]
+    review = (
+        None if None in reviews else min(filter(None, reviews), key=lambda each: each.on.toordinal() + each.valid_d)
+    )
     return {
-        "age_d": organoid.age_d,
-        "age_on": None if organoid.age_on is None else organoid.age_on.isoformat(),
-        "capacity": organoid.capacity,
+        "age_d": oldest.age_d,
+        "age_on": None if oldest.age_on is None else oldest.age_on.isoformat(),
+        "capacity": "advanced" if any(tissue.capacity == "advanced" for tissue in tissues) else "ordinary",
         "review": None if review is None else {"by": review.by, "on": review.on.isoformat(), "valid_d": review.valid_d},
     }
 
@@ -288,7 +301,7 @@ async def spawn_engine(rig: Rig, data_dir: Path, seed: int, stopped: str = "") -
         "diameter_um": nerves.diameter_um,
         "seed": seed,
         "data_dir": str(data_dir),
-        "tissue": tissue_said(rig.organoid),
+        "tissue": tissue_said(rig.tissue.values()),
         "stopped": stopped[:MAX_REASON],
     }
     process = await asyncio.create_subprocess_exec(

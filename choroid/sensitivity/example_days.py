@@ -113,7 +113,7 @@ EXAMPLE_DAYS: Days = {
 def as_measured(days: Days, rig: Rig) -> Days:
     """Return the days as this rig would measure them without a laboratory: inputs without a probe are missing."""
     outlet = any(
-        each.at == rig.chamber and f"{name}.oxygen" != loop_oxygen(rig) and "do" in each.model
+        each.at in rig.tissue and f"{name}.oxygen" != loop_oxygen(rig) and "do" in each.model
         for name, each in rig.devices.items()
     )
     seen = {}

@@ -65,7 +65,8 @@ def _burnt_heater(rig: Rig) -> Rig:
 
 
 def _no_flow(lab: SimulatedLab) -> None:
-    lab.plant.faults.flow_scale[lab.rig.organs.heart.line] = 0.02
+    for heart in lab.rig.organs.hearts.values():
+        lab.plant.faults.flow_scale[heart.line] = 0.02
 
 
 def _lying_probe(lab: SimulatedLab) -> None:

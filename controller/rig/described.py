@@ -49,6 +49,8 @@ def seen_from_anywhere(path: Path, data: dict[str, Any]) -> None:
     """Make the files that the rig's `data` names absolute, for a copy of the rig that is kept elsewhere."""
     for _, settings in _named(data):
         settings["file"] = str((path.parent / settings["file"]).absolute())
+    if isinstance(data.get("grading"), str):
+        data["grading"] = str((path.parent / data["grading"]).absolute())
 
 
 def _named(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
