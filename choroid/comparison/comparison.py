@@ -87,7 +87,7 @@ def _require_sensible(protocols: Sequence[str], days: float, seeds: int, jobs: i
 
 
 def _require_supported(rig: Path, arms: Sequence[str]) -> None:
-    """Check each arm's protocol on its rig; raise what a start would raise, or :class:`UserError` for assays without a loop."""
+    """Check each arm on its rig; raise what a start would raise, or :class:`UserError` for assays without a loop."""
     from controller.hazards.loading import load_checked_rig
     from controller.recipes.catalogue import chosen
     from controller.recipes.on_rig import check_on
