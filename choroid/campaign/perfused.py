@@ -13,8 +13,6 @@ from sim.plant.truth import PlantTruth
 
 UNFED_S = 120.0
 """Maximum time without inflow while the heart runs (s)."""
-MIN_UL_MIN = 1.0
-"""Flow below which a branch counts as blocked (µL/min)."""
 
 
 class Perfused:
@@ -33,11 +31,14 @@ class Perfused:
             if not known & {chamber, *inlets}
         }
         self._since_s: dict[str, float] = {}
+        self._moved_ul: dict[str, float] = {}
 
     def look(self, truth: PlantTruth, standing: set[str], now_s: float) -> None:
         """Check the inflow of each chamber; `standing` are the lines of the hearts that stand, which others judge."""
         for chamber, (inlets, hearts) in self._chambers.items():
-            fed = any(abs(truth.flows_ul_min.get(line, 0.0)) >= MIN_UL_MIN for line in inlets)
+            moved_ul = sum(truth.moved_ul[line] for line in inlets)
+            fed = moved_ul - self._moved_ul.get(chamber, -1.0) > 0.0
+            self._moved_ul[chamber] = moved_ul
             if fed or standing.issuperset(hearts):
                 self._since_s.pop(chamber, None)
                 continue

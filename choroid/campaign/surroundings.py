@@ -98,7 +98,8 @@ class Surroundings:
         """Whether an alarm has announced it since then."""
         self._gassed_since_s: float | None = None
         self._pressed_since_s: dict[str, float] = {}
-        self._first_viability = lab.plant.health
+        self._first_viability = {name: tissue.viability for name, tissue in lab.plant.truth().tissue.items()}
+        self._watched = _watched(rig, self._thermometer)
 
     def look(self, truth: PlantTruth, active: Active, *, at_work: bool, last_s: float, now_s: float) -> None:
         """Compare the truth with the limits; `active` are the alarms, `last_s` is the time of the previous check.
@@ -110,19 +111,24 @@ class Surroundings:
             self._see_heart(heart, truth.moved_ul, active, at_work, last_s, now_s)
         self._perfused.look(truth, {heart.line for heart in self._hearts if heart.since_s is not None}, now_s)
         if self._thermometer is not None:
-            self._see_warmth(truth.temperature_c, kinds, at_work, now_s)
+            self._see_warmth(truth.tissue[self._watched].temperature_c, kinds, at_work, now_s)
         self._see_pressure(truth.pressures_kpa, at_work, now_s)
         for draw in self._draws:
             self._see_draw(draw, truth.moved_ul, at_work, now_s)
         loop = self._rig.loop
         if loop is not None and self._ph is not None:
             self._see_acidity(truth.ph[loop], truth.concentrations[loop]["co2"], kinds, at_work, now_s)
-        if self._troubles.survivable and truth.viability < self._first_viability - LOST_VIABILITY:
-            self._tell(
-                "no organoid lost",
-                "viability",
-                f"viability fell from {self._first_viability:.2f} to {truth.viability:.2f} under survivable faults",
-            )
+        if self._troubles.survivable:
+            self._see_tissue(truth)
+
+    def _see_tissue(self, truth: PlantTruth) -> None:
+        """Check that the tissue of every chamber lives."""
+        for name, first in self._first_viability.items():
+            now = truth.tissue[name].viability
+            if now < first - LOST_VIABILITY:
+                where, subject = ("", "viability") if len(self._first_viability) == 1 else (f" in {name}", name)
+                what = f"viability{where} fell from {first:.2f} to {now:.2f} under survivable faults"
+                self._tell("no organoid lost", subject, what)
 
     def _see_heart(
         self, heart: _Heart, moved: Mapping[str, float], active: Active, at_work: bool, last_s: float, now_s: float
@@ -243,6 +249,12 @@ def _heart(rig: Rig, name: str, heart: HeartConfig, moved: Mapping[str, float]) 
     pump = rig.lines[heart.line].pump or ""
     own = frozenset(point for point in (pump, pump.partition(".")[0], heart.pressure) if point)
     return _Heart(name, heart.line, pump, own, moved[heart.line])
+
+
+def _watched(rig: Rig, thermometer: str | None) -> str:
+    """Return the chamber whose temperature the thermometer shows; the first one if it stands elsewhere."""
+    at = None if thermometer is None else rig.devices[thermometer.partition(".")[0]].at
+    return at if at is not None and at in rig.tissue else next(iter(rig.tissue))
 
 
 def _draws(rig: Rig) -> Iterator[_Draw]:

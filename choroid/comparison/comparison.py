@@ -22,7 +22,7 @@ from choroid.common.workers import workers
 
 if TYPE_CHECKING:
     from controller.rig.description import Rig
-    from sim.plant.plant import PlantTruth
+    from sim.plant.truth import PlantTruth
 
 KEPT = "runs.jsonl"
 CONFIDENCE = 0.95

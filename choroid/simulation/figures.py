@@ -72,7 +72,10 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
         "has_kidney": rig.organs.kidney_config is not None,
         "unscored": why_unscored(rig),
         "true_loop": None if rig.loop is None else composition(truth, rig.loop),
-        "true_chambers": {name: composition(truth, name) for name in rig.tissue},
+        "true_chambers": {
+            name: {"viability": round(truth.tissue[name].viability, 6), **composition(truth, name)}
+            for name in rig.tissue
+        },
         "alarms": controller.alarms.raised,
         "alarms_active": [alarm.id for alarm in controller.alarms.active()],
         "violations": violations(lab, controller, vessels),

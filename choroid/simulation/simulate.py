@@ -322,13 +322,22 @@ def _medium_lines(answer: dict[str, Any]) -> list[str]:
         ]
     if answer["true_loop"] is not None:
         lines.append(f"  loop (true)   {_composition(answer['true_loop'])}")
+    return [*lines, *_chamber_lines(answer)]
+
+
+def _chamber_lines(answer: dict[str, Any]) -> list[str]:
+    """Return the true state of each chamber; of many, that of those with the lowest viability."""
     chambers = answer["true_chambers"]
     if len(chambers) == 1 and answer["true_loop"] is not None:
-        return lines  # the loop's medium is that of its chamber
-    worst = sorted(chambers, key=lambda name: chambers[name]["lactate_mm"], reverse=True)[:MAX_CHAMBERS]
-    lines += [f"  {name[:13]:<14}{_composition(each)}" for name, each in chambers.items() if name in worst]
+        return []  # the loop's medium is that of its chamber
+    worst = sorted(chambers, key=lambda name: chambers[name]["viability"])[:MAX_CHAMBERS]
+    lines = [
+        f"  {name[:13]:<14}{_composition(each)}, true viability {each['viability']:.3f}"
+        for name, each in chambers.items()
+        if name in worst
+    ]
     if len(chambers) > len(worst):
-        lines.append(f"                and {len(chambers) - len(worst)} chambers with less lactate")
+        lines.append(f"                and {len(chambers) - len(worst)} chambers with a viability as high or higher")
     return lines
 
 
