@@ -25,7 +25,7 @@ from controller.core.clock import Clock
 from controller.core.state import StateStore
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
-from controller.ledger.courses import Courses
+from controller.ledger.flow_paths import FlowPaths
 from controller.ledger.ledger import Ledger
 from controller.ledger.terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D, Movement
 from controller.rig.description import Rig
@@ -106,7 +106,7 @@ class Estimator:
         self._kidney = rig.organs.kidney_config
         self._spent = None if self._kidney is None else self._kidney.vessel
         self._circulating = circulating(rig)
-        self._courses = Courses(rig)
+        self._paths = FlowPaths(rig)
         self._began_s, self._first_seq = clock.now_s(), journal.next_seq
         self._state, self._at_s = self._caught_up()
         last = journal.last("estimate")
@@ -232,7 +232,7 @@ class Estimator:
             return media_filter.moved(
                 media_filter.moved(state, "spent", None, replaced_ul), poured, "spent", replaced_ul
             )
-        for vessel, share in self._courses.full(name).items():
+        for vessel, share in self._paths.full(name).items():
             if share > 0.0:
                 state = media_filter.moved(state, poured, self.where(vessel), share * ul)
         return state

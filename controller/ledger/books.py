@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 from controller.core.state import Volume
 from controller.ledger.batches import AT_THE_START, Batch, Whereabouts
-from controller.ledger.courses import Course, Courses
 from controller.ledger.drift import LEARNED_REL_SD, WANDER_REL_SD, Drift, PumpWatch
+from controller.ledger.flow_paths import FlowPath, FlowPaths
 from controller.ledger.reconcile import K, Residual, Unknowns, surplus
+from controller.ledger.tares import Tares
 from controller.ledger.terms import (
     EVAPORATION_SD_UL_D,
     EVAPORATION_UL_D,
@@ -94,7 +95,8 @@ class Books:
         self._rig = rig
         self._listeners: list[Listener] = []
         self._kidney = rig.organs.kidney_config
-        self._courses = Courses(rig)
+        self._paths = FlowPaths(rig)
+        self._tares = Tares()
         self._loop = rig.loop
         self._used = {*circulating(rig), *rig.tissue}
         self._vessels = {
@@ -170,6 +172,14 @@ class Books:
         """Return the residual of a weighing of the spent vessel."""
         return self._unknowns.residual({self._spent: 1.0, DENSITY: -ul}, ul, noise_ul**2)
 
+    def net_ul(self, vessel: str, gross_ul: float) -> float | None:
+        """Return the volume that the weight of a vessel on a balance tells (µL); None before its tare is known."""
+        return self._tares.net_ul(vessel, gross_ul)
+
+    def balancing(self, vessel: str, net_ul: float, noise_ul: float) -> Residual:
+        """Return the residual of the weight of a vessel on a balance."""
+        return self._unknowns.residual(self._tares.terms(vessel), net_ul, noise_ul**2)
+
     def reading(self, vessel: str, ul: float, sd_ul: float) -> Residual:
         """Return the residual of a volume that was read off a vessel."""
         return self._unknowns.residual({vessel: 1.0}, ul, sd_ul**2)
@@ -193,6 +203,10 @@ class Books:
                 self._load(body)
             case "ledger.reconciled":
                 self._reconcile(body)
+            case "ledger.tared":
+                self._tares.set(self._unknowns, body["vessel"], body["gross_ul"], body["noise_ul"])
+            case "ledger.balanced":
+                self._balance(body)
             case _:
                 self._weigh(body)
         return None
@@ -214,25 +228,25 @@ class Books:
     def _moved(self, body: Mapping[str, Any], utc: str) -> Drift | None:
         name, ul = body["line"], body["ul"]
         line = self._rig.lines[name]
-        course = self._courses.of(name, ul, lambda vessel: self._vessels[vessel].ul)
+        path = self._paths.of(name, ul, lambda vessel: self._vessels[vessel].ul)
         nominal = _nominal_of(body)
         drift = None
         if nominal is None or line.pump is None:
-            self._pour(course, ul, body["sd_ul"] ** 2)
+            self._pour(path, ul, body["sd_ul"] ** 2)
             if "spent_ul" in body:
                 self._by_balance(body["spent_ul"], body["spent_sd_ul"])
         elif "spent_ul" in body:
-            drift = self._dose(course, line.pump, nominal, body)
+            drift = self._dose(path, line.pump, nominal, body)
         else:
-            self._by_gain(self._unknowns, course, self._gain_of(line.pump, nominal), nominal)
+            self._by_gain(self._unknowns, path, self._gain_of(line.pump, nominal), nominal)
         self._refresh()
-        self._mix(course, ul, utc)
+        self._mix(path, ul, utc)
         movement = Movement(name, line.from_, line.to, ul)
         for listener in self._listeners:
             listener(movement)
         return drift
 
-    def _dose(self, course: Course, pump: str, nominal: Nominal, body: Mapping[str, Any]) -> Drift | None:
+    def _dose(self, path: FlowPath, pump: str, nominal: Nominal, body: Mapping[str, Any]) -> Drift | None:
         """Book a dose that the pump ended itself and that was weighed."""
         gain, watch = self._gain_of(pump, nominal), self.pumps[pump]
         shift, doubt = watch.under_pressure(body.get("peak_kpa"))
@@ -240,7 +254,7 @@ class Books:
         weighed, noise = body["spent_ul"], body["spent_sd_ul"] ** 2
         terms = {self._spent: 1.0, DENSITY: -weighed}
         trial = self._unknowns.copy()
-        self._by_gain(trial, course, gain, nominal)
+        self._by_gain(trial, path, gain, nominal)
         residual = trial.residual(terms, weighed, noise)
         self.tests.note(residual)
         before = self._unknowns.mean(gain)
@@ -256,7 +270,7 @@ class Books:
         # A misfit: the balance gives the moved volume, and one such dose does not change the pump's gain. Which of the two
         # is wrong is unknown, so the uncertainty covers both.
         apart_ul = body["ul"] - nominal.ul * (1.0 + before)
-        self._pour(course, body["ul"], max(body["sd_ul"], abs(apart_ul) / K) ** 2)
+        self._pour(path, body["ul"], max(body["sd_ul"], abs(apart_ul) / K) ** 2)
         self._by_balance(weighed, body["spent_sd_ul"])
         gain_now = body["ul"] / nominal.ul - 1.0
         if not watch.misfit(residual, gain_now, before):
@@ -279,18 +293,18 @@ class Books:
         return name
 
     @staticmethod
-    def _by_gain(unknowns: Unknowns, course: Course, gain: str, nominal: Nominal) -> None:
-        """Move a volume by the pump's gain, whose uncertainty all its doses share, and all vessels on their course."""
+    def _by_gain(unknowns: Unknowns, path: FlowPath, gain: str, nominal: Nominal) -> None:
+        """Move a volume by the pump's gain, whose uncertainty all its doses share, and all vessels on their path."""
         ul = nominal.ul * (1.0 + unknowns.mean(gain))
-        for vessel, share in course.changes.items():
+        for vessel, share in path.changes.items():
             unknowns.add_to(vessel, {gain: share * nominal.ul}, share * ul)
-        unknowns.exchanged(course.changes, nominal.dose_sd_ul**2)
+        unknowns.exchanged(path.changes, nominal.dose_sd_ul**2)
 
-    def _pour(self, course: Course, ul: float, variance: float) -> None:
+    def _pour(self, path: FlowPath, ul: float, variance: float) -> None:
         """Move a measured volume, whose uncertainty is this dose's own."""
-        for vessel, share in course.changes.items():
+        for vessel, share in path.changes.items():
             self._unknowns.add_to(vessel, {}, share * ul)
-        self._unknowns.exchanged(course.changes, variance)
+        self._unknowns.exchanged(path.changes, variance)
         self._refresh()
 
     def _refresh(self) -> None:
@@ -313,13 +327,13 @@ class Books:
         self._refresh()
         self.totals.unaccounted_ul += sum(vessel.ul for vessel in self._vessels.values()) - before
 
-    def _mix(self, course: Course, ul: float, utc: str) -> None:
-        """Update totals and medium history: perfect mixing in each vessel of the course, also in those that run over."""
-        first = course.legs[0]
+    def _mix(self, path: FlowPath, ul: float, utc: str) -> None:
+        """Update totals and medium history: perfect mixing in each vessel of the path, also in those that run over."""
+        first = path.legs[0]
         source = self._vessels.get(first.source)
         self._total(first.line, ul, Parcel() if source is None else source.parcel)
         junctions: dict[str, Parcel] = {}
-        for leg, share in course.mixed(ul, {name: vessel.ul for name, vessel in self._vessels.items()}):
+        for leg, share in path.mixed(ul, {name: vessel.ul for name, vessel in self._vessels.items()}):
             into_loop = leg.target == self._loop
             parcel = junctions[leg.source] if leg.source in junctions else self._vessels[leg.source].parcel
             if leg.target not in self._vessels:
@@ -363,8 +377,22 @@ class Books:
             case "dialyse":
                 totals.dialysate_ul += ul
 
+    def _balance(self, body: Mapping[str, Any]) -> None:
+        """Correct a vessel on a balance, and what it depends on; a gross residual corrects and blurs the vessel alone."""
+        vessel, change_ul = body["vessel"], body["change_ul"]
+        if not body["gross"]:
+            self.tests.note(self._unknowns.measured(self._tares.terms(vessel), body["ul"], body["noise_ul"] ** 2))
+            self._account()
+            return
+        self._unknowns.wander(vessel, 0.0, by=change_ul)
+        self._account()
+        with self._booking(vessel):
+            self._unknowns.wander(vessel, (change_ul / K) ** 2)
+        self._refresh()
+
     def _correct(self, name: str, ul: float, sd_ul: float) -> None:
         """Set a volume that a person knows; earlier estimates are dropped."""
+        self._tares.drop(name)
         self._unknowns.known(name, ul, sd_ul**2)
         self._account()
 
@@ -428,6 +456,7 @@ class Books:
         before = max(vessel.ul, 0.0)
         with self._booking(batch.vessel):
             if body["replaces"]:
+                self._tares.drop(batch.vessel)
                 self._unknowns.known(batch.vessel, ul, sd_ul**2)
             else:
                 self._unknowns.wander(batch.vessel, sd_ul**2, by=ul)

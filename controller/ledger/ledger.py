@@ -24,11 +24,20 @@ from controller.ledger.books import Books, Listener, min_change_ul
 from controller.ledger.drift import PumpWatch
 from controller.ledger.reconcile import K, Residual
 from controller.ledger.terms import Nominal, Parcel, Tests, Totals
-from controller.ledger.witnesses import DENSITY_UL_PER_G, Weight
+from controller.ledger.witnesses import DENSITY_REL_SD, DENSITY_UL_PER_G, Weight
 from controller.rig.description import Rig, required
 
-KINDS = ("moved", "ledger.weighed", "ledger.reconciled", "ledger.level", "ledger.loaded")
-
+KINDS = (
+    "moved",
+    "ledger.weighed",
+    "ledger.tared",
+    "ledger.balanced",
+    "ledger.reconciled",
+    "ledger.level",
+    "ledger.loaded",
+)
+TOLD_SDS = 2.0
+"""Uncertainty of a difference, in uncertainties of a weighing, from which a weighing is booked even if it fits."""
 
 Alarm = Callable[[str, str, str], None]
 """Called with (kind, source, detail), as by :mod:`controller.alarms`."""
@@ -51,6 +60,8 @@ class Ledger:
         self._clock = clock
         self._alarm = alarm
         self._books = Books(rig)
+        self._lifted: set[str] = set()
+        """The vessels whose weight cannot be that of their contents: they do not stand on their balance."""
         self._booked_s = clock.now_s()
         self._rebuild()
 
@@ -159,6 +170,39 @@ class Ledger:
             return  # within the noise: no row
         body = {"vessel": vessel, "ul": ul, "sd_ul": sd, "noise_ul": noise, "change_ul": change}
         self._write("ledger.weighed", body)
+
+    def balanced(self, vessel: str, weight: Weight) -> None:
+        """Take in the settled weight of a vessel that stands on a balance with all that hangs on it.
+
+        The first one gives its tare. A later one corrects the vessel, the pumps that fill or empty it, and its evaporation.
+        A gross residual raises an alarm; what cannot be the vessel's contents is not booked.
+        """
+        gross_ul, noise = weight.g * DENSITY_UL_PER_G, weight.sd_g * DENSITY_UL_PER_G
+        self._up_to_now()
+        net_ul = self._books.net_ul(vessel, gross_ul)
+        if net_ul is None:
+            self._write("ledger.tared", {"vessel": vessel, "gross_ul": gross_ul, "noise_ul": noise})
+            return
+        believed = self._books.booked_ul()[vessel]
+        noise = math.hypot(noise, DENSITY_REL_SD * (net_ul - believed))
+        residual = self._books.balancing(vessel, net_ul, noise)
+        if abs(residual.value) < noise and residual.sd < TOLD_SDS * noise:
+            return  # within the noise, and nothing is learnt from it: no row
+        possible = 0.0 <= net_ul <= self._rig.vessels[vessel].capacity_ul + K * noise
+        if residual.gross and (possible or vessel not in self._lifted):
+            self._alarm(
+                "balance_drift",
+                vessel,
+                f"the balance says {net_ul / 1000:.2f} mL, the ledger {believed / 1000:.2f} mL; more than"
+                f" {K * residual.sd / 1000:.2f} mL apart. Likely cause: a leak, a drip, or a person handled the vessel or"
+                f" its tubing. Next: look at “{vessel}” and its lines; enter what was changed by hand",
+            )
+        if not possible:
+            self._lifted.add(vessel)
+            return
+        self._lifted.discard(vessel)
+        body = {"vessel": vessel, "ul": net_ul, "noise_ul": noise, "change_ul": residual.value, "gross": residual.gross}
+        self._write("ledger.balanced", body)
 
     def medium(self, vessel: str) -> dict[str, Any]:
         """Return history and lots of a vessel's medium, in the form that another rig's :meth:`reconcile` takes."""

@@ -325,6 +325,7 @@ class Controller:
         if (lost := self.journal.lost) is not None and not self._emergency.forbidden:
             self._tasks.start("no journal", self._emergency.forbid_stimulation(str(lost)))
         self._tasks.isolate("strays", self._stray, state)
+        self._tasks.isolate("continuous bookings", self.runs.continuous.look, state)
         self._tasks.isolate("upkeep", self.upkeep.look, state.actuators, self.gate.revolution_ul)
         self._tasks.isolate("alarms", self._alarm_levels, state, late_s)
         self._tasks.isolate("sampling", self.pace.look, state, self._connected)

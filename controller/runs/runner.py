@@ -33,6 +33,7 @@ from controller.runs.replies import AssayReply, Person, by_decision, by_file, by
 from controller.runs.run import DISK_ERRORS, ProtocolRun, RunHistory
 from controller.runs.views import RunView, look
 from controller.steps.steps import answered_of, held_for_of, records_of
+from controller.transfers.continuous import ContinuousBookings
 from controller.transfers.routes import Trust
 from controller.transfers.strays import Strays
 from controller.transfers.transfers import Transfers
@@ -81,6 +82,9 @@ class Runner:
         self._bench = RunContext(rig, journal, clock, ledger, store, gate, transfers, self.estimator, alarm)
         self.strays = Strays(
             transfers.by_line, ledger=ledger, alarm=alarm, open_lines=transfers.open_lines, gain=transfers.gain
+        )
+        self.continuous = ContinuousBookings(
+            rig, ledger=ledger, journal=journal, trust=trust, open_lines=transfers.open_lines
         )
         self._journal = journal
         self._runs: dict[str, ProtocolRun] = {}

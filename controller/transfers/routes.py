@@ -104,6 +104,12 @@ def dosing_of(rig: Rig, pump: str) -> Dosing:
     return (driver.model.dosing if driver is not None else None) or Dosing()
 
 
+def trust_of_model(rig: Rig, pump: str) -> Trust:
+    """Return the trust in a pump that nobody has calibrated."""
+    dosing = dosing_of(rig, pump)
+    return Trust(1.0, dosing.rel_sd, dosing.dose_sd_ul, "factory")
+
+
 def _route(rig: Rig, name: str, flow_ul_min: float, *, min_ul: float = 0.0) -> Route:
     line = rig.lines[name]
     if line.pump is None:

@@ -28,7 +28,7 @@ from controller.steps.steps import PORTION, Act, StepRecord
 from controller.transfers import judgement
 from controller.transfers.delivery import Complete, Decision, Give, decide, in_doubt, problem_of
 from controller.transfers.devices import POLL_S, SILENCE_S, LineDevices
-from controller.transfers.routes import Route, Trust, by_line, routes_of
+from controller.transfers.routes import Route, Trust, by_line, routes_of, trust_of_model
 from controller.transfers.strays import OpenLines
 from controller.transfers.underway import DoseUnderway, end_of, problem_after
 from controller.transfers.weighing import weigh
@@ -387,7 +387,7 @@ class Transfers:
     def _trust(self, route: Route) -> Trust:
         if self._trusted is not None:
             return self._trusted(route.pump)
-        return Trust(1.0, route.rel_sd, route.dose_sd_ul, "factory")
+        return trust_of_model(self._rig, route.pump)
 
     def _ends_soon(self, run: RunControl, dose: DoseUnderway) -> bool:
         """Return whether a dose should end by itself: it ends soon, and its remainder could not be given later."""

@@ -36,6 +36,8 @@ COUNT_ROW_EVERY_S = 3600.0
 """Time between two journal rows of the revolutions (s). After a crash the pumps' own totals restore the count."""
 BORE_TOLERANCE_MM = 0.015
 """Some pumps report 1.43 mm for tubing of 1.42 mm."""
+LEVEL_REL = 0.05
+"""Uncertainty (three standard deviations) of a large loop's volume, as a share of it, from which it is to be read."""
 RATE_AFTER_S = 86_400.0
 """Minimum observation time of a bottle before its run-out time is estimated (s)."""
 REFILL_UL = 500.0
@@ -311,13 +313,17 @@ class Upkeep:
         causes |= self._stocks(volumes)
         loop = self._rig.loop
         volume = None if loop is None else volumes.get(loop)
-        if loop is not None and volume is not None and SIGMAS * volume.sd_ul > LOOP_MARGIN_UL:
+        if loop is not None and volume is not None and SIGMAS * volume.sd_ul > self._level_margin_ul(loop):
             within_ml = SIGMAS * volume.sd_ul / 1000
             causes["level_due", loop] = (
                 f"{volume.ul / 1000:.1f} mL by the books, known within {within_ml:.1f} mL: nothing measures it, and the doubt"
                 " of what evaporates adds up"
             )
         return causes
+
+    def _level_margin_ul(self, loop: str) -> float:
+        """Return how uncertain the volume of the loop may be (µL): what recipes keep in it, or a share of a large one."""
+        return max(LOOP_MARGIN_UL, LEVEL_REL * self._rig.vessels[loop].volume_ul)
 
     def _calibrations(self, now_utc: str) -> dict[tuple[str, str], str]:
         """Return the causes of pumps whose calibration is invalid, or due."""

@@ -20,6 +20,7 @@ STORY = (
     "controller.started",
     "controller.stopped",
     "calibration.taken",
+    "ledger.balanced",
     "ledger.level",
     "ledger.loaded",
     "fault.ended",

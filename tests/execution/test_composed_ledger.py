@@ -114,10 +114,14 @@ async def test_without_a_loop_an_assay_is_refused_with_the_reason(tmp_path: Path
 
 async def test_the_tubing_and_the_loop_of_a_rig_without_kidney_are_looked_after(tmp_path: Path) -> None:
     with bench(tmp_path, two_plates()) as plates:
+
+        def judged() -> Upkeep:
+            ledger = plates.ledger
+            return Upkeep(plates.rig, journal=plates.journal, clock=plates.clock, data=tmp_path, volumes=ledger.volumes)
+
+        assert ("level_due", "bottle") not in judged().causes
         await asyncio.sleep(60 * DAY_S)
-        upkeep = Upkeep(
-            plates.rig, journal=plates.journal, clock=plates.clock, data=tmp_path, volumes=plates.ledger.volumes
-        )
+        upkeep = judged()
         assert list(upkeep.tubing) == ["pump.pump"]
         assert upkeep.standings["pump.pump"].heart
         assert upkeep.pumps == {}

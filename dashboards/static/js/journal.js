@@ -53,6 +53,7 @@ const SENTENCES = {
   "fault.made": (b) => ["warn", `${capital(faultName(b.fault))} (${b.on}) injected${by(b)}`],
   "fault.ended": faultEnded,
   "fault.mended": faultEnded, // wording: former name
+  "ledger.balanced": (b) => [b.gross ? "warn" : "", `Balance corrects ${b.vessel} by ${vol(b.change_ul)}`],
   "ledger.level": (b) => ["", `Level of ${b.vessel} read: ${vol(b.ul)}${by(b)}`],
   "ledger.loaded": (b) => [
     "",

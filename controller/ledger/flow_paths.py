@@ -1,4 +1,4 @@
-"""The course of medium: from the source of a line over junctions and overflows to the vessels in which it ends.
+"""The path of medium: from the source of a line over junctions and overflows to the vessels in which it ends.
 
 A vessel with a passive outlet keeps what it has room for below the outlet; the rest runs on. At a junction and at several
 outlets the flow divides as the rig's graph says (:mod:`controller.rig.graph`).
@@ -15,7 +15,7 @@ from controller.rig.graph import shares_behind
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One line of a course: `share` is that of the whole volume which passes it."""
+    """One line of a path: `share` is that of the whole volume which passes it."""
 
     line: str
     source: str
@@ -24,7 +24,7 @@ class Leg:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class FlowPath:
     """The lines that a volume passes, in the order of the flow, and the change of each vessel as a share of the volume."""
 
     legs: tuple[Leg, ...]
@@ -50,15 +50,15 @@ class Course:
             yield leg, min(max(leg.share * ul / mixed_ul, 0.0), 1.0) if mixed_ul > 0 else 1.0
 
 
-class Courses:
-    """The courses of all lines of a rig."""
+class FlowPaths:
+    """The paths of all lines of a rig."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
         self._shares = {name: shares_behind(rig, name) for name, line in rig.lines.items() if not line.passive}
 
-    def of(self, name: str, ul: float, held_ul: Callable[[str], float]) -> Course:
-        """Return the course of a volume that is moved along a line.
+    def of(self, name: str, ul: float, held_ul: Callable[[str], float]) -> FlowPath:
+        """Return the path of a volume that is moved along a line.
 
         Args:
             name: The line.
@@ -70,15 +70,15 @@ class Courses:
         if len(shares) == 1 or ul <= 0.0:
             ends = {line.from_: -1.0, line.to: 1.0}
             changes = {place: share for place, share in ends.items() if place in self._rig.vessels}
-            return Course((Leg(name, line.from_, line.to, 1.0),), changes)
+            return FlowPath((Leg(name, line.from_, line.to, 1.0),), changes)
         return self._branched(name, shares, lambda vessel: max(self._outlet_ul(vessel) - held_ul(vessel), 0.0) / ul)
 
     def full(self, name: str) -> Mapping[str, float]:
-        """Return the changes of the vessels while every vessel on the course of a line is full up to its outlet."""
+        """Return the changes of the vessels while every vessel on the path of a line is full up to its outlet."""
         return self.of(name, 1.0, self._outlet_ul).changes
 
-    def _branched(self, name: str, shares: Mapping[str, float], room: Callable[[str], float]) -> Course:
-        """Return the course of a line with others behind it; `room` is that of a vessel as a share of the volume."""
+    def _branched(self, name: str, shares: Mapping[str, float], room: Callable[[str], float]) -> FlowPath:
+        """Return the path of a line with others behind it; `room` is that of a vessel as a share of the volume."""
         legs: list[Leg] = []
         entered: dict[str, float] = {}
         left: dict[str, float] = {}
@@ -93,7 +93,7 @@ class Courses:
             left[line.from_] = left.get(line.from_, 0.0) + share
             entered[line.to] = entered.get(line.to, 0.0) + share
         places = [place for place in dict.fromkeys((*left, *entered)) if place in self._rig.vessels]
-        return Course(tuple(legs), {place: entered.get(place, 0.0) - left.get(place, 0.0) for place in places})
+        return FlowPath(tuple(legs), {place: entered.get(place, 0.0) - left.get(place, 0.0) for place in places})
 
     def _outlet_ul(self, vessel: str) -> float:
         """Return the volume of a vessel at which its passive outlet begins to run (µL)."""

@@ -1,0 +1,163 @@
+"""Bookings that belong to no dose: medium that hearts move and that does not come back, and vessels on a balance.
+
+A heart that draws from a bottle (single pass) empties it all the time. Its pump's own total tells by how much; a row `moved`
+every ten minutes takes that into the ledger. A heart whose medium comes back to its source changes no volume and has no rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from controller.core.state import ActuatorView, Reading, State
+from controller.journal.journal import Journal
+from controller.ledger.flow_paths import FlowPaths
+from controller.ledger.ledger import Ledger
+from controller.ledger.terms import Nominal
+from controller.ledger.witnesses import Weight, went_back
+from controller.rig.description import Rig
+from controller.rig.families import MASS, points_of
+from controller.rig.graph import lines_of_heart
+from controller.transfers.routes import Trust, trust_of_model
+from controller.transfers.strays import OpenLines
+from drivers.commands import PumpStatus, Quality
+
+BOOK_EVERY_S = 600.0
+STANDING_SD_G = 0.2
+"""Uncertainty of the weight of a vessel from which tubing leads away: tubing that is moved pulls at it [P]."""
+STANDING_SPREAD_G = 0.2
+"""Maximum difference of the readings of one weighing (g)."""
+READINGS = 3
+CLOSED = 1e-9
+"""Share of a heart's flow below which a vessel counts as unchanged."""
+
+Trusted: TypeAlias = Callable[[str], Trust]
+"""Returns the trust in the volumes of a pump."""
+
+
+class ContinuousBookings:
+    """Books the open flow of hearts and the weight of vessels on balances. Call :meth:`look` once a tick."""
+
+    def __init__(
+        self, rig: Rig, *, ledger: Ledger, journal: Journal, trust: Trusted | None, open_lines: OpenLines
+    ) -> None:
+        """Begin with the last rows. Without `trust`, that of the pumps' models is used."""
+        paths = FlowPaths(rig)
+        self._flow = _OpenFlow(rig, paths, ledger, journal, trust or partial(trust_of_model, rig))
+        self._weights = _StandingWeights(rig, paths, ledger, open_lines)
+        self._flow_s = self._weigh_s = 0.0
+
+    def look(self, state: State) -> None:
+        """Book, if it is time."""
+        self._weights.look(state.readings)
+        weigh = state.at_s >= self._weigh_s and self._weights.ready
+        due = weigh or state.at_s >= self._flow_s
+        self._flow.look(state.actuators, due=due)
+        if due:
+            self._flow_s = state.at_s + BOOK_EVERY_S
+        if weigh:  # after what the hearts have moved until now
+            self._weigh_s = state.at_s + BOOK_EVERY_S
+            self._weights.book()
+
+
+class _OpenFlow:
+    """What hearts move from one vessel into another."""
+
+    def __init__(self, rig: Rig, paths: FlowPaths, ledger: Ledger, journal: Journal, trust: Trusted) -> None:
+        self._ledger = ledger
+        self._trust = trust
+        self._pumps: dict[str, tuple[str, str]] = {}
+        """By line: its pump and its heart."""
+        for heart in rig.organs.hearts:
+            for line in lines_of_heart(rig, heart):
+                pump = rig.lines[line].pump
+                if pump is not None and any(abs(change) > CLOSED for change in paths.full(line).values()):
+                    self._pumps[line] = pump, heart
+        self._totals_ul = self._booked(journal)
+
+    def look(self, actuators: Mapping[str, ActuatorView], *, due: bool) -> None:
+        """Book what each pump has moved since its last row, if it is due; the first row of a line is due at once."""
+        for line, (pump, heart) in self._pumps.items():
+            view = actuators.get(pump)
+            if view is None or view.fault or not isinstance(view.status, PumpStatus):
+                continue
+            total_ul = view.status.delivered_ul
+            before_ul = self._totals_ul.get(line)
+            if before_ul is None:
+                self._book(line, pump, heart, 0.0, total_ul)
+            elif due and total_ul != before_ul:
+                moved_ul = total_ul if went_back(before_ul, total_ul) else total_ul - before_ul
+                self._book(line, pump, heart, moved_ul, total_ul)
+
+    def _book(self, line: str, pump: str, heart: str, counted_ul: float, total_ul: float) -> None:
+        self._totals_ul[line] = total_ul
+        trust = self._trust(pump)
+        ul = counted_ul * trust.gain
+        sd_ul = math.hypot(trust.rel_sd * ul, trust.dose_sd_ul)
+        nominal = Nominal(ul, trust.rel_sd, trust.dose_sd_ul, trust.calibration)
+        detail = {"heart": heart, "total_ul": total_ul}
+        self._ledger.moved(line, ul, sd_ul, "pump", nominal=nominal, detail=detail)
+
+    def _booked(self, journal: Journal) -> dict[str, float]:
+        """Return the pumps' totals as of the last rows, by line (µL)."""
+        found: dict[str, float] = {}
+        if self._pumps:
+            for entry in journal.entries(kinds=("moved",), newest_first=True):
+                if "heart" in entry.body and entry.body["line"] in self._pumps:
+                    found.setdefault(entry.body["line"], entry.body["total_ul"])
+                if len(found) == len(self._pumps):
+                    break
+        return found
+
+
+class _StandingWeights:
+    """Balances under vessels other than the kidney's, which is weighed before and after each dose."""
+
+    def __init__(self, rig: Rig, paths: FlowPaths, ledger: Ledger, open_lines: OpenLines) -> None:
+        self._ledger = ledger
+        self._open_lines = open_lines
+        kidney = rig.organs.kidney_config
+        self._vessels: dict[str, str] = {}
+        """By point of a balance: the vessel."""
+        for point, kind in points_of(rig).items():
+            at = rig.devices[point.partition(".")[0]].at
+            weighed = at in self._vessels.values() or (kidney is not None and at == kidney.vessel)
+            if kind == MASS and at is not None and at in rig.vessels and not weighed:
+                self._vessels[point] = at
+        self._lines = {
+            vessel: tuple(line for line, each in rig.lines.items() if not each.passive and vessel in paths.full(line))
+            for vessel in self._vessels.values()
+        }
+        self._seen: dict[str, deque[Reading]] = {point: deque(maxlen=READINGS) for point in self._vessels}
+
+    def look(self, readings: Mapping[str, Reading]) -> None:
+        """Keep the last readings of each balance; a dose that touches its vessel begins them anew."""
+        for point, vessel in self._vessels.items():
+            seen, reading = self._seen[point], readings.get(point)
+            if any(line in self._open_lines for line in self._lines[vessel]):
+                seen.clear()
+            elif reading is not None and (not seen or reading.at_s > seen[-1].at_s):
+                if reading.quality is Quality.GOOD and reading.stable and math.isfinite(reading.value):
+                    seen.append(reading)
+                else:
+                    seen.clear()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the last readings of some balance agree."""
+        return any(_agree(seen) for seen in self._seen.values())
+
+    def book(self) -> None:
+        """Book each vessel whose last readings agree."""
+        for point, vessel in self._vessels.items():
+            if _agree(seen := self._seen[point]):
+                grams = sum(reading.value for reading in seen) / READINGS
+                self._ledger.balanced(vessel, Weight(grams, STANDING_SD_G))
+
+
+def _agree(seen: Sequence[Reading]) -> bool:
+    values = [reading.value for reading in seen]
+    return len(values) == READINGS and max(values) - min(values) <= STANDING_SPREAD_G
