@@ -23,12 +23,13 @@ from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 from drivers.device import DeviceConfig
 from drivers.registry import build, open_link
-from drivers.transport.opener import Streams
+from drivers.transport.opener import Streams, open_real
 from drivers.transport.url import LineSettings, LinkUrl
 from sim.devices.alicat_mfc import AlicatMfc
 from sim.devices.longer import Longer as SimLonger
 from sim.lab import SimulatedLab
 from sim.serving import open_in_memory
+from tests.controller.safety.hearts import HEARTS, dish, pump, three_hearts
 from tests.guard.plants import BASAL_AIR, BASAL_CO2, RIG, Watched
 from tests.sim.bench import RecordingPlant, device_on_a_line
 
@@ -133,6 +134,32 @@ async def test_A1_everything_is_at_rest_within_two_seconds(mid_return: bool, tmp
         assert plant.told["reglo.draw"] == 0.0
     assert plant.events == []
     await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_A1_every_heart_is_brought_to_its_basal_flow() -> None:
+    """One runs at its working flow, one too fast, and one stands."""
+    rig = three_hearts()
+    plant = Watched(rig)
+    lab = SimulatedLab(rig, seed=5, plant=plant)
+    spec = rig.devices["hearts"]
+    link = open_link(spec.link, [spec.model], lab.opener)
+    pumps = build(spec.model, link, device_config("hearts", spec)).actuators
+    await link.start()
+    await pumps["left"].apply(Run(2000.0))
+    await pumps["right"].apply(Run(4000.0))
+    await link.close()
+    assert [plant.told.get(pump(heart), 0.0) for heart in HEARTS] == pytest.approx([2000.0, 0.0, 4000.0], rel=0.005)
+    assert await asyncio.wait_for(Rescue(guard_plan(rig), lab.opener, lambda text: None).run(60.0), 2.0) == []
+    assert [plant.told[pump(heart)] for heart in HEARTS] == pytest.approx([1000.0] * 3, rel=0.005)
+    await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_a_rig_without_outputs_has_nothing_to_be_rescued() -> None:
+    said: list[str] = []
+    assert await Rescue(guard_plan(dish()), open_real, said.append).run(60.0) == []
+    assert said == []
 
 
 TIMED = {
