@@ -14,7 +14,7 @@ from controller.core.state import ActuatorView, Reading, State
 from controller.readings.plausibility import PlausibleRange, bounds_of
 from controller.readings.vigilance import PH_BEYOND
 from controller.rig.description import Rig
-from controller.rig.probes import loop_ph, ph_target
+from controller.rig.probes import culture_ph
 from controller.safety.terms import Limits
 from drivers.commands import Quality
 
@@ -107,6 +107,5 @@ def _limits(rig: Rig, limits: Limits) -> Iterator[tuple[str, float, float]]:
     """Yield each limited point with its limits: those of the interlocks, and those of the alarm of pH."""
     for rule in limits.interlocks:
         yield rule.point, rule.low, rule.high
-    if (ph := loop_ph(rig)) is not None:
-        target = ph_target(rig)
+    for ph, target in culture_ph(rig).items():
         yield ph, target - PH_BEYOND, target + PH_BEYOND

@@ -8,7 +8,7 @@ from math import inf
 from controller.core.state import ActuatorView, Reading, State
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
-from controller.rig.probes import loop_ph, ph_target
+from controller.rig.probes import culture_ph
 from controller.safety.limits import stale_s
 from controller.safety.probe_rules import max_age_s
 from drivers.commands import PumpStatus, Quality
@@ -47,8 +47,7 @@ class Vigilance:
         lung, hearts = rig.organs.lung, rig.organs.hearts.values()
         self._air = None if lung is None else lung.air
         self._air_stale_s = 0.0 if lung is None else stale_s(rig, lung.air)
-        self._ph = loop_ph(rig)
-        self._ph_target = 0.0 if self._ph is None else ph_target(rig)
+        self._ph_targets = culture_ph(rig)
         self._gauges = [(heart.pressure, rig.lines[heart.line].pump or "") for heart in hearts if heart.pressure]
         """Each heart that has a gauge: the gauge and the pump."""
         self._known: dict[str, Reading] = {}
@@ -88,14 +87,13 @@ class Vigilance:
             causes["air_lost", self._air] = f"it has no reading: {air.detail or 'stale'}"
 
     def _check_ph(self, state: State, causes: dict[Cause, str], unseen: list[Cause]) -> None:
-        """Detect a pH of the loop that is far from its target."""
-        if self._ph is None:
-            return
-        ph = trusted(state, self._ph, PH_STALE_S)
-        if ph is None:
-            unseen.append(("acidity", self._ph))
-        elif abs(ph - self._ph_target) > PH_BEYOND:
-            causes["acidity", self._ph] = f"pH {ph:.2f}, set-point {self._ph_target:g}"
+        """Detect a pH of the medium that is far from its target."""
+        for point, target in self._ph_targets.items():
+            ph = trusted(state, point, PH_STALE_S)
+            if ph is None:
+                unseen.append(("acidity", point))
+            elif abs(ph - target) > PH_BEYOND:
+                causes["acidity", point] = f"pH {ph:.2f}, set-point {target:g}"
 
     def _take_in(self, state: State) -> None:
         """Note the readings and views that are new since the last tick."""

@@ -59,6 +59,23 @@ def ph_target(rig: Rig) -> float:
     return ph_at(bicarbonate_mm(rig), zone_of(rig, culture_vessel(rig)).co2_pct)
 
 
+def culture_ph(rig: Rig) -> dict[str, float]:
+    """Return every pH probe in medium of the tissue, with the pH that it should show.
+
+    The lung's probe comes first. Where no lung regulates, the gas around a vessel sets its pH.
+    """
+    lung, places, perfused = rig.organs.lung, {*culture_places(rig), *rig.tissue}, fed_by_hearts(rig)
+    standing = [point for point, kind in points_of(rig).items() if kind == PH]
+    points = [point for point in standing if rig.devices[point.partition(".")[0]].at in places]
+    targets = dict.fromkeys((*(() if lung is None else (lung.ph,)), *points), ph_target(rig))
+    for point in points:
+        place = rig.devices[point.partition(".")[0]].at or ""
+        static = place in rig.tissue and place not in perfused
+        if static or (lung is None and place in rig.vessels):
+            targets[point] = ph_at(bicarbonate_mm(rig, place), zone_of(rig, place).co2_pct)
+    return targets
+
+
 def oxygen_target_pct(rig: Rig) -> float:
     """Return the target oxygen of loop or chamber (% of air saturation): the lung's set-point, else its zone's."""
     if rig.organs.lung is not None:

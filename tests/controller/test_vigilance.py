@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from math import log10
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from controller.alarms.definitions import DEFINITIONS
 from controller.alarms.states import Alarms
 from controller.core.state import ActuatorView, Reading, State
 from controller.readings.vigilance import TURN_S, Vigilance, oldest_answers
-from controller.rig.description import DeviceSpec, Rig
+from controller.rig.description import DeviceSpec, Rig, Zone
+from controller.rig.probes import culture_ph
 from drivers.commands import Guarantee, PumpStatus, Quality, Stop, SwitchStatus
+from tests.controller.safety.hearts import HEARTS, dish, pump, three_hearts
 from tests.controller.test_life import RIG, alarms, living
 
 PH, RELAY = "ph_loop.ph", "relay.heater"
@@ -96,6 +99,65 @@ def test_a_loop_that_wakes_from_a_stall_has_old_readings_for_a_moment_and_no_ala
         told.levels(causes, state.at_s, unseen)
     assert [alarm.id for alarm in told.active() if alarm.kind == "device_lost"] == []
     assert DEFINITIONS["device_lost"].on_delay_s > 2.0
+
+
+def running(*hearts: str, **readings: float) -> State:
+    """Some hearts run, the others stand; readings in kPa or pH by point, with two underscores for the full stop."""
+    views = {
+        pump(heart): ActuatorView(PumpStatus(heart in hearts, 2000.0, 0.0), 0.0, None, Stop(), Guarantee.GUARD)
+        for heart in HEARTS
+    }
+    known = {point.replace("__", "."): Reading(value, "", Quality.GOOD, 0.0) for point, value in readings.items()}
+    return State(0.0, "", known, views, {}, (), {})
+
+
+def test_every_heart_is_watched_for_suction() -> None:
+    vigilance = Vigilance(three_hearts())
+    said = running("left", "right", p_left__pressure=-1.0, p_middle__pressure=-1.0, p_right__pressure=3.0)
+    causes, unseen = vigilance.causes(said)
+    assert [source for kind, source in causes if kind == "heart_backwards"] == [pump("left")]
+    assert "suction" in causes["heart_backwards", pump("left")]
+    assert not [source for kind, source in unseen if kind == "heart_backwards"]
+    _, unseen = vigilance.causes(running("left", p_left__pressure=-1.0, p_middle__pressure=1.0))
+    assert ("heart_backwards", pump("right")) in unseen, "without its gauge it is not known"
+
+
+def test_a_heart_without_a_gauge_is_no_unknown() -> None:
+    rig = three_hearts()
+    hearts = {name: heart.model_copy(update={"pressure": None}) for name, heart in rig.organs.hearts.items()}
+    blind = rig.model_copy(update={"organs": rig.organs.model_copy(update={"hearts": hearts})})
+    causes, unseen = Vigilance(blind).causes(running(*HEARTS))
+    assert not [kind for kind, _ in (*causes, *unseen) if kind == "heart_backwards"]
+
+
+def test_every_ph_probe_in_medium_of_the_tissue_is_watched() -> None:
+    """Those in the chambers by the lung's set-point; that of the spent vessel is none of them."""
+    rig = three_hearts()
+    probes = {f"ph_{heart}": rig.devices["ph_loop"].model_copy(update={"at": heart}) for heart in HEARTS}
+    rig = rig.model_copy(update={"devices": rig.devices | probes})
+    assert culture_ph(rig) == {PH: 7.35, **{f"ph_{heart}.ph": 7.35 for heart in HEARTS}}
+    said = running(*HEARTS, ph_loop__ph=7.3, ph_left__ph=7.0, ph_middle__ph=7.7, ph_spent__ph=6.0)
+    causes, unseen = Vigilance(rig).causes(said)
+    assert {source for kind, source in causes if kind == "acidity"} == {"ph_left.ph", "ph_middle.ph"}
+    assert ("acidity", "ph_right.ph") in unseen
+
+
+def test_a_dish_is_watched_by_the_gas_of_its_own_zone() -> None:
+    zones = {
+        "poor": Zone.model_construct(temperature_c=37.0, co2_pct=5.0),
+        "rich": Zone.model_construct(temperature_c=37.0, co2_pct=10.0),
+    }
+    vessels = {zone: RIG.vessels["chamber"].model_copy(update={"zone": zone}) for zone in zones}
+    devices = {f"ph_{zone}": RIG.devices["ph_loop"].model_copy(update={"at": zone}) for zone in zones}
+    update = {"vessels": vessels, "zones": zones, "devices": devices, "tissue": dict.fromkeys(zones, RIG.organoid)}
+    targets = culture_ph(dish().model_copy(update=update))
+    assert targets["ph_poor.ph"] == pytest.approx(7.5, abs=0.01)
+    assert targets["ph_poor.ph"] - targets["ph_rich.ph"] == pytest.approx(log10(2.0))
+
+
+def test_a_rig_without_probes_has_no_causes_of_its_own() -> None:
+    bare = dish().model_copy(update={"devices": {}})
+    assert Vigilance(bare).causes(State(0.0, "", {}, {}, {}, (), {})) == ({}, [])
 
 
 QUALITIES = st.sampled_from([Quality.GOOD, Quality.GOOD, Quality.SUSPECT, Quality.MISSING, Quality.STALE])
