@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         ledger,
         live,
         measure,
+        new,
         operate,
         report,
         tools,
@@ -61,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
         live, virtual, files, tools, ledger, compare, kills, handover, report, export, operate, guards, measure,
-        commissioning,
+        commissioning, new,
     )  # fmt: skip
     for group in groups:
         group.add(commands)
