@@ -24,6 +24,7 @@ from controller.nerves.summary import NervesSource
 from controller.process.controller import Controller
 from controller.recipes.answers import AnswerRefused
 from controller.rig.quantities import QuantityError
+from controller.runs.library import LibraryError
 from controller.runs.runner import RunnerError
 from controller.upkeep.upkeep import UpkeepError
 from dashboards.access import ApiProblem, Viewer, identify
@@ -34,7 +35,7 @@ from dashboards.freshness import Freshness
 from dashboards.models.base import Errored
 from dashboards.recorded import Recorded
 from dashboards.request_filter import LOOPBACK_HOSTS, RequestFilter
-from dashboards.routes import answers, assays, books, faults, rig, runs, safety, session, upkeep, users
+from dashboards.routes import answers, assays, books, faults, library, rig, runs, safety, session, upkeep, users
 from dashboards.simulated import FaultsControl, SpeedControl
 from protocols.parameters import ParamError
 from protocols.registry import UnknownProtocol
@@ -59,6 +60,7 @@ ANSWERS: dict[type[Exception], int] = {
     JournalUnwritten: 503,
     Unkept: 507,
     NoRoom: 507,
+    LibraryError: 409,
 }
 """Exceptions of the layers below whose text is complete."""
 
@@ -92,7 +94,7 @@ def create_app(
     app.state.faults = mishaps
     app.state.feed = Feed(controller, speed, nerves)
     app.include_router(session.open_routes)
-    for part in (session, rig, runs, safety, books, upkeep, assays, users, answers):
+    for part in (session, rig, runs, safety, books, upkeep, assays, users, answers, library):
         app.include_router(part.routes)
     if speed is not None:
         app.include_router(session.speed_routes)

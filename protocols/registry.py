@@ -34,6 +34,8 @@ class Recipe:
     """Returns the hash that the release before gave it (:mod:`protocols.earlier`)."""
     verbs: tuple[Verb, ...] = ()
     """Verbs that a Python protocol cannot do without; those of a recipe file are in its steps."""
+    version_sha256: str = ""
+    """Hash of its text in the library of uploaded protocols; empty for any other."""
 
     def began_as(self, recorded: str) -> bool:
         """Return whether a run that began with this hash on record may go on with this protocol."""

@@ -34,6 +34,19 @@ def add(commands: Any) -> None:
     ):
         verb = command(verbs, name, _protocol, help_text)
         verb.add_argument("run", nargs="?", help="the run (default: the active one, else the latest)")
+    submit = command(verbs, "submit", _library, "upload a recipe or a Python protocol for review")
+    submit.add_argument("file", type=Path, help="the file (.yaml or .py)")
+    command(verbs, "library", _library, "list the uploaded versions and their states")
+    for name, help_text in (
+        ("show", "print the text of a version"),
+        ("accept", "accept a submitted version, as another person than the one who submitted it"),
+        ("refuse", "refuse a submitted version; needs --reason"),
+        ("release", "let a reviewed version start"),
+        ("withdraw", "let a version start no more"),
+    ):
+        command(verbs, name, _library, help_text).add_argument(
+            "version", help="its sha256, or the first 6 characters or more"
+        )
     answer = command(verbs, "answer", _protocol, "answer the question that a held run waits for")
     answer.add_argument(
         "answer", nargs="?", help='a number with its unit, such as "8.2 mM", one of the choices, or a text'
@@ -133,6 +146,20 @@ def _protocol(arguments: argparse.Namespace) -> int:
         taken=getattr(arguments, "taken", ""),
         sure=getattr(arguments, "sure", False),
         params=named(getattr(arguments, "params", [])),
+        reason=arguments.reason,
+    )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
+
+
+def _library(arguments: argparse.Namespace) -> int:
+    from choroid.operating.library import as_text, library
+
+    answer = library(
+        arguments.verb,
+        data=arguments.data,
+        file=getattr(arguments, "file", None),
+        version=getattr(arguments, "version", ""),
         reason=arguments.reason,
     )
     emit(answer, as_json=arguments.json, text=as_text(answer))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -21,6 +22,9 @@ from controller.recipes.catalogue import FILES, names, of_file
 from controller.runs.python_process import PythonNames, PythonText, described
 from protocols.answers import MAX_FILE_BYTES
 from protocols.registry import Recipe
+
+TOKEN = "CHOROID_TOKEN"  # noqa: S105  (the name of a variable)
+"""Environment variable with a person's own token, for reviews and decisions that take one."""
 
 
 def act(
@@ -136,7 +140,7 @@ def endpoint_of(data: Path) -> dict[str, str]:
     left = next((folder for folder in folders_of(data) if (folder / ENDPOINT).exists()), data)
     try:
         found = json.loads((left / ENDPOINT).read_text(encoding="utf-8"))
-        return {"url": _address(found["url"]), "token": str(found["token"])}
+        return {"url": _address(found["url"]), "token": os.environ.get(TOKEN) or str(found["token"])}
     except FileNotFoundError:
         raise UserError(
             f"no running controller is known in {data}. Likely cause: `choroid run` is not running, or with another"

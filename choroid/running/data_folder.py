@@ -27,11 +27,12 @@ from controller.journal.file import RECORDS
 from controller.links.ownership import OWNER, holders
 from controller.memory.calibrations import FILE as CALIBRATIONS
 from controller.memory.quarantine import SUFFIX, quarantine_path
+from controller.runs.library import FOLDER as PROTOCOLS
 from dashboards.auth import FILE as CREDENTIALS
 
 ENDPOINT = "endpoint.json"
 """Where a running controller answers, and the token of its owner."""
-FOLDERS = ("recipes", ATTACHMENTS)
+FOLDERS = ("recipes", ATTACHMENTS, PROTOCOLS)
 """Folders of the data folder."""
 HEAD = "journal.db.head"
 CARRIED = (LATCH, CALIBRATIONS, CREDENTIALS, HEAD, RECORDS)

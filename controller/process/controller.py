@@ -61,6 +61,7 @@ from controller.regulation.heart import HeartRegulator
 from controller.regulation.regulators import Regulator, regulators_of
 from controller.rig.description import Rig
 from controller.rig.loading import effective_hash
+from controller.runs.library import ProtocolLibrary
 from controller.runs.runner import Runner
 from controller.safety.limits import basal_states, limits_of
 from controller.safety.terms import Intent, Limits
@@ -157,6 +158,7 @@ class Controller:
         """Open journal and history, and what is read from and written to them."""
         self.attachments = AttachmentStore(self._data_dir, threaded=self._threaded)
         self.journal = journal or Journal(self._data_dir / "journal.db", self.clock, durable=durable)
+        self.library = ProtocolLibrary(self._data_dir, rig=self.rig, journal=self.journal)
         flush_s = FLUSH_S if durable else LAZY_FLUSH_S
         history = self._data_dir / "history.db"
         self.history = History(history, self.clock, flush_s=flush_s, autocheckpoint=not self._threaded)
@@ -274,6 +276,7 @@ class Controller:
             trust=self.upkeep.trust,
             calibrated=self.upkeep.refusal,
             recipes=self._data_dir / "recipes",
+            library=self.library,
         )
         vitals = vital_signs(self.rig, runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock)
         scoring = Scoring(vitals, nerves=self.nerves, record=self._record)

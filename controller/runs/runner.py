@@ -26,6 +26,7 @@ from controller.recipes.file import RecipeError
 from controller.recipes.on_rig import check_on
 from controller.recipes.parameters import parse_params
 from controller.rig.description import Rig
+from controller.runs.library import LibraryError, ProtocolLibrary
 from controller.runs.performer import RunContext
 from controller.runs.python_process import IsolatedProtocol, PythonText, known_recipe, python_recipe
 from controller.runs.rehearsal import HOURS, Calibrated, rehearse
@@ -66,16 +67,19 @@ class Runner:
         calibrated: Calibrated | None = None,
         catalogue: Mapping[str, Recipe] | None = None,
         recipes: Path | None = None,
+        library: ProtocolLibrary | None = None,
         rehearsing: bool = True,
     ) -> None:
         """`calibrated` tells why a pump would be refused volumes at a time. `catalogue` defaults to what is shipped;
-        `recipes` is a folder with more, one NAME.yaml each. Without `rehearsing`, a run that would be stopped is begun and
+        `recipes` is a folder with more, one NAME.yaml each;
+        `library` has the uploaded ones. Without `rehearsing`, a run that would be stopped is begun and
         held (for tests of the holding).
         """
         self._rehearsing = rehearsing
         self._calibrated = calibrated
         self._shipped = shipped() if catalogue is None else catalogue
         self._recipes = recipes
+        self._library = library
         self.estimator = estimator_of(rig, ledger=ledger, journal=journal, clock=clock, store=store)
         self.assays = Assays(rig, estimator=self.estimator, journal=journal, clock=clock, alarm=alarm)
         transfers = Transfers(rig, gate=gate, store=store, ledger=ledger, journal=journal, alarm=alarm, trust=trust)
@@ -99,6 +103,10 @@ class Runner:
         for path in sorted(self._recipes.glob("*.yaml")) if self._recipes is not None else ():
             with contextlib.suppress(UnknownProtocol, RecipeError, OSError):
                 found.setdefault(path.stem, find(path.stem, own=self._recipes))
+        for name, version in ({} if self._library is None else self._library.released()).items():
+            with contextlib.suppress(LibraryError, RecipeError):
+                if name not in found and self._library is not None:
+                    found[name] = self._library.recipe(version)
         return found
 
     def _python(self, name: str) -> PythonText | None:
@@ -110,7 +118,7 @@ class Runner:
         """Return a protocol by its name; one of a Python file computes in a process of its own."""
         source = self._python(name)
         if source is None:
-            return self._find(name)
+            return self._find(name)  # also those of the library
         recipe = await python_recipe(source, self._bench.rig)
         if recipe.name != name:
             raise UnknownProtocol(f"{source.path} is called “{recipe.name}” inside. Next: start it by that name")
@@ -119,9 +127,11 @@ class Runner:
     def _found_again(self, body: Mapping[str, Any]) -> Recipe | None:
         """Return the protocol of a run that is taken up; None if it is not there, or not what it was."""
         recipe: Recipe | None = None
-        with contextlib.suppress(UnknownProtocol, RecipeError, OSError):
+        with contextlib.suppress(UnknownProtocol, RecipeError, LibraryError, OSError):
             source = self._python(body["protocol"]) if "text_sha256" in body else None
-            if source is None:
+            if self._library is not None and body.get("version_sha256"):
+                recipe = self._library.recipe(self._library.version(body["version_sha256"]))
+            elif source is None:
                 recipe = self._find(body["protocol"])
             elif source.sha256 == body["text_sha256"]:
                 recipe = known_recipe(source, self._bench.rig, body["protocol"], body["source_sha256"])
@@ -167,6 +177,8 @@ class Runner:
         }
         if isinstance(recipe.function, IsolatedProtocol):
             body["text_sha256"] = recipe.function.source.sha256
+        if recipe.version_sha256:
+            body["version_sha256"] = recipe.version_sha256
         self._journal.append("run.start", body, run=run_id)
         history = RunHistory(started_utc=self._bench.clock.utc_text(), volumes=volumes, starter=user)
         self._live(ProtocolRun(self._bench, run_id, recipe.name, recipe, values, history))

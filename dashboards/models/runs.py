@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from dashboards.models.base import RequestBody
 
@@ -71,6 +71,50 @@ class GivenDecision(RequestBody):
     approve: bool
     step: int | None = None
     reason: str = Field(default="", max_length=1000)
+
+
+class SubmittedText(RequestBody):
+    """Submit a recipe or a Python protocol to the library; the text is kept byte for byte."""
+
+    model_config = ConfigDict(str_strip_whitespace=False)
+
+    file: str = Field(max_length=200)
+    text: str = Field(max_length=60_000)
+    reason: str = Field(default="", max_length=1000)
+
+
+class GivenReview(RequestBody):
+    """Accept or reject a submitted version; a rejection needs a reason."""
+
+    accept: bool
+    reason: str = Field(default="", max_length=1000)
+
+
+class VersionModel(BaseModel):
+    """One version of an uploaded protocol. `state`: submitted, rejected, reviewed, released, superseded or withdrawn."""
+
+    sha256: str
+    name: str
+    title: str
+    suffix: str
+    state: str
+    submitted_utc: str
+    submitted_by: str
+    reviewed_by: str
+    released_by: str
+    reason: str
+
+
+class LibraryModel(BaseModel):
+    """The versions, oldest first."""
+
+    versions: list[VersionModel]
+
+
+class VersionText(BaseModel):
+    """The text of a version."""
+
+    text: str
 
 
 class AttachmentModel(BaseModel):

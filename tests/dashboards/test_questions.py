@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from choroid.operating import remote
+from choroid.operating.library import as_text
 from controller.recipes.catalogue import of_file
 from controller.runs.runner import Runner
 from dashboards.app import create_app
@@ -168,3 +169,43 @@ async def test_an_upload_and_a_decision_take_the_role_and_are_checked(tmp_path: 
 
 def test_the_roles_that_approve_are_the_roles_of_accounts() -> None:
     assert tuple(role.word for role in Role if role is not Role.VIEWER) == ROLES
+
+
+@pytest.mark.virtual_time
+async def test_the_library_over_the_api_takes_two_people(tmp_path: Path) -> None:
+    lab = SimulatedLab(RIG, seed=6)
+    async with controlled(lab, tmp_path) as controller:
+        auth = Auth(None, demo=False)
+        app = create_app(controller, auth)
+
+        def client(name: str, role: Role) -> httpx.AsyncClient:
+            token = {"Authorization": f"Bearer {auth.issue(name, role)}"}
+            return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE, headers=token)
+
+        anna, ben, vera = client("anna", Role.OPERATOR), client("ben", Role.ENGINEER), client("vera", Role.VIEWER)
+        body = {"file": "asking.yaml", "text": ASKING}
+        assert (await vera.post("/api/library", json=body)).status_code == 403
+        wrong = await anna.post("/api/library", json={**body, "text": ASKING.replace("mM, min", "mL, min")})
+        assert (wrong.status_code, "problem" in wrong.text) == (422, True)
+        made = await anna.post("/api/library", json=body)
+        assert made.status_code == 201, made.text
+        sha256 = made.json()["sha256"]
+        assert (await vera.get(f"/api/library/{sha256}")).json()["text"] == ASKING
+        assert (await anna.post("/api/runs", json={"protocol": "asking"})).status_code == 404
+        assert (await anna.post(f"/api/library/{sha256}/review", json={"accept": True})).status_code == 403
+        early = await ben.post(f"/api/library/{sha256}/release", json={})
+        assert early.status_code == 409
+        assert (await ben.post(f"/api/library/{sha256}/review", json={"accept": True})).json()["state"] == "reviewed"
+        assert (await ben.post(f"/api/library/{sha256}/release", json={})).json()["released_by"] == "ben"
+        listed = (await vera.get("/api/library")).json()["versions"]
+        assert as_text({"versions": listed}).startswith(f"{sha256[:12]}  released   asking.yaml  (submitted by anna")
+        assert "asking" in [each["name"] for each in (await vera.get("/api/protocols")).json()["protocols"]]
+        run = (await anna.post("/api/runs", json={"protocol": "asking"})).json()["id"]
+        await asked(controller.runs, run, 1)
+        assert (await ben.post(f"/api/library/{sha256}/withdraw", json={})).status_code == 200
+        await anna.post(f"/api/runs/{run}/answer", json={"answer": "8 mM"})
+        await asked(controller.runs, run, 2)
+        assert (await vera.get("/api/library/..%2fjournal.db")).status_code in (404, 409)
+        for each in (anna, ben, vera):
+            await each.aclose()
+    await lab.close()

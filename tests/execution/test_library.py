@@ -1,0 +1,160 @@
+"""The library of uploaded protocols: states, roles, versions by hash, and runs that go on with their own version."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller.core.clock import Clock
+from controller.core.run_states import RunState
+from controller.journal.journal import Journal
+from controller.recipes.file import RecipeError
+from controller.runs.library import LibraryError, ProtocolLibrary, VersionState
+from controller.runs.replies import Person
+from protocols.registry import UnknownProtocol
+from tests.execution.test_python_protocols import HEAD, scaled
+from tests.execution.test_recipes import HEAD as RECIPE
+from tests.execution.test_recipes import notes
+from tests.execution.world import EPOCH, RIG, Controller, World
+
+ANNA = Person("anna", "operator")
+BEN = Person("ben", "engineer")
+CLEO = Person("cleo", "admin")
+SHELL = Person("command line", "admin", shared=True)
+TEXT = (RECIPE + "steps:\n  - ask_operator: Now\n  - note: {kind: seen, text: first}\n").encode()
+
+
+OPENED: list[Journal] = []
+"""Journals of the running test."""
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+def library(tmp_path: Path) -> ProtocolLibrary:
+    clock = Clock(follow_system=False, epoch=EPOCH)
+    OPENED.append(Journal(tmp_path / "l.db", clock, durable=False))
+    return ProtocolLibrary(tmp_path, rig=RIG, journal=OPENED[-1])
+
+
+async def test_a_version_is_reviewed_and_released_by_others_and_every_state_is_kept(tmp_path: Path) -> None:
+    books = library(tmp_path)
+    version = books.submit("mine.yaml", TEXT, ANNA, "for the week")
+    assert (version.name, version.state) == ("mine", VersionState.SUBMITTED)
+    assert books.released() == {}
+    short = version.sha256[:8]
+    for person, why in ((ANNA, "takes the role engineer"), (SHELL, "cannot review this version")):
+        with pytest.raises(LibraryError, match=why):
+            books.review(short, accept=True, by=person, reason="")
+    with pytest.raises(LibraryError, match="cannot review this version"):
+        books.review(short, accept=True, by=Person("anna", "admin"), reason="")
+    with pytest.raises(LibraryError, match="is submitted"):
+        await books.release(short, CLEO, "")
+    with pytest.raises(LibraryError, match="a rejection needs a reason"):
+        books.review(short, accept=False, by=BEN, reason=" ")
+    with pytest.raises(LibraryError, match="this text is submitted"):
+        books.submit("other.yaml", TEXT, BEN, "")
+    books.review(short, accept=True, by=BEN, reason="read it")
+    with pytest.raises(LibraryError, match="anna submitted this version"):
+        await books.release(short, Person("anna", "admin"), "")
+    await books.release(short, BEN, "go")
+    assert list(books.released()) == ["mine"]
+    again = books.submit("mine.yml", TEXT.replace(b"first", b"second"), ANNA, "")
+    books.review(again.sha256, accept=True, by=BEN, reason="")
+    await books.release(again.sha256, CLEO, "")
+    assert [each.state for each in books.versions()] == [VersionState.SUPERSEDED, VersionState.RELEASED]
+    await books.release(short, CLEO, "back to the first")
+    books.withdraw(short, BEN, "")
+    assert [each.state for each in books.versions()] == [VersionState.WITHDRAWN, VersionState.SUPERSEDED]
+    OPENED.pop().close()
+    found = library(tmp_path)
+    assert found.versions() == books.versions()
+    assert found.text(found.versions()[0]) == TEXT
+    assert [row.kind for row in OPENED[-1].entries()].count("protocol.released") == 3
+
+
+async def test_what_was_refused_is_not_released_even_after_it_was_withdrawn(tmp_path: Path) -> None:
+    books = library(tmp_path)
+    sha256 = books.submit("mine.yaml", TEXT, ANNA, "").sha256
+    books.review(sha256, accept=False, by=BEN, reason="no")
+    books.withdraw(sha256, BEN, "")
+    with pytest.raises(LibraryError, match="is withdrawn"):
+        await books.release(sha256, CLEO, "")
+    assert books.submit("mine.yaml", TEXT, ANNA, "again").state is VersionState.SUBMITTED
+    with pytest.raises(LibraryError, match="is submitted"):
+        await books.release(sha256, CLEO, "")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "why"),
+    [
+        ("mine.sh", b"rm -rf /", "is no protocol"),
+        ("../../mine.yaml", b"", "is no protocol"),
+        ("mine.yaml", b"x" * 60_001, "is no protocol"),
+        ("mine.yaml", TEXT.replace(b"name: mine", b"name: recycle"), "name of a shipped protocol"),
+        ("mine.yaml", TEXT + b"  - call: other.yaml\n", "cannot be read"),
+        ("mine.py", b"def f(:", "is no Python"),
+        ("mine.py", b"NAME = open('/etc/passwd').read()\n", "lacks NAME"),
+        ("mine.py", HEAD.replace('"mine"', '"../x"').encode() + b"    pass\n", "lacks NAME"),
+        ("mine.py", b"\x00", "is no Python"),
+        ("mine.py", b"(" * 50_000, "is no Python"),
+    ],
+)
+def test_a_text_that_is_no_protocol_is_not_kept(file: str, text: bytes, why: str, tmp_path: Path) -> None:
+    async def work() -> None:
+        books = library(tmp_path)
+        with pytest.raises((LibraryError, RecipeError)) as refused:
+            books.submit(file, text, ANNA, "")
+        assert why in str(refused.value)
+        assert books.versions() == []
+        assert not books.folder.exists() or not list(books.folder.iterdir())
+
+    asyncio.run(work())
+
+
+def test_a_run_goes_on_with_its_own_version_and_nothing_runs_before_the_review(tmp_path: Path) -> None:
+    async def work() -> None:
+        proof = tmp_path / "proof"
+        body = "    await lab.ask('Now')\n    await lab.note('seen', {'text': 'first'})\n"
+        text = f"{HEAD}{body}open({str(proof)!r}, 'w').close()\n".encode()
+        world = World()
+        first = Controller(world, tmp_path / "j.db")
+        books = ProtocolLibrary(tmp_path, rig=RIG, journal=first.journal)
+        first.runs._library = books
+        sha256 = books.submit("mine.py", text, ANNA, "").sha256
+        with pytest.raises(UnknownProtocol, match="no protocol is called “mine”"):
+            await first.runs.start("mine", {}, "anna", "")
+        books.review(sha256, accept=True, by=BEN, reason="")
+        assert not proof.exists()
+        await books.release(sha256, CLEO, "")
+        assert proof.exists()
+        assert [param.name for param in first.runs.catalogue["mine"].params] == ["volume"]
+        run = await first.runs.start("mine", {"volume": "3 mL"}, "anna", "")
+        await first.until(lambda: first.runs.get(run).state is RunState.HELD, 600.0)
+        newer = books.submit("mine.py", text.replace(b"first", b"second"), ANNA, "").sha256
+        books.review(newer, accept=True, by=BEN, reason="")
+        await books.release(newer, CLEO, "")
+        (start,) = first.journal.entries(kinds=("run.start",))
+        assert start.body["version_sha256"] == sha256
+        await first.gone()
+
+        second = Controller(world, tmp_path / "j.db")
+        books = ProtocolLibrary(tmp_path, rig=RIG, journal=second.journal)
+        second.runs._library = books
+        await second.runs.recover()
+        await second.runs.resume(run, "anna", "")
+        await second.until(lambda: second.runs.get(run).state is RunState.COMPLETE, 600.0)
+        assert notes(second, "seen")[0]["text"] == "first"
+        (books.folder / f"{newer}.py").write_text("changed")
+        with pytest.raises(UnknownProtocol):
+            await second.runs.start("mine", {}, "anna", "")
+        await second.gone()
+
+    scaled(work())
