@@ -18,6 +18,7 @@ from controller.journal.journal import Journal
 from controller.links.body import ConnectedRig
 from controller.rig.description import Rig
 from controller.rig.families import PRESSURE, points_of
+from controller.rig.graph import entering
 from controller.safety.limits import basal_states, limits_of
 from controller.safety.terms import Intent
 from controller.transfers.weighing import MASS_PATIENCE_S, MASS_SPREAD_G, settled
@@ -65,6 +66,10 @@ class CommissioningRig:
         self._doses = 0
         self._commanded = False
         self._ticking = asyncio.create_task(self._tick(), name="commissioning")
+        kidney = rig.organs.kidney_config
+        self.scale = None if kidney is None else kidney.mass
+        self.weighed = None if kidney is None else kidney.vessel
+        """The vessel on the balance; None on a rig whose doses are not weighed."""
         self.gauges = tuple(
             point
             for point, kind in points_of(rig).items()
@@ -147,12 +152,16 @@ class CommissioningRig:
     async def value(self, point: str) -> float:
         """Return the mean of three fresh readings of `point`, settled if it is a mass; NaN if there is none."""
         every_s = self.rig.devices[point.partition(".")[0]].every_s
-        mass = point == self.rig.organs.kidney.mass
+        mass = point == self.scale
         found = await settled(
             self.store, point, every_s=every_s, spread=MASS_SPREAD_G if mass else None,
             patience_s=max(MASS_PATIENCE_S, 8.0 * every_s),
         )  # fmt: skip
         return nan if found.value is None else found.value
+
+    async def weight(self) -> float:
+        """Return the settled mass on the balance (g); 0 on a rig whose doses are not weighed."""
+        return 0.0 if self.scale is None else await self.value(self.scale)
 
     def now(self, point: str) -> float:
         """Return the latest reading of `point`; NaN if it is not good."""
@@ -176,8 +185,7 @@ class CommissioningRig:
     async def dose(self, line: str, volume_ul: float, valves: tuple[str, ...] = ()) -> Effect:
         """Give one dose along `line` with `valves` open, and measure its effect on the balance and every gauge."""
         pump = self.rig.lines[line].pump or ""
-        mass = self.rig.organs.kidney.mass
-        before = await self.value(mass)
+        before = await self.weight()
         rest = {gauge: await self.value(gauge) for gauge in self.gauges}
         await self._switch_all(valves, True, f"test of line {line}")
         self._doses += 1
@@ -191,8 +199,7 @@ class CommissioningRig:
             await self._watch_dose(line, pump, valves, rest, rise, end_s)
         await self.gate.stop(pump, f"test of line {line} ends", requester=WHO)
         await self._switch_all(valves, False, f"test of line {line} ends")
-        after = await self.value(mass)
-        moved_ul = (after - before) * 1000.0
+        moved_ul = (await self.weight() - before) * 1000.0
         self._book(line, volume_ul, moved_ul if isfinite(moved_ul) else 0.0, given=refused is None)
         return Effect(moved_ul / 1000.0, rise, refused)
 
@@ -228,15 +235,18 @@ class CommissioningRig:
 
     def _book(self, line: str, volume_ul: float, weighed_ul: float, *, given: bool) -> None:
         """Book the weighed volume; at the other end, the difference to the requested volume is its uncertainty."""
-        spec, kidney = self.rig.lines[line], self.rig.organs.kidney
-        self.volumes[kidney.vessel].ul += weighed_ul
-        if given:
-            sign = 1.0 if spec.to == kidney.vessel else -1.0
-            other = spec.from_ if spec.to == kidney.vessel else spec.to
-            if kidney.vessel in (spec.from_, spec.to):
-                self.volumes[other].ul -= weighed_ul
-                self.volumes[other].sd_ul += abs(sign * volume_ul - weighed_ul) / 3.0
-            else:
-                self.volumes[spec.from_].ul -= volume_ul
-                self.volumes[spec.to].ul += volume_ul
-            self.gate.booked(spec.pump or "")
+        spec, shares = self.rig.lines[line], entering(self.rig, line)
+        if self.weighed is not None:
+            self.volumes[self.weighed].ul += weighed_ul
+        if not given:
+            return
+        if self.weighed is not None and self.weighed in (spec.from_, spec.to):
+            sign = 1.0 if spec.to == self.weighed else -1.0
+            other = spec.from_ if spec.to == self.weighed else spec.to
+            self.volumes[other].ul -= weighed_ul
+            self.volumes[other].sd_ul += abs(sign * volume_ul - weighed_ul) / 3.0
+        else:
+            self.volumes[spec.from_].ul -= volume_ul
+            for vessel, share in shares.items():
+                self.volumes[vessel].ul += share * volume_ul
+        self.gate.booked(spec.pump or "")

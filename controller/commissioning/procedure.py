@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 from controller.commissioning import pumps, surroundings
 from controller.commissioning.bench import WHO, CommissioningRig
 from controller.commissioning.record import wiring_hash
 from controller.commissioning.terms import Ask, Check, Report, Tell
+from controller.rig.description import HeartConfig
 from controller.rig.quantities import quantity_text
-from drivers.commands import Run, Switch
+from drivers.commands import Command, Dispense, Run, Switch
 
 STOP_S = 3.0
 
@@ -52,23 +53,26 @@ def preparation(bench: CommissioningRig) -> str:
         for name, vessel in bench.rig.vessels.items()
         if vessel.volume_ul
     )
-    return (
-        f"No tissue is in the rig, the vessels hold medium or stock as the file says ({vessels}), lines are primed, every"
-        " tube is in its pump, the gas bottles are open, and the chamber is warm?"
-    )
+    rig = bench.rig
+    ready = ["lines are primed, every tube is in its pump"] if any(line.pump for line in rig.lines.values()) else []
+    if rig.organs.lung is not None:
+        ready.append("the gas bottles are open")
+    what = ", ".join((*ready, "and the chamber is warm" if ready else "the chamber is warm"))
+    return f"No tissue is in the rig, the vessels hold medium or stock as the file says ({vessels}), {what}?"
 
 
 async def _checks(bench: CommissioningRig, ask: Ask) -> AsyncIterator[Check]:
     rig = bench.rig
     for device in bench.unreachable:
         yield Check(device, "answers", False, "it does not answer. Check power, cable and address")
-    heart = rig.lines[rig.organs.heart.line].pump or ""
-    beats = await pumps.heart(bench)
-    yield beats
-    beating = None
-    if beats.ok:  # draws are refused while the heart stands
-        keep = bench.keep(heart, Run(rig.organs.heart.basal_ul_min), float("inf"), "the heart goes on")
-        beating = asyncio.create_task(keep, name="heart")
+    beating = []
+    for name, heart in rig.organs.hearts.items():
+        beats = await pumps.heart(bench, ask, name)
+        yield beats
+        if beats.ok:  # draws are refused while the heart stands
+            pump = rig.lines[heart.line].pump or ""
+            keep = bench.keep(pump, Run(heart.basal_ul_min), float("inf"), "the heart goes on")
+            beating.append(asyncio.create_task(keep, name=name))
     try:
         async for check in pumps.transfers(bench, ask):
             yield check
@@ -78,11 +82,15 @@ async def _checks(bench: CommissioningRig, ask: Ask) -> AsyncIterator[Check]:
             yield check
         async for check in _surroundings(bench):
             yield check
+        if not any(line.pump for line in rig.lines.values()):
+            async for check in surroundings.readings(bench, ask):
+                yield check
     finally:
-        if beating is not None:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
-    yield await _emergency(bench)
+        for task in beating:
+            task.cancel()
+        await asyncio.gather(*beating, return_exceptions=True)
+    async for check in _emergency(bench):
+        yield check
 
 
 async def _surroundings(bench: CommissioningRig) -> AsyncIterator[Check]:
@@ -110,20 +118,44 @@ async def _valves(bench: CommissioningRig, ask: Ask) -> list[Check]:
     return checks
 
 
-async def _emergency(bench: CommissioningRig) -> Check:
-    """Stop everything: the heart falls to its basal flow, and further commands are refused until the reset."""
+async def _emergency(bench: CommissioningRig) -> AsyncIterator[Check]:
+    """Stop everything: each heart falls to its basal flow, and further commands are refused until the reset.
+
+    A rig without actuators has nothing to stop.
+    """
     rig = bench.rig
-    heart = rig.lines[rig.organs.heart.line].pump or ""
+    hearts = {rig.lines[heart.line].pump or "": heart for heart in rig.organs.hearts.values()}
+    others = [line.pump for line in rig.lines.values() if line.pump is not None and line.pump not in hearts]
+    trials: dict[str, Command] = {pump: Run(heart.max_ul_min) for pump, heart in hearts.items()}
+    if not trials and others:
+        trials = {others[0]: Dispense(1.0, 1.0, f"{WHO}.emergency")}
+    if not trials:
+        return
     effect = "everything but the basal circulation rests"
-    await bench.command(heart, Run(rig.organs.heart.max_ul_min), "test of the emergency stop")
+    for pump in hearts:
+        await bench.command(pump, trials[pump], "test of the emergency stop")
     await bench.gate.estop(WHO, "test of the emergency stop")
     await asyncio.sleep(STOP_S)
-    await bench.gate.poll(heart)
-    flow = bench.flow(heart)
-    pulse = await bench.command(heart, Run(rig.organs.heart.max_ul_min), "test of the emergency stop")
+    passed = []
+    for pump, command in trials.items():
+        await bench.gate.poll(pump)
+        if (await bench.command(pump, command, "test of the emergency stop")).ok:
+            passed.append(pump)
+    flows = {pump: bench.flow(pump) for pump in hearts}
     bench.gate.reset(WHO, "the test of the emergency stop is over")
-    basal = abs(flow - rig.organs.heart.basal_ul_min) <= 0.1 * rig.organs.heart.basal_ul_min
-    if basal and not pulse.ok:
-        return Check("emergency stop", effect, True, f"the heart fell to {flow / 1000:g} mL/min; commands were refused")
-    what = f"the heart says {flow / 1000:g} mL/min" if not basal else "a command passed all the same"
-    return Check("emergency stop", effect, False, f"{what}. Check the link of {heart}; do not put tissue in")
+    yield _stopped(effect, hearts, flows, passed)
+
+
+def _stopped(effect: str, hearts: Mapping[str, HeartConfig], flows: Mapping[str, float], passed: list[str]) -> Check:
+    """Judge the emergency stop by the flow that each heart reports (µL/min) and by the pumps that obeyed all the same."""
+    for pump, heart in hearts.items():
+        if not abs(flows[pump] - heart.basal_ul_min) <= 0.1 * heart.basal_ul_min:
+            what = f"the heart says {flows[pump] / 1000:g} mL/min. Check the link of {pump}; do not put tissue in"
+            return Check("emergency stop", effect, False, what)
+    if passed:
+        what = f"a command passed all the same. Check the link of {passed[0]}; do not put tissue in"
+        return Check("emergency stop", effect, False, what)
+    if not hearts:
+        return Check("emergency stop", effect, True, "commands were refused")
+    fell = " and ".join(f"{flow / 1000:g} mL/min" for flow in flows.values())
+    return Check("emergency stop", effect, True, f"the heart fell to {fell}; commands were refused")

@@ -30,9 +30,10 @@ def wiring_hash(rig: Rig) -> str:
     Set-points, limits, volumes and periods are not part of it.
     """
     organs = hashed_organs(rig.organs)
+    hearts = organs.pop("hearts", {})
     roles = {
         organ: {key: value for key, value in keys.items() if isinstance(value, str)}
-        for organ, keys in organs.items()
+        for organ, keys in {**organs, **{f"hearts.{name}": heart for name, heart in hearts.items()}}.items()
         if keys
     }
     wiring: Mapping[str, Any] = {
@@ -59,7 +60,7 @@ def wiring_hash(rig: Rig) -> str:
             for name, line in rig.lines.items()
         },
         "organs": roles,
-        "chamber": rig.chamber if len(rig.tissue) == 1 else sorted(rig.tissue),
+        "chamber": next(iter(rig.tissue)) if len(rig.tissue) == 1 else sorted(rig.tissue),
     }
     return hashlib.sha256(json.dumps(wiring, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from controller.commissioning.bench import CommissioningRig
-from controller.commissioning.terms import Check
+from controller.commissioning.terms import Ask, Check
 from controller.gate.outcome import Outcome
 from controller.rig.description import LungConfig, SkinConfig
 from controller.rig.families import PH, TEMPERATURE, by_thermostat, points_of
@@ -139,12 +139,12 @@ async def ph_probes(bench: CommissioningRig) -> Check | None:
     """Give base into the weighed vessel: its probe rises, and the loop's does not. Return None if there is only one."""
     organs = bench.rig.organs
     outside = loop_ph(bench.rig)
-    if organs.liver is None or outside is None:
+    if organs.liver is None or bench.weighed is None or outside is None:
         return None
     inside = organs.liver.ph
     if inside == outside or points_of(bench.rig).get(inside) != PH:
         return None
-    effect = f"base into {organs.kidney.vessel} raises {inside}"
+    effect = f"base into {bench.weighed} raises {inside}"
     before = {probe: await bench.value(probe) for probe in (inside, outside)}
     done = await bench.dose(organs.liver.base, BASE_UL)
     if done.refused is not None:
@@ -162,3 +162,21 @@ def _base_check(inside: str, outside: str, effect: str, rise: Mapping[str, float
     if rise[outside] > PH_RISES and rise[outside] > 2.0 * rise[inside]:
         return Check(inside, effect, False, f"{detail}: the probes {inside} and {outside} are exchanged")
     return Check(inside, effect, False, f"{detail}: the probe does not respond, or the bottle holds no base")
+
+
+async def readings(bench: CommissioningRig, ask: Ask) -> AsyncIterator[Check]:
+    """Let a person compare each probe with what they see: on a rig without pumps no effect shows where a probe sits."""
+    for point, kind in points_of(bench.rig).items():
+        if kind.kind != "sensor":
+            continue
+        value, at = await bench.value(point), bench.rig.devices[point.partition(".")[0]].at
+        where = "" if at is None else f" at “{at}”"
+        effect = f"{point} shows the {kind.quantity}{where}"
+        if not isfinite(value):
+            yield Check(point, effect, False, "it gives no reading. Check probe and cable")
+            continue
+        shown = f"{value:.4g} {kind.unit}".strip()
+        right = await ask(f"Is {shown} right for the {kind.quantity}{where}, and is “{point}” the probe there?")
+        yield Check(
+            point, effect, right, f"a person confirmed {shown}" if right else f"a person saw otherwise than {shown}"
+        )
