@@ -271,7 +271,7 @@ def _state_width(sizes: Sizes) -> int:
 
 def flat(records: NDArray[np.void], kind: type[Number]) -> NDArray[Number]:
     """Return an array of records as numbers: the same memory with one more axis, the fields."""
-    return records.view(kind).reshape((*records.shape, -1))
+    return records.view(kind).reshape((*records.shape, width(records.dtype)))
 
 
 def _outer_mm(bore_mm: float) -> float:
