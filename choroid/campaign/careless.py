@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from controller.process.controller import Controller
 from controller.rig.description import Rig
+from controller.rig.graph import lines_of_heart
 from controller.safety.limits import limits_of
 from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Level, Run, Switch
@@ -34,7 +35,7 @@ async def ask(controller: Controller, lab: SimulatedLab, output: str, number: in
 
 def _requests(controller: Controller, lab: SimulatedLab, output: str, number: int) -> Iterator[Command]:
     rig = controller.rig
-    hearts = {heart.line for heart in rig.organs.hearts.values()}
+    hearts = {line for name in rig.organs.hearts for line in lines_of_heart(rig, name)}
     line = next((name for name, line in rig.lines.items() if line.pump == output), None)
     if line in hearts:
         yield Run(HUGE)

@@ -12,6 +12,7 @@ from choroid.campaign.telling import Telling
 from choroid.campaign.troubles import Troubles
 from controller.process.controller import Controller
 from controller.rig.description import Rig
+from controller.rig.graph import lines_of_heart
 from sim.lab import SimulatedLab
 from sim.plant.truth import PlantTruth
 
@@ -92,7 +93,7 @@ class Doses:
         self._tell = findings.tell
         self._troubles = troubles
         self._telling = telling
-        self._circulating = {heart.line for heart in rig.organs.hearts.values()}
+        self._circulating = {line for name in rig.organs.hearts for line in lines_of_heart(rig, name)}
         kidney = rig.organs.kidney_config
         self._mass = None if kidney is None else kidney.mass
         self._open: dict[str, _Open] = {}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.rig.description import Rig
+from controller.rig.graph import lines_of_heart
 from controller.safety.terms import Interlock, Limits
 from sim.faults.kinds import survivable
 from sim.faults.schedule import Fault
@@ -59,7 +60,7 @@ def special(rig: Rig) -> tuple[str, ...]:
 
 def _transfer_pumps(rig: Rig) -> dict[str, str]:
     """Return the pumps of the lines that doses go through, by line; those of the kidney's discard and the gut come first."""
-    hearts = {heart.line for heart in rig.organs.hearts.values()}
+    hearts = {line for name in rig.organs.hearts for line in lines_of_heart(rig, name)}
     kidney, gut = rig.organs.kidney_config, rig.organs.gut
     first = [*([] if kidney is None else [kidney.discard]), *([] if gut is None else [gut.feed])]
     lines = dict.fromkeys((*first, *rig.lines))

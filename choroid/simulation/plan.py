@@ -28,6 +28,7 @@ from controller.core.run_states import RunState
 from controller.core.state import Volume
 from controller.hazards.loading import load_checked_rig
 from controller.journal.journal import Journal
+from controller.ledger.flow_paths import FlowPaths
 from controller.ledger.ledger import Ledger
 from controller.memory.calibrations import FILE
 from controller.recipes.catalogue import chosen
@@ -266,13 +267,16 @@ def _paper_story(rig: Rig, present: Present, paper: Rehearsed) -> dict[str, Any]
     steps: list[dict[str, Any]] = []
     into, out = dict.fromkeys(rig.vessels, 0.0), dict.fromkeys(rig.vessels, 0.0)
     timeline: list[dict[str, Any]] = []
+    paths = FlowPaths(rig)
+    for name, ul in paper.passed_ul.items():
+        (into if ul > 0.0 else out)[name] += abs(ul)
     for event in paper.events:
         step: dict[str, Any] = {"n": event.n, "verb": event.verb, "begin_s": event.begin_s, "end_s": event.end_s}
         step |= {"text": event.text, "branch": event.branch}
         if event.line:
             step |= {"ml": event.ul / ML, "line": event.line, "from": event.source, "to": event.target}
-            into[event.target] += event.ul
-            out[event.source] += event.ul
+            for name, share in paths.full(event.line).items():
+                (into if share > 0.0 else out)[name] += abs(share) * event.ul
             text = f"{event.line}: {event.ul / ML:.2f} mL, {event.source} → {event.target}"
             timeline.append({"at_s": round(event.begin_s, 1), "kind": "step", "text": within(event.branch, text)})
         elif event.verb == SLEEP_UNTIL_CLOCK.name:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from controller.ledger.flow_paths import FlowPaths
 from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.runs.grading import rules_of
@@ -48,6 +49,7 @@ class _Story:
         self.steps: dict[int, dict[str, Any]] = {}
         self.grades: list[dict[str, Any]] = []
         self._rig = rig
+        self._paths = FlowPaths(rig)
         self._rules = rules_of(rig)
         self._in_ul, self._out_ul = dict.fromkeys(rig.vessels, 0.0), dict.fromkeys(rig.vessels, 0.0)
         self._kinds = {
@@ -85,12 +87,14 @@ class _Story:
             for name in self._rig.vessels
         }
 
-    def _moved(self, body: Mapping[str, Any], at_s: float) -> tuple[str, str]:
+    def _moved(self, body: Mapping[str, Any], at_s: float) -> tuple[str, str] | None:
         line = self._rig.lines[body["line"]]
+        for name, share in self._paths.full(body["line"]).items():
+            (self._in_ul if share > 0.0 else self._out_ul)[name] += abs(share) * body["ul"]
+        if "heart" in body:
+            return None  # it moves all the time
         step = self.steps.get(body.get("n", 0))
         text = f"{body['line']}: {body['ul'] / ML:.2f} ± {3 * body['sd_ul'] / ML:.2f} mL, {line.from_} → {line.to}"
-        self._in_ul[line.to] += body["ul"]
-        self._out_ul[line.from_] += body["ul"]
         if step is not None:
             step |= {"line": body["line"], "from": line.from_, "to": line.to}
             step["ml"] = round(step.get("ml", 0.0) + body["ul"] / ML, 3)

@@ -72,7 +72,7 @@ def _stocks(rig: Rig) -> set[str | None]:
     return {rig.vessels[rig.lines[line].from_].contains for line in lines}
 
 
-def _losses(rig: Rig) -> dict[str, Loss]:
+def losses_of(rig: Rig) -> dict[str, Loss]:
     """Return what evaporates, by vessel: from the tubing of spent vessel and loop, and from chambers without perfusion."""
     kidney = rig.organs.kidney_config
     losses = {}
@@ -115,7 +115,7 @@ class Books:
         self._unknowns = Unknowns()
         for name, held in self._vessels.items():
             self._unknowns.add(name, held.ul, held.variance)
-        self._losses = _losses(rig)
+        self._losses = losses_of(rig)
         for unknown in dict.fromkeys(loss.unknown for loss in self._losses.values()):
             self._unknowns.add(unknown, 0.0, 1.0)
         self._unknowns.add(DENSITY, 0.0, DENSITY_REL_SD**2)

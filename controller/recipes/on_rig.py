@@ -15,7 +15,7 @@ from controller.rig.quantities import quantity_text
 from controller.transfers.routes import Route, routes_of
 from protocols.blocks import Call
 from protocols.lab_verbs import ESTIMATE
-from protocols.language import Kidney, Liver
+from protocols.language import KIDNEY, Kidney, Liver
 from protocols.parameters import ParamError
 from protocols.program import NAMES, Program, Step, names_used
 from protocols.registry import Recipe
@@ -24,7 +24,7 @@ from protocols.verbs import AnyReadingVerb, TransferVerb, Verb
 
 PREFERRED = ("recycle", "exchange", "stand-by")
 """What a rig is for, the best first; every rig supports the last one."""
-ROLES = {"loop": "loop vessel that a heart draws from", "spent": "kidney", "waste": "kidney"}
+ROLES = {"loop": "loop that a heart draws from", "spent": KIDNEY, "waste": KIDNEY}
 """First word of a predefined name of expressions → what the rig must have for it."""
 
 
@@ -65,7 +65,7 @@ def _unknown(name: str, rig: Rig) -> str | None:
     role = name.partition(".")[0]
     if name not in NAMES or role not in ROLES or role in roles_of(rig):
         return None
-    return f"no {ROLES[role]} ({name})"
+    return f"no {ROLES[role]}"
 
 
 def _lacking(verb: Verb, rig: Rig, routes: Mapping[str, Route]) -> str | None:
@@ -75,9 +75,11 @@ def _lacking(verb: Verb, rig: Rig, routes: Mapping[str, Route]) -> str | None:
     if isinstance(verb, AnyReadingVerb) and (probe_of := SENSORS.get(verb.sensor)) is not None:
         return None if probe_of(rig) is not None else f"no probe for {verb.name}"
     if verb is ESTIMATE:
-        return None if "loop" in roles_of(rig) else f"no {ROLES['loop']} (estimate)"
+        return None if "loop" in roles_of(rig) else f"no {ROLES['loop']}"
     organ, _, method = verb.name.partition(".")
-    return f"no organs.{organ} ({verb.name})" if method and not has_organ(rig, organ) else None
+    if not method or has_organ(rig, organ):
+        return None
+    return f"no {KIDNEY if organ == 'kidney' else f'organs.{organ}'}"
 
 
 def check_on(recipe: Recipe, rig: Rig, params: Mapping[str, float]) -> None:

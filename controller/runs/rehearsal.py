@@ -9,14 +9,12 @@ them) is that of a rig on which all is well; the twin looks deeper (`choroid pla
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controller.core.state import Volume
-from controller.ledger.terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D
 from controller.recipes.form import POINT_UNITS
 from controller.rig.description import Rig
 from controller.rig.organ_lines import fresh_medium
@@ -30,15 +28,15 @@ from controller.rig.probes import (
     temperature_target_c,
 )
 from controller.runs.facts import RigFacts
+from controller.runs.paper_volumes import PaperVolumes
 from controller.runs.python_process import IsolatedProtocol
-from controller.safety.kernel import SIGMAS
 from controller.steps.barrier import bounds_kpa
 from controller.steps.branches import BRANCH, Branch, abreast, spoken
 from controller.steps.budget import StepBudget
 from controller.steps.schedule import local_text, next_time
 from controller.steps.steps import StepRecord
 from controller.transfers.routes import Route, route_of, routes_of
-from controller.transfers.weighing import ACCURACY_SD, MASS_SD_G
+from controller.transfers.weighing import ACCURACY_SD
 from protocols.answers import APPROVAL, AnswerForm
 from protocols.host import Perform
 from protocols.interval import Interval
@@ -111,6 +109,8 @@ class Rehearsed:
 
     events: list[Event] = field(default_factory=list)
     volumes: dict[str, Volume] = field(default_factory=dict)
+    passed_ul: dict[str, float] = field(default_factory=dict)
+    """What the hearts have brought to a vessel (negative: taken from it), by vessel (µL)."""
     breaches: list[str] = field(default_factory=list)
     uncalibrated: bool = False
     """Whether the breach is a pump's missing or expired calibration."""
@@ -156,7 +156,7 @@ async def rehearse(
     finally:
         BRANCH.reset(before)
     paper.out.seconds = paper.latest_s
-    paper.out.volumes = {name: Volume(ul, math.sqrt(paper.variance[name])) for name, ul in paper.ul.items()}
+    paper.out.volumes, paper.out.passed_ul = paper.volumes.now(), paper.volumes.passed_ul
     return paper.out
 
 
@@ -180,8 +180,7 @@ class _Paper:
         horizon_s: float,
     ) -> None:
         self.out = Rehearsed()
-        self.ul = {name: volume.ul for name, volume in volumes.items()}
-        self.variance = {name: volume.sd_ul**2 for name, volume in volumes.items()}
+        self.volumes = PaperVolumes(rig, volumes)
         self.root = Branch()
         self.latest_s = 0.0
         self._branches = {self.root}
@@ -274,16 +273,7 @@ class _Paper:
         self._may_dose(step, route, volume_ul)
         self._pass(volume_ul / route.flow_ul_min * 60.0 + 2 * WEIGHING_S * route.portions(volume_ul))
         self._free_s |= dict.fromkeys(used, self.now_s)
-        sd_ul = route.rel_sd * volume_ul
-        if route.weighed:
-            sd_ul = math.hypot(math.sqrt(2.0) * MASS_SD_G * 1000.0, 0.002 * volume_ul)
-        self.ul[route.source] -= volume_ul
-        self.ul[route.target] += volume_ul
-        for name in (route.source, route.target):
-            self.variance[name] += sd_ul**2
-        if route.weighed:
-            spent = route.target if route.weighed > 0 else route.source
-            self.variance[spent] = (MASS_SD_G * 1000.0) ** 2 + (0.002 * self.ul[spent]) ** 2
+        sd_ul = self.volumes.move(route, volume_ul)
         self.out.events.append(
             Event(
                 step.n,
@@ -376,22 +366,19 @@ class _Paper:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _look(self) -> dict[str, VesselVolume]:
+        now = self.volumes.now()
         return {
-            role: VesselVolume(self.ul[name], math.sqrt(self.variance[name]), 0.0, 0.0)
-            for role, name in roles_of(self._rig).items()
+            role: VesselVolume(now[name].ul, now[name].sd_ul, 0.0, 0.0) for role, name in roles_of(self._rig).items()
         }
 
     def _pass(self, seconds: float) -> None:
-        """Advance the time of this branch; water evaporates from the loop."""
+        """Advance the time of this branch; water evaporates, and hearts go on."""
         branch = BRANCH.get()
         branch.now_s += seconds
         self.latest_s = max(self.latest_s, branch.now_s)
         within_s = max(min(branch.now_s, self._horizon_s) - self._evaporated_s, 0.0)
         self._evaporated_s += within_s
-        loop = self._rig.loop
-        if loop is not None:
-            self.ul[loop] -= EVAPORATION_UL_D * within_s / DAY_S
-            self.variance[loop] += (EVAPORATION_SD_UL_D * within_s / DAY_S) ** 2
+        self.volumes.elapse(within_s)
 
     def _wait_for(self, *names: str | None) -> None:
         """As long as another branch uses them."""
@@ -416,21 +403,8 @@ class _Paper:
 
     def _fits(self, step: StepRecord, route: Route, volume_ul: float) -> None:
         """The gate's rule of room: three standard deviations from floor and ceiling (I4)."""
-        floor_ul = self._rig.vessels[route.source].floor_ul
-        ceiling_ul = self._rig.vessels[route.target].limit_ul
-        lowest_ul = self.ul[route.source] - SIGMAS * math.sqrt(self.variance[route.source]) - volume_ul
-        highest_ul = self.ul[route.target] + SIGMAS * math.sqrt(self.variance[route.target]) + volume_ul
         what = f"step {step.n} ({step.verb}, {volume_ul / 1000:.2f} mL, {self.now_s / 3600:.1f} h from the start)"
-        if lowest_ul < floor_ul:
-            self.out.breaches.append(
-                f"{what}: “{route.source}” could fall to {lowest_ul / 1000:.2f} mL, below its floor,"
-                f" {floor_ul / 1000:g} mL"
-            )
-        if highest_ul > ceiling_ul:
-            self.out.breaches.append(
-                f"{what}: “{route.target}” could rise to {highest_ul / 1000:.2f} mL, above its ceiling of"
-                f" {ceiling_ul / 1000:g} mL"
-            )
+        self.out.breaches += [f"{what}: {breach}" for breach in self.volumes.breaches(route, volume_ul)]
         if self.out.breaches:
             raise _Over
 
@@ -438,7 +412,7 @@ class _Paper:
         """The latest reading, else the set-point where there is one."""
         organs, rig, limit = self._rig.organs, self._rig, self._rig.safety.over_pressure_heart
         if organs.kidney_config is not None and point == organs.kidney_config.mass:
-            return self.ul[organs.kidney_config.vessel] / 1000.0
+            return self.volumes.ul[organs.kidney_config.vessel] / 1000.0
         if point in self._readings:
             return self._readings[point]
         known = {
