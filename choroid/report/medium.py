@@ -13,6 +13,7 @@ from choroid.report.wording import moment, percent
 from controller.figures.course import Slot
 from controller.figures.records import Period
 from controller.figures.sources import Booked
+from controller.ledger.flow_paths import FlowPaths
 from protocols.viability import LABEL
 
 LETTERS = "DCBA"
@@ -46,11 +47,15 @@ def medium(period: Period, zone: tzinfo) -> str:
 
 def _by_vessel(period: Period, begin: Booked, end: Booked) -> str:
     """Return the volumes of each vessel."""
-    lines = period.rig.lines
+    paths = FlowPaths(period.rig)
+    changes: dict[str, list[float]] = {name: [] for name in period.rig.vessels}
+    for each in period.transfers:
+        for name, share in paths.full(each.line).items():
+            changes[name].append(share * each.ul)
     rows = []
     for name in period.rig.vessels:
-        into = sum(each.ul for each in period.transfers if lines[each.line].to == name) / ML
-        out = sum(each.ul for each in period.transfers if lines[each.line].from_ == name) / ML
+        into = sum(max(change, 0.0) for change in changes[name]) / ML
+        out = sum(max(-change, 0.0) for change in changes[name]) / ML
         first, last = begin.volumes[name].ul / ML, end.volumes[name].ul / ML
         rows.append(
             (

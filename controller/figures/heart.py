@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from controller.figures.course import Course
 from controller.figures.figure import Figure, FigureLimits, figure, missing
+from controller.figures.gut import stock
 from controller.figures.sources import DAY_S, Sources
 from controller.rig.description import HeartConfig, Rig
 from controller.upkeep.tubing import revolution_of
@@ -23,8 +24,11 @@ TUBING_USED_PCT = FigureLimits(80.0, 100.0)
 
 def heart(sources: Sources, config: HeartConfig) -> list[Figure]:
     """Return every figure of a heart."""
-    pump = sources.rig.lines[config.line].pump or ""
+    line = sources.rig.lines[config.line]
+    pump = line.pump or ""
     flow = sources.courses.get(f"{pump}.flow")
+    source = sources.rig.vessels.get(line.from_)
+    single_pass = source is not None and source.kind == "source"
     return [
         _flow(sources, pump, flow),
         _error(sources, config, pump, flow),
@@ -33,6 +37,7 @@ def heart(sources: Sources, config: HeartConfig) -> list[Figure]:
         _standing(sources, config, pump, flow),
         _volume(sources, pump, flow),
         *_turns(sources, pump),
+        *(stock(sources, line.from_, "medium", config.line) if single_pass else ()),
     ]
 
 

@@ -25,6 +25,8 @@ def comfort(rig: Rig) -> Band:
 def skin(sources: Sources) -> list[Figure]:
     """Return every figure of the skin; of a rig without one only those of its thermometer."""
     organ, point = sources.rig.organs.skin, chamber_temperature(sources.rig)
+    if organ is None and point is None:
+        return []
     return [
         *([] if point is None else _temperature(sources, point, sources.courses.get(point))),
         *([] if organ is None else _heater(sources, organ, sources.courses.get(f"{organ.heater}.duty"))),

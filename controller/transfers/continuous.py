@@ -1,7 +1,8 @@
 """Bookings that belong to no dose: medium that hearts move and that does not come back, and vessels on a balance.
 
 A heart that draws from a bottle (single pass) empties it all the time. Its pump's own total tells by how much; a row `moved`
-every ten minutes takes that into the ledger. A heart whose medium comes back to its source changes no volume and has no rows.
+takes that into the ledger every ten minutes, and sooner if it is a hundredth of a vessel. A heart whose medium comes back to
+its source changes no volume and has no rows.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ STANDING_SD_G = 0.2
 STANDING_SPREAD_G = 0.2
 """Maximum difference of the readings of one weighing (g)."""
 READINGS = 3
+STEP_REL = 0.01
+"""Share of the smallest vessel's capacity that is booked at once, before the ten minutes are over."""
 CLOSED = 1e-9
 """Share of a heart's flow below which a vessel counts as unchanged."""
 
@@ -71,15 +74,19 @@ class _OpenFlow:
         self._trust = trust
         self._pumps: dict[str, tuple[str, str]] = {}
         """By line: its pump and its heart."""
+        self._step_ul: dict[str, float] = {}
         for heart in rig.organs.hearts:
             for line in lines_of_heart(rig, heart):
                 pump = rig.lines[line].pump
-                if pump is not None and any(abs(change) > CLOSED for change in paths.full(line).values()):
+                open_ = {name: abs(change) for name, change in paths.full(line).items() if abs(change) > CLOSED}
+                if pump is not None and open_:
                     self._pumps[line] = pump, heart
+                    capacities = (rig.vessels[name].capacity_ul / share for name, share in open_.items())
+                    self._step_ul[line] = STEP_REL * min(capacities)
         self._totals_ul = self._booked(journal)
 
     def look(self, actuators: Mapping[str, ActuatorView], *, due: bool) -> None:
-        """Book what each pump has moved since its last row, if it is due; the first row of a line is due at once."""
+        """Book what each pump has moved since its last row, if it is due or much; the first row of a line is due at once."""
         for line, (pump, heart) in self._pumps.items():
             view = actuators.get(pump)
             if view is None or view.fault or not isinstance(view.status, PumpStatus):
@@ -88,9 +95,10 @@ class _OpenFlow:
             before_ul = self._totals_ul.get(line)
             if before_ul is None:
                 self._book(line, pump, heart, 0.0, total_ul)
-            elif due and total_ul != before_ul:
+            elif total_ul != before_ul:
                 moved_ul = total_ul if went_back(before_ul, total_ul) else total_ul - before_ul
-                self._book(line, pump, heart, moved_ul, total_ul)
+                if due or moved_ul >= self._step_ul[line]:
+                    self._book(line, pump, heart, moved_ul, total_ul)
 
     def _book(self, line: str, pump: str, heart: str, counted_ul: float, total_ul: float) -> None:
         self._totals_ul[line] = total_ul

@@ -80,6 +80,8 @@ async def test_a_bottle_that_a_heart_empties_is_booked_and_a_restart_loses_nothi
         await asyncio.sleep(60.0)
         made.look(total_ul=22_070.0)
         assert made.ledger.volumes()["bottle"].ul == pytest.approx(180_000.0)  # not due yet
+        made.look(total_ul=22_570.0)
+        assert made.ledger.volumes()["bottle"].ul == pytest.approx(177_500.0)  # a hundredth of the bottle
         made.process()
         made.look(total_ul=24_070.0)
         assert made.ledger.volumes()["bottle"].ul == pytest.approx(176_000.0)

@@ -1,0 +1,99 @@
+"""Scores of rigs with several chambers, without probes, without a loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from controller.core.clock import Clock
+from controller.core.state import ActuatorView, Reading, State, StateStore
+from controller.estimator.estimator import estimator_of
+from controller.journal.journal import Journal
+from controller.ledger.ledger import Ledger
+from controller.rig.description import DeviceSpec, Nerves, Rig
+from controller.vitals.scoring import Scoring
+from controller.vitals.vitals import VitalSigns, vital_signs, why_unscored
+from drivers.commands import Guarantee, PumpStatus, Quality, Run
+from tests.composed_rigs import dishes, single_pass, two_hearts, two_plates
+from tests.execution.world import EPOCH, RIG
+
+pytestmark = pytest.mark.virtual_time
+
+
+@contextmanager
+def scored(rig: Rig, folder: Path) -> Iterator[VitalSigns | None]:
+    clock = Clock(follow_system=False, epoch=EPOCH)
+    journal = Journal(folder / "journal.db", clock, durable=False)
+    try:
+        ledger = Ledger(rig, journal, clock)
+        estimator = estimator_of(rig, ledger=ledger, journal=journal, clock=clock, store=StateStore())
+        yield vital_signs(rig, estimator, grade=lambda: None, journal=journal, clock=clock)
+    finally:
+        journal.close()
+
+
+def state(readings: Mapping[str, tuple[float, str]], *running: str) -> State:
+    now_s = asyncio.get_running_loop().time()
+    run = Run(2000.0)
+    seen = {point: Reading(value, unit, Quality.GOOD, now_s) for point, (value, unit) in readings.items()}
+    view = ActuatorView(PumpStatus(True, 2000.0, 0.0, 4000.0), now_s, run, run, Guarantee.DEVICE)
+    return State(now_s, "", seen, dict.fromkeys(running, view), {}, (), {})
+
+
+def with_device(rig: Rig, **devices: DeviceSpec) -> Rig:
+    return rig.model_copy(update={"devices": rig.devices | devices})
+
+
+async def test_one_score_for_several_chambers_says_so(tmp_path: Path) -> None:
+    with scored(two_plates(), tmp_path) as signs:
+        assert signs is not None
+        answer = signs.score(state({}), None, "").to_json()
+    assert answer["of"] == "one score for the tissue of 2 chambers together (left, right)"
+
+
+async def test_one_chamber_has_the_answer_as_before(tmp_path: Path) -> None:
+    with scored(RIG, tmp_path) as signs:
+        assert signs is not None
+        assert "of" not in signs.score(state({}), None, "").to_json()
+
+
+async def test_without_a_loop_and_an_array_there_is_no_score_and_a_reason(tmp_path: Path) -> None:
+    for name, rig in (("dishes", dishes()), ("single", single_pass())):
+        (tmp_path / name).mkdir()
+        assert "nothing tells how the tissue is" in why_unscored(rig)
+        with scored(rig, tmp_path / name) as signs:
+            assert signs is None
+            scoring = Scoring(signs, nerves=None, record=lambda kind, body: pytest.fail(kind))
+            scoring.look(state({}), None, ())
+            assert (scoring.latest, scoring.concern) == (None, "")
+
+
+async def test_an_array_is_scored_without_a_loop(tmp_path: Path) -> None:
+    array = Nerves.model_validate({"link": "sim:nerves", "electrodes": 8, "sample_rate": "20 kHz", "diameter": "30 um"})
+    rig = dishes().model_copy(update={"nerves": array})
+    assert why_unscored(rig) == ""
+    with scored(rig, tmp_path) as signs:
+        assert signs is not None
+        inputs = signs.score(state({"thermometer.temperature": (37.0, "degC")}), None, "").to_json()["inputs"]
+    assert inputs["temperature_c"]["value"] == 37.0
+    assert inputs["lactate_yield"] is None
+
+
+async def test_a_probe_that_the_rig_lacks_does_not_keep_the_baseline_from_forming(tmp_path: Path) -> None:
+    oxygen = DeviceSpec.model_validate({"model": "atlas-ezo-do", "link": "sim:oxygen", "at": "bottle"})
+    outlet = DeviceSpec.model_validate({"model": "atlas-ezo-do", "link": "sim:outlet", "at": "two"})
+    rig = with_device(two_hearts(), oxygen=oxygen, outlet=outlet)
+    seen = {"oxygen.oxygen": (90.0, "%"), "outlet.oxygen": (80.0, "%")}
+    with scored(rig, tmp_path) as signs:
+        assert signs is not None
+        for _ in range(60 * 60):
+            await asyncio.sleep(60.0)
+            scores = signs.score(state(seen, "icc.one", "icc.two"), None, "")
+        assert scores.vitals.temperature_c is None
+        assert scores.norms["oxygen_uptake"].value == pytest.approx(2000.0 * 10.0)  # the flow of its own heart only
+        stopped = signs.score(state(seen, "icc.one"), None, "")
+        assert stopped.vitals.oxygen_uptake is None
