@@ -163,11 +163,6 @@ def _blocked_branch(subject: Subject, line: str) -> Hazard:
         what = f"while branch “{line}” is blocked, {named(starved)} gets no medium, and no sensor shows it"
         fix = "Give the chamber a heart of its own, or an open surface that feeds it (“surface: …”)"
         gaps.append(Finding(("lines", line), what, fix))
-    if (valve := rig.lines[line].valve) is not None:
-        what = (
-            f"valve “{valve}” of branch “{line}” is shut at rest and in an emergency: {named(starved)} gets no medium"
-        )
-        gaps.append(Finding(("lines", line, "valve"), what, "Remove the valve from the way to the tissue"))
     return Hazard(
         f"blocked_{line}", line, "none", "none; the other branches take its flow", (), "", 0.0, harm_s,
         "look at each outlet on the daily round: no sensor sees the flow of one branch", tuple(gaps), residual=True,

@@ -11,6 +11,7 @@ from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import status_s
 from controller.rig.description import KidneyConfig, Vessel
 from controller.rig.graph import entering, lines_of_heart, vessels_behind
+from controller.rig.organ_lines import organ_lines
 from controller.rig.problems import Finding, named
 from controller.rig.quantities import quantity_text
 
@@ -113,7 +114,7 @@ def _brimful(
         fix = f"Shorten “every” of “{device}” (now {subject.every_s(slow[0]):g} s)"
         if allowed > vessel.floor_ul:
             fix += f", or write “ceiling: {quantity_text(allowed, 'uL')}”"
-        yield Finding(("vessels", name, "ceiling"), what, fix)
+        yield Finding(("vessels", name, "ceiling"), what, fix + _slower(subject, slow[0]))
 
 
 def _circulates(subject: Subject, vessel: str) -> bool:
@@ -123,21 +124,26 @@ def _circulates(subject: Subject, vessel: str) -> bool:
 
 
 def _dry(subject: Subject, name: str, vessel: Vessel, pumps: list[str]) -> Hazard:
-    flows = {pump: subject.max_flow_ul_min(pump) for pump in pumps if pump not in subject.heart_pumps}
-    vessel = vessel.model_copy(update={"floor_ul": max(vessel.floor_ul, _straw_ul(subject, name))})
+    """Return the row of a vessel that pumps draw from; one whose inlet hangs above some volume leaves that much in it."""
+    lines = [line for line in subject.rig.lines.values() if line.from_ == name and not line.draws_above_ul]
+    deep = [line.pump for line in lines if line.pump is not None]
+    flows = {pump: subject.max_flow_ul_min(pump) for pump in pumps if pump in deep and pump not in subject.heart_pumps}
     harm_s = min((physics.empties_within_s(vessel, flow) for flow in flows.values()), default=inf)
     takes_s = max((status_s(subject, pump) for pump in flows), default=0.0)
-    gaps = tuple(_empty(subject, name, vessel, flows, harm_s, takes_s))
+    gaps = tuple(_empty(subject, name, vessel, flows, harm_s, takes_s)) if deep else ()
     return Hazard(
         f"dry_{name}", name, _sensor(subject, name), GATE, tuple(pumps), quantity_text(vessel.floor_ul, "uL"),
         takes_s, harm_s, "from the floor at the maximum flow", gaps,
     )  # fmt: skip
 
 
-def _straw_ul(subject: Subject, vessel: str) -> float:
-    """Return the volume that every pump leaves in a vessel, because its inlet hangs above it (µL)."""
-    lines = (line for line in subject.rig.lines.values() if line.from_ == vessel and line.pump is not None)
-    return min((line.draws_above_ul for line in lines), default=0.0)
+def _slower(subject: Subject, pump: str) -> str:
+    """Return the fix for a pump whose flow nothing in the file bounds."""
+    organs = {each.line for each in organ_lines(subject.rig)}
+    for name, line in subject.rig.lines.items():
+        if line.pump == pump and name not in organs and line.max_flow_ul_min is None:
+            return f", or write its maximum flow under line “{name}” (“max_flow: …”)"
+    return ""
 
 
 def _empty(
@@ -153,6 +159,7 @@ def _empty(
         needed = max(flows[pump] * status_s(subject, pump) / 60.0 for pump in late)
         what = f"“{late[0]}” empties it from the floor within {harm_s:.0f} s, and is stopped within {takes_s:.0f} s"
         fix = f"Write “floor: {quantity_text(needed, 'uL')}”, or shorten “every” of “{late[0].partition('.')[0]}”"
+        fix += _slower(subject, late[0])
         yield Finding(("vessels", name, "floor"), what, fix)
 
 

@@ -189,6 +189,22 @@ def organs_have_pumps(rig: Rig) -> Iterator[Finding]:
             yield Finding((*each.place, each.key), f"line “{each.line}” has no pump", fix)
 
 
+def maximum_flows(rig: Rig) -> Iterator[Finding]:
+    """A maximum flow stands at a pumped line of no organ: the others have theirs below the organ."""
+    organs = {each.line: each for each in organ_lines(rig)}
+    for name, line in rig.lines.items():
+        place: Place = ("lines", name, "max_flow")
+        if line.max_flow_ul_min is None:
+            continue
+        if line.pump is None:
+            yield Finding(place, "no pump moves medium through it", "Remove it")
+        elif name in organs:
+            where = ".".join(map(str, (*organs[name].place, organs[name].flow_key)))
+            yield Finding(
+                place, f"the line is that of an organ, and “{where}” bounds its flow", "Remove one of the two"
+            )
+
+
 def co2_range(rig: Rig) -> Iterator[Finding]:
     """Check that the minimum of carbon dioxide is below its maximum."""
     lung = rig.organs.lung
@@ -232,6 +248,7 @@ RIG_RULES = (
     kidney_dialyses_its_vessel,
     nothing_returns_unfiltered,
     organs_have_pumps,
+    maximum_flows,
     co2_range,
     temperature_range,
     filter_stands_its_pressure,

@@ -173,6 +173,8 @@ class Line(_Part):
     valve: str | None = None
     draws_above_ul: VolumeUl = Field(default=0.0, alias="draws_above", ge=0, le=MAX_UL)
     """The volume of its source below which it draws air: the height of a straw or of a skimmer."""
+    max_flow_ul_min: FlowUlMin | None = Field(default=None, alias="max_flow", gt=0, le=MAX_UL_MIN)
+    """Maximum flow of its pump, if it belongs to no organ. Left out, what the pump can move."""
     check_valve: bool = False
     """Whether a check valve keeps medium from flowing backwards in it."""
     bore_mm: LengthMm = Field(default=1.6, alias="bore", gt=0, le=20)

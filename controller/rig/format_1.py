@@ -15,7 +15,18 @@ from controller.rig.problems import Finding, likeliest
 
 ORGANOID, HEART = "organoid", "heart"
 """Keys of the only tissue and of the only heart; the heart's name is that of its key."""
-ADDED = ("zones", "zone", "junctions", "overflow", "surface", "draws_above", "check_valve", "batch", "cell_line")
+ADDED = (
+    "zones",
+    "zone",
+    "junctions",
+    "overflow",
+    "surface",
+    "draws_above",
+    "max_flow",
+    "check_valve",
+    "batch",
+    "cell_line",
+)
 """Keys that the description of a rig did not have at first. As long as they are empty, a rig keeps its hash."""
 
 

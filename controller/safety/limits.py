@@ -194,9 +194,9 @@ def _pumps(rig: Rig) -> dict[str, PumpLimits]:
             pumps[line.pump] = PumpLimits("heart", own.from_, own.to, heart.min_ul_min, heart.max_ul_min)
             continue
         excludes = _others(line.pump, touching)
-        # A line of no organ: the kidney's flow bounds it (its dialysate), else what the pump can move.
+        # A line of no organ: its own maximum, else the kidney's flow bounds it (its dialysate), else what the pump can move.
         most = min(max_flow_ul_min(rig, line.pump), MAX_UL_MIN) if kidney is None else kidney.flow_ul_min
-        max_ul_min = flows.get(name, most)
+        max_ul_min = flows.get(name, line.max_flow_ul_min or most)
         pumps[line.pump] = PumpLimits(
             "transfer",
             line.from_,

@@ -116,15 +116,6 @@ def test_tissue_further_down_lives_on_what_the_first_leaves(tmp_path: Path) -> N
     assert what.endswith(f"the tissue up to “plate_b” uses {2 * demand:.0f}")
 
 
-def test_a_valve_on_a_branch_is_a_gap(tmp_path: Path) -> None:
-    data = plates()
-    data["devices"]["relay"] = {
-        "model": "modbus-coil-relay", "link": "sim:relay", "address": "1", "channels": {"0": {"point": "pinch"}},
-    }  # fmt: skip
-    data["lines"]["to_b"]["valve"] = "relay.pinch"
-    assert "is shut at rest and in an emergency" in gaps(checked(data, tmp_path))["blocked_to_b"]
-
-
 def test_a_chamber_whose_inflow_has_no_outlet_floods(tmp_path: Path) -> None:
     data = plates()
     del data["lines"]["overflow_b"]
@@ -142,6 +133,22 @@ def test_a_pumped_outlet_alone_may_be_accepted_if_the_plate_takes_the_flow_for_a
     answer = checked(data, tmp_path)
     assert "while out.pump stands, and no overflow leads out of it" in gaps(answer)["overflow_plate_b"]
     assert rows(answer)["overflow_plate_b"]["harm_s"] == pytest.approx(8.0 * 60.0)  # 8 mL at half of 2 mL/min
+
+
+def test_a_pump_of_no_organ_is_bounded_by_its_line_and_a_straw_keeps_its_vessel_from_running_dry(
+    tmp_path: Path,
+) -> None:
+    data = plates()
+    data["devices"]["skimmer"] = {"model": "ismatec-reglo-digital", "link": "sim:skimmer", "every": "2 s"}
+    data["vessels"]["waste"] = {"kind": "waste", "volume": "0 mL", "capacity": "200 mL", "ceiling": "150 mL"}
+    data["lines"]["skim"] = {"from": "plate_a", "to": "waste", "pump": "skimmer.pump", "draws_above": "10 mL"}
+    answer = checked(data, tmp_path)
+    assert set(gaps(answer)) == {"overflow_waste"}
+    assert "write its maximum flow under line “skim”" in answer["problems"][0]["fix"]
+    data["lines"]["skim"]["max_flow"] = "10 mL/min"
+    assert checked(data, tmp_path)["ok"]
+    del data["lines"]["skim"]["draws_above"]
+    assert set(gaps(checked(data, tmp_path))) == {"dry_plate_a"}
 
 
 def test_a_dose_over_a_junction_fills_each_chamber_by_its_share(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_chambers_without_medium_of_a_heart(tmp_path: Path) -> None:
 def test_no_pump_at_all_is_a_rig(tmp_path: Path) -> None:
     dish = {"kind": "chamber", "contains": "fresh", "volume": "2 mL", "capacity": "3 mL", "zone": "incubator"}
     data = plates()
-    data |= {"vessels": {"plate_a": dish, "plate_b": dish}, "lines": {}, "junctions": {}, "organs": {}}
+    data |= {"vessels": {"plate_a": dish, "plate_b": dish}, "lines": {}, "junctions": {}, "organs": {}, "safety": {}}
     data["devices"] = {"t": {"model": "atlas-ezo-rtd", "link": "sim:t", "at": "plate_a"}}
     rig = loaded(data, tmp_path)
     assert rig.loop is None
@@ -170,6 +170,10 @@ def test_a_rig_keeps_its_hash_while_the_keys_of_this_format_are_empty() -> None:
          "lines.to_a.draws_above", "has no level"),
         ("lines", {"overflow_a": {"from": "plate_a", "to": "bottle", "passive": True, "draws_above": "20 mL"}},
          "lines.overflow_a.draws_above", "draws air up to the ceiling"),
+        ("lines", {"to_a": {"from": "split", "to": "plate_a", "passive": True, "max_flow": "1 mL/min"}},
+         "lines.to_a.max_flow", "no pump moves medium through it"),
+        ("lines", {"heart": {"from": "bottle", "to": "split", "pump": "pump.pump", "max_flow": "1 mL/min"}},
+         "lines.heart.max_flow", "“organs.hearts.heart.max” bounds its flow"),
         ("vessels", {"plate_a": {"kind": "chamber", "volume": "1 mL", "contains": "fresh", "capacity": "2 mL",
                                  "overflow": "3 mL"}}, "vessels.plate_a.overflow", "above its ceiling (2 mL)"),
         ("vessels", {"bottle": {"kind": "loop", "volume": "1 mL", "contains": "fresh", "capacity": "2 mL",
