@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,37 +13,47 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.gate.readback import command_text
+from controller.rig.description import Rig
 from controller.safety.kernel import comes_to_rest
 from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 from drivers.device import Actuator
 from sim.virtual_time import run_virtual
 from tests.controller.safety.bench import Bench
-from tests.controller.safety.facts import LIMITS
+from tests.controller.safety.facts import RIG
+from tests.controller.safety.hearts import three_hearts
 
 HEART, HEATER, VALVE = "reglo.heart", "relay.heater", "relay.return_valve"
 DRAW, RETURN, FEED, CO2 = "reglo.draw", "reglo.return", "dose_fresh.pump", "gas_co2.flow"
 
-ASKED: st.SearchStrategy[tuple[str, Command]] = st.one_of(
-    st.tuples(st.just(HEART), st.builds(Run, st.floats(100.0, 9000.0)) | st.just(Stop())),
-    st.tuples(st.just(HEATER), st.builds(Switch, st.booleans(), st.none() | st.floats(1.0, 200.0))),
-    st.tuples(st.just(VALVE), st.builds(Switch, st.booleans())),
-    st.tuples(st.just(CO2), st.builds(Level, st.floats(0.0, 20.0))),
-    st.tuples(
-        st.sampled_from([DRAW, RETURN, FEED]),
-        st.builds(
-            Dispense, st.floats(100.0, 6000.0), st.floats(2000.0, 12_000.0), st.sampled_from(["d-1", "d-2", "d-3"])
+RIGS: dict[str, Rig] = {"one heart": RIG, "three hearts": three_hearts()}
+
+
+def steps(hearts: Sequence[str]) -> st.SearchStrategy[list[tuple[str, Any]]]:
+    """Requests, failures and pauses of a rig with some hearts."""
+    heart = st.sampled_from(hearts)
+    asked: st.SearchStrategy[tuple[str, Command]] = st.one_of(
+        st.tuples(heart, st.builds(Run, st.floats(100.0, 9000.0)) | st.just(Stop())),
+        st.tuples(st.just(HEATER), st.builds(Switch, st.booleans(), st.none() | st.floats(1.0, 200.0))),
+        st.tuples(st.just(VALVE), st.builds(Switch, st.booleans())),
+        st.tuples(st.just(CO2), st.builds(Level, st.floats(0.0, 20.0))),
+        st.tuples(
+            st.sampled_from([DRAW, RETURN, FEED]),
+            st.builds(
+                Dispense, st.floats(100.0, 6000.0), st.floats(2000.0, 12_000.0), st.sampled_from(["d-1", "d-2", "d-3"])
+            ),
         ),
-    ),
-)
-STEPS = st.one_of(
-    st.tuples(st.just("ask"), st.lists(ASKED, min_size=1, max_size=4)),
-    st.tuples(st.just("wait"), st.integers(1, 45)),
-    st.tuples(st.just("silence"), st.sampled_from([HEART, HEATER, VALVE, DRAW, RETURN])),
-    st.tuples(st.just("deafen"), st.sampled_from([HEART, HEATER, VALVE, DRAW, RETURN])),
-    st.tuples(st.just("restore"), st.none()),
-    st.tuples(st.just("estop"), st.none()),
-    st.tuples(st.just("reset"), st.none()),
-)
+    )
+    failing = heart | st.sampled_from([HEATER, VALVE, DRAW, RETURN])
+    step: st.SearchStrategy[tuple[str, Any]] = st.one_of(
+        st.tuples(st.just("ask"), st.lists(asked, min_size=1, max_size=4)),
+        st.tuples(st.just("wait"), st.integers(1, 45)),
+        st.tuples(st.just("silence"), failing),
+        st.tuples(st.just("deafen"), failing),
+        st.tuples(st.just("restore"), st.none()),
+        st.tuples(st.just("estop"), st.none()),
+        st.tuples(st.just("reset"), st.none()),
+    )
+    return st.lists(step, min_size=1, max_size=12)
 
 
 @dataclass
@@ -82,13 +93,13 @@ class Witness:
             recorded = recorded[-1:]  # a pending command has one row, however often it is tried
         if command_text(command) not in recorded and gate.emergency is None:
             self.wrong.append(f"{name} receives {command}, the journal says {recorded}")
-        calm = comes_to_rest(command) or command == LIMITS.basal[name]
+        calm = comes_to_rest(command) or command == self.bench.limits.basal[name]
         if gate.emergency is not None and not calm:
             self.wrong.append(f"{name} receives {command} in an emergency")
         match command:
             case Switch(on=True, for_s=for_s) if name == HEATER and not (for_s is not None and 0 < for_s <= 60):
                 self.wrong.append(f"heat without an end: {command}")
-            case Run(flow_ul_min=flow) if name != HEART or not 300.0 <= flow <= 4000.0:
+            case Run(flow_ul_min=flow) if name not in self.bench.hearts or not 300.0 <= flow <= 4000.0:
                 self.wrong.append(f"{name} receives {command}")
             case Dispense(volume_ul=ul) if not math.isfinite(ul):
                 self.wrong.append(f"an endless dose for {name}")
@@ -99,8 +110,8 @@ def _restore(bench: Bench) -> None:
         output.silent = output.deaf = False
 
 
-async def _live_through(steps: list[tuple[str, Any]]) -> list[str]:
-    bench = Bench()
+async def _live_through(rig: Rig, steps: list[tuple[str, Any]]) -> list[str]:
+    bench = Bench(rig=rig)
     witness = Witness(bench)
     witness.watch()
     await bench.circulate()
@@ -131,14 +142,14 @@ async def _live_through(steps: list[tuple[str, Any]]) -> list[str]:
     _restore(bench)
     if bench.gate.emergency is not None:
         await bench.live(60)  # however long: nothing but a person ends it (I5)
-        if (await bench.ask(HEART, Run(2000.0))).accepted:
+        if (await bench.ask(bench.hearts[-1], Run(2000.0))).accepted:
             witness.wrong.append("an emergency ended by itself")
     bench.gate.reset("anna", "all is well")
     await bench.live(200, poll_every=10)  # no further requests
     for name, output in bench.outputs.items():
         said = await bench.gate.status(name)
         view = bench.store.actuators[name]
-        if name == HEART:
+        if name in bench.hearts:
             if bench.pump(name).flow not in (0.0, 1000.0):
                 witness.wrong.append(f"the heart runs at {bench.pump(name).flow} without a lease")
         elif output.kind != "level" and (getattr(said, "running", False) or getattr(said, "on", False)):
@@ -148,11 +159,14 @@ async def _live_through(steps: list[tuple[str, Any]]) -> list[str]:
     return witness.wrong
 
 
-@settings(max_examples=100, deadline=None)
-@given(steps=st.lists(STEPS, min_size=1, max_size=12))
-def test_A1_A5_A7_A9_D4_whatever_is_asked_and_whatever_fails(steps: list[tuple[str, Any]]) -> None:
+@pytest.mark.parametrize("name", RIGS)
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_A1_A5_A7_A9_D4_whatever_is_asked_and_whatever_fails(name: str, data: st.DataObject) -> None:
     """A row before each byte, one command at a time, no heat or flow without an end, and rest without requests."""
-    assert run_virtual(_live_through(steps)) == []
+    rig = RIGS[name]
+    hearts = [rig.lines[heart.line].pump or "" for heart in rig.organs.hearts.values()]
+    assert run_virtual(_live_through(rig, data.draw(steps(hearts)))) == []
 
 
 @pytest.mark.virtual_time
