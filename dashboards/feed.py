@@ -21,7 +21,7 @@ from controller.process.controller import Controller
 from dashboards.access import identify, unknown_caller
 from dashboards.request_filter import turn_away
 from dashboards.simulated import SpeedControl
-from dashboards.views import alarm_view, ledger_view, nerves_view, run_view, state_view
+from dashboards.views import alarm_view, ledger_view, nerves_view, run_view, state_view, weighed_vessel
 
 logger = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ class Feed:
             health = rig.health()
             message |= {
                 "health": {"ok": health.ok, "reasons": list(health.reasons)},
-                "ledger": ledger_view(rig.ledger, rig.rig.organs.kidney.vessel),
+                "ledger": ledger_view(rig.ledger, weighed_vessel(rig.rig)),
                 "grade": rig.last_grade(),
                 "viability": rig.viability,
             }

@@ -16,7 +16,6 @@ from controller.hazards.rest import rest_periods
 from controller.journal.terms import Entry
 from controller.ledger.ledger import Ledger
 from controller.nerves.summary import NervesSummary
-from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.rig.probes import (
     chamber_temperature,
@@ -26,7 +25,7 @@ from controller.rig.probes import (
     ph_target,
     temperature_target_c,
 )
-from controller.rig.schematic import describe
+from controller.rig.schematic import describe, hearts
 from controller.runs.questions import OpenQuestion
 from controller.runs.views import RunView, StepView
 from drivers.commands import Command, Dispense, Level, LevelStatus, PumpStatus, Run, Stop, Switch, SwitchStatus
@@ -50,38 +49,53 @@ def _environment_goals(rig: Rig) -> list[dict[str, Any]]:
     return [_goal(point, unit, target, low, high) for point, unit, target, low, high in goals if point is not None]
 
 
-def rig_view(controller: Controller) -> dict[str, Any]:
-    """Return the rig, from which the page draws its schematic."""
-    rig = controller.rig
-    organs, safety = rig.organs, rig.safety
+def rig_view(rig: Rig) -> dict[str, Any]:
+    """Return the rig, from which the page draws its schematic.
+
+    `organoid` and `heart` are deprecated: the only entry of `tissue` and of `hearts`, and None where there are several.
+    """
+    organs, safety, tissue, all_hearts = rig.organs, rig.safety, tissue_views(rig), hearts(rig)
     return {
         "name": rig.name,
         "time_zone": rig.time_zone,
         "description": rig.description,
         "simulated": rig.simulated,
         "mixed": rig.mixed,
-        "organoid": {
-            "count": rig.organoid.count,
-            "diameter_mm": rig.organoid.diameter_mm,
-            "age_d": rig.organoid.age_d,
-            "chamber": rig.chamber,
-        },
+        "organoid": tissue[0] if len(tissue) == 1 else None,
+        "tissue": tissue,
         "electrodes": rig.nerves.electrodes if rig.nerves else 0,
         "goals": [
             *_environment_goals(rig),
             *(
                 _goal(limit.point, "kPa", None, None, limit.high_kpa)
-                for limit in (safety.over_pressure_heart, safety.over_pressure_filter)
+                for limit in (safety.over_pressure_heart, safety.over_pressure_filter, *safety.over_pressure.values())
                 if limit is not None
             ),
         ],
-        "heart": {"pump": rig.lines[organs.heart.line].pump, "flow_ul_min": organs.heart.flow_ul_min},
-        "mass_point": organs.kidney.mass,
+        "heart": all_hearts[0] if len(all_hearts) == 1 else None,
+        "hearts": all_hearts,
+        "mass_point": None if organs.kidney_config is None else organs.kidney_config.mass,
         "periods_s": rest_periods(rig),
         "return_valve": None if organs.immune is None else organs.immune.valve,
         "schematic": describe(rig),
         "capabilities": [each.to_json() for each in capabilities_of(rig)],
     }
+
+
+def tissue_views(rig: Rig) -> list[dict[str, Any]]:
+    """Return the tissue of each chamber, in the order of the rig file."""
+    return [
+        {
+            "chamber": chamber,
+            "count": of.count,
+            "diameter_mm": of.diameter_mm,
+            "age_d": of.age_d,
+            "batch": of.batch,
+            "cell_line": of.cell_line,
+            "capacity": of.capacity,
+        }
+        for chamber, of in rig.tissue.items()
+    ]
 
 
 def _goal(point: str, unit: str, setpoint: float | None, low: float | None, high: float | None) -> dict[str, Any]:
@@ -260,16 +274,21 @@ def alarm_view(alarm: Alarm) -> dict[str, Any]:
     }
 
 
-def ledger_view(ledger: Ledger, weighed: str) -> dict[str, Any]:
+def weighed_vessel(rig: Rig) -> str | None:
+    """Return the vessel by whose balance the ledger is checked: that of the kidney."""
+    return None if rig.organs.kidney_config is None else rig.organs.kidney_config.vessel
+
+
+def ledger_view(ledger: Ledger, weighed: str | None) -> dict[str, Any]:
     """Return the medium ledger (mL).
 
     The balance error is the volume that no transfer explains. Its bound is three standard deviations of the volumes
     moved and weighed, whatever the uncertainty of the bottles' contents. The ledger cannot be checked more accurately
     than the volume of the `weighed` vessel is known: by the balance, or, while the balance does not answer, by the
-    pumps, whose uncertainties then add up in it.
+    pumps, whose uncertainties then add up in it. Without a kidney, no vessel is weighed for it.
     """
     totals, volumes, error = ledger.totals, ledger.volumes(), ledger.unexplained()
-    bound_ul = BOUND_SD * math.hypot(error.sd_ul, volumes[weighed].sd_ul)
+    bound_ul = BOUND_SD * math.hypot(error.sd_ul, 0.0 if weighed is None else volumes[weighed].sd_ul)
     return {
         "fresh_ml": totals.fresh_ul / ML,
         "drawn_ml": totals.drawn_ul / ML,

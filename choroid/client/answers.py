@@ -94,18 +94,34 @@ class StateInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class TissueInfo:
+    """The living tissue of one chamber."""
+
+    chamber: str
+    count: int
+    diameter_mm: float
+    age_d: float
+    batch: str
+    cell_line: str
+
+
+@dataclass(frozen=True, slots=True)
 class RigInfo:
-    """The rig that the controller runs, and who the client is there (`user`, `role`)."""
+    """The rig that the controller runs, and who the client is there (`user`, `role`).
+
+    `mass_point` is None on a rig without a kidney.
+    """
 
     name: str
     description: str
     time_zone: str
     simulated: bool
     electrodes: int
-    mass_point: str
+    mass_point: str | None
     periods_s: dict[str, float]
     user: str
     role: str
+    tissue: list[TissueInfo] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

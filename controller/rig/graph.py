@@ -57,7 +57,7 @@ def shares_behind(rig: Rig, line: str) -> dict[str, float]:
     shares = dict.fromkeys(order, 0.0) | {line: 1.0}
     rank = {name: index for index, name in enumerate(order)}
     for name in order:
-        for other, share in _splits(rig, rig.lines[name].to).items():
+        for other, share in splits(rig, rig.lines[name].to).items():
             if rank[other] > rank[name]:
                 shares[other] += shares[name] * share
     return shares
@@ -80,7 +80,7 @@ def entering(rig: Rig, line: str) -> dict[str, float]:
         name, share = ahead.popitem()
         end = rig.lines[name].to
         if end in rig.junctions:
-            ahead |= {other: share * part for other, part in _splits(rig, end).items()}
+            ahead |= {other: share * part for other, part in splits(rig, end).items()}
         else:
             found[end] = found.get(end, 0.0) + share
     return found
@@ -131,7 +131,7 @@ def unperfused_chambers(rig: Rig) -> tuple[str, ...]:
     )
 
 
-def _splits(rig: Rig, place: str) -> dict[str, float]:
+def splits(rig: Rig, place: str) -> dict[str, float]:
     """Return the passive lines out of a place, with the share of the flow that each of them takes."""
     if place in rig.vessels and rig.vessels[place].kind in ENDS:
         return {}
@@ -153,7 +153,7 @@ def _in_order(rig: Rig, start: str) -> list[str]:
     """Return the lines that `start` leads to, each after those that lead to it; no line closes a circle."""
     done: dict[str, None] = {}
     opened = {start}
-    stack = [(start, reversed(_splits(rig, rig.lines[start].to)))]
+    stack = [(start, reversed(splits(rig, rig.lines[start].to)))]
     while stack:
         name, ahead = stack[-1]
         following = next((other for other in ahead if other not in opened), None)
@@ -162,5 +162,5 @@ def _in_order(rig: Rig, start: str) -> list[str]:
             stack.pop()
         else:
             opened.add(following)
-            stack.append((following, reversed(_splits(rig, rig.lines[following].to))))
+            stack.append((following, reversed(splits(rig, rig.lines[following].to))))
     return list(reversed(done))

@@ -34,13 +34,17 @@ class LoadView(BaseModel):
     rss_mb: float | None
 
 
-class OrganoidView(BaseModel):
-    """The living tissue."""
+class TissueView(BaseModel):
+    """The living tissue of one chamber."""
 
+    chamber: str
     count: int
     diameter_mm: float
     age_d: float
-    chamber: str
+    """Age as the rig file gives it."""
+    batch: str
+    cell_line: str
+    capacity: Literal["ordinary", "advanced"]
 
 
 class Goal(BaseModel):
@@ -54,10 +58,13 @@ class Goal(BaseModel):
 
 
 class HeartView(BaseModel):
-    """Which pump circulates, and at what flow."""
+    """A heart: its line and pump, its usual flow, and by chamber the estimated share of the flow that passes it (0 to 1)."""
 
+    name: str
+    line: str
     pump: str | None
     flow_ul_min: float
+    chambers: dict[str, float]
 
 
 class CapabilityView(BaseModel):
@@ -84,11 +91,16 @@ class RigView(BaseModel):
     mixed: bool
     faults: bool
     """Whether faults can be made by hand: only in the demo."""
-    organoid: OrganoidView
+    organoid: TissueView | None
+    """Deprecated: the only entry of `tissue`."""
+    tissue: list[TissueView]
     electrodes: int
     goals: list[Goal]
-    heart: HeartView
-    mass_point: str
+    heart: HeartView | None
+    """Deprecated: the only entry of `hearts`."""
+    hearts: list[HeartView]
+    mass_point: str | None
+    """The reading by which drawn medium is weighed; null on a rig without a kidney."""
     periods_s: dict[str, float]
     return_valve: str | None
     schematic: dict[str, Any]

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from dashboards.access import Controlled, Viewer
 from dashboards.models.books import AuditModel, DecisionsModel, GradeModel, LedgerModel, ViabilityModel
-from dashboards.views import decision_views, entry_view, ledger_view
+from dashboards.views import decision_views, entry_view, ledger_view, weighed_vessel
 
 STORY = (
     "alarm.acknowledged",
@@ -52,7 +52,7 @@ routes = APIRouter(prefix="/api")
 @routes.get("/ledger", response_model=LedgerModel)
 async def ledger(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """Return the medium ledger (mL)."""
-    return ledger_view(rig.ledger, rig.rig.organs.kidney.vessel)
+    return ledger_view(rig.ledger, weighed_vessel(rig.rig))
 
 
 @routes.get("/grade", response_model=GradeModel)

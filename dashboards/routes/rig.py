@@ -27,7 +27,7 @@ routes = APIRouter(prefix="/api")
 async def rig_description(request: Request, rig: Controlled, user: Viewer) -> dict[str, Any]:
     """Return the rig, the description of the schematic, and the user."""
     faults = request.app.state.faults is not None
-    return rig_view(rig) | {"user": user.name, "role": user.role.word, "faults": faults}
+    return rig_view(rig.rig) | {"user": user.name, "role": user.role.word, "faults": faults}
 
 
 @routes.get("/state", response_model=StateView)

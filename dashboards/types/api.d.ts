@@ -118,8 +118,11 @@ export interface HealthView {
 }
 
 export interface HeartView {
+  name: string;
+  line: string;
   pump: string | null;
   flow_ul_min: number;
+  chambers: Record<string, number>;
 }
 
 export interface HistoryView {
@@ -151,13 +154,6 @@ export interface LedgerModel {
   mass_balance_bound_ml: number;
   recycled_fraction: number;
   vessels: VesselContent[];
-}
-
-export interface OrganoidView {
-  count: number;
-  diameter_mm: number;
-  age_d: number;
-  chamber: string;
 }
 
 export interface ParamView {
@@ -206,11 +202,13 @@ export interface RigView {
   simulated: boolean;
   mixed: boolean;
   faults: boolean;
-  organoid: OrganoidView;
+  organoid: TissueView | null;
+  tissue: TissueView[];
   electrodes: number;
   goals: Goal[];
-  heart: HeartView;
-  mass_point: string;
+  heart: HeartView | null;
+  hearts: HeartView[];
+  mass_point: string | null;
   periods_s: Record<string, number>;
   return_valve: string | null;
   schematic: Record<string, unknown>;
@@ -248,6 +246,16 @@ export interface StepModel {
   args: Record<string, unknown>;
   state: string;
   result: Record<string, unknown> | null;
+}
+
+export interface TissueView {
+  chamber: string;
+  count: number;
+  diameter_mm: number;
+  age_d: number;
+  batch: string;
+  cell_line: string;
+  capacity: "ordinary" | "advanced";
 }
 
 export interface TripView {

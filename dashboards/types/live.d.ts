@@ -32,7 +32,12 @@ export interface Zone {
   oxygen_pct: number;
 }
 
-/** A line from one vessel to another, with the names of the devices on it. */
+/** A branch point without volume. */
+export interface Junction {
+  name: string;
+}
+
+/** A line from one vessel or junction to another, with the names of the devices on it. */
 export interface Line {
   name: string;
   from: string;
@@ -42,6 +47,10 @@ export interface Line {
   filter: string | null;
   passive: boolean;
   organ: string | null;
+  /** The heart whose line it is. */
+  heart: string | null;
+  /** Of a passive line: the estimated part that it takes of what leaves its beginning (0 to 1). */
+  share: number | null;
 }
 
 /** A sensor's point and the vessel or line where it measures. */
@@ -64,13 +73,16 @@ export interface Gas {
 /** The rig as a graph, without geometry. */
 export interface SchematicGraph {
   vessels: Vessel[];
+  junctions: Junction[];
   lines: Line[];
   filters: Record<string, { pore_um: number; area_cm2: number; max_pressure_kpa: number }>;
   zones: Zone[];
   probes: Probe[];
   heater: string | null;
+  /** The vessel that the heater warms. */
+  heated: string | null;
   gas: Gas | null;
-  electrodes: { count: number; vessel: string } | null;
+  electrodes: { count: number; vessel: string | null } | null;
 }
 
 /** The rig with its typed graph. */

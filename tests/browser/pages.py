@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -97,7 +97,13 @@ class Visit:
     """One person's look at a page; remembers what the browser complained about and what it asked for."""
 
     def __init__(
-        self, browser: Browser, url: str, *, size: tuple[int, int] = (1440, 900), scheme: str = "dark"
+        self,
+        browser: Browser,
+        url: str,
+        *,
+        size: tuple[int, int] = (1440, 900),
+        scheme: str = "dark",
+        prepare: Callable[[Page], None] | None = None,
     ) -> None:
         width, height = size
         self._context = browser.new_context(
@@ -112,6 +118,8 @@ class Visit:
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
+        if prepare is not None:
+            prepare(self.page)
         self.page.goto(url)
 
     def _console(self, message: ConsoleMessage) -> None:

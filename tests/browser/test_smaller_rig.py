@@ -111,6 +111,8 @@ def covered(page: Page) -> list[str]:
     return found
 
 
+ROWS = ("incubator", "bench")
+"""Rigs whose vessels are drawn in one row."""
 Inside = dict[str, tuple[str, ...]]
 """The vessels inside each zone."""
 

@@ -274,7 +274,7 @@ async def test_the_incubator_keeps_tissue_alive_and_a_batch_is_recycled(
         assert truth.concentrations["chamber"]["oxygen"] > 0.1
         assert truth.moved_ul["return"] > 1000.0, controller.runs.get(run)
         assert not controller.alarms.active()
-        view = rig_view(controller)
+        view = rig_view(controller.rig)
         assert view["schematic"]["gas"] is None
         assert view["schematic"]["heater"] is None
         goals = {goal["point"] for goal in view["goals"]}
@@ -305,7 +305,7 @@ async def test_a_smaller_rig_circulates_with_truthful_figures(organs: tuple[str,
         await asyncio.sleep(3600.0)
         assert lab.plant.truth().viability > 0.96
         assert {alarm.kind for alarm in controller.alarms.active()} <= {"hazard_accepted"}
-        view = rig_view(controller)
+        view = rig_view(controller.rig)
         assert None not in {goal["point"] for goal in view["goals"]}
     with contextlib.closing(Records(tmp_path)) as records:
         begin, end = records.extent() or (0.0, 0.0)

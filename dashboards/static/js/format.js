@@ -1,9 +1,23 @@
 // Numbers, units and times as text for people.
 
 /** @type {Record<string, string>} */
-const UNITS = { degC: "°C", uL: "µL", "uL/min": "µL/min", "": "" };
+const UNITS = { degC: "°C", uL: "µL", "uL/min": "µL/min", "uS/cm": "µS/cm", position: "", 1: "", "": "" };
 /** @type {Record<string, number>} Decimal places by unit. */
-const DIGITS = { degC: 1, pH: 2, "%": 1, kPa: 1, g: 2, "mL/min": 2, Hz: 1, mM: 2 };
+const DIGITS = {
+  degC: 1,
+  pH: 2,
+  "%": 1,
+  kPa: 1,
+  g: 2,
+  "mL/min": 2,
+  "uL/min": 0,
+  "uS/cm": 0,
+  Hz: 1,
+  mM: 2,
+  mV: 0,
+  ppm: 0,
+  position: 0,
+};
 
 /**
  * Return the printed form of a unit.
@@ -34,6 +48,24 @@ export const capital = (text) => (/^[a-z][A-Z]/.test(text) ? text : text.charAt(
  * @param {string} name - the unit
  */
 export const quantity = (value, name) => fixed(value, DIGITS[name] ?? 2);
+
+/**
+ * Units that are printed as another one from a value on.
+ * @type {Record<string, [from: number, unit: string, one: number, digits: number]>}
+ */
+const LARGER = { "uL/min": [1000, "mL/min", 1000, 2], "uS/cm": [1000, "mS/cm", 1000, 1], ppm: [1000, "%", 10000, 2] };
+
+/**
+ * Return a value with few digits, and the printed form of its unit.
+ * @param {number | null} value
+ * @param {string} name - the unit
+ * @returns {[value: string, unit: string]}
+ */
+export function scaled(value, name) {
+  const larger = LARGER[name];
+  if (!larger || value === null || Math.abs(value) < larger[0]) return [quantity(value, name), unit(name)];
+  return [fixed(value / larger[2], larger[3]), larger[1]];
+}
 
 /**
  * Return a volume as a number and a unit.

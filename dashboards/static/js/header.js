@@ -1,10 +1,12 @@
 // The head of the page: rig, mode, time and connection, and the emergency stop.
 
 import { act, setShownUtc, showError } from "./api.js";
+import { organoids } from "./chambers.js";
 import { ask } from "./dialog.js";
 import { byId, h, setText } from "./dom.js";
 import { clock, day, inUtc } from "./format.js";
 
+/** @import { TissueView } from "../../types/api.d.ts" */
 /** @import { LiveState, Rig } from "../../types/live.d.ts" */
 /** @import { LinkStatus } from "./feed.js" */
 
@@ -39,10 +41,9 @@ export class Header {
     this.stop.disabled = !mayOperate;
     this.stop.hidden = !mayOperate;
     byId("estop-reset").hidden = !mayOperate;
-    const { count, diameter_mm: diameter, age_d: age } = rig.organoid;
     document.title = `${rig.name} · Choroid`;
     setText(byId("rig-name"), rig.name);
-    setText(byId("organoid-line"), `${count} organoids · ${diameter} mm · day ${Math.round(age)}`);
+    setText(byId("organoid-line"), tissueText(rig.tissue));
     setText(byId("user"), `${rig.user}, ${rig.role}`);
     this.speed.onchange = () => setSpeed(Number(this.speed.value));
     byId("theme").onclick = switchTheme;
@@ -113,6 +114,27 @@ export class Header {
     this.stop.disabled = Boolean(who) || !this.mayOperate;
     if (who) setText(byId("emergency-who"), who);
   }
+}
+
+/**
+ * Return the tissue of the rig in one line: “16 organoids · 2.5 mm · day 60”, and of several chambers their number.
+ * @param {TissueView[]} tissue
+ */
+function tissueText(tissue) {
+  const total = tissue.reduce((sum, { count }) => sum + count, 0);
+  const chambers = tissue.length > 1 ? `${tissue.length} chambers · ` : "";
+  const diameters = span(tissue.map((each) => each.diameter_mm));
+  const days = span(tissue.map((each) => Math.round(each.age_d)));
+  return `${chambers}${organoids(total)} · ${diameters} mm · day ${days}`;
+}
+
+/**
+ * Return the range of some numbers: “60”, or “60–75”.
+ * @param {number[]} values
+ */
+function span(values) {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  return low === high ? `${low}` : `${low}–${high}`;
 }
 
 /** @param {number} speed - times real time */

@@ -12,10 +12,18 @@ const ERROR_TITLE =
 /**
  * Show the ledger.
  * @param {LedgerModel | undefined} ledger
+ * @param {boolean} recycles - whether the rig returns medium
  */
-export function showLedger(ledger) {
-  redraw(byId("ledger-body"), ledger ?? null, () => ledger && picture(ledger));
+export function showLedger(ledger, recycles) {
+  redraw(byId("ledger-body"), ledger ?? null, () => ledger && (recycles ? picture(ledger) : plain(ledger)));
 }
+
+/**
+ * Return the ledger of a rig that returns no medium.
+ * @param {LedgerModel} found
+ */
+const plain = (found) =>
+  h("table", { class: "books" }, h("tbody", {}, line("Fresh used", found.fresh_ml), balanceRow(found)));
 
 /** @param {LedgerModel} found */
 function picture(found) {

@@ -2,6 +2,7 @@
 
 import { AlarmList } from "./alarms/list.js";
 import { call, Failure } from "./api.js";
+import { ChamberDetails } from "./chamber.js";
 import { Trends } from "./charts/trends.js";
 import { startDecisions } from "./decisions.js";
 import { signIn } from "./dialog.js";
@@ -58,6 +59,7 @@ class Page {
    * @param {import("../../types/api.d.ts").ProtocolView[]} protocols
    */
   constructor(rig, protocols) {
+    this.rig = rig;
     const mayOperate = rig.role !== "viewer";
     /** @type {Record<string, VolumeView>} */
     this.volumes = {};
@@ -69,13 +71,19 @@ class Page {
     const enter = mayOperate ? enterFor : null;
     this.alarms = new AlarmList(mayOperate, enter);
     this.header = new Header(rig, mayOperate, (utc) => this.alarms.markAsOf(utc));
-    this.schematic = new Schematic(rig, enter);
+    /** @type {ChamberDetails} */
+    this.chamber = new ChamberDetails(rig, enter, (name) => {
+      this.schematic.mark(name);
+      this.trends.choose(name);
+    });
+    this.schematic = new Schematic(rig, enter, (name) => this.chamber.select(name));
     this.trends = new Trends(rig);
     this.protocols = new Protocols(protocols, mayOperate);
     this.raster = rig.electrodes ? new Raster(byId("raster", HTMLCanvasElement), rig.electrodes) : null;
     showFunctions(rig.capabilities);
     startJournal();
-    startDecisions();
+    if (hasKidney(rig)) startDecisions();
+    showCards(rig);
     if (rig.faults) new Faults(mayOperate);
   }
 
@@ -88,15 +96,39 @@ class Page {
     this.volumes = state.volumes;
     this.header.update(state);
     this.schematic.update(state);
+    this.chamber.update(state);
     this.trends.update(state);
     if ("run" in changes) this.protocols.update(state.run);
     const suppressed = "set_aside" in changes; // wording: former name
     if ("alarms" in changes || suppressed) this.alarms.show(state.alarms, state.set_aside); // wording: former name
-    if ("ledger" in changes) showLedger(state.ledger);
+    if ("ledger" in changes) showLedger(state.ledger, hasKidney(this.rig));
     if ("grade" in changes) showGrade(state.grade);
     if ("viability" in changes) showViability(state.viability);
     this.raster?.update(changes.spikes, Boolean(changes.whole), state.nerves);
   }
+}
+
+/**
+ * Return whether the rig draws medium, grades it, and returns or discards it.
+ * @param {Rig} rig
+ */
+const hasKidney = (rig) => rig.mass_point !== null;
+
+/**
+ * Hide the cards that have no content on this rig; the disclosure “Functions” says what it lacks.
+ * @param {Rig} rig
+ */
+function showCards(rig) {
+  const kidney = hasKidney(rig);
+  byId("grade").hidden = !kidney;
+  byId("decisions-card").hidden = !kidney;
+  byId("ledger").hidden = !rig.schematic.lines.some((line) => line.pump);
+  byId("viability").hidden = !rig.schematic.vessels.some((each) => each.kind === "loop") || !rig.hearts.length;
+  const left = [...document.querySelectorAll(".left .card")];
+  document.body.classList.toggle(
+    "two-columns",
+    left.every((card) => card instanceof HTMLElement && card.hidden),
+  );
 }
 
 /** Keep the height above the columns in `--above`: the columns fill the rest of the window. */

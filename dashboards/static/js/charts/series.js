@@ -26,12 +26,35 @@ const AFTER_FIRING = [
   ["mass", "Mass on the balance"],
 ];
 
+/** A chart with more series could not be read. */
+const MAX_SERIES = 3;
+
 /**
- * Return the charts of a rig.
+ * Return the charts of a rig. Of too many places a chart shows one: that of the chosen chamber, or the first.
+ * @param {Rig} rig
+ * @param {string | null} chosen
+ * @returns {ChartDefinition[]}
+ */
+export const chartsOf = (rig, chosen) => allCharts(rig).map((chart) => limited(chart, rig, chosen));
+
+/**
+ * @param {ChartDefinition} chart
+ * @param {Rig} rig
+ * @param {string | null} chosen
+ * @returns {ChartDefinition}
+ */
+function limited({ title, unit, series }, rig, chosen) {
+  if (series.length <= MAX_SERIES) return { title, unit, series };
+  const feeders = rig.hearts.filter((heart) => (chosen ?? "") in heart.chambers).map(({ name }) => name);
+  const shown = series.find(({ label }) => label === chosen || feeders.includes(label)) ?? series[0];
+  return { title: `${title}, ${shown.label}`, unit, series: [shown] };
+}
+
+/**
  * @param {Rig} rig
  * @returns {ChartDefinition[]}
  */
-export function chartsOf(rig) {
+function allCharts(rig) {
   const measured = (/** @type {[string, string]} */ [quantity, title]) => measuredChart(rig, quantity, title);
   return [
     ...BEFORE_FIRING.flatMap(measured),
@@ -71,11 +94,11 @@ function firingChart(rig) {
  * @param {Rig} rig
  * @returns {ChartDefinition[]}
  */
-function heartChart(rig) {
-  const { pump, flow_ul_min: flowUlMin } = rig.heart;
-  if (!pump) return [];
-  const series = [{ pump, label: "heart", goal: { setpoint: flowUlMin / 1000 } }];
-  return [{ title: "Heart flow", unit: "mL/min", series }];
+function heartChart({ hearts }) {
+  const series = hearts.flatMap(({ name, pump, flow_ul_min: flowUlMin }) =>
+    pump ? [{ pump, label: name, goal: { setpoint: flowUlMin / 1000 } }] : [],
+  );
+  return series.length ? [{ title: "Heart flow", unit: "mL/min", series }] : [];
 }
 
 /**

@@ -28,11 +28,25 @@ export class Trends {
     this.end = 0;
     /** @type {number | null} */
     this.pointed = null;
+    this.rig = rig;
     const place = byId("charts");
-    this.charts = chartsOf(rig).map((each) => new Chart(each, place));
+    /** @type {Chart[]} */
+    this.charts = [];
+    this.choose(null);
     this.listen(place);
     setInterval(() => document.hidden || this.refresh(), REFRESH_MS);
     setInterval(() => document.hidden || this.draw(), DRAW_MS);
+  }
+
+  /**
+   * Draw the charts anew, with the series of a chamber where there are too many.
+   * @param {string | null} chamber
+   */
+  choose(chamber) {
+    const place = byId("charts");
+    place.replaceChildren();
+    this.charts = chartsOf(this.rig, chamber).map((each) => new Chart(each, place));
+    byId("trends").hidden = !this.charts.length;
   }
 
   /** @param {HTMLElement} place */

@@ -3,15 +3,16 @@
 import { s, setText } from "../dom.js";
 import { statusOf } from "../feed.js";
 import { flow } from "../format.js";
+import { shortened } from "./columns/sizes.js";
 import { angleAt } from "./geometry.js";
 import { doubt, filter, pump, valve } from "./symbols.js";
 
-/** @import { Actuator, ActuatorStatus, LiveState, Rig } from "../../../types/live.d.ts" */
-/** @import { Box, PlacedDevice, PlacedLine, Plan } from "./layout.js" */
+/** @import { LiveState, Rig } from "../../../types/live.d.ts" */
+/** @import { Box, PlacedDevice, PlacedLine, Plan } from "./plan.js" */
 /** @import { Lines } from "./lines.js" */
 
-/** @typedef {ReturnType<typeof pump> & {flow: SVGElement, line: string}} DrawnPump */
-/** @typedef {{node: SVGElement, why?: SVGElement}} Drawn */
+/** @typedef {{names: string[], node: SVGElement, why?: SVGElement}} Drawn */
+/** @typedef {ReturnType<typeof pump> & {names: string[], times: number, flow: SVGElement, line: string}} DrawnPump */
 
 /** @type {Record<string, string>} Names of organs; the return line, with the immune filter, belongs to the kidney. */
 const ORGANS = { heart: "heart", kidney: "kidney", immune: "kidney", gut: "gut", liver: "liver" };
@@ -25,10 +26,10 @@ export class Devices {
   constructor(rig, plan) {
     this.rig = rig;
     this.node = s("g", { class: "devices" });
-    /** @type {Record<string, Drawn>} */
-    this.drawn = {};
-    /** @type {Record<string, DrawnPump>} */
-    this.pumps = {};
+    /** A device that sits on several lines is drawn on each. @type {Drawn[]} */
+    this.drawn = [];
+    /** @type {DrawnPump[]} */
+    this.pumps = [];
     for (const line of Object.values(plan.lines)) {
       for (const device of line.devices) this.draw(line, device);
     }
@@ -39,28 +40,30 @@ export class Devices {
    * @param {PlacedDevice} device
    */
   draw(line, device) {
-    const { name } = device;
-    if (device.kind === "pump") {
-      const drawn = { ...pump(device, angleAt(line, device)), ...pumpTexts(line, device), line: line.name };
-      this.pumps[name] = drawn;
-      this.add(name, drawn, drawn.organ, drawn.flow);
+    const { kind, names } = device;
+    if (kind === "pump") {
+      const texts = pumpTexts(line, device, this.rig.hearts.length > 1);
+      const times = line.members.length / names.length;
+      const drawn = { ...pump(device, angleAt(line, device)), ...texts, names, times, line: line.name };
+      this.pumps.push(drawn);
+      this.add(drawn, drawn.organ, drawn.flow);
       drawn.setDirection(1);
-    } else if (device.kind === "valve") {
-      this.add(name, valve(device));
+    } else if (kind === "valve") {
+      this.add({ ...valve(device), names });
     } else {
       const place = { x: device.x, y: device.y + 38, "text-anchor": "middle" };
-      this.add(name, filter(device, this.filterText(name)), s("text", { class: "organ", ...place, text: "immune" }));
+      const symbol = filter(device, names.map((name) => this.filterText(name)).join("\n"));
+      this.add({ ...symbol, names }, s("text", { class: "organ", ...place, text: filterLabel(line) }));
     }
   }
 
   /**
-   * @param {string} name
    * @param {Drawn} drawn
    * @param {...SVGElement} texts
    */
-  add(name, drawn, ...texts) {
-    drawn.node.setAttribute("data-device", name);
-    this.drawn[name] = drawn;
+  add(drawn, ...texts) {
+    drawn.node.setAttribute("data-device", drawn.names.join(" "));
+    this.drawn.push(drawn);
     this.node.append(drawn.node, ...texts);
   }
 
@@ -86,17 +89,15 @@ export class Devices {
       unsure.node,
       s("title", { text: "heater" }),
     );
-    this.drawn[name] = { node, why: unsure.why };
+    this.drawn.push({ names: [name], node, why: unsure.why });
     return node;
   }
 
   /** @param {LiveState} state */
   update(state) {
     const tripped = new Set(state.trips.flatMap((trip) => trip.actuators));
-    for (const [name, drawn] of Object.entries(this.drawn)) {
-      setDevice(drawn, state.actuators[name], tripped.has(name));
-    }
-    for (const [name, drawn] of Object.entries(this.pumps)) setPump(drawn, statusOf(state.actuators[name]));
+    for (const drawn of this.drawn) setDevice(drawn, state, tripped);
+    for (const drawn of this.pumps) setPump(drawn, state);
   }
 
   /**
@@ -105,7 +106,7 @@ export class Devices {
    * @param {Lines} lines
    */
   animate(seconds, lines) {
-    for (const drawn of Object.values(this.pumps)) {
+    for (const drawn of this.pumps) {
       const rate = lines.flowIn(drawn.line);
       if (rate) drawn.turn(Math.sign(rate) * DEGREES_PER_S * seconds);
     }
@@ -113,40 +114,75 @@ export class Devices {
 }
 
 /**
- * Show whether a device is on, tripped by an interlock, or does not respond.
+ * Show whether a device is on, tripped by an interlock, or does not respond; of several devices, whether any is.
  * @param {Drawn} drawn
- * @param {Actuator | undefined} actuator
- * @param {boolean} tripped
+ * @param {LiveState} state
+ * @param {Set<string>} tripped
  */
-function setDevice(drawn, actuator, tripped) {
-  const status = statusOf(actuator);
-  drawn.node.classList.toggle("on", Boolean(status?.on));
-  drawn.node.classList.toggle("tripped", tripped);
-  drawn.node.classList.toggle("unknown", Boolean(actuator) && !status);
-  if (drawn.why) setText(drawn.why, actuator?.fault ?? "");
+function setDevice({ names, node, why }, state, tripped) {
+  const actuators = names.map((name) => state.actuators[name]);
+  node.classList.toggle(
+    "on",
+    actuators.some((each) => statusOf(each)?.on),
+  );
+  node.classList.toggle(
+    "tripped",
+    names.some((name) => tripped.has(name)),
+  );
+  node.classList.toggle(
+    "unknown",
+    actuators.some((each) => each && !statusOf(each)),
+  );
+  if (why) setText(why, actuators.flatMap((each) => each?.fault || []).join("\n"));
 }
 
 /**
- * Show the direction and the flow of a pump.
+ * Show the direction and the flow of a pump; of several pumps their total, or how many of them run.
  * @param {DrawnPump} drawn
- * @param {ActuatorStatus | null} status
+ * @param {LiveState} state
  */
-function setPump(drawn, status) {
-  const rate = status?.flow_ul_min ?? 0;
+function setPump(drawn, state) {
+  const running = drawn.names.map((name) => statusOf(state.actuators[name])).filter((status) => status?.on);
+  const rate = running.reduce((sum, status) => sum + (status?.flow_ul_min ?? 0), 0);
   drawn.setDirection(rate < 0 ? -1 : 1);
-  setText(drawn.flow, status?.on ? flow(Math.abs(rate)) : "");
+  const some = running.length > 0 && running.length < drawn.names.length;
+  const each = drawn.times > 1 ? ` × ${drawn.times}` : ""; // the cassettes of one head
+  const total = running.length ? `${flow(Math.abs(rate))}${each}` : "";
+  setText(drawn.flow, some ? `${running.length} of ${drawn.names.length}` : total);
 }
+
+/** The width of a letter of the texts at a device, estimated upwards. */
+const LETTER = 8;
+const DEFAULT_ROOM = 120;
+const FILTER_ROOM = 84;
 
 /**
  * Return the texts of a pump: its organ above it, and its flow below; at the right of a pump on a vertical line.
  * @param {PlacedLine} line
  * @param {PlacedDevice} device
+ * @param {boolean} several - whether the rig has several hearts, which then show their names
  */
-function pumpTexts(line, { x, y }) {
+function pumpTexts(line, { x, y, names }, several) {
   const organ = line.vertical ? { x: x + 28, y: y - 3 } : { x, y: y - 28, "text-anchor": "middle" };
   const rate = line.vertical ? { x: x + 28, y: y + 16 } : { x, y: y + 38, "text-anchor": "middle" };
+  const text = names.length > 1 ? `${names.length} ${pumpsText(line)}` : pumpText(line, several);
   return {
-    organ: s("text", { class: "organ", ...organ, text: ORGANS[line.organ ?? ""] ?? line.name }),
+    organ: s("text", { class: "organ", ...organ, text: shortened(text, line.room ?? DEFAULT_ROOM, LETTER) }),
     flow: s("text", { class: "device-flow", ...rate }),
   };
 }
+
+/** @param {PlacedLine} line */
+const pumpsText = ({ members }) => (members.every((member) => member.heart) ? "hearts" : "pumps");
+
+/**
+ * @param {PlacedLine} line
+ * @param {boolean} several
+ */
+const pumpText = ({ name, heart, organ }, several) => (several && heart ? heart : (ORGANS[organ ?? ""] ?? name));
+
+/**
+ * Return what is written at a filter: its organ on the way back from the kidney, else its name.
+ * @param {PlacedLine} line
+ */
+const filterLabel = (line) => (line.organ === "immune" ? "immune" : shortened(line.filter ?? "", FILTER_ROOM, LETTER));

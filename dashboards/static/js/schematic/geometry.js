@@ -1,6 +1,6 @@
 // Positions and paths in the drawing.
 
-/** @import { Box, PlacedDevice, PlacedLine, Point } from "./layout.js" */
+/** @import { Box, PlacedDevice, PlacedLine, Point } from "./plan.js" */
 
 const CORNER = 12;
 const HEAD_BACK = 11;

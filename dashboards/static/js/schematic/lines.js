@@ -2,21 +2,33 @@
 // picture.
 
 import { s } from "../dom.js";
-import { statusOf } from "../feed.js";
+import { originsOf } from "./flows.js";
 import { headTransform, roundedPath } from "./geometry.js";
 
-/** @import { LiveState } from "../../../types/live.d.ts" */
-/** @import { PlacedLine, Plan } from "./layout.js" */
-/** @import { VesselSymbol } from "./vessel.js" */
+/** @import { SchematicGraph } from "../../../types/live.d.ts" */
+/** @import { PlacedLine, Plan } from "./plan.js" */
 
-/** @typedef {{node: SVGElement, line: PlacedLine, dashes: SVGElement, flow: number, offset: number}} DrawnLine */
+/**
+ * A line on the page. `origins` are the vessels from which its medium comes.
+ * @typedef {object} DrawnLine
+ * @property {SVGElement} node
+ * @property {PlacedLine} line
+ * @property {string[]} origins
+ * @property {SVGElement} dashes
+ * @property {number} flow - µL/min
+ * @property {number} offset - of the dashes
+ */
 
 const DASH_PERIOD = 22;
 const MIN_FLOW_UL_MIN = 1;
 
 export class Lines {
-  /** @param {Plan} plan */
-  constructor(plan) {
+  /**
+   * @param {Plan} plan
+   * @param {SchematicGraph} graph
+   */
+  constructor(plan, graph) {
+    this.graph = graph;
     this.node = s("g", { class: "lines" });
     /** @type {Record<string, DrawnLine>} */
     this.drawn = {};
@@ -36,11 +48,12 @@ export class Lines {
       s("path", { class: "pipe", d }),
       s("path", { class: "pipe-liquid", d }),
       dashes,
-      s("title", { text: `${name}: ${line.from} to ${line.to}` }),
+      s("title", { text: titleOf(line) }),
     );
     const transform = headTransform(line.points);
     this.node.append(node, s("path", { class: "pipe-head", d: "M-5 -5 L4 0 L-5 5", transform }));
-    this.drawn[name] = { node, line, dashes, flow: 0, offset: 0 };
+    const origins = line.members.flatMap((member) => originsOf(member.from, this.graph, new Set()));
+    this.drawn[name] = { node, line, origins, dashes, flow: 0, offset: 0 };
   }
 
   /**
@@ -52,33 +65,23 @@ export class Lines {
   }
 
   /**
-   * Give each line the colour of the medium in the vessel from which it comes.
-   * @param {Record<string, VesselSymbol>} vessels
+   * Give each line the colour of the medium in the vessel from which it comes; behind a junction, of what enters it.
+   * @param {Record<string, {color: string}>} vessels
    */
   setColors(vessels) {
-    for (const { node, line } of Object.values(this.drawn)) {
-      const color = vessels[line.from]?.color;
+    for (const { node, origins } of Object.values(this.drawn)) {
+      const color = origins.map((name) => vessels[name]?.color).find(Boolean);
       if (color && node.style.getPropertyValue("--liquid") !== color) node.style.setProperty("--liquid", color);
     }
   }
 
   /**
-   * Show the flows: of pumped lines as their pumps report, of an overflow as what enters its vessel and is not pumped
-   * out.
-   * @param {LiveState} state
+   * Show the flows.
+   * @param {Record<string, number>} flows - by line (µL/min)
    */
-  setFlows(state) {
-    /** @type {Record<string, number>} */
-    const net = {};
-    const drawn = Object.values(this.drawn);
-    for (const entry of drawn.filter(({ line }) => line.pump)) {
-      const { from, to } = entry.line;
-      entry.flow = pumpedFlow(entry.line, state);
-      net[to] = (net[to] ?? 0) + entry.flow;
-      net[from] = (net[from] ?? 0) - entry.flow;
-    }
-    for (const entry of drawn) {
-      if (entry.line.passive) entry.flow = Math.max(0, net[entry.line.from] ?? 0);
+  setFlows(flows) {
+    for (const entry of Object.values(this.drawn)) {
+      entry.flow = entry.line.members.reduce((sum, member) => sum + flows[member.name], 0);
       entry.node.classList.toggle("flowing", Math.abs(entry.flow) > MIN_FLOW_UL_MIN);
     }
   }
@@ -99,12 +102,10 @@ export class Lines {
 }
 
 /**
- * Return the flow of a pumped line (µL/min); 0 while its pump stops or its valve is closed.
+ * Return the text of a line, for a tooltip.
  * @param {PlacedLine} line
- * @param {LiveState} state
  */
-function pumpedFlow(line, state) {
-  const status = statusOf(state.actuators[line.pump ?? ""]);
-  const open = !line.valve || statusOf(state.actuators[line.valve])?.on;
-  return status?.on && open ? (status.flow_ul_min ?? 0) : 0;
+function titleOf({ name, from, to, members }) {
+  const single = `${name}: ${from} to ${to}`;
+  return members.length > 1 ? `${members.length} lines: ${members.map((member) => member.name).join(", ")}` : single;
 }

@@ -44,7 +44,7 @@ export function mediumColor(vessel, rig, state) {
   const ph = measuredPh(vessel, rig, state);
   if (ph !== null) return phenolRed(Math.round(ph * 50) / 50);
   const { vessels } = rig.schematic;
-  const loop = vessels.find((each) => each.kind === "loop");
+  const loop = vessels.find((each) => each.kind === "loop") ?? vessels.find((each) => each.kind === "chamber");
   if (loop && vessel.contains === loop.contains) {
     const supplied = vessel.kind === "chamber" && loop.name !== vessel.name;
     return supplied ? mediumColor(loop, rig, state) : phenolRed(NORMAL_PH);

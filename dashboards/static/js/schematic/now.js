@@ -6,7 +6,7 @@ import { step } from "../words.js";
 import { phenolRed } from "./medium.js";
 
 /** @import { LiveState, Rig, Run, Step } from "../../../types/live.d.ts" */
-/** @import { Plan } from "./layout.js" */
+/** @import { Plan } from "./plan.js" */
 
 const RIGHT_MARGIN = 32;
 const LEGEND_PH = [6.6, 7, 7.4, 7.8];
@@ -53,11 +53,36 @@ export class Now {
 
   /** @param {LiveState} state */
   circulation(state) {
-    const status = statusOf(state.actuators[this.rig.heart.pump ?? ""]);
-    if (!status) return "The heart pump does not respond";
-    return status.on ? "Circulating" : "The heart pump is stopped";
+    const { hearts, schematic } = this.rig;
+    if (!hearts.length) return this.restText(state);
+    const statuses = hearts.map(({ pump }) => statusOf(state.actuators[pump ?? ""]));
+    const lost = statuses.filter((status) => !status).length;
+    const stopped = statuses.filter((status) => status && !status.on).length;
+    if (lost) return heartsText(lost, hearts.length, "does not respond", "do not respond");
+    if (stopped) return heartsText(stopped, hearts.length, "is stopped", "are stopped");
+    return schematic.vessels.some((each) => each.kind === "loop") ? "Circulating" : "Perfusing";
+  }
+
+  /**
+   * Return what a rig without a heart does.
+   * @param {LiveState} state
+   */
+  restText(state) {
+    const pumps = this.rig.schematic.lines.flatMap((line) => line.pump ?? []);
+    if (!pumps.length) return "Static culture";
+    return pumps.some((pump) => statusOf(state.actuators[pump])?.on) ? "Pumping" : "Pumps at rest";
   }
 }
+
+/**
+ * Return a sentence about some of the hearts.
+ * @param {number} count
+ * @param {number} total
+ * @param {string} one - the verb for one heart
+ * @param {string} several
+ */
+const heartsText = (count, total, one, several) =>
+  total === 1 ? `The heart pump ${one}` : `${count} of ${total} heart pumps ${count === 1 ? one : several}`;
 
 /**
  * Return what a run does; null while none is active.

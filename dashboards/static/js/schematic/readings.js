@@ -1,18 +1,34 @@
 // The readings of the schematic: a chip for each sensor, and the gas mixer.
 
 import { s, setText } from "../dom.js";
-import { quantity, unit } from "../format.js";
+import { quantity, scaled } from "../format.js";
+import { shortened } from "./columns/sizes.js";
 import { chip } from "./symbols.js";
 
 /** @import { ReadingView } from "../../../types/api.d.ts" */
 /** @import { LiveState, Probe, Rig } from "../../../types/live.d.ts" */
-/** @import { Plan } from "./layout.js" */
+/** @import { Chip, Plan } from "./plan.js" */
 
 /** @typedef {ReturnType<typeof chip> & {probe: Probe}} DrawnChip */
 /** @typedef {"good" | "suspect" | "stale" | "missing" | "none"} Quality */
 
 /** @type {Record<string, string>} */
-const LABELS = { oxygen: "O₂", temperature: "temp" };
+const LABELS = {
+  oxygen: "O₂",
+  temperature: "temp",
+  "air in line": "air",
+  "carbon dioxide": "CO₂",
+  conductivity: "cond.",
+  "liquid flow": "flow",
+  "redox potential": "redox",
+  "heating power": "power",
+  "valve position": "position",
+};
+/** The width of a letter of a label, and the space that a label has. */
+const LETTER = 8.6;
+const LABEL_ROOM = 74;
+/** A value with its unit is set in smaller letters from this length on. */
+const LONG = 9;
 /** A reading is stale after this many sampling periods, but not before MIN_STALE_S. */
 const STALE_PERIODS = 4;
 const MIN_STALE_S = 12;
@@ -27,10 +43,7 @@ export class Readings {
     this.rig = rig;
     this.node = s("g", { class: "chips" });
     /** @type {DrawnChip[]} */
-    this.chips = plan.chips.map((place) => ({
-      ...chip(place, LABELS[place.quantity] ?? place.quantity),
-      probe: place,
-    }));
+    this.chips = plan.chips.map((place) => ({ ...chip(place, labelOf(place, plan.chips)), probe: place }));
     this.node.append(...this.chips.map((drawn) => drawn.node));
   }
 
@@ -55,8 +68,10 @@ export class Readings {
     const settling = quality === "good" && !reading?.stable;
     drawn.node.dataset.quality = quality;
     drawn.node.classList.toggle("settling", settling);
-    setText(drawn.value, reading ? quantity(reading.value, reading.unit) : "–");
-    setText(drawn.unit, reading && reading.unit !== "pH" ? unit(reading.unit) : "");
+    const [value, name] = reading ? scaled(reading.value, reading.unit) : ["–", ""];
+    setText(drawn.value, value);
+    setText(drawn.unit, name === "pH" ? "" : name);
+    drawn.node.classList.toggle("tight", value.length + name.length >= LONG);
     setText(drawn.quality, qualityText(quality, settling));
     const old = age === null ? "" : `, ${Math.max(0, age).toFixed(0)} s old`;
     const detail = reading?.detail ? `. ${reading.detail}` : "";
@@ -76,6 +91,20 @@ export class Readings {
     const stale = age !== null && age > Math.max(STALE_PERIODS * period, MIN_STALE_S);
     return stale && reading.quality === "good" ? "stale" : reading.quality;
   }
+}
+
+/**
+ * Return what a reading is called: its quantity; its device or channel where a quantity is read twice at one place.
+ * @param {Chip} place
+ * @param {Chip[]} all
+ */
+function labelOf({ point, quantity: what, at }, all) {
+  const alike = all.filter((each) => each.at === at && each.quantity === what).map((each) => each.point.split("."));
+  const [device, channel] = point.split(".");
+  const same = alike.filter(([other]) => other === device).length > 1;
+  const own = same ? channel : device;
+  const several = what === "pH" ? `pH ${own}` : own; // a pH has no unit that would tell it
+  return shortened(alike.length > 1 ? several : (LABELS[what] ?? what), LABEL_ROOM, LETTER);
 }
 
 /**

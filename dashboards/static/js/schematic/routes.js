@@ -3,7 +3,7 @@
 import { middle } from "./geometry.js";
 
 /** @import { Line, SchematicGraph, Vessel } from "../../../types/live.d.ts" */
-/** @import { Box, PlacedDevice, Plan, Point } from "./layout.js" */
+/** @import { Box, PlacedDevice, Plan, Point } from "./plan.js" */
 
 const PUMPS_Y = 196;
 const LANES_Y = 234;
@@ -100,7 +100,13 @@ function routeFromAbove(plan, target, lines, gas) {
       [port, LANES_Y],
     ];
     const points = Math.abs(x - port) < 1 ? [begin, end] : [begin, ...lane, end];
-    plan.lines[line.name] = { ...line, points, devices: placeDevices(line, [x, PUMPS_Y], [0, 0]), vertical: true };
+    plan.lines[line.name] = {
+      ...line,
+      members: [line],
+      points,
+      devices: placeDevices(line, [x, PUMPS_Y], [0, 0]),
+      vertical: true,
+    };
   });
 }
 
@@ -132,7 +138,12 @@ function routeAcross(plan, graph, left, right, lines) {
     // A single device stands nearer to the beginning where a probe needs room behind it.
     const share = count === 1 && graph.probes.some((probe) => probe.at === line.name) ? 0.34 : 0.5;
     const first = points[0][0] + length * share - (sign * DEVICE * (count - 1)) / 2;
-    plan.lines[line.name] = { ...line, points, devices: placeDevices(line, [first, y], [sign * DEVICE, 0]) };
+    plan.lines[line.name] = {
+      ...line,
+      members: [line],
+      points,
+      devices: placeDevices(line, [first, y], [sign * DEVICE, 0]),
+    };
   });
 }
 
@@ -163,7 +174,7 @@ function routeBelow(plan, line, i, below) {
   const points = [[from.x + from.w, y], [out, y], [out, lane], ...end];
   const sign = rightwards ? 1 : -1;
   const devices = placeDevices(line, [out + sign * (DEVICE * 0.85), lane], [sign * DEVICE, 0]);
-  plan.lines[line.name] = { ...line, points, devices };
+  plan.lines[line.name] = { ...line, members: [line], points, devices };
 }
 
 /**
@@ -175,7 +186,7 @@ function routeBelow(plan, line, i, below) {
  */
 function placeDevices(line, first, stride) {
   return devicesOf(line).map((kind, i) => {
-    const name = line[kind] ?? "";
-    return { kind, name, x: first[0] + stride[0] * i, y: first[1] + stride[1] * i };
+    const names = [line[kind] ?? ""];
+    return { kind, names, x: first[0] + stride[0] * i, y: first[1] + stride[1] * i };
   });
 }

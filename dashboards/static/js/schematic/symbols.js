@@ -3,7 +3,7 @@
 import { s } from "../dom.js";
 import { allConditions, CHARACTER } from "./zones.js";
 
-/** @import { Chip, PlacedDevice } from "./layout.js" */
+/** @import { Chip, Manifold, PlacedDevice } from "./plan.js" */
 /** @import { ZoneFrame } from "./zones.js" */
 
 const ROTOR = 20.5;
@@ -90,7 +90,7 @@ export function filter({ x, y }, title) {
  * @param {Chip} place
  * @param {string} label
  */
-export function chip({ x, y, stem, point }, label) {
+export function chip({ x, y, stem, point, caption }, label) {
   const value = s("tspan", { class: "chip-value" });
   const unit = s("tspan", { class: "chip-unit", dx: 4 });
   const quality = s("text", { class: "chip-state", x: x + 95, y: y + 4, "text-anchor": "end" });
@@ -108,6 +108,7 @@ export function chip({ x, y, stem, point }, label) {
     s("text", { class: "chip-label", x: x + 21, y: y + 18, text: label }),
     quality,
     s("text", { class: "chip-text", x: x + 10, y: y + 39 }, value, unit),
+    caption && s("text", { class: "chip-caption", x: x + 2, y: y - 7, text: caption }),
     title,
   );
   return { node, value, unit, quality, title };
@@ -124,4 +125,18 @@ export function zoneFrame({ zone, x, y, w, h, label, labelX, labelWidth }) {
   });
   const box = s("rect", { class: "zone-box", x, y, width: w, height: h, rx: 18 });
   return s("g", { class: "zone", "data-zone": zone.name }, box, lines, s("title", { text: allConditions(zone) }));
+}
+
+/**
+ * A manifold: a bar from which lines branch, with its name below.
+ * @param {Manifold} place
+ */
+export function manifold({ x, y, w, h, name, text }) {
+  return s(
+    "g",
+    { class: "manifold" },
+    s("rect", { class: "manifold-bar", x, y, width: w, height: h, rx: w / 2 }),
+    s("text", { class: "organ", x: x + w / 2, y: y + h + 18, "text-anchor": "middle", text }),
+    s("title", { text: name }),
+  );
 }

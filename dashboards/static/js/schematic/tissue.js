@@ -3,12 +3,15 @@
 import { reducedMotion, s } from "../dom.js";
 
 /** @import { LiveState, Rig, Spike } from "../../../types/live.d.ts" */
-/** @import { Box } from "./layout.js" */
+/** @import { Box } from "./plan.js" */
 
 const MAX_ORGANOIDS = 24;
 const MAX_ELECTRODES = 64;
 const MAX_IN_ONE_ROW = 10;
 const MAX_RADIUS = 17;
+/** The distance of the lower row of organoids from the floor of the chamber, with electrodes and without. */
+const ABOVE_ELECTRODES = 38;
+const ABOVE_FLOOR = 25;
 const GLOW_S = 0.35;
 /** Spikes older than this are not shown (s). */
 const RECENT_S = 0.5;
@@ -20,7 +23,9 @@ export class Tissue {
    * @param {Rig} rig
    */
   constructor(parent, box, rig) {
-    const electrodes = Math.min(rig.electrodes, MAX_ELECTRODES);
+    const count = rig.tissue.find((each) => each.chamber === box.name)?.count ?? 0;
+    const here = rig.schematic.electrodes?.vessel === box.name;
+    const electrodes = here ? Math.min(rig.electrodes, MAX_ELECTRODES) : 0;
     this.electrodes = electrodeNodes(electrodes, box);
     /** @type {number[]} When each electrode last had a spike (s of the page's clock). */
     this.lit = new Array(electrodes).fill(-10);
@@ -36,7 +41,11 @@ export class Tissue {
     );
     parent.append(
       s("defs", {}, shade),
-      s("g", { class: "tissue" }, organoidNodes(Math.min(rig.organoid.count, MAX_ORGANOIDS), box)),
+      s(
+        "g",
+        { class: "tissue" },
+        organoidNodes(Math.min(count, MAX_ORGANOIDS), box, electrodes ? ABOVE_ELECTRODES : ABOVE_FLOOR),
+      ),
       s("g", { class: "electrodes" }, this.electrodes),
     );
   }
@@ -73,8 +82,9 @@ export class Tissue {
 /**
  * @param {number} count
  * @param {Box} box
+ * @param {number} above - the distance of the lower row from the floor
  */
-function organoidNodes(count, box) {
+function organoidNodes(count, box, above) {
   const rows = count > MAX_IN_ONE_ROW ? 2 : 1;
   const across = Math.ceil(count / rows);
   const radius = Math.min(MAX_RADIUS, (box.w - 30) / across / 2.1);
@@ -82,8 +92,9 @@ function organoidNodes(count, box) {
   /** @param {number} seed */
   const wobble = (seed) => Math.sin(seed * 12.9898) * 4;
   return Array.from({ length: count }, (_, i) => {
-    const x = box.x + 20 + radius + (i % across) * stride + wobble(i) * 0.5;
-    const y = box.y + box.h - 38 - Math.floor(i / across) * (radius * 2.3) + wobble(i + 31) * 0.6;
+    const left = across === 1 ? box.w / 2 : 20 + radius;
+    const x = box.x + left + (i % across) * stride + wobble(i) * 0.5;
+    const y = box.y + box.h - above - Math.floor(i / across) * (radius * 2.3) + wobble(i + 31) * 0.6;
     const transform = `translate(${x.toFixed(1)} ${y.toFixed(1)})`;
     const body = s("path", { class: "organoid-body", d: blobPath(radius, i) });
     return s("g", { class: "organoid", transform }, body, rosettes(radius, i));

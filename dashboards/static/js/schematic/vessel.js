@@ -3,7 +3,7 @@
 import { s } from "../dom.js";
 import { volume } from "../format.js";
 
-/** @import { Box } from "./layout.js" */
+/** @import { Box, Label } from "./plan.js" */
 
 /** @type {Record<string, (box: Box) => string>} */
 const OUTLINES = {
@@ -40,8 +40,9 @@ export class VesselSymbol {
     this.label = "";
     this.inside = s("g", { class: "inside" });
     this.title = s("title");
-    const [x, y, anchor] = labelPlace(box);
-    this.name = s("text", { class: "vessel-name", x, y, "text-anchor": anchor });
+    this.place = box.label ?? labelPlace(box);
+    const { x, y, anchor } = this.place;
+    this.name = s("text", { class: "vessel-name", x, y, "text-anchor": anchor, text: this.place.text });
     const { height, ...body } = { x: box.x - 2, y: box.y, width: box.w + 4, height: box.h + 40 };
     this.liquid = s(
       "g",
@@ -93,10 +94,9 @@ export class VesselSymbol {
     const label = volume(ul).join(" ");
     if (this.label === label) return;
     this.label = label;
-    const [x] = labelPlace(box);
-    const twoLines = box.kind === "source" || box.kind === "waste";
+    const { x, text, twoLines } = this.place;
     this.name.replaceChildren(
-      s("tspan", { x: twoLines ? x : null, text: box.name }),
+      s("tspan", { x: twoLines ? x : null, text }),
       s("tspan", { class: "vessel-volume", ...(twoLines ? { x, dy: 20 } : { dx: 8 }), text: label }),
     );
     this.title.textContent = `${box.name}: ${label} ± ${volume(sd).join(" ")} of ${volume(box.capacity_ul).join(" ")}`;
@@ -104,14 +104,14 @@ export class VesselSymbol {
 }
 
 /**
- * Return the place of a vessel's name.
+ * Return the place of a vessel's name in a row.
  * @param {Box} box
- * @returns {[x: number, y: number, anchor: string]}
+ * @returns {Label}
  */
-function labelPlace(box) {
-  if (box.kind === "source") return [box.x + box.w / 2, box.y - 30, "middle"];
-  if (box.kind === "waste") return [box.x + box.w + 14, box.y + box.h / 2 - 2, "start"];
-  return [box.x + box.w / 2, box.y + box.h + 25, "middle"];
+function labelPlace({ kind, name, x, y, w, h }) {
+  if (kind === "source") return { x: x + w / 2, y: y - 30, anchor: "middle", text: name, twoLines: true };
+  if (kind === "waste") return { x: x + w + 14, y: y + h / 2 - 2, anchor: "start", text: name, twoLines: true };
+  return { x: x + w / 2, y: y + h + 25, anchor: "middle", text: name, twoLines: false };
 }
 
 /**

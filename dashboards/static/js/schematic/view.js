@@ -3,18 +3,20 @@
 import { byId, h, reducedMotion, s } from "../dom.js";
 import { quantity, unit, volume } from "../format.js";
 import { spoken } from "../words.js";
+import { Blocks } from "./blocks.js";
 import { Devices } from "./devices.js";
+import { flowsOf } from "./flows.js";
 import { layOut } from "./layout.js";
 import { Lines } from "./lines.js";
 import { mediumColor } from "./medium.js";
 import { legend, Now } from "./now.js";
 import { GasMixer, Readings } from "./readings.js";
-import { zoneFrame } from "./symbols.js";
+import { manifold, zoneFrame } from "./symbols.js";
 import { Tissue } from "./tissue.js";
 import { VesselSymbol } from "./vessel.js";
 
 /** @import { LiveState, Rig } from "../../../types/live.d.ts" */
-/** @import { Box } from "./layout.js" */
+/** @import { Box } from "./plan.js" */
 
 const TEXT_PERIOD_MS = 10000;
 const MAX_FRAME_S = 0.1;
@@ -23,28 +25,35 @@ export class Schematic {
   /**
    * @param {Rig} rig
    * @param {((vessel: string) => void) | null} enter - opens the dialog for what was done to a vessel
+   * @param {(chamber: string) => void} select - shows the details of a chamber
    */
-  constructor(rig, enter) {
+  constructor(rig, enter, select) {
     this.rig = rig;
     this.enter = enter;
+    this.select = select;
     this.plan = layOut(rig.schematic);
     const { top, width, height } = this.plan;
     this.svg = byId("schematic", SVGSVGElement);
     this.svg.setAttribute("viewBox", [0, top, width, height - top].map(Math.round).join(" "));
+    this.svg.style.setProperty("--drawing-width", `${Math.round(width)}px`);
     /** @type {Record<string, VesselSymbol>} */
     this.vessels = {};
-    /** @type {Tissue | null} */
-    this.tissue = null;
-    this.lines = new Lines(this.plan);
+    /** @type {Tissue[]} */
+    this.tissue = [];
+    this.lines = new Lines(this.plan, rig.schematic);
     this.gas = new GasMixer(rig, this.plan);
     this.devices = new Devices(rig, this.plan);
     this.readings = new Readings(rig, this.plan);
+    this.blocks = new Blocks(this.plan, rig, select);
     this.now = new Now(rig, this.plan);
     const vessels = s("g", { class: "vessels" });
     for (const box of Object.values(this.plan.vessels)) vessels.append(...this.drawVessel(box));
     const zones = s("g", { class: "zones" }, this.plan.zones.map(zoneFrame));
-    const layers = [{ node: zones }, this.lines, this.gas, { node: vessels }, this.devices, this.readings];
-    this.svg.append(...layers.map((layer) => layer.node), legend(this.plan), this.now.node);
+    const manifolds = s("g", { class: "manifolds" }, this.plan.manifolds.map(manifold));
+    const inside = [{ node: manifolds }, { node: vessels }, this.blocks, this.devices, this.readings];
+    const layers = [{ node: zones }, this.lines, this.gas, ...inside];
+    const key = this.plan.legend ? [legend(this.plan)] : [];
+    this.svg.append(...layers.map((layer) => layer.node), ...key, this.now.node);
     this.scrollToLoop();
     this.textAt = -Infinity;
     this.frameAt = performance.now();
@@ -64,13 +73,26 @@ export class Schematic {
       const d = `M${box.x - 14} ${box.y + box.h + 4} h${box.w + 28} l-8 7 h${-box.w - 12} z`;
       nodes.push(s("path", { class: "balance-pan", d }));
     }
+    const { heater, heated } = this.rig.schematic;
+    if (heater && heated === box.name) nodes.push(this.devices.addHeater(box, heater));
     if (box.organoid) {
-      this.tissue = new Tissue(symbol.inside, box, this.rig);
-      if (this.rig.schematic.heater) nodes.push(this.devices.addHeater(box, this.rig.schematic.heater));
+      this.tissue.push(new Tissue(symbol.inside, box, this.rig));
+    }
+    if (box.kind === "chamber") {
+      makeButton(symbol.node, `${box.name}: details`, () => this.select(box.name));
     } else if (this.enter) {
       makeButton(symbol.node, `${box.name}: enter manual work`, () => this.enter?.(box.name));
     }
     return [...nodes, symbol.node];
+  }
+
+  /**
+   * Mark the chamber whose details are shown.
+   * @param {string | null} chamber
+   */
+  mark(chamber) {
+    this.blocks.mark(chamber);
+    for (const [name, symbol] of Object.entries(this.vessels)) symbol.node.classList.toggle("chosen", name === chamber);
   }
 
   /** On a narrow screen the drawing is wider than its place: begin with the loop. */
@@ -85,12 +107,13 @@ export class Schematic {
   /** @param {LiveState} state */
   update(state) {
     this.fillVessels(state);
-    this.lines.setColors(this.vessels);
+    this.blocks.update(state);
+    this.lines.setColors({ ...this.vessels, ...this.blocks.colors });
     this.devices.update(state);
-    this.lines.setFlows(state);
+    this.lines.setFlows(flowsOf(this.rig.schematic, state));
     this.readings.update(state);
     this.gas.update(state);
-    this.tissue?.update(state);
+    this.tissue.forEach((each) => each.update(state));
     this.now.update(state);
     this.updateText(state);
   }
@@ -129,7 +152,7 @@ export class Schematic {
     if (!document.hidden) {
       this.lines.animate(seconds);
       this.devices.animate(seconds, this.lines);
-      this.tissue?.animate(now);
+      this.tissue.forEach((each) => each.animate(now));
     }
     requestAnimationFrame((next) => this.animate(next));
   }

@@ -4,9 +4,8 @@
 // nothing that is outside the zone; else the zone has several frames.
 
 /** @import { SchematicGraph, Zone } from "../../../types/live.d.ts" */
-/** @import { Box, Plan } from "./layout.js" */
+/** @import { Block, Box, Plan, Rect } from "./plan.js" */
 
-/** @typedef {{x: number, y: number, w: number, h: number}} Rect */
 /** @typedef {{rect: Rect, vessels: string[]}} Group */
 /**
  * A frame with its label, whose lines begin at `labelX`; `labelWidth` is the maximum width of a line.
@@ -41,7 +40,7 @@ export function zoneFrames(plan, graph) {
   /** @type {ZoneFrame[]} */
   const frames = [];
   for (const zone of graph.zones) {
-    const boxes = Object.values(plan.vessels);
+    const boxes = [...Object.values(plan.vessels), ...plan.blocks];
     const outside = boxes.filter((box) => box.zone !== zone.name).map((box) => extent(plan, box));
     if (plan.gas) outside.push(plan.gas);
     const inside = boxes.filter((box) => box.zone === zone.name);
@@ -75,12 +74,13 @@ export const allConditions = ({ name, temperature_c, co2_pct, oxygen_pct }) =>
 const shortest = (value) => String(Number(value.toFixed(2)));
 
 /**
- * Return the space of a vessel with its name and its readings.
+ * Return the space of a vessel or a block with its name and its readings.
  * @param {Plan} plan
- * @param {Box} box
+ * @param {Box | Block} box
  * @returns {Rect}
  */
-function extent(plan, { name, kind, x, y, w, h }) {
+function extent(plan, { name, kind, x, y, w, h, extent: known }) {
+  if (known) return known;
   const [above, right, below] = NAME_SPACE[kind] ?? NAME_BELOW;
   return union([{ x, y: y - above, w: w + right, h: h + above + below }, ...chipsAt(plan, [name])]);
 }
@@ -113,8 +113,9 @@ function joined(plan, zone, groups, outside) {
   for (const [i, one] of groups.entries()) {
     for (const two of groups.slice(i + 1)) {
       const both = withLines(plan, [one, two]);
-      if (outside.some((rect) => overlap(rect, framed(plan, zone, both)))) continue;
       const others = groups.filter((each) => each !== one && each !== two);
+      const kept = [...outside, ...others.map((group) => group.rect)];
+      if (kept.some((rect) => overlap(rect, framed(plan, zone, both)))) continue;
       return joined(plan, zone, [both, ...others], outside);
     }
   }
