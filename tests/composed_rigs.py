@@ -98,6 +98,29 @@ def two_hearts(**changes: Any) -> Rig:
     )
 
 
+def straw(**changes: Any) -> Rig:
+    """Return a vial that is fed from a bottle and emptied by a straw at 14 mL into a waste."""
+    return _rig(
+        name="straw",
+        tissue={"vial": _tissue(2)},
+        vessels={
+            "bottle": {"contains": "fresh", "volume": "200 mL", "capacity": "250 mL", "kind": "source"},
+            "vial": {**_chamber(), "volume": "14 mL", "capacity": "25 mL"},
+            "waste": {"volume": "0 mL", "capacity": "1 L", "kind": "waste"},
+        },
+        lines={
+            "feed": {"from": "bottle", "to": "vial", "pump": "feeder.pump"},
+            "extract": {"from": "vial", "to": "waste", "pump": "extractor.pump", "draws_above": "14 mL"},
+        },
+        devices={
+            "feeder": {"model": "atlas-ezo-pmp", "link": "sim:feeder"},
+            "extractor": {"model": "atlas-ezo-pmp", "link": "sim:extractor"},
+        },
+        organs={"gut": {"feed": "feed", "flow": "1 mL/min"}},
+        **changes,
+    )
+
+
 def dishes(count: int = 2, **changes: Any) -> Rig:
     """Return dishes that a person feeds, with a thermometer; nothing is pumped."""
     names = [f"dish{number + 1}" for number in range(count)]

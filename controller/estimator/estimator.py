@@ -337,7 +337,7 @@ class Estimator:
             if "handed_over" in body["inputs"]:
                 return lambda _: MediaState.from_json(body["state"])
             return lambda state: _looked(state, body["inputs"])
-        return lambda state: self._poured(state, body["line"], body["ul"])
+        return lambda state: self._poured(state, body["line"], body.get("liquid_ul", body["ul"]))
 
 
 def _in_time(when: datetime, until: datetime | None) -> bool:

@@ -57,7 +57,7 @@ def transfers(rows: Iterable[Entry]) -> list[BookedTransfer]:
                 None if act is None else seconds(act.utc),
                 seconds(row.utc),
                 body.get("asked_ul"),
-                body["ul"],
+                body.get("liquid_ul", body["ul"]),
                 body["sd_ul"],
                 body["source"],
                 body.get("end", ""),

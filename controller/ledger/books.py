@@ -16,17 +16,12 @@ from controller.core.state import Volume
 from controller.ledger.batches import AT_THE_START, Batch, Whereabouts
 from controller.ledger.drift import LEARNED_REL_SD, WANDER_REL_SD, Drift, PumpWatch
 from controller.ledger.flow_paths import FlowPath, FlowPaths
+from controller.ledger.losses import losses_of
 from controller.ledger.reconcile import K, Residual, Unknowns, surplus
 from controller.ledger.tares import Tares
 from controller.ledger.terms import (
-    EVAPORATION_SD_UL_D,
-    EVAPORATION_UL_D,
     FILL_REL_SD,
-    SPENT_EVAPORATION_SD_UL_D,
-    SPENT_EVAPORATION_UL_D,
-    STATIC_EVAPORATION_REL_D,
-    STATIC_EVAPORATION_REL_SD,
-    Loss,
+    STRAW_REL_SD,
     Movement,
     Nominal,
     Parcel,
@@ -34,9 +29,9 @@ from controller.ledger.terms import (
     Totals,
 )
 from controller.ledger.witnesses import DENSITY_REL_SD
-from controller.rig.description import KidneyConfig, Rig, required
+from controller.rig.description import KidneyConfig, Line, Rig, required
 from controller.rig.organ_lines import organ_lines
-from controller.rig.perfusion import circulating, perfused_chambers
+from controller.rig.perfusion import circulating
 from protocols.dialysis import INSULIN_KOA, exchanged, koa_at
 
 DENSITY = "density"
@@ -70,22 +65,6 @@ def _stocks(rig: Rig) -> set[str | None]:
     if kidney is not None and kidney.dialyse is not None:
         lines.append(kidney.dialyse)
     return {rig.vessels[rig.lines[line].from_].contains for line in lines}
-
-
-def losses_of(rig: Rig) -> dict[str, Loss]:
-    """Return what evaporates, by vessel: from the tubing of spent vessel and loop, and from chambers without perfusion."""
-    kidney = rig.organs.kidney_config
-    losses = {}
-    if kidney is not None:
-        losses[kidney.vessel] = Loss("evaporation of spent", SPENT_EVAPORATION_UL_D, SPENT_EVAPORATION_SD_UL_D)
-    if rig.loop is not None:
-        losses[rig.loop] = Loss("evaporation", EVAPORATION_UL_D, EVAPORATION_SD_UL_D)
-    perfused = perfused_chambers(rig)
-    for name in rig.tissue:
-        if name not in perfused:
-            ul_d = STATIC_EVAPORATION_REL_D * rig.vessels[name].volume_ul
-            losses[name] = Loss("evaporation of chambers", ul_d, STATIC_EVAPORATION_REL_SD * ul_d)
-    return losses
 
 
 class Books:
@@ -226,12 +205,15 @@ class Books:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _moved(self, body: Mapping[str, Any], utc: str) -> Drift | None:
-        name, ul = body["line"], body["ul"]
+        name = body["line"]
+        ul = body.get("liquid_ul", body["ul"])
         line = self._rig.lines[name]
         path = self._paths.of(name, ul, lambda vessel: self._vessels[vessel].ul)
         nominal = _nominal_of(body)
         drift = None
-        if nominal is None or line.pump is None:
+        if "liquid_ul" in body:
+            self._to_straw(path, line, ul)
+        elif nominal is None or line.pump is None:
             self._pour(path, ul, body["sd_ul"] ** 2)
             if "spent_ul" in body:
                 self._by_balance(body["spent_ul"], body["spent_sd_ul"])
@@ -306,6 +288,14 @@ class Books:
             self._unknowns.add_to(vessel, {}, share * ul)
         self._unknowns.exchanged(path.changes, variance)
         self._refresh()
+
+    def _to_straw(self, path: FlowPath, line: Line, ul: float) -> None:
+        """Move what stood above a straw, whose height is now the level of its vessel."""
+        for vessel, share in path.changes.items():
+            if vessel != line.from_:
+                self._unknowns.add_to(vessel, {line.from_: share}, share * ul)
+        self._unknowns.known(line.from_, line.draws_above_ul, 0.0)
+        self._unknowns.exchanged(path.changes, (STRAW_REL_SD * line.draws_above_ul) ** 2)
 
     def _refresh(self) -> None:
         """Copy the values that are needed once a second out of the unknowns."""

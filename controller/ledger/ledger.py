@@ -123,6 +123,8 @@ class Ledger:
     ) -> int:
         """Book a transfer along `line`. Return the number of its journal row.
 
+        A line with a straw moves only what stands above it; the rest of the volume is air (`liquid_ul` of the row).
+
         Args:
             line: the line.
             volume_ul: the moved volume (µL).
@@ -139,6 +141,8 @@ class Ledger:
             body |= nominal.to_json()
         if weight is not None:
             body["spent_ul"], body["spent_sd_ul"] = weight.g * DENSITY_UL_PER_G, weight.sd_g * DENSITY_UL_PER_G
+        if weight is None and (liquid_ul := self._above_straw_ul(line)) < volume_ul:
+            body["liquid_ul"] = liquid_ul
         seq = self._journal.append("moved", body, run=run)
         self._up_to_now()
         drift = self._books.book("moved", body, self._clock.utc_text())
@@ -287,6 +291,13 @@ class Ledger:
         self._write("ledger.loaded", body)
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _above_straw_ul(self, line: str) -> float:
+        """Return the volume that a line can draw before its straw takes air (µL); infinite without one."""
+        spec = self._rig.lines[line]
+        if spec.draws_above_ul <= 0.0:
+            return math.inf
+        return max(self.volumes()[spec.from_].ul - spec.draws_above_ul, 0.0)
 
     def _known(self, vessel: str) -> None:
         if vessel not in self._rig.vessels:

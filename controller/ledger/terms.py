@@ -14,6 +14,8 @@ SPENT_EVAPORATION_UL_D, SPENT_EVAPORATION_SD_UL_D = 20.0, 20.0
 STATIC_EVAPORATION_REL_D, STATIC_EVAPORATION_REL_SD = 0.01, 1.0
 """Daily loss of a covered dish or well that nothing perfuses, as a share of its volume, and the relative uncertainty of
 that rate [P]: the humidity under the lid decides, and it is the same for all chambers of a rig."""
+STRAW_REL_SD = 0.02
+"""Relative uncertainty of the volume below a straw or a skimmer: its height, and how the vessel stands [P]."""
 FILL_REL_SD = 0.005
 """Relative uncertainty of the initial filling of a vessel by a person with a pipette."""
 DAY_S = 86_400.0

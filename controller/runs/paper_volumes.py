@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 
 from controller.core.state import Volume
-from controller.ledger.books import losses_of
 from controller.ledger.flow_paths import FlowPaths
+from controller.ledger.losses import losses_of
 from controller.rig.description import Rig
 from controller.rig.graph import lines_of_heart
 from controller.safety.kernel import SIGMAS

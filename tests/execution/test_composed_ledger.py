@@ -16,9 +16,10 @@ from controller.estimator.assays import AssayError, Assays
 from controller.estimator.estimator import Estimator, estimator_of
 from controller.journal.journal import Journal
 from controller.ledger.ledger import Ledger
+from controller.ledger.terms import Nominal
 from controller.rig.description import Rig, required
 from controller.upkeep.upkeep import Upkeep
-from tests.composed_rigs import dishes, single_pass, two_hearts, two_plates
+from tests.composed_rigs import dishes, single_pass, straw, two_hearts, two_plates
 from tests.execution.world import EPOCH
 
 pytestmark = pytest.mark.virtual_time
@@ -203,3 +204,25 @@ async def test_a_line_into_a_junction_divides_by_resistance(tmp_path: Path) -> N
         assert volumes["left"].ul == pytest.approx(3_000.0)
         assert volumes["right"].ul == pytest.approx(4_000.0)
         assert volumes["bottle"].ul == pytest.approx(197_000.0)
+
+
+async def test_a_straw_keeps_the_level_and_takes_air_beyond_it(tmp_path: Path) -> None:
+    with bench(tmp_path, straw()) as made:
+        for _ in range(48):
+            made.ledger.moved("feed", 500.0, 15.0, "pump", nominal=Nominal(500.0, 0.05, 5.0, "factory"))
+            made.ledger.moved("extract", 1_000.0, 15.0, "pump", nominal=Nominal(1_000.0, 0.05, 5.0, "factory"))
+        volumes = made.ledger.volumes()
+        assert volumes["vial"].ul == pytest.approx(14_000.0)
+        assert volumes["vial"].sd_ul == pytest.approx(280.0)  # two per cent: no error adds up in it
+        assert volumes["waste"].ul == pytest.approx(24_000.0)
+        assert volumes["waste"].sd_ul == pytest.approx(24_000.0 * 0.05, rel=0.1)  # what the feeding pump may have given
+        assert volumes["bottle"].ul == pytest.approx(176_000.0)
+        assert made.opened().volumes()["waste"].ul == pytest.approx(24_000.0)
+        assert made.ledger.gain("extractor.pump") is None  # air tells nothing of a pump
+
+
+async def test_a_straw_below_the_level_draws_as_asked(tmp_path: Path) -> None:
+    with bench(tmp_path, straw()) as made:
+        made.ledger.reconcile("vial", 20_000.0, 100.0, user="ada", reason="filled up")
+        made.ledger.moved("extract", 1_000.0, 15.0, "pump")
+        assert made.ledger.volumes()["vial"].ul == pytest.approx(19_000.0)
