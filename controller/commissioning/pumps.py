@@ -185,14 +185,16 @@ async def _amount(bench: CommissioningRig, ask: Ask, name: str, wanted: Signatur
         what = f"{abs(done.mass_g):.2f} g moved where {DOSE_UL / 1000:g} g were asked for. Check its tubing, and calibrate it"
         return Check(pump, effect, False, what)
     same = [other for other, each in signatures(bench.rig, bench.gauges).items() if each == wanted and other != name]
-    alike = bool(same) or wanted == NOTHING
-    if alike and not await ask(f"Has liquid gone along line “{name}” ({line.from_} to {line.to}), and along no other?"):
+    unseen = bool(same) or wanted == NOTHING
+    if unseen and not await ask(
+        f"Has liquid gone along line “{name}” ({line.from_} to {line.to}), and along no other?"
+    ):
         what = f"a person saw another line move. Compare channel or link of {pump} with line {', '.join(same)}"
         return Check(
             pump, effect, False, what if same else f"a person saw otherwise. Look at tubing and clamps of {pump}"
         )
     if bench.scale is None:
-        return Check(pump, effect, True, "a person saw it" if alike else f"{', '.join(wanted.gauges)} rose")
+        return Check(pump, effect, True, "a person saw it" if unseen else f"{', '.join(wanted.gauges)} rose")
     return Check(pump, effect, True, f"the balance changed by {done.mass_g:+.2f} g")
 
 

@@ -48,8 +48,8 @@ def thermometer(rig: Rig, chamber: str) -> str | None:
     zone = rig.vessels[chamber].zone
     vessels = {name for name, vessel in rig.vessels.items() if vessel.zone == zone}
     inside = [point for point in in_order if places[point] == chamber]
-    beside = [point for point in in_order if places[point] in vessels and (zone is not None or organ is not None)]
-    return next(iter((*inside, *beside)), None)
+    sharing = [point for point in in_order if places[point] in vessels and (zone is not None or organ is not None)]
+    return next(iter((*inside, *sharing)), None)
 
 
 def ph_target(rig: Rig) -> float:

@@ -68,7 +68,7 @@ def test_a_branch_takes_its_share_by_length_and_fourth_power_of_its_bore(tmp_pat
 
 
 def test_junctions_behind_junctions_add_their_resistances(tmp_path: Path) -> None:
-    """As in a network of resistors: 1 beside (1 + 2 ‖ 2) leaves two thirds in the first branch."""
+    """As in a network of resistors: 1 parallel to (1 + 2 ‖ 2) leaves two thirds in the first branch."""
     data = plates()
     data["vessels"]["plate_c"] = dict(data["vessels"]["plate_a"])
     data["junctions"]["inner"] = {}
