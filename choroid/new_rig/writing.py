@@ -24,6 +24,14 @@ ICC_CHANNELS = 4
 GAUGES_PER_LINK = 16
 """Gauges on one bus that leave time for commands."""
 MANIFOLD = "manifold"
+PUMP_SETTINGS: Mapping[str, str] = {
+    "longer-0xe9": "{max_rpm: 100, ul_per_rev: 215}",
+    "masterflex-ls": "{max_rpm: 600, ul_per_rev: 215}",
+    "masterflex-usb": "{max_rpm: 600, ul_per_rev: 215}",
+    "tecan-cavro": "{series: xcalibur, syringe_ul: 1000}",
+    "watson-marlow-ascii": '{series: "530", max_rpm: 220, ul_per_rev: 215}',
+}
+"""Settings without a default, as proposals."""
 WELL_CM2 = {6: 9.5, 12: 3.8, 24: 1.9, 48: 0.95, 96: 0.32, 384: 0.056}
 """Surface of the medium in a well of the usual plates."""
 DEPTH_MM = 4.0
@@ -160,8 +168,13 @@ def _pumps(draft: Draft, model: str, hearts: list[str]) -> list[str]:
     family = FAMILIES[model]
     if family.channel != PUMP:
         names = ["pump"] if len(hearts) == 1 else [f"pump{number}" for number in range(1, len(hearts) + 1)]
+        settings = PUMP_SETTINGS.get(model, "")
+        if settings:
+            draft.sections["devices"].append(
+                "  # settings of the pump: from its rating plate; measure ul_per_rev with your tubing"
+            )
         for name in names:
-            draft.device(name, model, address=_address(family.address), every="2 s")
+            draft.device(name, model, address=_address(family.address), every="2 s", settings=settings)
         return [f"{name}.pump" for name in names]
     points = []
     for number, first in enumerate(range(0, len(hearts), ICC_CHANNELS), 1):

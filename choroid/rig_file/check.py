@@ -11,6 +11,7 @@ from controller.capabilities.catalogue import capabilities_of
 from controller.hazards.loading import load_checked_rig
 from controller.hazards.table import gaps_of, hazards_of
 from controller.hazards.terms import Hazard, HazardVerdict
+from controller.links.settings import drivers_accept
 from controller.recipes.catalogue import shipped
 from controller.recipes.on_rig import lacking
 from controller.rig.description import Rig
@@ -54,7 +55,7 @@ def check_rig(path: Path | str) -> dict[str, Any]:
         answer["hazards"] = [_row(hazard) for hazard in hazards_of(rig)]
         answer["capabilities"] = [each.to_json() for each in capabilities_of(rig)]
         answer["recipes"] = {name: list(lacking(recipe, rig)) for name, recipe in sorted(shipped().items())}
-        load_described_rig(path, models=MODELS, rules=(gaps_of,))
+        load_described_rig(path, models=MODELS, rules=(drivers_accept, gaps_of))
     except RigError as error:
         answer["problems"] = [_problem(problem) for problem in error.problems]
         return answer

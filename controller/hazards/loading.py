@@ -1,4 +1,4 @@
-"""Load a rig file for operation: valid in itself, and without gaps in its hazard table."""
+"""Load a rig file for operation: valid in itself and to its drivers, without gaps in its hazard table."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from controller.hazards.table import gaps_of
+from controller.links.settings import drivers_accept
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 
@@ -26,4 +27,4 @@ def load_checked_rig(path: Path, *, models: Collection[str] | None = None) -> Ri
         RigError: something is wrong; it holds every problem found, with line and fix.
         OSError: the file cannot be read.
     """
-    return load_rig(path, models=models, rules=(gaps_of,))
+    return load_rig(path, models=models, rules=(drivers_accept, gaps_of))
