@@ -94,6 +94,10 @@ class IsmatecChannel(Actuator):
         self._total_ul = 0.0
         self._was_running = True
         self._total_sure = False
+        self._continuous = False
+        """Whether the last start was that of a continuous flow."""
+        self._total_due_s = 0.0
+        """When a continuous flow has moved the total by one step since it was read (loop s)."""
         self._polls = 0
         self._one_at_a_time = asyncio.Lock()
 
@@ -156,7 +160,7 @@ class IsmatecChannel(Actuator):
             )
         running = await self._running()
         recheck = self._polls % RECHECK_EVERY == 0
-        if running or not self._total_sure or recheck:
+        if recheck or self._total_moves(running):
             await self._read_total(running)
         flows_set = self._flows_set
         if running and (recheck or not self._was_running):
@@ -165,9 +169,18 @@ class IsmatecChannel(Actuator):
         self._polls = self._polls + 1 if flows_set == self._flows_set else 0
         return PumpStatus(running, self._flow_ul_min if running else 0.0, self._total_ul, TOTAL_STEP_UL)
 
+    def _total_moves(self, running: bool) -> bool:
+        """Return whether the total may differ from the one that was read last."""
+        if running and self._was_running and self._continuous:
+            return asyncio.get_running_loop().time() >= self._total_due_s
+        return running or not self._total_sure
+
     async def _read_total(self, running: bool) -> None:
         """Read the pump's total."""
         before_ul = self._total_ul
+        self._total_due_s = asyncio.get_running_loop().time() + 60.0 * TOTAL_STEP_UL / max(
+            abs(self._flow_ul_min), MIN_FLOW_UL_MIN
+        )
         self._total_ul = 1000.0 * parse_count(await self._get(b"xG"), self.where)
         # Any digit of it may have been garbled: at rest it is read until two readings in a row agree.
         self._total_sure = not running and self._total_ul == before_ul
@@ -215,6 +228,7 @@ class IsmatecChannel(Actuator):
             raise self._refusal(*coarse)
         direction = self._forward if flow_ul_min > 0 else _opposite(self._forward)
         self._polls = 0
+        self._continuous = True
         if await self._running():
             if await self._get(b"xM") == b"M" and await self._get(b"xD") == direction:
                 await self._set_volume(b"f", flow_ul_min)  # it turns already: only the speed changes
@@ -237,6 +251,7 @@ class IsmatecChannel(Actuator):
         if await self._running():
             raise self._refusal("it is still running", "stop it, or wait until the dose before has ended")
         self._polls = 0
+        self._continuous = False
         if self._doses_over_time:
             await self._aim_over_time(dose)
         else:

@@ -21,7 +21,7 @@ from types import MappingProxyType
 
 from controller.core.state import ActuatorView
 from controller.rig.description import MAX_UL_MIN, Rig
-from controller.rig.families import PointKind, max_flow_ul_min, points_of
+from controller.rig.families import TEMPERATURE, PointKind, max_flow_ul_min, points_of
 from controller.rig.heating import heating_c_per_s
 from controller.rig.organ_lines import organ_lines
 from controller.safety.limits import GAUGE_KPA, PROBE_C
@@ -74,6 +74,9 @@ BY_UNIT: Mapping[str, PlausibleRange] = {
     "ppm": PlausibleRange(0.0, 1_000_000.0, 1000.0, 100.0),
 }
 """By unit, where the rig gives no narrower range. Other units, such as a switch's, have no range."""
+UNHEATED_C_PER_S = 0.05
+"""Maximum rate of a thermometer in medium that no heater of the rig warms (°C/s). 1 mL of medium in its chamber (9 J/K)
+in still air (10 W/(m²·K) over 6 cm²) cools by 0.03 °C/s at most when it comes from 37 °C into ice-cold air."""
 DEFAULT_GAS_ML_MIN = 100.0
 """Gas flow of a controller of unknown full scale on a rig without a lung (mL/min)."""
 POWER = PlausibleRange(-100.0, 100.0, 20.0, 100.0)
@@ -84,6 +87,9 @@ def bounds_of(rig: Rig) -> dict[str, PlausibleRange]:
     """Return the range of every point that the rig description knows."""
     found = {point: near for point, kind in points_of(rig).items() if (near := _near(rig, point, kind)) is not None}
     skin = rig.organs.skin
+    for point, kind in points_of(rig).items():
+        if skin is None and kind == TEMPERATURE and rig.devices[point.partition(".")[0]].at in rig.tissue:
+            found[point] = PlausibleRange(*PROBE_C, 0.1, UNHEATED_C_PER_S)
     if skin is not None and skin.temperature in found:
         per_s = min(MARGIN * heating_c_per_s(rig), BY_UNIT["degC"].per_s)
         found[skin.temperature] = PlausibleRange(*PROBE_C, 0.1, per_s)

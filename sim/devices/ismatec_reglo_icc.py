@@ -216,18 +216,8 @@ class IsmatecRegloIcc(AsciiDevice):
 
     def _described(self, request: str) -> str | None:
         """Return the answer to a question about the pump; None for another request."""
-        answers = {
-            "x!": PROTOCOL_VERSION,
-            "~": str(int(self.channel_addressing)),
-            "xE": str(int(self.events)),
-            "#": f"REGLO ICC {FIRMWARE} {CHANNELS}{ROLLERS:02d}",
-            "(": FIRMWARE,
-            ")": f"{CHANNELS:02d}{ROLLERS:02d}",
-            "xA": str(CHANNELS),
-            "xS": self.serial_number,
-            "xL": str(self.language),
-        }
-        return answers.get(request)
+        told = _ABOUT_PUMP.get(request)
+        return None if told is None else told(self)
 
     def _save(self) -> None:
         self._saved_addressing = self.channel_addressing
@@ -443,3 +433,16 @@ _SETTERS: dict[str, Callable[[PumpChannel, str], bytes]] = {
     '"': _set_cycles,
     "%": _set_backsteps,
 }
+
+_ABOUT_PUMP: dict[str, Callable[[IsmatecRegloIcc], str]] = {
+    "x!": lambda pump: PROTOCOL_VERSION,
+    "~": lambda pump: str(int(pump.channel_addressing)),
+    "xE": lambda pump: str(int(pump.events)),
+    "#": lambda pump: f"REGLO ICC {FIRMWARE} {CHANNELS}{ROLLERS:02d}",
+    "(": lambda pump: FIRMWARE,
+    ")": lambda pump: f"{CHANNELS:02d}{ROLLERS:02d}",
+    "xA": lambda pump: str(CHANNELS),
+    "xS": lambda pump: pump.serial_number,
+    "xL": lambda pump: str(pump.language),
+}
+"""Questions about the pump, whatever the address digit."""

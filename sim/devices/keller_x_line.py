@@ -157,7 +157,7 @@ class KellerXLine(ModbusSlave):
 
     # --- Keller bus -------------------------------------------------------------------------------------
 
-    def frame_length(self, buffer: bytearray) -> int | None:
+    def frame_length(self, buffer: bytes | bytearray) -> int | None:
         """Return the length of a frame; Keller bus frames have their own lengths."""
         data_bytes = _KB_DATA_BYTES.get(buffer[1])
         return super().frame_length(buffer) if data_bytes is None else 4 + data_bytes

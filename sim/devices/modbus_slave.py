@@ -102,6 +102,8 @@ class ModbusSlave(WireDevice):
     def receive(self, data: bytes) -> None:
         """Collect frames; act on whole ones."""
         buffer = self._buffer
+        if not buffer and self._others(data):
+            return
         buffer += data
         while len(buffer) >= 4:
             length = self.frame_length(buffer)
@@ -120,6 +122,12 @@ class ModbusSlave(WireDevice):
             del buffer[LONGEST_FRAME + 1 :]
             self._silence = self.loop.call_later(SILENCE_S, self._quiet)
 
+    def _others(self, data: bytes) -> bool:
+        """Return whether `data` is one whole frame for another address: most of what passes on a bus."""
+        if len(data) < 4 or data[0] == BROADCAST or self.mine(data[0]):
+            return False
+        return self.frame_length(data) == len(data)
+
     def _quiet(self) -> None:
         buffer = self._buffer
         self._silence = None
@@ -133,7 +141,7 @@ class ModbusSlave(WireDevice):
             self._silence.cancel()
             self._silence = None
 
-    def frame_length(self, buffer: bytearray) -> int | None:
+    def frame_length(self, buffer: bytes | bytearray) -> int | None:
         """Return the length of the request that begins `buffer` (at least 4 bytes); None when only silence marks its end."""
         function = buffer[1]
         if 1 <= function <= 6 or function == DIAGNOSTICS:
