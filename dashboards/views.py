@@ -17,15 +17,9 @@ from controller.journal.terms import Entry
 from controller.ledger.ledger import Ledger
 from controller.nerves.summary import NervesSummary
 from controller.rig.description import Rig
-from controller.rig.probes import (
-    chamber_temperature,
-    loop_oxygen,
-    loop_ph,
-    oxygen_target_pct,
-    ph_target,
-    temperature_target_c,
-)
+from controller.rig.probes import culture_ph, loop_oxygen, oxygen_target_pct, thermometer
 from controller.rig.schematic import describe, hearts
+from controller.rig.surroundings import zone_of
 from controller.runs.questions import OpenQuestion
 from controller.runs.views import RunView, StepView
 from drivers.commands import Command, Dispense, Level, LevelStatus, PumpStatus, Run, Stop, Switch, SwitchStatus
@@ -38,15 +32,27 @@ ML = 1000.0
 
 
 def _environment_goals(rig: Rig) -> list[dict[str, Any]]:
-    """Return targets and limits of the chamber's temperature and of the loop's oxygen and pH, as far as they are read."""
-    limit = rig.safety.temperature
-    low_c, high_c = (None, None) if limit is None else (limit.low_c, limit.high_c)
-    goals = (
-        (chamber_temperature(rig), "degC", temperature_target_c(rig), low_c, high_c),
-        (loop_oxygen(rig), "%", oxygen_target_pct(rig), None, None),
-        (loop_ph(rig), "pH", ph_target(rig), None, None),
-    )
-    return [_goal(point, unit, target, low, high) for point, unit, target, low, high in goals if point is not None]
+    """Return targets and limits of temperature, oxygen and pH, as far as they are read where the tissue lives."""
+    limit, skin = rig.safety.temperature, rig.organs.skin
+    goals = []
+    for point, chamber in _thermometers(rig).items():
+        low_c, high_c = (None, None) if limit is None or limit.point != point else (limit.low_c, limit.high_c)
+        target_c = zone_of(rig, chamber).temperature_c if skin is None else skin.setpoint_c
+        goals.append(_goal(point, "degC", target_c, low_c, high_c))
+    oxygen = loop_oxygen(rig)
+    if oxygen is not None:
+        goals.append(_goal(oxygen, "%", oxygen_target_pct(rig), None, None))
+    return [*goals, *(_goal(point, "pH", target, None, None) for point, target in culture_ph(rig).items())]
+
+
+def _thermometers(rig: Rig) -> dict[str, str]:
+    """Return the thermometers of the chambers with tissue, each with the first chamber that it sees."""
+    found: dict[str, str] = {}
+    for chamber in rig.tissue:
+        point = thermometer(rig, chamber)
+        if point is not None:
+            found.setdefault(point, chamber)
+    return found
 
 
 def rig_view(rig: Rig) -> dict[str, Any]:
@@ -54,7 +60,7 @@ def rig_view(rig: Rig) -> dict[str, Any]:
 
     `organoid` and `heart` are deprecated: the only entry of `tissue` and of `hearts`, and None where there are several.
     """
-    organs, safety, tissue, all_hearts = rig.organs, rig.safety, tissue_views(rig), hearts(rig)
+    organs, safety, tissue, all_hearts = rig.organs, rig.safety, _tissue_views(rig), hearts(rig)
     return {
         "name": rig.name,
         "time_zone": rig.time_zone,
@@ -82,7 +88,7 @@ def rig_view(rig: Rig) -> dict[str, Any]:
     }
 
 
-def tissue_views(rig: Rig) -> list[dict[str, Any]]:
+def _tissue_views(rig: Rig) -> list[dict[str, Any]]:
     """Return the tissue of each chamber, in the order of the rig file."""
     return [
         {

@@ -17,8 +17,8 @@ from playwright.sync_api import Browser, Page, Route
 from controller.rig.description import Rig
 from controller.rig.families import points_of
 from controller.rig.loading import load_rig
-from controller.rig.schematic import describe, hearts
-from dashboards.views import tissue_views
+from controller.rig.schematic import hearts
+from dashboards.views import rig_view
 from tests.browser.pages import Visit, chromium
 
 STATIC = Path(__file__).resolve().parents[2] / "dashboards" / "static"
@@ -37,14 +37,7 @@ FEED = """state => { window.WebSocket = class { constructor() { setTimeout(() =>
 
 def rig_answer(rig: Rig) -> dict[str, Any]:
     """What the API answers about a rig."""
-    kidney = rig.organs.kidney_config
-    return {
-        "name": rig.name, "time_zone": rig.time_zone, "description": rig.description, "simulated": True, "mixed": False,
-        "faults": False, "organoid": None, "tissue": tissue_views(rig), "hearts": hearts(rig), "heart": None, "goals": [],
-        "electrodes": rig.nerves.electrodes if rig.nerves else 0, "mass_point": None if kidney is None else kidney.mass,
-        "return_valve": None, "periods_s": dict.fromkeys(rig.devices, 5.0), "schematic": describe(rig),
-        "capabilities": [], "user": "demo", "role": "operator",
-    }  # fmt: skip
+    return rig_view(rig) | {"faults": False, "user": "demo", "role": "operator"}
 
 
 def state_of(rig: Rig, **changes: Any) -> dict[str, Any]:

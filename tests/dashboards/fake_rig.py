@@ -370,7 +370,7 @@ class FakeController:
         for point, (unit, middle, swing, noise) in PROBES.items():
             value = middle + swing * math.sin(now_s / 400 + len(point)) + float(self._random.normal(0.0, noise))
             readings[point] = Reading(value, unit, Quality.GOOD, now_s)
-        readings["balance.mass"] = Reading(self.ledger.ul["spent"] / 1000 * 1.007, "g", Quality.GOOD, now_s)
+        readings["balance.mass"] = Reading(self.ledger.ul.get("spent", 0.0) / 1000 * 1.007, "g", Quality.GOOD, now_s)
         for point, detail in self.failing.items():
             readings[point] = replace(readings[point], quality=Quality.MISSING, detail=detail)
         for point in self.moving:

@@ -82,7 +82,7 @@ class Page {
     this.raster = rig.electrodes ? new Raster(byId("raster", HTMLCanvasElement), rig.electrodes) : null;
     showFunctions(rig.capabilities);
     startJournal();
-    if (hasKidney(rig)) startDecisions();
+    if (can(rig, "spent_medium")) startDecisions();
     showCards(rig);
     if (rig.faults) new Faults(mayOperate);
   }
@@ -101,7 +101,7 @@ class Page {
     if ("run" in changes) this.protocols.update(state.run);
     const suppressed = "set_aside" in changes; // wording: former name
     if ("alarms" in changes || suppressed) this.alarms.show(state.alarms, state.set_aside); // wording: former name
-    if ("ledger" in changes) showLedger(state.ledger, hasKidney(this.rig));
+    if ("ledger" in changes) showLedger(state.ledger, can(this.rig, "spent_medium"));
     if ("grade" in changes) showGrade(state.grade);
     if ("viability" in changes) showViability(state.viability);
     this.raster?.update(changes.spikes, Boolean(changes.whole), state.nerves);
@@ -109,26 +109,21 @@ class Page {
 }
 
 /**
- * Return whether the rig draws medium, grades it, and returns or discards it.
+ * Return whether the rig has a function.
  * @param {Rig} rig
+ * @param {string} id
  */
-const hasKidney = (rig) => rig.mass_point !== null;
+const can = (rig, id) => rig.capabilities.some((each) => each.function === id && each.available);
 
 /**
- * Hide the cards that have no content on this rig; the disclosure “Functions” says what it lacks.
+ * Hide the cards that have no content on this rig; the list of functions says what it lacks.
  * @param {Rig} rig
  */
 function showCards(rig) {
-  const kidney = hasKidney(rig);
-  byId("grade").hidden = !kidney;
-  byId("decisions-card").hidden = !kidney;
+  const exchanges = can(rig, "spent_medium");
+  byId("grade").hidden = !exchanges;
+  byId("decisions-card").hidden = !exchanges;
   byId("ledger").hidden = !rig.schematic.lines.some((line) => line.pump);
-  byId("viability").hidden = !rig.schematic.vessels.some((each) => each.kind === "loop") || !rig.hearts.length;
-  const left = [...document.querySelectorAll(".left .card")];
-  document.body.classList.toggle(
-    "two-columns",
-    left.every((card) => card instanceof HTMLElement && card.hidden),
-  );
 }
 
 /** Keep the height above the columns in `--above`: the columns fill the rest of the window. */
