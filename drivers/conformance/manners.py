@@ -176,12 +176,14 @@ def _watched() -> Iterator[list[str]]:
         if caller is not None and not _of_kit(caller.f_code.co_filename):
             seen.append(f"{module or 'datetime'}.{name} in {Path(caller.f_code.co_filename).name}:{caller.f_lineno}")
 
-    before = sys.getprofile()
+    before, callbacks = sys.getprofile(), gc.callbacks[:]
+    gc.callbacks.clear()  # a collection may run at any time, and its callbacks are no part of the driver
     sys.setprofile(profile)
     try:
         yield seen
     finally:
         sys.setprofile(before)
+        gc.callbacks[:] = callbacks
 
 
 def _owner_matters(name: str, function: Any) -> bool:
