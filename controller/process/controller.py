@@ -65,6 +65,7 @@ from controller.runs.library import ProtocolLibrary
 from controller.runs.runner import Runner
 from controller.safety.limits import basal_states, limits_of
 from controller.safety.terms import Intent, Limits
+from controller.tissue.record import TissueRecord
 from controller.upkeep.upkeep import Upkeep
 from controller.vitals.scoring import Scoring, last_grade
 from controller.vitals.vitals import vital_signs
@@ -167,6 +168,7 @@ class Controller:
         self.alarms = Alarms(self.journal.append, self.clock.utc_text)
         self._trip_record = TripRecord(self._record)
         self.ledger = Ledger(self.rig, self.journal, self.clock, alarm=self.alarms.event)
+        self.tissue = TissueRecord(self.rig, self.journal, self.clock)
         self.upkeep = Upkeep(
             self.rig,
             journal=self.journal,
@@ -435,10 +437,7 @@ class Controller:
         self.nerves_summary = await self._nerves_reader.read(nerves)
 
     async def emergency_stop(self, who: str, reason: str) -> None:
-        """Stop perfusion outputs and stimulation together, until :meth:`emergency_reset` (A9).
-
-        Page, API, signals, guard and button call this. It may be called from the moment this object exists, and again.
-        """
+        """Stop perfusion outputs and stimulation together, until :meth:`emergency_reset` (A9); at any time, and again."""
         await self._emergency.stop(who, reason)
 
     async def emergency_reset(self, who: str, reason: str) -> None:

@@ -1,0 +1,1 @@
+"""The tissue in each chamber: what lives there, since when, and what people have moved."""
