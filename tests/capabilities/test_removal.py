@@ -70,3 +70,15 @@ def test_what_is_left_of_a_rig_lacks_more_functions_than_the_whole(tmp_path: Pat
     without = smaller(data, ("devices.dose_fresh",), tmp_path)
     assert without.lacks - whole.lacks == {"fresh_medium"}
     assert without.removed == ("devices.dose_fresh", "lines.feed", "organs.gut", "vessels.reservoir")
+
+
+def test_each_part_of_a_rig_without_a_kidney_may_be_absent(tmp_path: Path) -> None:
+    """Its bottle, branches and plates: what is left is judged by what feeds the tissue that remains."""
+    path = Path(__file__).resolve().parents[1] / "rigs" / "two_plates.yaml"
+    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    every = list(parts(data))
+    pairs = [(one, other) for one in every for other in every if one < other]
+    verdicts = {places: judged(smaller(data, places, tmp_path)) for places in [*((one,) for one in every), *pairs]}
+    assert verdicts["devices.ph",] == verdicts["devices.balance",] == verdicts["tissue.plate_a",] == "smaller"
+    assert verdicts["devices.pump",] == "hazard", "without a pump a person feeds, and none has signed for that"
+    assert verdicts["tissue.plate_a", "tissue.plate_b"] == "compulsory"
