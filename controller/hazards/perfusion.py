@@ -148,10 +148,10 @@ def _lease(name: str, heart: HeartConfig, harm_s: float) -> Iterator[Finding]:
 def _branches(subject: Subject) -> Iterator[Hazard]:
     """Yield a row for each branch of a heart's line: while it is blocked, the others take its flow."""
     rig = subject.rig
-    for name in rig.organs.hearts:
-        for line in lines_into_chambers(rig, name):
-            if rig.lines[line].from_ in rig.junctions:
-                yield _blocked_branch(subject, line)
+    lines = dict.fromkeys(line for name in rig.organs.hearts for line in lines_into_chambers(rig, name))
+    for line in lines:
+        if rig.lines[line].from_ in rig.junctions:
+            yield _blocked_branch(subject, line)
 
 
 def _blocked_branch(subject: Subject, line: str) -> Hazard:
@@ -166,6 +166,7 @@ def _blocked_branch(subject: Subject, line: str) -> Hazard:
     return Hazard(
         f"blocked_{line}", line, "none", "none; the other branches take its flow", (), "", 0.0, harm_s,
         "look at each outlet on the daily round: no sensor sees the flow of one branch", tuple(gaps), residual=True,
+        group="blocked_branches",
     )  # fmt: skip
 
 

@@ -118,7 +118,7 @@ def _unwatched(subject: Subject, name: str, row: Hazard) -> Hazard:
     if any(tube.filter or tube.dialyser or physics.tubing_kpa(tube) < bounds.STALL_KPA for tube in tubes):
         return row
     note = f"the pump stalls at {bounds.STALL_KPA:g} kPa, below the tubing's rating: blocked, it starves the tissue"
-    return replace(row, harm_s=lasts_s(rig, heart), note=note)
+    return replace(row, harm_s=lasts_s(rig, heart), note=note, group="over_pressure_hearts")
 
 
 def _open(subject: Subject, name: str, line: Line) -> Hazard:
@@ -202,4 +202,5 @@ def _backwards(subject: Subject, name: str, heart: HeartConfig) -> Hazard:
         subject.id_of("heart_backwards", name), line, gauge or "none",
         "check valve" if held and gauge is None else "alarm heart_backwards; a person acts", (pump,), "suction",
         0.0 if held and gauge is None else BACKWARDS_ALARM_S, harm_s, note, tuple(gaps), residual=not held,
+        group="heart_backwards",
     )  # fmt: skip

@@ -44,6 +44,8 @@ class Hazard:
     gaps: tuple[Finding, ...] = ()
     accepted: Accepted | None = None
     residual: bool = False
+    group: str = ""
+    """Id under which a person may accept the same hazard of all hearts or of all branches."""
 
     @property
     def verdict(self) -> HazardVerdict:

@@ -15,8 +15,8 @@ from controller.rig.organ_lines import organ_lines
 from controller.rig.problems import Finding, named
 from controller.rig.quantities import quantity_text
 
-RETURNS = 0.01
-"""Share of a heart's flow that need not return to the vessel that it draws from: rounding of the shares."""
+ROUNDING_UL_MIN = 0.1
+"""Flow that need not return to the vessel that hearts draw from: rounding of the shares."""
 GATE = "gate: volume bounds; stray doses are stopped"
 
 
@@ -27,8 +27,7 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
             yield _overflow(subject, name, vessel, into)
         if out := _draws(subject, name):
             yield _dry(subject, name, vessel, out)
-    for heart in subject.rig.organs.hearts:
-        yield from _single_pass(subject, heart)
+    yield from _single_pass(subject)
     if (kidney := subject.rig.organs.kidney_config) is not None:
         yield _balance(subject, kidney)
 
@@ -163,28 +162,29 @@ def _empty(
         yield Finding(("vessels", name, "floor"), what, fix)
 
 
-def _single_pass(subject: Subject, heart: str) -> Iterator[Hazard]:
-    """Yield rows for a heart whose medium does not return to where it comes from: a bottle runs dry, a waste runs over."""
-    rig, config = subject.rig, subject.rig.organs.hearts[heart]
-    source = rig.lines[config.line].from_
-    ends: dict[str, float] = {}
-    for line in lines_of_heart(rig, heart):
-        for vessel, share in vessels_behind(rig, line).items():
-            ends[vessel] = ends.get(vessel, 0.0) + share
-    lost = len(lines_of_heart(rig, heart)) - ends.get(source, 0.0)
-    if lost <= RETURNS:
-        return
-    flow_ul_min = lost * config.flow_ul_min
-    yield _reserve(
-        subject, f"runs_dry_{source}", source, "stock_low", flow_ul_min, f"the heart draws {source} empty",
-        whole_ul=rig.vessels[source].capacity_ul - rig.vessels[source].floor_ul,
-    )  # fmt: skip
-    for vessel, share in ends.items():
-        if rig.vessels[vessel].kind == "waste":
-            yield _reserve(
-                subject, f"runs_over_{vessel}", vessel, "waste_full", share * config.flow_ul_min,
-                f"{vessel} runs over", whole_ul=rig.vessels[vessel].limit_ul,
-            )  # fmt: skip
+def _single_pass(subject: Subject) -> Iterator[Hazard]:
+    """Yield rows for hearts whose medium does not return to where it comes from: a bottle runs dry, a waste runs over."""
+    rig = subject.rig
+    lost: dict[str, float] = {}
+    wasted: dict[str, float] = {}
+    for name, heart in rig.organs.hearts.items():
+        source = rig.lines[heart.line].from_
+        for line in lines_of_heart(rig, name):
+            ends = vessels_behind(rig, line)
+            lost[source] = lost.get(source, 0.0) + (1.0 - min(ends.get(source, 0.0), 1.0)) * heart.flow_ul_min
+            for vessel, share in ends.items():
+                if rig.vessels[vessel].kind == "waste":
+                    wasted[vessel] = wasted.get(vessel, 0.0) + share * heart.flow_ul_min
+    for vessel, flow in lost.items():
+        if flow > ROUNDING_UL_MIN:
+            whole_ul = rig.vessels[vessel].capacity_ul - rig.vessels[vessel].floor_ul
+            harm = f"the heart draws {vessel} empty"
+            yield _reserve(subject, f"runs_dry_{vessel}", vessel, "stock_low", flow, harm, whole_ul=whole_ul)
+    for vessel, flow in wasted.items():
+        whole_ul = rig.vessels[vessel].limit_ul
+        yield _reserve(
+            subject, f"runs_over_{vessel}", vessel, "waste_full", flow, f"{vessel} runs over", whole_ul=whole_ul
+        )
 
 
 def _reserve(

@@ -242,6 +242,27 @@ def test_a_single_pass_runs_dry_and_over_unless_a_person_has_an_hour(tmp_path: P
     assert "does not come back into “bottle”" in gaps(checked(data, tmp_path))["runs_dry_bottle"]
 
 
+def test_two_hearts_on_one_bottle_are_one_row(tmp_path: Path) -> None:
+    data = plates()
+    heart = data["organs"].pop("heart")
+    data["vessels"]["bottle"] |= {"kind": "source", "volume": "5 L", "capacity": "5.5 L", "ceiling": "5.4 L"}
+    data["vessels"]["waste"] = {"kind": "waste", "volume": "0 mL", "capacity": "10 L", "ceiling": "9.9 L"}
+    data["devices"]["other"] = data["devices"]["pump"] | {"link": "sim:other"}
+    data["lines"]["heart"]["to"] = "plate_a"
+    data["lines"]["second"] = {"from": "bottle", "to": "plate_b", "pump": "other.pump", "check_valve": True}
+    for name in ("to_a", "to_b"):
+        del data["lines"][name]
+    for name in ("overflow_a", "overflow_b"):
+        data["lines"][name]["to"] = "waste"
+    del data["junctions"]
+    data["organs"]["hearts"] = {"a": heart, "b": heart | {"line": "second"}}
+    data["safety"]["accepted"] = {"over_pressure_hearts": WHY}
+    answer = checked(data, tmp_path)
+    assert answer["ok"], answer["problems"]
+    assert len(rows(answer)) == len(answer["hazards"]), "two hazards have one id"
+    assert rows(answer)["runs_dry_bottle"]["harm_s"] == pytest.approx(0.1 * 5460.0 / 4.0 * 60.0)  # 10 % at 2 · 2 mL/min
+
+
 def test_several_hearts_have_their_rows_and_gauges_by_name(tmp_path: Path) -> None:
     data = closed(plates())
     heart = data["organs"].pop("heart")
@@ -284,6 +305,30 @@ def test_a_check_valve_or_a_gauge_answers_a_heart_that_turns_backwards(tmp_path:
     assert "check_valve: true" in answer["problems"][0]["fix"]
     data["safety"]["accepted"]["heart_backwards"] = WHY
     assert checked(data, tmp_path)["ok"]
+
+
+def test_one_entry_accepts_a_hazard_of_all_hearts_or_branches(tmp_path: Path) -> None:
+    data = closed(plates())
+    heart = data["organs"].pop("heart")
+    data["devices"]["other"] = data["devices"]["pump"] | {"link": "sim:other"}
+    data["lines"]["heart"]["check_valve"] = False
+    data["lines"]["second"] = {"from": "bottle", "to": "split", "pump": "other.pump"}
+    data["organs"]["hearts"] = {"a": heart, "b": heart | {"line": "second"}}
+    data["safety"] = {}
+    found = set(gaps(checked(data, tmp_path)))
+    assert {"heart_backwards_a", "heart_backwards_b", "over_pressure_second", "blocked_to_b"} <= found
+    groups = ("heart_backwards", "over_pressure_hearts", "blocked_branches")
+    data["safety"] = {"accepted": dict.fromkeys(groups, WHY)}
+    answer = checked(data, tmp_path)
+    assert answer["ok"], answer["problems"]
+    assert len(rows(answer)) == len(answer["hazards"]), "two hazards have one id"
+    assert rows(answer)["heart_backwards_b"]["accepted"]["by"] == "R. Franklin"
+    assert as_text(answer).count("ACCEPTED WITHOUT AN INTERLOCK") == len(found)
+    for name in ("plate_a", "plate_b"):
+        data["tissue"][name]["count"] = 60
+    problems = {problem["key"] for problem in checked(data, tmp_path)["problems"]}
+    assert "safety.accepted.over_pressure_hearts" in problems
+    assert "safety.accepted.heart_backwards" not in problems
 
 
 def test_chambers_in_two_zones_have_rows_of_their_own(tmp_path: Path) -> None:
