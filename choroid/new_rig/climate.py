@@ -27,11 +27,7 @@ def add(draft: Draft, answers: Answers, chambers: tuple[str, ...], source: str, 
     """
     own_gas, own_heat = answers["gas"] != INCUBATOR, answers["heat"] != INCUBATOR
     gas_vessel = "loop" if source == "loop" else chambers[0]
-    probes = list(listed(answers["probes"]))
-    if own_heat and not set(probes) & set(THERMOMETERS):
-        probes.append(THERMOMETERS[0])  # a heater needs a thermometer in the chamber
-    if own_gas:
-        probes += [kinds[0] for kinds in (list(PH), list(OXYGEN)) if not set(probes) & set(kinds)]
+    probes = _needed(list(listed(answers["probes"])), own_gas=own_gas, own_heat=own_heat)
     if zone:
         gas = {"co2": "0.04 %"} if own_gas else {"co2": "5 %", "oxygen": "18.6 %"}
         draft.add("zones", zone, temperature="24 degC" if own_heat else "37 degC", **gas)
@@ -46,12 +42,23 @@ def add(draft: Draft, answers: Answers, chambers: tuple[str, ...], source: str, 
             f"  temperature: {{point: t_chamber.temperature, low: 35 degC, high: 38.5 degC, stale: 15 s, trips: [{trips}]}}"
         )
     if answers["electrodes"] != "0":
-        draft.sections["nerves"] += [
-            '  link: "tcp://192.0.2.1:7000"' if draft.real_links else '  link: "sim:array"',
-            f"  electrodes: {answers['electrodes']}",
-            "  sample_rate: 25 kHz",
-            "  diameter: 30 um",
-        ]
+        _electrodes(draft, answers["electrodes"])
+
+
+def _needed(probes: list[str], *, own_gas: bool, own_heat: bool) -> list[str]:
+    """Return the probes, with those that a heater (in the chamber) and a gas mixer cannot do without."""
+    wanted: list[tuple[str, ...]] = [THERMOMETERS] if own_heat else []
+    wanted += [tuple(PH), tuple(OXYGEN)] if own_gas else []
+    return probes + [models[0] for models in wanted if not set(probes) & set(models)]
+
+
+def _electrodes(draft: Draft, count: str) -> None:
+    draft.sections["nerves"] += [
+        '  link: "tcp://192.0.2.1:7000"' if draft.real_links else '  link: "sim:array"',
+        f"  electrodes: {count}",
+        "  sample_rate: 25 kHz",
+        "  diameter: 30 um",
+    ]
 
 
 def _probes(draft: Draft, models: list[str], chamber: str, vessel: str) -> None:

@@ -135,59 +135,70 @@ def _surface(answers: Answers, layout: Layout) -> str:
 
 def _perfusion(draft: Draft, answers: Answers, layout: Layout) -> None:
     """Add the vessel that hearts draw from, the lines of the hearts, and the way back or out."""
-    loop, count = layout.source == "loop", len(layout.chambers)
-    draft.add(
-        "vessels", layout.source, kind="loop" if loop else "source", contains="fresh", volume=_volume(layout.source_ul),
-        capacity=_volume(1.5 * layout.source_ul), floor=_volume(0.4 * layout.source_ul if loop else 50_000.0),
-        ceiling=_volume(1.25 * layout.source_ul) if loop else "", zone=layout.zone,
-    )  # fmt: skip
+    count = len(layout.chambers)
     drive = answers["drive"] if count > 1 else "each"
     hearts = list(layout.chambers) if drive == "each" and count > 1 else ["heart"]
-    pumps = _pumps(draft, answers["pump"], hearts)
-    lines = list(_lines(draft, layout, drive, pumps))
+    _source(draft, layout)
+    lines = list(_lines(draft, layout, drive, _pumps(draft, answers["pump"], hearts)))
     _gauges(draft, answers, [(line, pump) for line, _, pump in lines], one_heart=len(hearts) == 1)
+    _tubes(draft, answers, layout, lines)
+    flows_ul_min = _flows(answers, count if drive == MANIFOLD else 1)
+    _hearts(draft, answers, dict(zip(hearts, (line for line, _, _ in lines), strict=False)), flows_ul_min)
+    _overflows(draft, layout)
+    if layout.source != "loop":
+        _waste(draft, answers)
+        _stock(draft, answers, layout, flows_ul_min["flow"] * (1 if drive == MANIFOLD else count))
+
+
+def _tubes(draft: Draft, answers: Answers, layout: Layout, lines: list[tuple[str, str, str]]) -> None:
+    """Add the pumped lines: name, end and pump of each."""
+    valve = "true" if answers["check_valve"] == "yes" else ""
     for line, end, pump in lines:
         bore = "1.6 mm" if end == MANIFOLD else "1.02 mm"
-        valve = "true" if answers["check_valve"] == "yes" else ""
         draft.add(
             "lines", line, from_=layout.source, to=end, pump=pump, bore=bore, length="0.5 m", check_valve=valve
         )  # fmt: skip
-    flows_ul_min = _flows(answers, count if drive == MANIFOLD else 1)
-    _hearts(draft, answers, dict(zip(hearts, (line for line, _, _ in lines), strict=False)), flows_ul_min)
+
+
+def _source(draft: Draft, layout: Layout) -> None:
+    loop, ul = layout.source == "loop", layout.source_ul
+    draft.add(
+        "vessels", layout.source, kind="loop" if loop else "source", contains="fresh", volume=_volume(ul),
+        capacity=_volume(1.5 * ul), floor=_volume(0.4 * ul if loop else 50_000.0),
+        ceiling=_volume(1.25 * ul) if loop else "", zone=layout.zone,
+    )  # fmt: skip
+
+
+def _overflows(draft: Draft, layout: Layout) -> None:
+    end = "loop" if layout.source == "loop" else "waste"
     for number, chamber in enumerate(layout.chambers, 1):
-        name = "overflow" if count == 1 else f"overflow{number}"
-        end = "loop" if loop else "waste"
+        name = "overflow" if len(layout.chambers) == 1 else f"overflow{number}"
         draft.add("lines", name, from_=chamber, to=end, passive="true", bore="3.2 mm", length="0.4 m")
-    if not loop:
-        _waste(draft, answers)
-        _stock(draft, answers, layout, flows_ul_min["flow"] * (1 if drive == MANIFOLD else count))
 
 
 def _pumps(draft: Draft, model: str, hearts: list[str]) -> list[str]:
     """Add the pumps of the hearts, and return the point of each."""
     family = FAMILIES[model]
-    if family.channel != PUMP:
-        names = ["pump"] if len(hearts) == 1 else [f"pump{number}" for number in range(1, len(hearts) + 1)]
-        settings = PUMP_SETTINGS.get(model, "")
-        if settings:
-            draft.sections["devices"].append(
-                "  # settings of the pump: from its rating plate; measure ul_per_rev with your tubing"
-            )
-        for name in names:
-            draft.device(name, model, address=_address(family.address), every="2 s", settings=settings)
-        return [f"{name}.pump" for name in names]
-    points = []
+    if family.channel == PUMP:
+        return list(_channels(draft, model, hearts))
+    names = ["pump"] if len(hearts) == 1 else [f"pump{number}" for number in range(1, len(hearts) + 1)]
+    settings = PUMP_SETTINGS.get(model, "")
+    if settings:
+        comment = "  # settings of the pump: from its rating plate; measure ul_per_rev with your tubing"
+        draft.sections["devices"].append(comment)
+    for name in names:
+        draft.device(name, model, address='"1"' if family.address else "", every="2 s", settings=settings)
+    return [f"{name}.pump" for name in names]
+
+
+def _channels(draft: Draft, model: str, hearts: list[str]) -> Iterator[str]:
+    """Add pumps with several channels, and yield the point of each heart."""
     for number, first in enumerate(range(0, len(hearts), ICC_CHANNELS), 1):
         name = "pump" if len(hearts) <= ICC_CHANNELS else f"pump{number}"
         group = hearts[first : first + ICC_CHANNELS]
         channels = {str(place): f"point: {heart}, tubing: 1.02 mm" for place, heart in enumerate(group, 1)}
         draft.device(name, model, address='"1"', every="2 s", channels=channels)
-        points += [f"{name}.{heart}" for heart in group]
-    return points
-
-
-def _address(pattern: str | None) -> str:
-    return '"1"' if pattern else ""
+        yield from (f"{name}.{heart}" for heart in group)
 
 
 def _lines(draft: Draft, layout: Layout, drive: str, pumps: list[str]) -> Iterator[tuple[str, str, str]]:

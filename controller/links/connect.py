@@ -72,7 +72,7 @@ async def connect(rig: Rig, opener: Opener) -> Connected:
         for link, errors in zip(links, found, strict=True)
         for name, error in sorted(errors.items())
     ]
-    if len(failures) >= len(devices):
+    if devices and len(failures) == len(devices):
         await asyncio.gather(*(link.close() for link in links.values()))
         raise ConnectError(failures)
     return Connected(links, devices, failures)

@@ -135,22 +135,25 @@ def _wells(place: Place, plate: dict[str, Any], *, told: bool) -> tuple[list[str
     Wells that cannot be read count as those of a plate of 96, so that what refers to them is not reported as well.
     """
     problems: list[Finding] = []
-    found = _layout(plate.get("wells"))
+    given = plate.get("wells")
+    found = _layout(given)
     if found is None:
-        given = plate.get("wells")
         what = "“wells” is missing" if given is None else f"“{given!s:.40}” is no layout of wells"
-        if given is not None or not told:
-            problems.append(Finding((*place, "wells"), what, WELLS_FIX))
+        problems += [] if told and given is None else [Finding((*place, "wells"), what, WELLS_FIX)]
         found = _grid(*WELLS[96])
-    left_out = _listed(plate["except"]) if plate.get("except") is not None else []
-    if left_out is None or not set(left_out) <= set(found):
-        what = f"“{plate['except']!s:.40}” are no wells of the plate"
-        problems.append(Finding((*place, "except"), what, "Write wells of the plate, such as [A1, B2:C4]"))
-    elif set(left_out) >= set(found):
-        problems.append(Finding((*place, "except"), "leaves out all wells", "Name fewer wells"))
-    else:
-        found = [well for well in found if well not in left_out]
-    return [f"{place[-1]}-{well}" for well in found], problems
+    left_out, wrong = _left_out((*place, "except"), plate.get("except"), found)
+    return [f"{place[-1]}-{well}" for well in found if well not in left_out], problems + wrong
+
+
+def _left_out(place: Place, given: object, wells: list[str]) -> tuple[list[str], list[Finding]]:
+    """Return the wells that `except` names, and what is wrong with it."""
+    listed = [] if given is None else _listed(given)
+    if listed is None or not set(listed) <= set(wells):
+        fix = "Write wells of the plate, such as [A1, B2:C4]"
+        return [], [Finding(place, f"“{given!s:.40}” are no wells of the plate", fix)]
+    if set(listed) >= set(wells):
+        return [], [Finding(place, "leaves out all wells", "Name fewer wells")]
+    return listed, []
 
 
 def _layout(given: object) -> list[str] | None:
@@ -167,15 +170,22 @@ def _listed(given: object) -> list[str] | None:
     """Return the wells of a list of wells and rectangles (“B2:C4”), each once; None if it cannot be read."""
     found: dict[str, None] = {}
     for item in given if isinstance(given, list) else [given]:
-        corners = [WELL.fullmatch(part) for part in item.split(":")] if isinstance(item, str) else []
-        if len(corners) not in (1, 2) or None in corners:
+        wells = _rectangle(item) if isinstance(item, str) else None
+        if wells is None:
             return None
-        rows = sorted(ascii_uppercase.index(corner[1]) for corner in corners if corner)
-        columns = sorted(int(corner[2]) for corner in corners if corner)
-        if columns[-1] > MAX_COLUMNS:
-            return None
-        found |= dict.fromkeys(_grid(rows[-1] + 1, columns[-1], rows[0], columns[0]))
+        found |= dict.fromkeys(wells)
     return list(found)
+
+
+def _rectangle(text: str) -> list[str] | None:
+    """Return the wells of “B2:C4”, or of “B2” alone; None if it cannot be read."""
+    corners = [WELL.fullmatch(part) for part in text.split(":")]
+    known = [corner for corner in corners if corner is not None]
+    if len(known) != len(corners) or len(known) > 2:
+        return None
+    rows = sorted(ascii_uppercase.index(corner[1]) for corner in known)
+    columns = sorted(int(corner[2]) for corner in known)
+    return _grid(rows[-1] + 1, columns[-1], rows[0], columns[0]) if columns[-1] <= MAX_COLUMNS else None
 
 
 def _grid(rows: int, columns: int, first_row: int = 0, first_column: int = 1) -> list[str]:

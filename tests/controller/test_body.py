@@ -96,6 +96,16 @@ async def test_a_whole_rig_comes_up_at_once() -> None:
     await lab.close()
 
 
+async def test_a_rig_without_devices_comes_up() -> None:
+    """A plate that is fed by hand has none, and none is missing."""
+    bare = RIG.model_copy(update={"devices": {}})
+    lab = SimulatedLab(RIG, seed=1)
+    body = await ConnectedRig.connect(bare, lab.opener, StateStore())
+    assert body.failures == []
+    await body.close()
+    await lab.close()
+
+
 async def test_every_failure_is_told_in_one_table_and_the_rest_comes_up() -> None:
     lab = SimulatedLab(RIG, seed=1)
     lab.lines["sim:gas"].unplug()
