@@ -6,7 +6,7 @@ from controller.capabilities.terms import Need
 from controller.rig.description import Rig
 from controller.rig.families import CONDUCTIVITY, LIQUID_FLOW, OXYGEN, PointKind, points_of
 from controller.rig.graph import fed_by_hearts, lines_into_chambers
-from controller.rig.probes import loop_oxygen, loop_ph, thermometer
+from controller.rig.probes import loop_oxygen, loop_ph, shows_chamber, thermometer
 from controller.rig.problems import named
 from controller.rig.surroundings import culture_vessel
 
@@ -54,8 +54,15 @@ def oxygen_probe(rig: Rig) -> str | None:
 
 
 def temperature_limit(rig: Rig) -> str | None:
-    """Need the limits of the chamber's temperature."""
-    return None if rig.safety.temperature is not None else "limits under safety.temperature"
+    """Need limits of temperature at a thermometer that shows each chamber with tissue."""
+    limit = rig.safety.temperature
+    if limit is None:
+        return "limits under safety.temperature"
+    chambers = list(rig.tissue)
+    unseen = [chamber for chamber in chambers if len(chambers) > 1 and not shows_chamber(rig, limit.point, chamber)]
+    return (
+        f"limits of temperature in the zone of {named(unseen)} (a rig has those of one thermometer)" if unseen else None
+    )
 
 
 def heart_flow_sensors(rig: Rig) -> str | None:

@@ -44,12 +44,21 @@ def thermometer(rig: Rig, chamber: str) -> str | None:
     if named and len(rig.tissue) == 1:
         return named[0]
     in_order = [*named, *(point for point, kind in points_of(rig).items() if kind == TEMPERATURE)]
-    places = {point: rig.devices[point.partition(".")[0]].at for point in in_order}
-    zone = rig.vessels[chamber].zone
-    vessels = {name for name, vessel in rig.vessels.items() if vessel.zone == zone}
-    inside = [point for point in in_order if places[point] == chamber]
-    sharing = [point for point in in_order if places[point] in vessels and (zone is not None or organ is not None)]
-    return next(iter((*inside, *sharing)), None)
+    inside = [point for point in in_order if _place(rig, point) == chamber]
+    return next(iter(inside or (point for point in in_order if shows_chamber(rig, point, chamber))), None)
+
+
+def shows_chamber(rig: Rig, point: str, chamber: str) -> bool:
+    """Return whether a thermometer shows the temperature of a chamber: in it, in the same zone, or in what the skin warms."""
+    place, zone = _place(rig, point), rig.vessels[chamber].zone
+    if place == chamber:
+        return True
+    shared = place in rig.vessels and rig.vessels[place].zone == zone
+    return shared and (zone is not None or rig.organs.skin is not None)
+
+
+def _place(rig: Rig, point: str) -> str | None:
+    return rig.devices[point.partition(".")[0]].at
 
 
 def ph_target(rig: Rig) -> float:

@@ -126,7 +126,7 @@ def test_a_chamber_whose_inflow_has_no_outlet_floods(tmp_path: Path) -> None:
 
 def test_a_pumped_outlet_alone_may_be_accepted_if_the_plate_takes_the_flow_for_an_hour(tmp_path: Path) -> None:
     data = plates()
-    data["devices"]["out"] = {"model": "watson-marlow-ascii", "link": "sim:out"}
+    data["devices"]["out"] = data["devices"]["pump"] | {"link": "sim:out"}
     data["lines"]["overflow_b"] = {"from": "plate_b", "to": "bottle", "pump": "out.pump"}
     data["vessels"]["plate_b"]["floor"] = "8 mL"
     data["organs"]["heart"]["max"] = "2 mL/min"
@@ -268,7 +268,7 @@ def test_several_hearts_have_their_rows_and_gauges_by_name(tmp_path: Path) -> No
     heart = data["organs"].pop("heart")
     del data["junctions"], data["lines"]["to_a"], data["lines"]["to_b"]
     data["devices"] |= {
-        "other": {"model": "watson-marlow-ascii", "link": "sim:other"},
+        "other": data["devices"]["pump"] | {"link": "sim:other"},
         "p_a": {"model": "keller-x-line", "link": "sim:rs485", "address": "1", "at": "heart", "every": "2 s"},
         "p_b": {"model": "keller-x-line", "link": "sim:rs485", "address": "2", "at": "second", "every": "2 s"},
     }
@@ -342,6 +342,11 @@ def test_chambers_in_two_zones_have_rows_of_their_own(tmp_path: Path) -> None:
     assert found["under_temperature_other"]["sensor"] == "none"
     assert set(gaps(answer)) == {"under_temperature_other"}
     assert found["over_temperature_other"]["limits"] == "24 degC", "the limits are those of the incubator"
+    lacks = {row["function"]: row["lacks"] for row in answer["capabilities"]}
+    assert lacks["temperature_alarm"] == [
+        "a temperature probe with “at: plate_b”",
+        "limits of temperature in the zone of plate_b (a rig has those of one thermometer)",
+    ]
 
 
 def test_hours_of_a_table_are_finite_or_never() -> None:

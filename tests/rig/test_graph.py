@@ -214,7 +214,7 @@ def test_hearts_share_one_loop_and_no_pump_and_have_their_gauges_by_line(tmp_pat
     heart = data["organs"].pop("heart")
     data["vessels"]["second"] = dict(data["vessels"]["bottle"])
     data["devices"] |= {
-        "other": {"model": "watson-marlow-ascii", "link": "sim:other"},
+        "other": data["devices"]["pump"] | {"link": "sim:other"},
         "gauge": {"model": "keller-x-line", "link": "sim:gauge", "address": "1", "at": "heart"},
     }
     data["lines"] |= {
