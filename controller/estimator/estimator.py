@@ -179,15 +179,18 @@ class Estimator:
         opened = self._journal.last("ledger.opened")
         volumes = {name: vessel.volume_ul for name, vessel in rig.vessels.items()}
         volumes |= {} if opened is None else opened.body
-        tissue = (rig.tissue[name] for name in self._circulating if name in rig.tissue)
         return media_filter.begin(
             self._content(self._circulating[0]) or _NOTHING,
             _NOTHING if self._spent is None else self._content(self._spent) or _NOTHING,
             loop_ul=sum(volumes[name] for name in self._circulating),
             spent_ul=0.0 if self._spent is None else volumes[self._spent],
-            tissue_mm3=sum(each.count * math.pi / 6 * each.diameter_mm**3 for each in tissue),
+            tissue_mm3=sum(map(self._tissue_mm3, self._circulating)),
             water_ul_d=(EVAPORATION_UL_D, EVAPORATION_SD_UL_D),
         )
+
+    def _tissue_mm3(self, vessel: str) -> float:
+        tissue = self._rig.tissue.get(vessel)
+        return 0.0 if tissue is None else tissue.count * math.pi / 6 * tissue.diameter_mm**3
 
     def _content(self, vessel: str) -> Composition | None:
         name = self._rig.vessels[vessel].contains

@@ -78,16 +78,8 @@ class Books:
         self._tares = Tares()
         self._loop = rig.loop
         self._used = {*circulating(rig), *rig.tissue}
-        self._vessels = {
-            name: _Vessel(vessel.volume_ul, (FILL_REL_SD * vessel.volume_ul) ** 2)
-            for name, vessel in rig.vessels.items()
-        }
-        for name in self._used:
-            self._vessels[name].parcel = Parcel(unused=0.0)
         self._stocks = _stocks(rig)
-        for name, vessel in rig.vessels.items():
-            if vessel.contains in self._stocks:
-                self._vessels[name].parcel = replace(self._vessels[name].parcel, insulin=0.0)
+        self._vessels = {name: self._filled(name) for name in rig.vessels}
         self._purposes = {each.line: each.key for each in organ_lines(rig)}
         if self._kidney is not None and self._kidney.dialyse is not None:
             self._purposes[self._kidney.dialyse] = "dialyse"
@@ -105,6 +97,13 @@ class Books:
         self.whereabouts = Whereabouts()
         self.totals = Totals()
         self.tests = Tests()
+
+    def _filled(self, name: str) -> _Vessel:
+        """Return a vessel as it is filled at the start."""
+        spec = self._rig.vessels[name]
+        unused = 0.0 if name in self._used else 1.0
+        insulin = 0.0 if spec.contains in self._stocks else 1.0
+        return _Vessel(spec.volume_ul, (FILL_REL_SD * spec.volume_ul) ** 2, Parcel(unused=unused, insulin=insulin))
 
     # --- what is known ----------------------------------------------------------------------------------
 

@@ -166,22 +166,24 @@ class TissueRecord:
         for name in body["described"]:
             self._history.setdefault(name, []).append({"kind": kind, "utc": utc, **told})
         valid = {name for name, spec in body["described"].items() if spec == self._described.get(name)}
-        chamber: str = body["chamber"]
-        match kind:
-            case "tissue.placed":
-                changes: dict[str, Culture | None] = {chamber: _of_row(chamber, body, utc)}
-            case "tissue.moved":
-                target = body["target"]
-                changes = {chamber: None, target: _of_row(target, body, utc, came_from=chamber)}
-            case _:
-                held = self._cultures.get(chamber)
-                changes = {chamber: None if not body["left"] or held is None else replace(held, count=body["left"])}
-        for name in valid:
-            culture = changes[name]
+        for name, culture in self._changes(kind, body, utc).items():
+            if name not in valid:
+                continue
             if culture is None:
                 self._cultures.pop(name, None)
             else:
                 self._cultures[name] = culture
+
+    def _changes(self, kind: str, body: Mapping[str, Any], utc: str) -> dict[str, Culture | None]:
+        """Return what a row leaves in each chamber that it names."""
+        chamber: str = body["chamber"]
+        if kind == PLACED:
+            return {chamber: _of_row(chamber, body, utc)}
+        if kind == MOVED:
+            target: str = body["target"]
+            return {chamber: None, target: _of_row(target, body, utc, came_from=chamber)}
+        held = self._cultures.get(chamber)
+        return {chamber: None if not body["left"] or held is None else replace(held, count=body["left"])}
 
 
 def _of_file(chamber: str, spec: TissueSpec, began_utc: str) -> Culture:

@@ -75,14 +75,11 @@ class _OpenFlow:
         self._pumps: dict[str, tuple[str, str]] = {}
         """By line: its pump and its heart."""
         self._step_ul: dict[str, float] = {}
-        for heart in rig.organs.hearts:
-            for line in lines_of_heart(rig, heart):
-                pump = rig.lines[line].pump
-                open_ = {name: abs(change) for name, change in paths.full(line).items() if abs(change) > CLOSED}
-                if pump is not None and open_:
-                    self._pumps[line] = pump, heart
-                    capacities = (rig.vessels[name].capacity_ul / share for name, share in open_.items())
-                    self._step_ul[line] = STEP_REL * min(capacities)
+        lines = ((line, heart) for heart in rig.organs.hearts for line in lines_of_heart(rig, heart))
+        for line, heart in lines:
+            pump, step_ul = rig.lines[line].pump, _step_ul(rig, paths.full(line))
+            if pump is not None and step_ul is not None:
+                self._pumps[line], self._step_ul[line] = (pump, heart), step_ul
         self._totals_ul = self._booked(journal)
 
     def look(self, actuators: Mapping[str, ActuatorView], *, due: bool) -> None:
@@ -121,20 +118,20 @@ class _OpenFlow:
         return found
 
 
+def _step_ul(rig: Rig, changes: Mapping[str, float]) -> float | None:
+    """Return the volume of a row (µL): a hundredth of the vessel that it changes most; None if it changes none."""
+    changed = {name: abs(change) for name, change in changes.items() if abs(change) > CLOSED}
+    return STEP_REL * min(rig.vessels[name].capacity_ul / share for name, share in changed.items()) if changed else None
+
+
 class _StandingWeights:
     """Balances under vessels other than the kidney's, which is weighed before and after each dose."""
 
     def __init__(self, rig: Rig, paths: FlowPaths, ledger: Ledger, open_lines: OpenLines) -> None:
         self._ledger = ledger
         self._open_lines = open_lines
-        kidney = rig.organs.kidney_config
-        self._vessels: dict[str, str] = {}
+        self._vessels = _standing(rig)
         """By point of a balance: the vessel."""
-        for point, kind in points_of(rig).items():
-            at = rig.devices[point.partition(".")[0]].at
-            weighed = at in self._vessels.values() or (kidney is not None and at == kidney.vessel)
-            if kind == MASS and at is not None and at in rig.vessels and not weighed:
-                self._vessels[point] = at
         self._lines = {
             vessel: tuple(line for line, each in rig.lines.items() if not each.passive and vessel in paths.full(line))
             for vessel in self._vessels.values()
@@ -164,6 +161,19 @@ class _StandingWeights:
             if _agree(seen := self._seen[point]):
                 grams = sum(reading.value for reading in seen) / READINGS
                 self._ledger.balanced(vessel, Weight(grams, STANDING_SD_G))
+
+
+def _standing(rig: Rig) -> dict[str, str]:
+    """Return the vessels on balances, by point, without the kidney's; the first balance of each vessel."""
+    kidney = rig.organs.kidney_config
+    weighed = {None if kidney is None else kidney.vessel}
+    found = {}
+    for point, kind in points_of(rig).items():
+        at = rig.devices[point.partition(".")[0]].at
+        if kind == MASS and at in rig.vessels and at not in weighed:
+            found[point] = at
+            weighed.add(at)
+    return found
 
 
 def _agree(seen: Sequence[Reading]) -> bool:
