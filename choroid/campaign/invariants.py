@@ -123,7 +123,7 @@ class InvariantWatch:
         for at_s, what in host.crashes:
             self.tell("no unexpected exception", what[:60], f"at {at_s:.0f} s the controller ended by itself: {what}")
         self._doses.judge(controller)
-        self._telling.judge(injector)
+        self._telling.judge(injector, unseen=self._troubles.unseen)
         for name, service in host.services.items():
             if service.gaps:
                 self.tell("no reading lost", name, f"{name}: {service.gaps[0]} (D1)")

@@ -141,7 +141,7 @@ class Surroundings:
         if heart.since_s is None:
             heart.since_s = last_s
         stood_s = now_s - heart.since_s
-        if self._troubles.backwards(heart.line, now_s):
+        if self._troubles.backwards(heart.line, now_s) or self._troubles.stopped_unseen(heart.name, now_s):
             heart.since_s = None
             return
         only = len(self._hearts) == 1

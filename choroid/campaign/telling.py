@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from choroid.campaign.findings import Findings
 from choroid.campaign.host import CampaignHost
@@ -94,8 +94,8 @@ class Telling:
         seen_s = fault.for_s - self._down_within(begin_s, begin_s + fault.for_s)
         return fault.for_s >= kind.told_within_s and seen_s >= kind.told_within_s + self._look_s
 
-    def judge(self, injector: Injector) -> None:
-        """Check that every fault was announced in time."""
+    def judge(self, injector: Injector, *, unseen: Callable[[Fault], bool]) -> None:
+        """Check that every fault was announced in time; one that is `unseen` cannot be."""
         now_s = asyncio.get_running_loop().time()
         alarms = [*self._ended, *((since_s, now_s, kind) for (kind, _), since_s in self._active.items())]
         for applied in injector.applied:
@@ -103,7 +103,7 @@ class Telling:
             kind = KINDS[fault.kind]
             within_s = kind.told_within_s
             begin_s = applied.begun_s
-            if not self._must_be_announced(fault, begin_s):
+            if unseen(fault) or not self._must_be_announced(fault, begin_s):
                 continue
             end_s = self.time_to_tell(begin_s, within_s + self._look_s)
             if any(

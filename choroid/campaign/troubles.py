@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from controller.hazards.table import hazards_of
+from controller.hazards.terms import HazardVerdict
 from controller.rig.description import Rig
+from controller.safety.limits import OVER_PRESSURE_HEART
 from sim.faults.kinds import survivable
 from sim.faults.schedule import Fault
 
@@ -33,6 +38,8 @@ class Troubles:
         self.survivable = all(survivable(fault) for fault in faults)
         self._rig = rig
         self._faults = faults
+        self._blind = frozenset(_without_gauge(rig))
+        """Hearts whose line shows no occlusion."""
 
     def devices_under(self, kinds: frozenset[str]) -> frozenset[str]:
         """Return the devices to which any fault of these kinds is injected at some time."""
@@ -52,6 +59,17 @@ class Troubles:
         pump = self._rig.lines[line].pump
         return any(
             fault.kind == "reversed" and fault.target == pump and fault.at_s <= at_s <= fault.end_s + NOTICED_S
+            for fault in self._faults
+        )
+
+    def unseen(self, fault: Fault) -> bool:
+        """Return whether nothing of the rig can show a fault, and a person has accepted that."""
+        return fault.kind == "heart_occlusion" and fault.target in self._blind
+
+    def stopped_unseen(self, heart: str, now_s: float) -> bool:
+        """Return whether a fault that nothing can show stops a heart, or did until a moment ago."""
+        return any(
+            self.unseen(fault) and fault.target == heart and fault.at_s <= now_s <= fault.end_s + REACH_S
             for fault in self._faults
         )
 
@@ -101,3 +119,13 @@ class Troubles:
     def misled_since_s(self, now_s: float) -> float | None:
         """Since when pumps or the balance may have said what is not so, if they may."""
         return min((f.at_s for f in self._faults if f.kind in MISLEADING and f.at_s <= now_s), default=None)
+
+
+def _without_gauge(rig: Rig) -> Iterator[str]:
+    """Yield the hearts whose blocked line is a hazard that nothing detects."""
+    known = {
+        hazard.place
+        for hazard in hazards_of(rig)
+        if hazard.id.startswith(OVER_PRESSURE_HEART) and hazard.verdict is not HazardVerdict.COVERED
+    }
+    yield from (name for name, heart in rig.organs.hearts.items() if heart.line in known)

@@ -101,6 +101,9 @@ def plan(
             twin = _on_simulated_links(rig, trusting=rig.factory_calibrated or not looking)
             start = StartPoint(folder, present.at, twin, _as_present(twin, present) if data is not None else twin)
             answer |= _twin_story(path, rig, protocol, params, hours, seed, start)
+            for name, volume in answer["volumes"].items():
+                if volume["in_ml"] == volume["out_ml"] == 0.0:  # it changes by evaporation only
+                    volume["start_ml"] = round(present.volumes[name].ul / ML, 3)
     answer["run_out"] = _run_out(rig, answer["volumes"], answer["looked_h"])
     answer["sterile"] = _sterile(rig, answer["steps"])
     answer["has_kidney"] = rig.organs.kidney_config is not None

@@ -18,6 +18,7 @@ from protocols.table import VERBS
 from protocols.verbs import Policy
 
 ML = 1000.0
+DAY_S = 86_400.0
 
 
 def story(controller: Controller, rig: Rig, *, after: int = 0) -> dict[str, Any]:
@@ -154,7 +155,8 @@ def _words(body: Mapping[str, Any]) -> str | None:
     if body["verb"] == MEASURE.name:
         return f"measure {args['point']}"
     if body["verb"] == SLEEP.name:
-        return f"wait {args['seconds']:g} s"
+        seconds = args["seconds"]
+        return f"wait {seconds / DAY_S:g} d" if seconds >= 2 * DAY_S else f"wait {seconds:g} s"
     if body["verb"] == SLEEP_UNTIL_CLOCK.name:
         return f"wait until {local_text(body['until'], args['zone'])}"
     if body["verb"] == TOGETHER.name:

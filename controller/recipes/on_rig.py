@@ -145,9 +145,9 @@ def _on_rig(
 
 def _volume_on_rig(step: Move, rig: Rig, route: Route, volume_ul: float) -> tuple[str, str, str] | None:
     """Return key, what and fix of a volume that no vessel or pump of this rig can take."""
-    source, target = rig.vessels[route.source], rig.vessels[route.target]
+    source, target = rig.vessels[route.source], rig.vessels.get(route.target)  # a junction holds nothing
     shown = quantity_text(volume_ul, "uL")
-    if volume_ul > target.limit_ul:
+    if target is not None and volume_ul > target.limit_ul:
         limit = quantity_text(target.limit_ul, "uL")
         return step.verb.name, f"{shown} is more than “{route.target}” may hold ({limit})", "Move less at a time"
     if volume_ul > source.capacity_ul - source.floor_ul:
