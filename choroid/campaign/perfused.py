@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from choroid.campaign.findings import Findings
-from controller.hazards.table import hazards_of
-from controller.hazards.terms import HazardVerdict
 from controller.rig.description import HeartConfig, Rig
 from controller.rig.perfusion import fed_by
 from sim.plant.truth import PlantTruth
@@ -18,8 +16,8 @@ UNFED_S = 120.0
 class Perfused:
     """Watches the chambers that a heart feeds over a junction or over another chamber; the others show in its own line."""
 
-    def __init__(self, rig: Rig, findings: Findings) -> None:
-        known = {hazard.place for hazard in hazards_of(rig) if hazard.verdict is not HazardVerdict.COVERED}
+    def __init__(self, rig: Rig, findings: Findings, *, unseen: Collection[str]) -> None:
+        """Watch all branches except those whose chamber or line is in `unseen`: no sensor shows them."""
         self._tell = findings.tell
         self._chambers = {
             chamber: (
@@ -28,7 +26,7 @@ class Perfused:
             )
             for heart in rig.organs.hearts.values()
             for chamber, inlets in _branches(rig, heart)
-            if not known & {chamber, *inlets}
+            if not {chamber, *inlets}.intersection(unseen)
         }
         self._since_s: dict[str, float] = {}
         self._moved_ul: dict[str, float] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from choroid.campaign.findings import Findings
 from choroid.campaign.perfused import Perfused
-from choroid.campaign.troubles import Troubles
+from choroid.campaign.troubles import Troubles, unseen_places
 from controller.rig.description import HeartConfig, PressureLimit, Rig
 from controller.rig.probes import chamber_temperature, loop_ph
 from controller.safety.limits import draws_from
@@ -90,7 +90,7 @@ class Surroundings:
         self._hearts = [_heart(rig, name, heart, moved) for name, heart in rig.organs.hearts.items()]
         self._draws = list(_draws(rig))
         self._gauges = list(_gauges(rig))
-        self._perfused = Perfused(rig, findings)
+        self._perfused = Perfused(rig, findings, unseen=unseen_places(rig))
         self._thermometer, self._ph = chamber_temperature(rig), loop_ph(rig)
         self._cold_since_s: float | None = None
         self._sour_since_s: float | None = None

@@ -121,6 +121,11 @@ class Troubles:
         return min((f.at_s for f in self._faults if f.kind in MISLEADING and f.at_s <= now_s), default=None)
 
 
+def unseen_places(rig: Rig) -> frozenset[str]:
+    """Return the places of hazards that remain: a person has accepted them, or no sensor shows them."""
+    return frozenset(hazard.place for hazard in hazards_of(rig) if hazard.verdict is not HazardVerdict.COVERED)
+
+
 def _without_gauge(rig: Rig) -> Iterator[str]:
     """Yield the hearts whose blocked line is a hazard that nothing detects."""
     known = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import tzinfo
 from html import escape
 
@@ -37,18 +37,18 @@ def _grade_counts(period: Period) -> str:
 
 
 def _tiles(period: Period, found: Sequence[ReportFinding]) -> tuple[tuple[str, str], ...]:
-    """Return the figures at the top of the summary, each with its name."""
+    """Return the figures at the top of the summary, each with its name; of organs that the rig has."""
     counts = Counter(finding.verdict for finding in found)
     scores = [score.score for score in period.scores]
-    recycled = _figure(period, "kidney", "recycled_share")
+    organs = period.rig.organs
     raised = sum(alarm.count for alarm in period.alarms)
     return (
         (f"{counts[FigureStatus.BAD]} bad, {counts[FigureStatus.WATCH]} to watch", "findings"),
         (f"{raised} raised, {sum(alarm.standing for alarm in period.alarms)} standing", "alarms"),
-        (_grade_counts(period), "batches graded"),
+        *(((_grade_counts(period), "batches graded"),) if organs.kidney_config is not None else ()),
         (f"{min(scores):.2f} to {max(scores):.2f}" if scores else "no data", "viability score (0 to 1)"),
-        ("no data" if recycled.value is None else f"{recycled.value:.0f} %", "of medium entering the loop was reused"),
-        (_told(_figure(period, "gut", "fresh")), "fresh medium used"),
+        *_tile(period, "kidney", "recycled_share", "of medium entering the loop was reused", _share),
+        *_tile(period, "gut", "fresh", "fresh medium used", _told),
         (percent(_coverage(period)), "of the period covered, all series"),
         (f"{period.chain.rows:,} rows".replace(",", "\u202f") if period.chain.ok else "broken", "journal chain"),
     )
@@ -228,10 +228,15 @@ def record(period: Period, zone: tzinfo) -> str:
     return section("record", "Record", body)
 
 
-def _figure(period: Period, organ: str, key: str) -> Figure:
-    """Return one figure by name; KeyError for one that its organ does not have."""
-    figures = {figure.key: figure for each in period.organs if each.name == organ for figure in each.figures}
-    return figures[key]
+def _tile(period: Period, organ: str, key: str, name: str, shown: Callable[[Figure], str]) -> Iterator[tuple[str, str]]:
+    """Yield a figure by organ and key with its name; nothing on a rig without it."""
+    for each in period.organs:
+        if each.name == organ:
+            yield from ((shown(figure), name) for figure in each.figures if figure.key == key)
+
+
+def _share(figure: Figure) -> str:
+    return "no data" if figure.value is None else f"{figure.value:.0f} %"
 
 
 def _told(figure: Figure) -> str:

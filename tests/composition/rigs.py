@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BENCH = REPOSITORY / "examples" / "rigs" / "bench.yaml"
+Made = Callable[[Path], Path]
+"""Writes a rig file into a folder, and returns its path."""
 HEART = {"flow": "0.5 mL/min", "basal": "0.25 mL/min", "min": "0.1 mL/min", "max": "1 mL/min", "lease": "30 s"}
 DISH = """
 choroid: 2

@@ -12,8 +12,10 @@ import pytest
 from choroid.cli import main
 from choroid.common.failure import UserError
 from choroid.comparison.comparison import compare
+from choroid.export.export import export_records
 from choroid.kills.matrix import kills, runnable
 from choroid.kills.random_kills import random_kills
+from choroid.report.report import report
 from choroid.rig_file.check import check_rig
 from choroid.running.nerves_process import tissue_said
 from choroid.simulation.plan import as_text as plan_text
@@ -27,8 +29,6 @@ from protocols.parameters import ParamError
 from tests.composed_rigs import two_hearts
 from tests.composition import rigs
 
-Made = Callable[[Path], Path]
-
 
 @pytest.mark.parametrize(
     ("made", "protocol", "available"),
@@ -40,7 +40,7 @@ Made = Callable[[Path], Path]
     ids=["dish", "two_plates", "four_hearts"],
 )
 def test_check_says_which_protocols_a_rig_supports(
-    made: Made, protocol: str, available: set[str], tmp_path: Path
+    made: rigs.Made, protocol: str, available: set[str], tmp_path: Path
 ) -> None:
     path = made(tmp_path)
     answer = check_rig(path)
@@ -85,6 +85,18 @@ def test_four_hearts_recycle_the_medium_of_one_loop(tmp_path: Path) -> None:
     read = [step["text"] for step in flows["steps"] if step["verb"] == "measure"]
     assert read[:4] == [f"measure icc.c{number}.flow" for number in range(1, 5)]
     assert flows["run_state"] == "complete"
+
+
+@pytest.mark.parametrize("made", [rigs.dish, rigs.four_hearts], ids=["dish", "four_hearts"])
+def test_a_period_of_any_rig_is_reported_and_exported(made: rigs.Made, tmp_path: Path) -> None:
+    path, data, page = made(tmp_path), tmp_path / "data", tmp_path / "report.html"
+    simulate(path, days=0.05, data=data)
+    answer = report(path, data, begin="begin", end="end", html_path=page)
+    assert "kidney" in answer["organs"] or made is rigs.dish
+    text = page.read_text(encoding="utf-8")
+    assert ("batches graded" in text, "was reused" in text) == (made is rigs.four_hearts, made is rigs.four_hearts)
+    export_records(path, data, tmp_path / "out", begin=None, end=None, zone=None, formats=("csv",))
+    assert (tmp_path / "out" / "history.csv").stat().st_size > 1000
 
 
 def test_what_a_rig_does_not_support_is_refused_with_one_message(
