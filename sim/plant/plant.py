@@ -255,10 +255,11 @@ class Plant:
 
     def _vessel_at(self, at: str | None) -> int:
         """Return the vessel whose medium is at a place: of a line, the vessel from which it comes."""
-        while at in self.rig.lines:
-            at = self.rig.lines[at].from_
-            if at in self.rig.junctions:
-                at = next((name for name, line in self.rig.lines.items() if line.to == at), None)
+        line = None if at in self._names else self.rig.lines.get(at or "")  # a line may have the name of a vessel
+        while line is not None:
+            at = line.from_
+            into = (each for each in self.rig.lines.values() if each.to == line.from_)
+            line = next(into, None) if at in self.rig.junctions else None
         return self._names.index(at) if at in self._names else self._main
 
     def _truth_in_line(self, quantity: str, line: int) -> Callable[[], float]:

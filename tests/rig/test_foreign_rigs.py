@@ -1,4 +1,4 @@
-"""Rigs of other laboratories, and adversarial ones (tests/rigs): each is described and checked, or refused by name.
+"""Rigs of other laboratories, and adversarial ones (tests/rigs): each is described, checked and planned, or refused by name.
 
 The expected outcome of a rig is in the file next to it (`python -m tests.rigs.outcomes`).
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from choroid.rig_file.check import check_rig
+from choroid.simulation.plan import plan
 from controller.hazards.loading import load_checked_rig
 from controller.rig.convert import convert
 from controller.rig.loading import load_rig
@@ -51,6 +52,15 @@ def test_an_unsound_rig_is_refused_once_and_by_its_hazards(path: Path) -> None:
     answer = check_rig(path)
     gaps = {gap["what"] for row in answer["hazards"] if row["verdict"] == "gap" for gap in row["gaps"]}
     assert {problem.what for problem in caught.value.problems} == gaps
+
+
+@pytest.mark.parametrize("path", SOUND, ids=[path.stem for path in SOUND])
+def test_a_recipe_of_a_sound_rig_is_planned_without_a_refusal(path: Path) -> None:
+    recipes = json.loads(expected(path).read_text(encoding="utf-8"))["recipes"]
+    assert "stand-by" in recipes
+    planned = plan(path, protocol="stand-by", params={}, hours=0.25, seed=1)
+    assert planned["refusals"] == []
+    assert planned["looked_h"] == 0.25
 
 
 @pytest.mark.parametrize("path", SOUND, ids=[path.stem for path in SOUND])
