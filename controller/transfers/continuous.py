@@ -98,13 +98,13 @@ class _OpenFlow:
                     self._book(line, pump, heart, moved_ul, total_ul)
 
     def _book(self, line: str, pump: str, heart: str, counted_ul: float, total_ul: float) -> None:
-        self._totals_ul[line] = total_ul
         trust = self._trust(pump)
         ul = counted_ul * trust.gain
         sd_ul = math.hypot(trust.rel_sd * ul, trust.dose_sd_ul)
         nominal = Nominal(ul, trust.rel_sd, trust.dose_sd_ul, trust.calibration)
         detail = {"heart": heart, "total_ul": total_ul}
         self._ledger.moved(line, ul, sd_ul, "pump", nominal=nominal, detail=detail)
+        self._totals_ul[line] = total_ul  # only now: a row that no disk took is tried again
 
     def _booked(self, journal: Journal) -> dict[str, float]:
         """Return the pumps' totals as of the last rows, by line (µL)."""

@@ -98,7 +98,11 @@ class Upkeep:
         self._batches = batches
         self._volumes = volumes
         self._hearts = {rig.lines[heart.line].pump for heart in rig.organs.hearts.values()}
-        self._lines = {line.pump: name for name, line in rig.lines.items() if line.pump is not None}
+        self._lines: dict[str, str] = {}
+        """By pump: its line, the first if its head drives several."""
+        for name, line in rig.lines.items():
+            if line.pump is not None:
+                self._lines.setdefault(line.pump, name)
         self.tubing = {pump: fitted(rig, pump) for pump in self._lines}
         self._totals_ul: dict[str, float] = {}
         self._watched: dict[str, tuple[float, float, float]] = {}

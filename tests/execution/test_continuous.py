@@ -12,6 +12,7 @@ import pytest
 from controller.core.clock import Clock
 from controller.core.state import ActuatorView, Reading, State
 from controller.journal.journal import Journal
+from controller.journal.terms import JournalUnwritten
 from controller.ledger.ledger import Ledger
 from controller.rig.description import Rig
 from controller.transfers.continuous import BOOK_EVERY_S, ContinuousBookings
@@ -162,3 +163,19 @@ async def test_after_a_change_by_hand_the_tare_is_taken_anew(tmp_path: Path) -> 
         assert made.rows("ledger.tared") == 2
         assert made.ledger.volumes()["bottle"].ul == pytest.approx(180_000.0, abs=10.0)
         assert not made.alarms
+
+
+async def test_what_the_disk_does_not_take_is_booked_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with bench(tmp_path, single_pass()) as made:
+        made.look()
+        await asyncio.sleep(BOOK_EVERY_S)
+
+        def full(*_: object, **__: object) -> int:
+            raise JournalUnwritten("the disk is full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(made.journal, "append", full)
+            with pytest.raises(JournalUnwritten):
+                made.look(total_ul=20_000.0)
+        made.look(total_ul=20_100.0)
+        assert made.ledger.volumes()["bottle"].ul == pytest.approx(200_000.0 - 20_100.0)
