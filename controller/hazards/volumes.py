@@ -25,6 +25,8 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
     for name, vessel in subject.rig.vessels.items():
         if into := _inflows(subject, name):
             yield _overflow(subject, name, vessel, into)
+        elif (flooding := _spilling(subject, name, vessel)) and any(_endless(subject, name)):
+            yield _overflow(subject, name, vessel, flooding)
         if out := _draws(subject, name):
             yield _dry(subject, name, vessel, out)
     yield from _single_pass(subject)
@@ -43,6 +45,21 @@ def _inflows(subject: Subject, vessel: str) -> dict[str, float]:
     return found
 
 
+def _spilling(subject: Subject, name: str, vessel: Vessel) -> dict[str, float]:
+    """Return the hearts' pumps whose medium overflows into a vessel, with their maximum flow into it (µL/min).
+
+    A waste has its own row (`runs_over`).
+    """
+    rig = subject.rig
+    found: dict[str, float] = {}
+    for heart in rig.organs.hearts if vessel.kind != "waste" else ():
+        pump = subject.heart_limits(heart).pump
+        share = sum(vessels_behind(rig, line).get(name, 0.0) for line in lines_of_heart(rig, heart))
+        if share > 0.0:
+            found[pump] = share * subject.max_flow_ul_min(pump)
+    return found
+
+
 def _draws(subject: Subject, vessel: str) -> list[str]:
     """Return the pumps that draw from a vessel."""
     lines = (line for line in subject.rig.lines.values() if line.from_ == vessel)
@@ -58,13 +75,14 @@ def _overflow(subject: Subject, name: str, vessel: Vessel, into: Mapping[str, fl
     doses = {pump: flow for pump, flow in into.items() if pump not in subject.heart_pumps}
     hearts = [pump for pump in into if pump in subject.heart_pumps]
     gaps = list(_endless(subject, name)) if hearts else []
+    flooded_s = _floods_within_s(subject, name, vessel, sum(into[pump] for pump in hearts)) if gaps else NEVER_S
     if not doses:
-        harm_s = _floods_within_s(subject, name, vessel, sum(into.values())) if gaps else NEVER_S
+        harm_s = flooded_s
         return Hazard(
             f"overflow_{name}", name, ", ".join(hearts), "overflow line", (), quantity_text(vessel.limit_ul, "uL"),
             0.0, harm_s, "what the heart brings runs off by itself", tuple(gaps),
         )  # fmt: skip
-    harm_s = min(physics.fills_within_s(vessel, flow) for flow in doses.values())
+    harm_s = min(flooded_s, *(physics.fills_within_s(vessel, flow) for flow in doses.values()))
     takes_s = max(status_s(subject, pump) for pump in doses)
     gaps += _brimful(subject, name, vessel, doses, harm_s, takes_s)
     return Hazard(

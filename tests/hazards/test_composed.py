@@ -124,6 +124,35 @@ def test_a_chamber_whose_inflow_has_no_outlet_floods(tmp_path: Path) -> None:
     assert rows(answer)["overflow_plate_b"]["harm_s"] == 0.0
 
 
+def test_a_chamber_at_the_end_of_an_overflow_floods_too_and_a_slow_dose_does_not_make_it_acceptable(
+    tmp_path: Path,
+) -> None:
+    data = plates()
+    del data["junctions"], data["lines"]["to_a"], data["lines"]["overflow_b"]
+    data["lines"]["heart"]["to"] = "plate_a"
+    data["lines"]["overflow_a"]["to"] = "plate_b"
+    del data["lines"]["to_b"]
+    data["vessels"]["bottle"]["kind"] = "source"
+    assert "overflow_plate_b" in gaps(checked(data, tmp_path))
+    data["lines"]["overflow_a"]["to"] = "bottle"
+    data["vessels"]["bottle"]["kind"] = "loop"
+    data["lines"]["second"] = {
+        "from": "bottle",
+        "to": "plate_b",
+        "pump": "pump.pump",
+        "bore": "1.6 mm",
+        "check_valve": True,
+    }
+    data["vessels"]["stock"] = {**data["vessels"]["bottle"], "kind": "source"}
+    data["vessels"]["plate_b"]["ceiling"] = "15 mL"
+    data["devices"]["dose"] = {"model": "atlas-ezo-pmp", "link": "sim:dose"}
+    data["lines"]["feed"] = {"from": "stock", "to": "plate_b", "pump": "dose.pump"}
+    data["organs"]["gut"] = {"feed": "feed", "flow": "0.05 mL/min"}
+    answer = checked(data, tmp_path)
+    assert "without end" in gaps(answer)["overflow_plate_b"]
+    assert rows(answer)["overflow_plate_b"]["harm_s"] == 0.0
+
+
 def test_a_pumped_outlet_alone_may_be_accepted_if_the_plate_takes_the_flow_for_an_hour(tmp_path: Path) -> None:
     data = plates()
     data["devices"]["out"] = data["devices"]["pump"] | {"link": "sim:out"}
