@@ -152,7 +152,7 @@ function setPump(drawn, state) {
 }
 
 /** The width of a letter of the texts at a device, estimated upwards. */
-const LETTER = 8;
+const LETTER = 9;
 const DEFAULT_ROOM = 120;
 const FILTER_ROOM = 84;
 

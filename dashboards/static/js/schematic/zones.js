@@ -15,6 +15,8 @@
 const PAD = 12;
 const LABEL_LINE = 18;
 const LABEL_INDENT = 14;
+/** How much higher than usual a frame may reach. */
+const RAISED = [0, 24, 48, 72];
 /** The width of a character of a label, estimated upwards. */
 export const CHARACTER = 8;
 const CHIP = { w: 104, h: 46 };
@@ -114,12 +116,25 @@ function joined(plan, zone, groups, outside) {
     for (const two of groups.slice(i + 1)) {
       const both = withLines(plan, [one, two]);
       const others = groups.filter((each) => each !== one && each !== two);
-      const kept = [...outside, ...others.map((group) => group.rect)];
+      const kept = [...outside, ...others.map((group) => spaceOf(plan, zone, group, [one, two]))];
       if (kept.some((rect) => overlap(rect, framed(plan, zone, both)))) continue;
       return joined(plan, zone, [both, ...others], outside);
     }
   }
   return groups;
+}
+
+/**
+ * Return the space of a group that others may not take when they are joined: its frame, unless theirs lie over it.
+ * @param {Plan} plan
+ * @param {Zone} zone
+ * @param {Group} group
+ * @param {Group[]} others
+ * @returns {Rect}
+ */
+function spaceOf(plan, zone, group, others) {
+  const frame = framed(plan, zone, group);
+  return others.some((other) => overlap(frame, framed(plan, zone, other))) ? group.rect : frame;
 }
 
 /**
@@ -151,13 +166,21 @@ function framed(plan, zone, { rect, vessels }) {
   const whole = `${zone.name} ${conditions(zone)}`;
   const label = whole.length * CHARACTER <= labelWidth ? [whole] : [zone.name, conditions(zone)];
   const head = label.length * LABEL_LINE + 8;
-  const frame = { x: rect.x - PAD, y: rect.y - head, w, h: rect.h + head + PAD };
   const width = Math.min(labelWidth, Math.max(...label.map((line) => line.length)) * CHARACTER);
-  return { ...frame, zone, vessels, label, labelX: labelPlace(plan, frame, width, head), labelWidth };
+  /** @param {number} raised */
+  const frameAt = (raised) => {
+    const frame = { x: rect.x - PAD, y: rect.y - head - raised, w, h: rect.h + head + PAD + raised };
+    return { frame, labelX: labelPlace(plan, frame, width, head) };
+  };
+  // Where a line runs through the whole strip of the label, the frame reaches above it.
+  const found = RAISED.map(frameAt).find(({ labelX }) => labelX !== null) ?? frameAt(0);
+  const labelX = found.labelX ?? found.frame.x + LABEL_INDENT;
+  return { ...found.frame, zone, vessels, label, labelX, labelWidth };
 }
 
 /**
- * Return where the label begins: at the left, at the right, or in a gap between what passes through its strip.
+ * Return where the label begins: at the left, at the right, or in a gap between what passes through its strip; null
+ * where there is no space.
  * @param {Plan} plan
  * @param {Rect} frame
  * @param {number} width
@@ -173,7 +196,7 @@ function labelPlace(plan, frame, width, height) {
   const gaps = passing.map((rect) => rect.x + rect.w + PAD).filter((x) => left <= x && x <= right);
   /** @param {number} x */
   const free = (x) => !passing.some((rect) => overlap(rect, { ...strip, x, w: width }));
-  return [left, right, ...gaps].find(free) ?? left;
+  return [left, right, ...gaps].find(free) ?? null;
 }
 
 /**

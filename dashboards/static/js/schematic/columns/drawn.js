@@ -116,8 +116,7 @@ function addLine(plan, edge, routing) {
   const item = edge.chain.find((each) => each.kind === "item");
   const points = pointsOf(edge, routing);
   const devices = item ? devicesAt(item) : [];
-  const room = item?.w;
-  plan.lines[name] = { ...line, name, members: edge.lines, points, devices, room };
+  plan.lines[name] = { ...line, name, members: edge.lines, points, devices, room: DEVICE };
   if (item) plan.chips.push(...chipsAbove(item));
 }
 
