@@ -156,8 +156,9 @@ def test_frames_surround_the_vessels_of_a_zone_and_no_others(browser: Browser, s
         for case, (inside, counts) in ZONES.items():
             plan = page.evaluate(LAY_OUT, zoned(rig, inside))
             frames = plan["zones"]
-            # The gas mixer of the other rigs stands outside, in the middle of "everything".
-            if plan["gas"] is None or case != "everything":
+            # In columns, what stands on the lines may part a zone. The gas mixer of the bench rig stands outside, in the
+            # middle of "everything".
+            if rig in ROWS and (plan["gas"] is None or case != "everything"):
                 found = {zone: sum(frame["zone"]["name"] == zone for frame in frames) for zone in inside}
                 assert found == counts, case
             check_frames(plan, inside, case)
