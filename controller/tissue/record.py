@@ -1,4 +1,4 @@
-"""The record of tissue by chamber: placed, moved and removed by people, each a row of the journal.
+"""The tissue record by chamber: placed, moved and removed by people, each a row of the journal.
 
 The rig file says what lives in a chamber at first. A row changes that from its time on, as long as the rig file says the same
 of the chamber as when the row was written: a person who describes the chamber anew knows better.
