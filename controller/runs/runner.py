@@ -204,9 +204,10 @@ class Runner:
                 " Likely cause: a vessel is too full or too empty for it. Next: `choroid plan` shows the whole course; refill"
                 " or empty the vessel, or choose other parameters"
             )
+            said = any("Next:" in breach for breach in out.breaches)  # the breach is no matter of room
             raise RunnerError(
                 f"{recipe.name} would be stopped within {HOURS:g} h; nothing was moved. {'; '.join(out.breaches)}."
-                f"{'' if out.uncalibrated else vessels}"
+                f"{'' if out.uncalibrated or said else vessels}"
                 f"{''.join(f' The {each.text}.' for each in out.assumed)}"
             )
 

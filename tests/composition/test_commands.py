@@ -24,6 +24,7 @@ from choroid.simulation.simulate import as_text, simulate
 from controller.hazards.loading import load_checked_rig
 from controller.recipes.catalogue import shipped
 from controller.recipes.on_rig import UnavailableError, preferred
+from controller.runs.runner import RunnerError
 from drivers.registry import MODELS
 from protocols.parameters import ParamError
 from tests.composed_rigs import two_hearts
@@ -139,3 +140,16 @@ def test_one_array_is_permitted_what_the_strictest_tissue_permits() -> None:
     said = tissue_said([young, old])
     assert (said["age_d"], said["capacity"], said["review"]) == (150.0, "advanced", None)
     assert tissue_said([young])["capacity"] == "ordinary"
+
+
+def test_a_python_protocol_that_names_an_unknown_heart_is_refused_for_that(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        'NAME, TITLE, PARAMS = "mine", "A test", ()\n'
+        "async def protocol(lab, params):\n"
+        '    await lab.heart.flow(heart="left")\n',
+        encoding="utf-8",
+    )
+    with pytest.raises(RunnerError, match=r"has no heart “left”. Next: leave the name out") as refused:
+        simulate(rigs.dish(tmp_path), protocol=str(file), days=0.01)
+    assert "too full or too empty" not in str(refused.value)
