@@ -1,4 +1,4 @@
-"""`choroid validate`: compare what papers report with what the simulated plant makes of it, V1 to V12, failures included."""
+"""`choroid validate`: compare what papers report with what the simulated plant makes of it, V1 to V17, failures included."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 from choroid.common.examples import bench_rig
 from choroid.common.extras import load_extra
 from controller.rig.loading import load_rig
-from sim.plant.validation import Validation, everything
+from sim.plant.validation import everything
+from sim.plant.verdicts import Validation
 
 WIDTH = 118
 

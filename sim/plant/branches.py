@@ -21,6 +21,8 @@ PRESSURE, ORDER, SPARE = 0, 1, 2
 """Columns of the network's array after its matrix: pressures (kPa), junctions by falling pressure, and one to spare.
 
 Shape (junctions, junctions + SPARE)."""
+CHECKS = 8
+"""How often the check valves are looked at until they agree with the pressures."""
 CLOSED = 1e-12
 """A junction whose conductance has fallen to this share of it has no way out."""
 
@@ -28,6 +30,8 @@ CLOSED = 1e-12
 @compiled
 def set_flow(line: LineRecord, flow_ul_min: float) -> None:
     """Set the flow of a pumped line, and the pressure behind its pump that follows from it."""
+    if line.one_way > 0.0 and flow_ul_min < 0.0:
+        flow_ul_min = 0.0
     line.flow_ul_s = flow_ul_min / 60.0
     free = line.free_ul_min
     if free != 0.0:
@@ -39,17 +43,43 @@ def set_flow(line: LineRecord, flow_ul_min: float) -> None:
 @compiled
 def balance(links: Records, lines: Records, sizes: Sizes, network: F8) -> None:
     """Find the pressures of the junctions, and from them the flows of the lines there."""
+    for _ in range(CHECKS):
+        assemble(links, lines, sizes, network)
+        solve(network, sizes.junctions)
+        if not check(links, lines, sizes, network):
+            break
+    for number in range(sizes.pumped + sizes.branches):
+        a, b = links[number].source - sizes.vessels, links[number].target - sizes.vessels
+        if a < 0 and b < 0:
+            continue
+        line = lines[number]
+        start, end = pressure(a, network, sizes.junctions), pressure(b, network, sizes.junctions)
+        if number < sizes.pumped:
+            driven, conductance = pump(line)
+            set_flow(line, driven + conductance * (start - end))
+        else:
+            line.flow_ul_s = open_conductance(line) * (start - end) / 60.0
+            line.pressure_kpa = start if a >= 0 else end
+    sort(network, sizes.junctions)
+
+
+@compiled
+def pressure(junction: int, network: F8, count: int) -> float:
+    """Return the pressure of a junction (kPa); that of a vessel, which has a negative number here, is the room's."""
+    found: float = network[junction, count + PRESSURE] if junction >= 0 else 0.0
+    return found
+
+
+@compiled
+def assemble(links: Records, lines: Records, sizes: Sizes, network: F8) -> None:
+    """Write down the balance of each junction: conductances, and in the next column what pumps bring."""
     network[:] = 0.0
     count = sizes.junctions
     for number in range(sizes.pumped + sizes.branches):
         a, b = links[number].source - sizes.vessels, links[number].target - sizes.vessels
         if a < 0 and b < 0:
             continue
-        line = lines[number]
-        if number < sizes.pumped:
-            driven, conductance = pump(line)
-        else:
-            driven, conductance = 0.0, open_conductance(line)
+        driven, conductance = pump(lines[number]) if number < sizes.pumped else (0.0, open_conductance(lines[number]))
         if a >= 0:
             network[a, a] += conductance
             network[a, count] -= driven
@@ -59,27 +89,30 @@ def balance(links: Records, lines: Records, sizes: Sizes, network: F8) -> None:
         if a >= 0 and b >= 0:
             network[a, b] -= conductance
             network[b, a] -= conductance
-    solve(network, count)
-    for number in range(sizes.pumped + sizes.branches):
-        a, b = links[number].source - sizes.vessels, links[number].target - sizes.vessels
-        if a < 0 and b < 0:
-            continue
+
+
+@compiled
+def check(links: Records, lines: Records, sizes: Sizes, network: F8) -> bool:
+    """Shut the check valves of branches that would run backwards, and open the others; return whether one changed."""
+    changed = False
+    for number in range(sizes.pumped, sizes.pumped + sizes.branches):
         line = lines[number]
-        start = network[a, count] if a >= 0 else 0.0
-        end = network[b, count] if b >= 0 else 0.0
-        if number < sizes.pumped:
-            driven, conductance = pump(line)
-            set_flow(line, driven + conductance * (start - end))
-        else:
-            line.flow_ul_s = open_conductance(line) * (start - end) / 60.0
-            line.pressure_kpa = start if a >= 0 else end
-    sort(network, count)
+        if line.one_way == 0.0:
+            continue
+        start = pressure(links[number].source - sizes.vessels, network, sizes.junctions)
+        end = pressure(links[number].target - sizes.vessels, network, sizes.junctions)
+        shut = 1.0 if start < end else 0.0
+        changed = changed or shut != line.shut
+        line.shut = shut
+    return changed
 
 
 @compiled
 def pump(line: LineRecord) -> tuple[float, float]:
     """Return what a pump gives against no pressure (µL/min), and what it loses of it by pressure (µL/min per kPa)."""
     free = line.free_ul_min * line.flow_scale if line.open > 0.0 else 0.0
+    if line.one_way > 0.0 and free < 0.0:
+        free = 0.0
     loss = abs(free) / hydraulics.P_STALL_KPA
     resisted = 1.0 + line.kpa_in_series * abs(line.free_ul_min) / hydraulics.P_STALL_KPA
     return free / resisted, loss / resisted
@@ -88,7 +121,7 @@ def pump(line: LineRecord) -> tuple[float, float]:
 @compiled
 def open_conductance(line: LineRecord) -> float:
     """Return the conductance of a branch (µL/min per kPa) with its valve and its occlusion."""
-    return max(0.0, line.flow_scale) / line.kpa_in_series if line.open > 0.0 else 0.0
+    return max(0.0, line.flow_scale) / line.kpa_in_series if line.open > 0.0 and line.shut == 0.0 else 0.0
 
 
 @compiled

@@ -125,6 +125,10 @@ class LineRecord:
     """1: the valve is open or there is none; 0: closed."""
     draws_above_ul: float
     """Volume of the source below which the line draws air."""
+    one_way: float
+    """1: a check valve keeps medium from flowing backwards."""
+    shut: float
+    """1: the check valve of a branch is shut."""
     passes: float
     """Of a passive outlet: 1 while nothing between it and a vessel is closed."""
     free_ul_min: float

@@ -15,7 +15,7 @@ from sim.plant import branches, chemistry, evaporation, gas, hydraulics, membran
 from sim.plant.columns import BODY, CAUSES, COLUMNS, LINE, SPACE, TISSUE, TRAIT, Content, Sizes, TallyCause, width
 from sim.plant.layout import INSIDE, layout_of, link_rows, node_rows, outlet_rows, perfused
 from sim.plant.overflow import PENDING
-from sim.plant.step import step
+from sim.plant.step import step, step_branched
 
 F8 = NDArray[np.float64]
 Number = TypeVar("Number", bound=np.number[Any])
@@ -102,7 +102,7 @@ class Fleet:
         every["water_loss_ul_s"] = evaporation.tube_loss_ul_s(line.bore_mm, outer_mm, line.length_m)
         every["open"] = line.valve is None
         every["flow_scale"], every["gain"] = 1.0, 1.0
-        every["draws_above_ul"] = line.draws_above_ul
+        every["draws_above_ul"], every["one_way"] = line.draws_above_ul, line.check_valve
         if dialyser is not None:
             every["koa_ul_s"] = dialyser.koa_ul_min / 60.0
             every["koa_at_ul_s"] = (dialyser.koa_at_ul_min or 0.0) / 60.0
@@ -118,11 +118,13 @@ class Fleet:
             row["overflow_ul"] = min(full_ul if vessel.overflow_ul is None else vessel.overflow_ul, vessel.capacity_ul)
             row["live"] = vessel.kind in INSIDE
             row["kla_per_s"] = STIRRED.get(vessel.kind, 0.0)
-            if vessel.kind == "chamber" and name not in flows:
-                zone = zone_of(rig, name)
-                humidity = surfaces.HUMID if zone.co2_pct > ROOM_CO2_PCT else surfaces.DRY
-                surface = row["surface_mm2"] = surfaces.well_mm2(vessel.capacity_ul)
-                row["evaporation_ul_s"] = surfaces.evaporation_ul_s(surface, zone.temperature_c, humidity)
+            surface_mm2 = 100.0 * (vessel.surface_cm2 or 0.0)
+            if vessel.kind == "chamber" and vessel.surface_cm2 is None and name not in flows:
+                surface_mm2 = surfaces.well_mm2(vessel.capacity_ul)
+            row["surface_mm2"] = surface_mm2
+            zone = zone_of(rig, name)
+            humidity = surfaces.HUMID if zone.co2_pct > ROOM_CO2_PCT else surfaces.DRY
+            row["evaporation_ul_s"] = surfaces.evaporation_ul_s(surface_mm2, zone.temperature_c, humidity)
         return traits
 
     def _filled(self, rigs: int) -> F8:
@@ -181,11 +183,28 @@ class Fleet:
         oxygen_pct, co2_pct = (ROOM_OXYGEN_PCT, ROOM_CO2_PCT) if zone is None else (zone.oxygen_pct, zone.co2_pct)
         return oxygen_pct / 100.0, co2_pct / 100.0
 
+    def _nearest(self, node: int) -> list[int]:
+        """Return a vessel itself; of a junction the vessels that lines connect with it, those upstream first."""
+        if node < self.sizes.vessels:
+            return [node]
+        seen, waiting, found = {node}, [node], []
+        while waiting:
+            junction = waiting.pop(0)
+            up = self.links["source"][self.links["target"] == junction].tolist()
+            down = self.links["target"][self.links["source"] == junction].tolist()
+            for other in dict.fromkeys((*up, *down)):
+                if other < self.sizes.vessels:
+                    found.append(other)
+                elif other not in seen:
+                    waiting.append(other)
+                seen.add(other)
+        return found
+
     def _primed(self) -> F8:
         """Return the contents of the lines: what the source holds, or the target where the source is still empty."""
         held: F8 = np.zeros((*self.lines.shape, hydraulics.CELLS, COLUMNS))
         for number, link in enumerate(self.links[: self.sizes.pumped + self.sizes.branches]):
-            for place in (link["source"], link["target"]):
+            for place in (*self._nearest(int(link["source"])), *self._nearest(int(link["target"]))):
                 volume = self.vessels[0, place, Content.LIQUID]
                 if volume > 0.0:
                     share = self.lines["cell_ul"][:, number] / volume
@@ -195,7 +214,8 @@ class Fleet:
 
     def advance(self, dt_s: float, steps: int = 1) -> None:
         """Advance every rig by `steps` steps of `dt_s` seconds."""
-        step(
+        advance = step_branched if self.sizes.branches else step
+        advance(
             self.size_row, self.plumbing, self._trait_rows, self.vessels, self.held, self.line_rows,
             self.state, self.ph, self.profile, self.tally, self.spilled, self._scratch, self.network, dt_s, steps,
         )  # fmt: skip

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sim.plant import branches, dialysis, hydraulics, membranes, turnover
 from sim.plant.branches import set_flow
 from sim.plant.columns import COLUMNS, Body, Content, LineRecord, Link, Sizes, TallyCause
-from sim.plant.compiled import compiled
+from sim.plant.compiled import compiled, inlined
 from sim.plant.overflow import deliver, open_outlets
 from sim.plant.rows import add, leak, remove_negative
 
@@ -23,9 +23,12 @@ MAX_FOULING = 1e9
 
 @compiled
 def command_lines(
-    links: Records, nodes: Records, outlets: Records, lines: Records, body: Body, sizes: Sizes, network: F8, dt_s: float
+    links: Records, nodes: Records, outlets: Records, lines: Records, body: Body, sizes: Sizes, dt_s: float
 ) -> None:  # fmt: skip
-    """Set the flow and pressure of each line for this step, and count the wear of its tube."""
+    """Set the flow and pressure of each line for this step, and count the wear of its tube.
+
+    Those at a junction follow from :func:`sim.plant.branches.balance`.
+    """
     for number in range(sizes.pumped):
         line: LineRecord = lines[number]
         line.pressure_kpa = 0.0
@@ -52,8 +55,6 @@ def command_lines(
         line.kpa_in_series = line.kpa_per_ul_min
         if links[number].filtered == 1:
             line.kpa_in_series += filter_resistance(line, body, dt_s)
-    if sizes.branches > 0:
-        branches.balance(links, lines, sizes, network)
     if sizes.outlets > 0:
         open_outlets(nodes, outlets, lines)
 
@@ -67,7 +68,7 @@ def filter_resistance(line: LineRecord, body: Body, dt_s: float) -> float:
     return whole * (membranes.TORN_RESISTANCE if body.torn > 0.0 else 1.0)
 
 
-@compiled
+@inlined
 def move(
     number: int, links: Records, nodes: Records, outlets: Records, traits: Records, vessels: F8, held: F8, lines: Records,
     body: Body, tally: F8, scratch: F8, dt_s: float,
@@ -95,13 +96,13 @@ def move(
         treat(link, line, vessels, leaving, tally)
     leak(line, leaving, tally, dt_s)
     line.arrived_ul += leaving[Content.LIQUID]
-    if nodes[target].outlets == 0:
+    if nodes[target].outlets == 0 or nodes[target].holds == 0:
         add(vessels[target], leaving)
     else:
         deliver(target, leaving, nodes, outlets, traits, vessels, lines, tally, scratch, dt_s)
 
 
-@compiled
+@inlined
 def branch(
     number: int, share: float, links: Records, nodes: Records, outlets: Records, traits: Records, vessels: F8, held: F8,
     lines: Records, body: Body, tally: F8, scratch: F8, dt_s: float,
@@ -128,7 +129,7 @@ def branch(
         filter_out(leaving, body, tally)
     leak(line, leaving, tally, dt_s)
     line.arrived_ul += leaving[Content.LIQUID]
-    if nodes[target].outlets == 0:
+    if nodes[target].outlets == 0 or nodes[target].holds == 0:
         add(vessels[target], leaving)
     else:
         deliver(target, leaving, nodes, outlets, traits, vessels, lines, tally, scratch, dt_s)
@@ -174,7 +175,7 @@ def from_junctions(
                 )  # fmt: skip
 
 
-@compiled
+@inlined
 def take_share(giver: F8, entering: F8, share: float) -> float:
     """Take a share of what waits in a junction; return its volume (µL)."""
     for column in range(COLUMNS):
@@ -185,7 +186,7 @@ def take_share(giver: F8, entering: F8, share: float) -> float:
     return taken
 
 
-@compiled
+@inlined
 def draw(
     line: LineRecord, body: Body, giver: F8, entering: F8, volume: float, above_ul: float, counts: bool
 ) -> float:  # fmt: skip
@@ -221,7 +222,7 @@ def draw(
     return taken
 
 
-@compiled
+@inlined
 def lose_insulin(entering: F8, taken: float, tally: F8) -> None:
     """Turn the insulin that precipitates at a pass through a pump into particles; `taken` is the volume (µL)."""
     lost = entering[Content.INSULIN] * turnover.insulin_lost(entering[Content.ALBUMIN] / taken)

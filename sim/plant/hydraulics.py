@@ -13,7 +13,7 @@ from math import exp, pi
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.plant.compiled import compiled
+from sim.plant.compiled import inlined
 
 VISCOSITY_PA_S = 0.72e-3
 """Medium at 37 °C [R, biology.md §2]."""
@@ -54,19 +54,19 @@ def ripple_hz(flow_ul_min: float, revolution_volume_ul: float) -> float:
     return ROLLERS * abs(flow_ul_min) / revolution_volume_ul / 60
 
 
-@compiled
+@inlined
 def wear(revolutions: float) -> float:
     """Return the volume of a revolution of worn tubing over that of new tubing."""
     return 1.0 - WEAR_LOSS * (1.0 - exp(-revolutions / WEAR_REVOLUTIONS))
 
 
-@compiled
+@inlined
 def loaded(unloaded_ul_min: float, resistance_kpa_per_ul_min: float) -> float:
     """Return the flow against a resistance: Q = Q0·(1 − R·Q/P_stall), solved for Q."""
     return unloaded_ul_min / (1.0 + resistance_kpa_per_ul_min * abs(unloaded_ul_min) / P_STALL_KPA)
 
 
-@compiled
+@inlined
 def pass_along(
     cells: NDArray[np.float64],
     inflow: NDArray[np.float64],

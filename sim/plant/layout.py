@@ -17,8 +17,11 @@ INSIDE = {"loop", "chamber", "process"}
 """Kinds of vessels in the incubator."""
 EACH_STEP = 6
 """So many chambers exchange gas and live in each step; where there are more, they take turns."""
-MAX_STRIDE = 16
-"""At most so many steps pass between two turns: half a minute, in which a chamber's medium hardly changes."""
+MAX_STRIDE = 12
+"""At most so many steps pass between two turns: less than a minute, in which a chamber's medium hardly changes."""
+GRID_S, COARSE_GRID_S = 2.0, 4.0
+MANY = 24
+"""Rigs with more chambers take the coarser steps; docs/validation.md has the error of either."""
 
 
 @dataclass(slots=True)
@@ -39,6 +42,11 @@ class Layout:
     """Chambers of the tissues."""
     outlets: list[tuple[int, int, int]] = field(default_factory=list)
     """Node, line and target, by node."""
+
+    @property
+    def grid_s(self) -> float:
+        """Return the length of a step (s)."""
+        return GRID_S if self.sizes.tissues <= MANY else COARSE_GRID_S
 
     def space_of(self, vessel: str) -> int:
         """Return the number of the space of a vessel."""

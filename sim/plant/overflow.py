@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.plant.columns import COLUMNS, Body, Content, TallyCause
-from sim.plant.compiled import compiled
+from sim.plant.compiled import compiled, inlined
 from sim.plant.rows import add, leak
 
 F8 = NDArray[np.float64]
@@ -54,7 +54,7 @@ def drains(number: int, nodes: Records, outlets: Records, lines: Records) -> boo
     return False
 
 
-@compiled
+@inlined
 def deliver(
     target: int, arriving: F8, nodes: Records, outlets: Records, traits: Records, vessels: F8, lines: Records, tally: F8,
     scratch: F8, dt_s: float,
@@ -75,7 +75,7 @@ def deliver(
     pour(target, arriving, nodes, outlets, traits, vessels, lines, tally, scratch, dt_s)
 
 
-@compiled
+@inlined
 def run_over(chamber: F8, full: float, arriving: F8, beyond: F8) -> float:
     """Fill a vessel that runs over at `full`. A full one is stirred and runs over: exact for a steady inflow.
 
@@ -118,9 +118,9 @@ def pour(
     add(scratch[PENDING + target], arriving)
     waiting = 1
     for k in range(nodes[target].place, nodes.shape[0]):
-        if waiting == 0:
-            break
         number = nodes[k].draining
+        if waiting == 0 or number < 0:
+            break
         pending = scratch[PENDING + number]
         if pending[Content.LIQUID] == 0.0:
             continue

@@ -1,7 +1,7 @@
 """The plant: every vessel, line and organoid of one rig, advanced lazily and exactly where it matters.
 
-One rig of :class:`sim.plant.fleet.Fleet` behind the interface that simulated devices use. It takes steps of `GRID_S`
-seconds, shorter ones only where a pump, a valve, a heater or a gas changes: a mere question is answered with the state of
+One rig of :class:`sim.plant.fleet.Fleet` behind the interface that simulated devices use. It takes steps of
+two seconds, shorter ones only where a pump, a valve, a heater or a gas changes: a mere question is answered with the state of
 the last step.
 """
 
@@ -18,7 +18,7 @@ from sim.plant.faults import Faults
 from sim.plant.fleet import Fleet
 from sim.plant.flows import MIN_UL
 from sim.plant.sensors import MODELS, Probe
-from sim.plant.step import command_now, ph_in
+from sim.plant.step import command_now, command_now_branched, ph_in
 from sim.plant.truth import PlantTruth, TissueTruth
 
 CONDUCTIVITY_US_CM_PER_MOSM = 52.0
@@ -27,7 +27,6 @@ AERATED_MEDIUM_MV = 200.0
 """Redox potential of medium under air against Ag/AgCl: +150 to +250 mV; nothing in this plant changes it [P]."""
 
 
-GRID_S = 2.0
 DENSITY_G_PER_UL = 0.001
 FLOW_LOSSES = {"evaporation": TallyCause.EVAPORATION, "overflow": TallyCause.OVERFLOW, "leak": TallyCause.LEAK}
 
@@ -43,6 +42,7 @@ class Plant:
         self.switches: dict[str, bool] = {}
         self._now = now
         self._at_s = now()
+        self._grid_s = self.fleet.layout.grid_s
         self._names = self.fleet.vessel_names
         self._nodes = [*self._names, *rig.junctions]
         self._vessels, self._lines, self._body = self.fleet.vessels[0], self.fleet.lines[0], self.fleet.body[0]
@@ -255,11 +255,13 @@ class Plant:
 
     def _vessel_at(self, at: str | None) -> int:
         """Return the vessel whose medium is at a place: of a line, the vessel from which it comes."""
-        line = None if at in self._names else self.rig.lines.get(at or "")  # a line may have the name of a vessel
-        while line is not None:
-            at = line.from_
-            into = (each for each in self.rig.lines.values() if each.to == line.from_)
-            line = next(into, None) if at in self.rig.junctions else None
+        lines = self.rig.lines
+        seen: set[str] = set()
+        while at is not None and at not in self._names and at not in seen:
+            seen.add(at)
+            at = (
+                lines[at].from_ if at in lines else next((line.from_ for line in lines.values() if line.to == at), None)
+            )
         return self._names.index(at) if at in self._names else self._main
 
     def _truth_in_line(self, quantity: str, line: int) -> Callable[[], float]:
@@ -277,7 +279,8 @@ class Plant:
         """Update flows and pressures to the present pumps, valves and faults."""
         self._apply_faults()
         fleet = self.fleet
-        command_now(fleet.size_row, fleet.plumbing, fleet.line_rows[0], fleet.state[0], fleet.network)
+        renew = command_now_branched if fleet.sizes.branches else command_now
+        renew(fleet.size_row, fleet.plumbing, fleet.line_rows[0], fleet.state[0], fleet.network)
 
     def _pressure_kpa(self, line: int) -> float:
         if line >= self.fleet.sizes.pumped:
@@ -315,13 +318,13 @@ class Plant:
         return float(self._tissues["viability"][tissue]) ** 2 * warmth * min(1.0, oxygen / 0.06)
 
     def _advance(self, *, exact: bool) -> None:
-        due_s = self._now() - self._at_s
-        if due_s < GRID_S and not (exact and due_s > 0.0):
+        due_s, grid_s = self._now() - self._at_s, self._grid_s
+        if due_s < grid_s and not (exact and due_s > 0.0):
             return
         self._apply_faults()
-        steps = int(due_s / GRID_S)
+        steps = int(due_s / grid_s)
         if steps:
-            self._step(GRID_S, steps)
+            self._step(grid_s, steps)
         if exact:
             rest = self._now() - self._at_s
             if rest > 0.0:

@@ -15,10 +15,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.plant import chemistry, heat
+from sim.plant import branches, chemistry, heat
 from sim.plant.ageing import age, breathe, waited
 from sim.plant.columns import BODY, LINE, LINK, NODE, OUTLET, SPACE, TISSUE, TRAIT, Body, Content, Sizes, Space, width
-from sim.plant.compiled import SOURCES, compiled, kept
+from sim.plant.compiled import SOURCES, borrowed, compiled, kept
 from sim.plant.flows import command_lines, from_junctions, from_vessels, move
 from sim.plant.overflow import spill
 from sim.plant.sphere import SHELLS
@@ -82,11 +82,13 @@ def state_of(row: F8, sizes: Sizes) -> tuple[Records, Records, Records, F8]:
 Step = Callable[[I8, I8, F8, F8, F8, F8, F8, F8, F8, F8, F8, F8, F8, float, int], None]
 
 
-def _made(sources: int) -> tuple[Step, Callable[[F8, F8, int], float], Callable[[I8, I8, F8, F8, F8], None]]:
+def _made(
+    sources: int, branched: bool
+) -> tuple[Step, Callable[[F8, F8, int], float], Callable[[I8, I8, F8, F8, F8], None]]:
     """Compile what Python calls. What numba keeps on disk is renewed when any file changes: `sources` is in its key.
 
     Records are passed as plain numbers and viewed as records inside, because numba takes 1.5 µs longer a call to recognize
-    arrays of records, and 0.15 µs for each array.
+    arrays of records, and 0.15 µs for each array. A constant of the closure decides what is left out of the compiled code.
     """
 
     @kept
@@ -98,24 +100,27 @@ def _made(sources: int) -> tuple[Step, Callable[[F8, F8, int], float], Callable[
             return
         half = 0.5 * dt_s
         sizes = sizes_of(size_row)
-        links, nodes, outlets, hosts = plumbing_of(plumbing, sizes)
-        traits = trait_rows.view(TRAIT)[:, 0]
+        links, nodes, outlets, hosts = plumbing_of(borrowed(plumbing), sizes)
+        traits = borrowed(trait_rows).view(TRAIT)[:, 0]
+        row, net = borrowed(scratch), borrowed(network)
         for rig in range(vessels.shape[0]):
-            v, h, ln = vessels[rig], held[rig], line_rows[rig].view(LINE)[:, 0]
-            bodies, spaces, tissues, waits = state_of(state[rig], sizes)
+            v, h, ln = borrowed(vessels)[rig], borrowed(held)[rig], borrowed(line_rows)[rig].view(LINE)[:, 0]
+            bodies, spaces, tissues, waits = state_of(borrowed(state)[rig], sizes)
             b = bodies[0]
-            p, pr, ta, sp = ph[rig], profile[rig], tally[rig], spilled[rig]
+            p, pr, ta, sp = borrowed(ph)[rig], borrowed(profile)[rig], borrowed(tally)[rig], borrowed(spilled)[rig]
             for _ in range(steps):
-                command_lines(links, nodes, outlets, ln, b, sizes, network, dt_s)
+                command_lines(links, nodes, outlets, ln, b, sizes, dt_s)
+                if branched:
+                    branches.balance(links, ln, sizes, net)
                 due = take_turns(b, waits, dt_s)
-                if sizes.branches > 0:
-                    from_vessels(links, nodes, outlets, traits, v, h, ln, b, sizes, ta, scratch, dt_s)
+                if branched:
+                    from_vessels(links, nodes, outlets, traits, v, h, ln, b, sizes, ta, row, dt_s)
                     from_junctions(
-                        links, nodes, outlets, traits, v, h, ln, b, sizes, network, ta, scratch, dt_s, False
+                        links, nodes, outlets, traits, v, h, ln, b, sizes, net, ta, row, dt_s, False
                     )  # fmt: skip
                 for number in range(sizes.pumped):
                     if ln[number].flow_ul_s != 0.0:
-                        move(number, links, nodes, outlets, traits, v, h, ln, b, ta, scratch, half)
+                        move(number, links, nodes, outlets, traits, v, h, ln, b, ta, row, half)
                 spill(v, nodes, outlets, traits, ln, b, ta, sp)
                 for space in range(sizes.spaces):
                     warm(spaces[space], half)
@@ -127,7 +132,7 @@ def _made(sources: int) -> tuple[Step, Callable[[F8, F8, int], float], Callable[
                         temperature_c = spaces[nodes[host].space].temperature_c
                         live(
                             host, v[host], links, ln, tissues[number], temperature_c, sizes, p, SHELLS, pr[number], ta,
-                            scratch, elapsed_s,
+                            row, elapsed_s,
                         )  # fmt: skip
                 age(links, nodes, traits, v, ln, sizes, p, ta, due, waits, dt_s)
                 breathe(links, nodes, traits, v, h, ln, spaces, sizes, p, ta, due, waits, dt_s)
@@ -137,10 +142,10 @@ def _made(sources: int) -> tuple[Step, Callable[[F8, F8, int], float], Callable[
                     warm(spaces[space], half)
                 for number in range(sizes.pumped - 1, -1, -1):
                     if ln[number].flow_ul_s != 0.0:
-                        move(number, links, nodes, outlets, traits, v, h, ln, b, ta, scratch, half)
-                if sizes.branches > 0:
+                        move(number, links, nodes, outlets, traits, v, h, ln, b, ta, row, half)
+                if branched:
                     from_junctions(
-                        links, nodes, outlets, traits, v, h, ln, b, sizes, network, ta, scratch, dt_s, True
+                        links, nodes, outlets, traits, v, h, ln, b, sizes, net, ta, row, dt_s, True
                     )  # fmt: skip
                 spill(v, nodes, outlets, traits, ln, b, ta, sp)
 
@@ -159,14 +164,19 @@ def _made(sources: int) -> tuple[Step, Callable[[F8, F8, int], float], Callable[
             sizes = sizes_of(size_row)
             links, nodes, outlets, _ = plumbing_of(plumbing, sizes)
             bodies, _, _, _ = state_of(state_row, sizes)
-            command_lines(links, nodes, outlets, line_rows.view(LINE)[:, 0], bodies[0], sizes, network, 0.0)
+            lines = line_rows.view(LINE)[:, 0]
+            command_lines(links, nodes, outlets, lines, bodies[0], sizes, 0.0)
+            if branched:
+                branches.balance(links, lines, sizes, network)
 
     return step, ph_in, command_now
 
 
-step, ph_in, command_now = _made(SOURCES)
+step, ph_in, command_now = _made(SOURCES, branched=False)
+step_branched, _, command_now_branched = _made(SOURCES, branched=True)
 """`step` advances all rigs by `steps` steps of `dt_s` seconds, in place; `ph_in` is the pH of one vessel of one rig;
-`command_now` renews flows and pressures of one rig without moving anything.
+`command_now` renews flows and pressures of one rig without moving anything. `…_branched` are the same for rigs with pumps at
+junctions: what shipped rigs do not need is not compiled for them.
 
 Shapes, where a field is one of a record: sizes (fields of Sizes,), plumbing (fields of all links, nodes and outlets, and the
 chamber of each tissue), traits (nodes, fields), vessels (rigs, nodes, COLUMNS), held (rigs, lines,

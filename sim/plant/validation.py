@@ -1,4 +1,6 @@
-"""V1 to V12: published results, and the results of this plant for the same questions.
+"""Validation of the plant: published results, and the results of this plant for the same questions.
+
+V1 to V9 and V11 are those of single mechanisms; whole rigs and branches have files of their own.
 
 Each test says what kind it is. `fit`: a parameter was chosen on it. `consistency`: the same equation or an assumption
 stands behind both sides. `prediction`: neither. The only number tuned on any of them is V_MAX, on V4; V3 and V5 are held
@@ -8,55 +10,18 @@ out. Sources S… are those of the project's list, named in each test. Nothing i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from math import exp, log, log10
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.rig.description import Rig, required
-from controller.rig.probes import temperature_target_c
-from controller.rig.surroundings import zone_of
-from sim.plant import chemistry, dialysis, gas, heat, hydraulics, kinetics, membranes, organoid, sphere
-from sim.plant.columns import Content
-from sim.plant.fleet import Fleet
+from controller.rig.description import Rig
+from sim.plant import chemistry, dialysis, hydraulics, kinetics, membranes, organoid, sphere
+from sim.plant.validation_branches import v13, v14, v15, v16, v17
+from sim.plant.validation_rigs import v10, v12
+from sim.plant.verdicts import Curves, Part, Validation, verdict
 
 F8 = NDArray[np.float64]
-Kind = Literal["fit", "consistency", "prediction"]
-Curves = dict[str, tuple[list[float], list[float]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One comparison within a test."""
-
-    what: str
-    published: str
-    simulated: float
-    ok: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Validation:
-    """One test; `curves` (label → x, y) is what a figure of it shows, with the names of its axes."""
-
-    id: str
-    title: str
-    published: str
-    simulated: str
-    tolerance: str
-    verdict: Literal["pass", "fail"]
-    kind: Kind
-    source: str
-    note: str = ""
-    parts: tuple[Part, ...] = ()
-    axes: tuple[str, str] = ("", "")
-    curves: Curves = field(default_factory=dict)
-
-
-def _verdict(parts: list[Part]) -> Literal["pass", "fail"]:
-    return "pass" if all(part.ok for part in parts) else "fail"
 
 
 # --- chemistry ------------------------------------------------------------------------------------------------
@@ -85,7 +50,7 @@ def v1() -> Validation:
         parts.append(Part(name, f"pH {ph} ± {spread}", round(found, 4), abs(found - ph) <= spread))
     return Validation(
         "V1", "pH of human fluids from pCO2 and bicarbonate", "7.33 ± 0.04; 7.40 ± 0.03",
-        "; ".join(f"{part.simulated:.3f}" for part in parts), "the published standard deviation", _verdict(parts),
+        "; ".join(f"{part.simulated:.3f}" for part in parts), "the published standard deviation", verdict(parts),
         "consistency", "S70 Fluids Barriers CNS s12987-019-0128-7 table 1",
         "No fitting; shares its equation with V2.", tuple(parts),
     )  # fmt: skip
@@ -207,7 +172,7 @@ def v4() -> Validation:
         curves[f"R {radius_um:.0f} µm"] = (((1 - shells[2, :FINE]) * radius_um).tolist(), (profile * 1000).tolist())
     return Validation(
         "V4", "radius from which a core dies", "300–400 µm; ESC aggregates < 100 / > 300 µm", f"{critical:.0f} µm",
-        "inside the published range", _verdict(parts), "fit", "S14 eLife 98340; S15 Wu 2014",
+        "inside the published range", verdict(parts), "fit", "S14 eLife 98340; S15 Wu 2014",
         f"V_MAX = {organoid.V_MAX} mol/(m³·s) was chosen here and nowhere else. The zero-order formula would give"
         f" {1e6 * (6 * organoid.DIFFUSIVITY * 0.19 / organoid.V_MAX) ** 0.5:.0f} µm. 20 µM for hypoxia is a choice"
         " of this test.",
@@ -227,7 +192,7 @@ def v5() -> Validation:
     parts = [Part("core in a stream of 1 mm/s over that in 0.1 mm/s", "below 1", round(fast / slow, 3), fast < slow)]
     return Validation(
         "V5", "millifluidic flow gives a smaller dead core than shaking", "significantly smaller",
-        f"core {100 * slow:.0f} % → {100 * fast:.0f} % of the volume", "sign only", _verdict(parts), "prediction",
+        f"core {100 * slow:.0f} % → {100 * fast:.0f} % of the volume", "sign only", verdict(parts), "prediction",
         "S72 Lab Chip 2018;18:3172",
         "Held out. The paper's flows and percentages could not be read, so the speeds are chosen here (2 mm"
         " organoid, Ranz–Marshall film) and only the sign is tested.",
@@ -256,7 +221,7 @@ def v6() -> Validation:
     flows = [float(flow) for flow in range(20, 501, 10)]
     return Validation(
         "V6", "urea clearance against blood and dialysate flow", "none; +10–15 %; similar",
-        "; ".join(f"{part.simulated:+.1f} %" for part in parts[:3]), "≤ 3 %; 10–15 %; ≤ 5 %", _verdict(parts),
+        "; ".join(f"{part.simulated:+.1f} %" for part in parts[:3]), "≤ 3 %; 10–15 %; ≤ 5 %", verdict(parts),
         "prediction", "S73 figures 3-6, 3-27, 6-8",
         "KoA rises with Qd, as the source says (by 14 %: Leypoldt 1997); held constant, the gain at Qb 400 is 9.0 %, at"
         " Qb 200 2.0 %. The source's “below 200” is asked at 200. KoA 500 and 1000 are similar only up to Qb of about 100.",
@@ -283,7 +248,7 @@ def v7() -> Validation:
     bores = list(OMEGA_ML_REV)
     return Validation(
         "V7", "volume of a revolution, eight bores", ", ".join(str(value) for value in OMEGA_ML_REV.values()),
-        ", ".join(f"{part.simulated:.2f}" for part in parts), "± 10 % (pump to pump)", _verdict(parts), "fit",
+        ", ".join(f"{part.simulated:.2f}" for part in parts), "± 10 % (pump to pump)", verdict(parts), "fit",
         "S30 OMEGA FPU5 p. 74",
         "0.081·d^2.08 was fitted to 1–4 mm and holds there; from 6 mm on it gives too much, up to"
         f" {100 * (parts[-1].simulated / 3.9 - 1):.0f} % at 8 mm. Rigs of this project"
@@ -327,7 +292,7 @@ def v11() -> Validation:
     ]  # fmt: skip
     return Validation(
         "V11", "bubble point and diffusion test of the sterile filter", "3.45 bar; holes below 30–60 µm missed",
-        f"{bubble:.2f} bar; missed up to {parts[2].simulated:.0f} µm", "± 5 %; 30–60 µm", _verdict(parts), "fit",
+        f"{bubble:.2f} bar; missed up to {parts[2].simulated:.0f} µm", "± 5 %; 30–60 µm", verdict(parts), "fit",
         "S38 mpl.loesungsfabrik.de; S40 Membranes 2023;13:88",
         "The pore's shape factor is fitted to 3.45 bar. What counts as bulk flow in a cartridge (more than the"
         " diffusion limit of its 5500 cm²) is chosen here, and the missed hole follows from it.", tuple(parts),
@@ -350,7 +315,7 @@ def v8() -> Validation:
     ]
     return Validation(
         "V8", "expansion of human stem cells in perfusion", "70-fold in 7 d, 35e6 per mL",
-        f"growth {rate:.3f} per day, doubling in {doubling_h:.1f} h", "inoculum 0.3–0.7e6 per mL", _verdict(parts), "fit",
+        f"growth {rate:.3f} per day, doubling in {doubling_h:.1f} h", "inoculum 0.3–0.7e6 per mL", verdict(parts), "fit",
         "S50 10.1002/sctm.20-0453; PMC8666714",
         "The growth rate is one number fitted to one number and proves nothing; that the inoculum comes out as it is"
         " usually chosen (0.5e6/mL [R]) is all that can fail. The medium saved"
@@ -373,7 +338,7 @@ def v9() -> Validation:
     ]
     return Validation(
         "V9", "CHO culture by its published kinetics", "µmax 0.039 /h, 0.70 lactate a glucose",
-        f"{mu:.4f} /h, {parts[1].simulated:.3f}", "−10 %; exact", _verdict(parts), "consistency",
+        f"{mu:.4f} /h, {parts[1].simulated:.3f}", "−10 %; exact", verdict(parts), "consistency",
         "S10 PMC5874891 table 2",
         "Shows that the table is implemented as printed. The paper's curves could not be read, so that nothing here is"
         f" compared with a measured culture (the model peaks at {run[:, 0].max():.1f}e6/mL); the table is silent on the"
@@ -386,110 +351,9 @@ def v9() -> Validation:
     )  # fmt: skip
 
 
-# --- whole rigs -----------------------------------------------------------------------------------------------
-
-
-def _settled(rig: Rig, seeds: list[int]) -> Fleet:
-    fleet = Fleet(rig, seeds)
-    fleet.lines["open"] = 1.0
-    fleet.spaces["o2_fraction"], fleet.spaces["co2_fraction"] = 0.93 * gas.AIR_O2, 0.07
-    fleet.spaces["heater_w"] = heat.LOSS_W_PER_K * (temperature_target_c(rig) - zone_of(rig, rig.chamber).temperature_c)
-    return fleet
-
-
-def v10(rig: Rig, days: int = 14) -> Validation:
-    """Compare the reuse of three quarters of spent medium with a control on fresh medium alone."""
-    fleet = _settled(rig, [1, 1])
-    organs = rig.organs
-    line = {name: fleet.line_names.index(name) for name in fleet.line_names}
-    draw, back, drop, feed = (line[name] for name in (
-        organs.kidney.draw, organs.kidney.return_, organs.kidney.discard,
-        required(organs.gut, "organs.gut").feed))  # fmt: skip
-    heart, loop = line[organs.heart.line], required(fleet.loop, "a loop")
-    fleet.lines["command_ul_min"][:, heart] = organs.heart.flow_ul_min
-    batch_ul, flow = 0.4 * fleet.vessels[0, loop, Content.LIQUID], 4000.0
-    fresh = np.array([0.25, 1.0])
-    dt_s, rows = 4.0, []
-
-    def transfer(number: int, volume_ul: F8) -> None:
-        seconds = float(volume_ul.max()) / flow * 60
-        fleet.lines["command_ul_min"][:, number] = volume_ul / seconds * 60
-        fleet.advance(dt_s, max(1, round(seconds / dt_s)))
-        fleet.lines["command_ul_min"][:, number] = 0.0
-
-    for _ in range(days):
-        transfer(draw, np.full(2, batch_ul))
-        transfer(drop, fresh * batch_ul)
-        transfer(feed, fresh * batch_ul)
-        fleet.advance(dt_s, 225)
-        transfer(back, np.full(2, batch_ul))
-        fleet.advance(dt_s, round((86_400 - 3 * batch_ul / flow * 60 - 900) / dt_s))
-        rows.append((fleet.vessels[:, loop] / fleet.vessels[:, loop, Content.LIQUID, None]).copy())
-    viability = fleet.tissues["viability"][:, 0]
-    loss = float(viability[1] - viability[0])
-    lactate, ammonia = float(rows[-1][0, Content.LACTATE]), float(rows[-1][0, Content.AMMONIA])
-    parts = [
-        Part(f"viability lost against fresh medium after {days} d", "none", round(loss, 4), loss <= 0.02),
-        Part("lactate, mM", "below grade C (10)", round(lactate, 2), lactate < 10),
-        Part("ammonia, mM", "below grade C (0.8)", round(ammonia, 3), ammonia < 0.8),
-    ]
-    when = [float(day + 1) for day in range(days)]
-    curves: Curves = {}
-    for rig_number, name in ((0, "75 % reused"), (1, "fresh only")):
-        for column, species in (
-            (Content.LACTATE, "lactate, mM"),
-            (Content.AMMONIA, "ammonia, mM"),
-            (Content.GLUCOSE, "glucose, mM"),
-            (Content.REUSE, "passes"),
-        ):
-            curves[f"{species}, {name}"] = (when, [float(row[rig_number, column]) for row in rows])
-    return Validation(
-        "V10", "75 % of spent medium reused without loss of viability", "no loss at 75 %",
-        f"{viability[0]:.3f} against {viability[1]:.3f} on fresh medium", "≤ 0.02 of viability",
-        "pass" if parts[0].ok else "fail", "prediction", "S51 PMID 39558516",
-        f"Plant alone, {days} d, 40 % of the loop exchanged a day, of it a quarter fresh. The paper's device desalts by"
-        " ion concentration polarisation, this is dilution: it tests the policy's ceiling, not the device. Medium used:"
-        " 25 % of the control's. The verdict is that of viability, whose thresholds are assumptions (lactate harms above"
-        " 15 mM, ammonia above 0.9 mM); lactate and ammonia against the grades' edges are in the parts.",
-        tuple(parts), ("days", "concentration in the loop"), curves,
-    )  # fmt: skip
-
-
-def v12(rig: Rig, weeks: int = 13) -> Validation:
-    """Check how long organoids live."""
-    small = rig.organoid.model_copy(update={"count": 4, "diameter_mm": 0.5})
-    fleet = _settled(rig.model_copy(update={"tissue": {rig.chamber: small}}), [1])
-    loop = required(fleet.loop, "a loop")
-    heart = fleet.line_names.index(rig.organs.heart.line)
-    fleet.lines["command_ul_min"][:, heart] = 15.0
-    fresh = fleet.composition(rig.vessels[required(rig.loop, "a loop")].contains)
-    weeks_lived, seen = float(weeks), []
-    for day in range(7 * weeks):
-        fleet.advance(10.0, 8640)
-        row = fresh * fleet.vessels[0, loop, Content.LIQUID]
-        row[Content.AGE] = 0.0
-        fleet.replace(0, loop, row)
-        seen.append(float(fleet.tissues["viability"][0, 0]))
-        if seen[-1] < 0.5:
-            weeks_lived = (day + 1) / 7
-            break
-    alive = seen[-1] >= 0.5
-    ok = not alive and 2 <= weeks_lived <= 12
-    parts = [Part("weeks until viability is below one half", "2–12", round(weeks_lived, 1), ok)]
-    text = f"more than {weeks} weeks (viability {seen[-1]:.2f})" if alive else f"{weeks_lived:.1f} weeks"
-    return Validation(
-        "V12", "life of neurospheres on electrode arrays", "2–12 weeks (best above 100 days)", text, "inside 2–12 weeks",
-        _verdict(parts), "prediction", "S17 FinalSpark np-docs; S55",
-        "Four 0.5 mm spheres at 15 µL/min, medium changed daily, no faults. The plant has no ageing and no hazard of its"
-        " own: without faults its tissue does not die. What ends real cultures (infection, detachment, handling, ageing)"
-        " is not in it, and a hazard fitted to this one line would prove nothing.",
-        tuple(parts), ("days", "viability"), {"viability": ([float(day + 1) for day in range(len(seen))], seen)},
-    )  # fmt: skip
-
-
 def everything(rig: Rig) -> list[Validation]:
-    """Run V1 to V12 in order, on `rig` where a rig is needed; takes about ten seconds."""
+    """Run all tests in order, on `rig` where a rig is needed; takes about ten seconds."""
     tests: tuple[Callable[[], Validation], ...] = (
-        v1, v2, v3, v4, v5, v6, v7, v8, v9, lambda: v10(rig), v11, lambda: v12(rig),
+        v1, v2, v3, v4, v5, v6, v7, v8, v9, lambda: v10(rig), v11, lambda: v12(rig), v13, v14, v15, v16, v17,
     )  # fmt: skip
     return [test() for test in tests]
