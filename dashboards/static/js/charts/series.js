@@ -76,7 +76,8 @@ function measuredChart(rig, quantity, title) {
   if (!probes.length) return [];
   const series = probes.map(({ point, at }) => {
     const goal = rig.goals.find((each) => each.point === point) ?? {};
-    return { point, label: at ?? "", goal };
+    const here = probes.filter((each) => each.at === at).length;
+    return { point, label: here > 1 || !at ? point.split(".")[0] : at, goal };
   });
   return [{ title, unit: probes[0].unit, series }];
 }

@@ -28,7 +28,7 @@ const LABELS = {
 const LETTER = 8.6;
 const LABEL_ROOM = 74;
 /** A value with its unit is set in smaller letters from this length on. */
-const LONG = 9;
+const LONG = 7;
 /** A reading is stale after this many sampling periods, but not before MIN_STALE_S. */
 const STALE_PERIODS = 4;
 const MIN_STALE_S = 12;
