@@ -26,6 +26,7 @@ READ = (
     rig.HealthView,
     rig.HistoryView,
     books.LedgerModel,
+    runs.LibraryModel,
     runs.ProtocolsView,
     rig.RigView,
     runs.RunModel,

@@ -156,6 +156,10 @@ export interface LedgerModel {
   vessels: VesselContent[];
 }
 
+export interface LibraryModel {
+  versions: VersionModel[];
+}
+
 export interface ParamView {
   name: string;
   unit: string;
@@ -265,6 +269,19 @@ export interface TripView {
   since_s: number | null;
   actuators: string[];
   latched: boolean;
+}
+
+export interface VersionModel {
+  sha256: string;
+  name: string;
+  title: string;
+  suffix: string;
+  state: string;
+  submitted_utc: string;
+  submitted_by: string;
+  reviewed_by: string;
+  released_by: string;
+  reason: string;
 }
 
 export interface VesselContent {

@@ -30,6 +30,16 @@ steps:
 """
 
 
+WEEKLY = """NAME = "weekly"
+TITLE = "Note the week"
+PARAMS = ()
+
+
+async def protocol(lab, params):
+    await lab.note("week", {})
+"""
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
@@ -130,4 +140,18 @@ def test_questions_are_answered_on_the_page_and_on_the_command_line(browser: Bro
         expect(run_state).to_have_text("complete", timeout=30_000)
         expect(card).to_be_hidden()
         expect(page.get_by_test_id("step").filter(has_text="12.5 mM")).to_be_visible()
-        assert [text for text in visit.complaints if "422" not in text] == []
+        page.get_by_test_id("library").locator("summary").click()
+        upload = data / "weekly.py"
+        upload.write_text(WEEKLY)
+        page.get_by_test_id("library-file").set_input_files(upload)
+        page.get_by_test_id("library-submit").click()
+        version = page.get_by_test_id("library-version")
+        expect(version).to_contain_text("weekly.py: submitted")
+        version.get_by_text("Read").click()
+        expect(page.get_by_test_id("library-text")).to_contain_text('NAME = "weekly"')
+        version.get_by_text("Accept").click()
+        expect(page.locator("body")).to_contain_text("operator may not do this")
+        page.screenshot(path=RESULTS / "library.png")
+        listed = answered(data, verb="library")
+        assert "submitted  weekly.py  (submitted by demo)" in listed.stdout, listed.stderr
+        assert [text for text in visit.complaints if "422" not in text and "403" not in text] == []

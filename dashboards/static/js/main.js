@@ -16,6 +16,7 @@ import { enterWork } from "./handling.js";
 import { applyTheme, Header } from "./header.js";
 import { startJournal } from "./journal.js";
 import { showLedger } from "./ledger.js";
+import { startLibrary } from "./library.js";
 import { Protocols } from "./protocol.js";
 import { Raster } from "./raster.js";
 import { Schematic } from "./schematic/view.js";
@@ -81,6 +82,7 @@ class Page {
     this.protocols = new Protocols(protocols, mayOperate);
     this.raster = rig.electrodes ? new Raster(byId("raster", HTMLCanvasElement), rig.electrodes) : null;
     showFunctions(rig.capabilities);
+    startLibrary(mayOperate);
     startJournal();
     if (can(rig, "spent_medium")) startDecisions();
     showCards(rig);
