@@ -157,6 +157,9 @@ class _Conversation:
                 if message["kind"] == "blocked":
                     fault = _blocked(message)
                     break
+                if message["kind"] == "together":  # the branches' own requests may come before this one is carried out
+                    for child in message["children"]:
+                        self._inboxes[str(child)] = asyncio.Queue()
                 inbox = self._inboxes.get(str(message.get("branch")))
                 if message["kind"] != "alive" and inbox is not None:
                     inbox.put_nowait(message)
@@ -214,8 +217,6 @@ class _Conversation:
 
     async def _together(self, message: Mapping[str, Any]) -> None:
         children = [str(child) for child in message["children"]]
-        for child in children:
-            self._inboxes.setdefault(child, asyncio.Queue())
         try:
             await self._steps.together([self._serve(child) for child in children], [str(n) for n in message["names"]])
         finally:
