@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def test_a_half_change_and_an_assay_are_planned_and_simulated(name: str, tmp_pat
 
     asyncio.run(begin())
     path = BENCH.parents[1] / "protocols" / name
-    keywords = {
+    keywords: dict[str, Any] = {
         "path": BENCH,
         "protocol": str(path),
         "params": {"changes": "1", "assays": "1"},
