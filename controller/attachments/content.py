@@ -30,7 +30,7 @@ def media_type(form: AnswerForm, content: bytes, name: str) -> str:
     Raises:
         AnswerRefused: It is too large, empty, damaged, or of another type.
     """
-    if not content:
+    if len(content) == 0:
         raise AnswerRefused(f"“{name}” is empty. Next: choose {form.wants}")
     if len(content) > form.max_bytes:
         raise AnswerRefused(

@@ -17,7 +17,7 @@ PARAMS = (
 )
 ZONE = "Europe/Berlin"
 PHOTO = AnswerForm(kind="photo", types=PHOTO_TYPES)
-LEAST_UL = 1_000.0
+MIN_UL = 1_000.0
 """A remainder below this (µL) is not changed."""
 
 
@@ -36,7 +36,7 @@ async def changing(lab: Lab, changes: int) -> None:
         wanted_ul = 0.5 * lab.volumes()["loop"].ul
         replaced_ul = 0.0
         for _ in range(6):
-            if wanted_ul - replaced_ul < LEAST_UL:
+            if wanted_ul - replaced_ul < MIN_UL:
                 break
             replaced_ul += await half_change(lab, wanted_ul - replaced_ul)
         loop_ul = lab.volumes()["loop"].ul
