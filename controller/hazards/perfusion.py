@@ -69,19 +69,18 @@ def _loss_of_flow(
     gaps = [gap for chamber in chambers if chamber in rig.tissue for gap in _flows(rig, name, heart, chamber, fed)]
     gaps += [*others, *_lease(name, heart, harm_s)]
     gaps += time_gap(subject, limits.pump, takes_s, harm_s, "the chamber's oxygen is used up")
-    drawn = draws_from(rig, heart)
-    if not set(drawn) <= set(limits.draws) or (
-        not drawn and rig.organs.kidney_config is not None and _is_first(rig, name)
-    ):
+    drawn = draws_from(rig, {*chambers, *((rig.loop,) if limits.loop and rig.loop else ())})
+    stopped = (*limits.draws, *limits.loop_draws)
+    if not set(drawn) <= set(stopped) or (not drawn and rig.organs.kidney_config is not None and _is_first(rig, name)):
         fix = "Name the pumped line that draws medium away"
         gaps.append(Finding(("organs", "kidney", "draw"), "nothing stops drawing while the heart stands", fix))
     note = f"{demand:.0f} pmol/s out of what is dissolved in the chamber"
     if demand and harm_s == inf:
         note = "oxygen from the open surface feeds the tissue while it is at rest"
-    acts = "draws stop, heart restarts, alarm" if limits.draws else "heart restarts, alarm"
+    acts = "draws stop, heart restarts, alarm" if stopped else "heart restarts, alarm"
     return Hazard(
         subject.id_of("loss_of_flow", name), named(chambers), limits.pump, f"{NO_HEART_FLOW}: {acts}",
-        (*limits.draws, limits.pump), f"at least {heart.min_ul_min / 1000:g} mL/min", takes_s, harm_s,
+        (*stopped, limits.pump), f"at least {heart.min_ul_min / 1000:g} mL/min", takes_s, harm_s,
         note, tuple(gaps),
     )  # fmt: skip
 

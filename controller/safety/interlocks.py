@@ -94,9 +94,14 @@ def _no_flow(view: View, limits: Limits) -> Iterator[Trip]:
 
     Without circulation nothing mixes or feeds: no medium may be drawn from the tissue meanwhile.
     """
+    stand = {heart.pump: why for heart in limits.hearts if (why := standing(heart, view)) is not None}
+    if not stand:
+        return
+    mixed = {heart.loop for heart in limits.hearts if heart.pump not in stand}
     for heart in limits.hearts:
-        if (why := standing(heart, view)) is not None:
-            yield _trip(heart.interlock, heart.pump, why, view.now_s, heart.draws, Cause.LOW)
+        if heart.pump in stand:
+            draws = heart.draws if heart.loop in mixed else (*heart.draws, *heart.loop_draws)
+            yield _trip(heart.interlock, heart.pump, stand[heart.pump], view.now_s, draws, Cause.LOW)
 
 
 def watch(view: View, limits: Limits) -> Watch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from controller.rig.description import (
     MAX_UL_MIN,
@@ -92,7 +92,9 @@ def limits_of(rig: Rig) -> Limits:
 
 
 def _heart(rig: Rig, name: str, heart: HeartConfig) -> HeartLimits:
-    pump = rig.lines[heart.line].pump or ""
+    line = rig.lines[heart.line]
+    pump = line.pump or ""
+    loop = line.from_ if rig.vessels[line.from_].kind == "loop" else None
     only = len(rig.organs.hearts) == 1
     return HeartLimits(
         title="the heart" if only else f"heart {name}",
@@ -100,16 +102,16 @@ def _heart(rig: Rig, name: str, heart: HeartConfig) -> HeartLimits:
         pump=pump,
         stale_s=stale_s(rig, pump),
         lease_s=heart.lease_s,
-        draws=draws_from(rig, heart),
+        draws=draws_from(rig, fed_by(rig, heart)),
+        loop=loop or "",
+        loop_draws=() if loop is None else draws_from(rig, {loop}),
     )
 
 
-def draws_from(rig: Rig, heart: HeartConfig) -> tuple[str, ...]:
-    """Return the pumps that draw medium from the heart's loop or from a chamber that it perfuses, in the file's order."""
-    source = rig.lines[heart.line].from_
-    perfused = {*fed_by(rig, heart), *((source,) if rig.vessels[source].kind == "loop" else ())}
+def draws_from(rig: Rig, vessels: Collection[str]) -> tuple[str, ...]:
+    """Return the pumps that draw medium from any of `vessels`, without those of hearts, in the file's order."""
     hearts = heart_pumps(rig)
-    pumps = (line.pump for line in rig.lines.values() if line.pump is not None and line.from_ in perfused)
+    pumps = (line.pump for line in rig.lines.values() if line.pump is not None and line.from_ in vessels)
     return tuple(pump for pump in pumps if pump not in hearts)
 
 

@@ -204,9 +204,9 @@ class PumpLimits:
 class HeartLimits:
     """A heart: its pump, and what happens while the pump is not known to run.
 
-    `interlock` trips then, and the pumps of `draws` stand, because they draw from what this heart perfuses. `title` names the
-    heart in texts. A status older than `stale_s` is unknown. Without renewal within `lease_s` the heart returns to its basal
-    flow.
+    `interlock` trips then, and the pumps of `draws` stand, because they draw from chambers that this heart perfuses. While no
+    heart of the same `loop` runs, the pumps of `loop_draws` stand as well: nothing mixes it. `title` names it in texts.
+    A status older than `stale_s` is unknown. Without renewal within `lease_s` the heart returns to its basal flow.
     """
 
     title: str
@@ -215,6 +215,8 @@ class HeartLimits:
     stale_s: float
     lease_s: float
     draws: tuple[str, ...] = ()
+    loop: str = ""
+    loop_draws: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

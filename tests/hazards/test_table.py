@@ -39,7 +39,7 @@ def test_I8_an_interlock_that_is_not_derived_is_a_gap(name: str) -> None:
 
 def test_I8_without_the_mixture_or_the_draw_there_is_a_gap() -> None:
     limits = limits_of(RIG)
-    drawing = replace(limits, hearts=tuple(replace(heart, draws=()) for heart in limits.hearts))
+    drawing = replace(limits, hearts=tuple(replace(heart, draws=(), loop_draws=()) for heart in limits.hearts))
     gaps = {
         row.id
         for spoilt in (replace(limits, mixture=None), drawing)

@@ -56,16 +56,20 @@ async def test_a_dead_gauge_slows_its_own_heart_only() -> None:
     assert flows(bench) == {LEFT: 1000.0, MIDDLE: 2000.0, RIGHT: 2000.0}
 
 
-async def test_one_heart_that_stands_stops_a_draw_from_the_loop_that_they_share() -> None:
+async def test_a_draw_from_a_shared_loop_stops_when_no_heart_mixes_it() -> None:
     bench = Bench(rig=three_hearts())
     await bench.circulate()
     assert (await bench.ask(DRAW, Dispense(10_000.0, 4000.0, "long"))).ok
-    bench.pump(RIGHT).flow, bench.pump(RIGHT).deaf = 0.0, True
+    for heart in (RIGHT, MIDDLE):
+        bench.pump(heart).flow, bench.pump(heart).deaf = 0.0, True
+    await bench.live(8)
+    assert bench.pump(DRAW).flow == 4000.0
+    assert bench.pump(LEFT).flow == 2000.0
+    bench.pump(LEFT).flow, bench.pump(LEFT).deaf = 0.0, True
     await bench.live(8)
     assert bench.pump(DRAW).flow == 0.0
-    assert [bench.pump(heart).flow for heart in (LEFT, MIDDLE)] == [2000.0, 2000.0]
     refused = await bench.ask(DRAW, Dispense(1000.0, 4000.0, "next"))
-    assert refused.reasons == (f"interlock no_heart_flow.right: {RIGHT} heart right stands",)
+    assert refused.reasons[0] == f"interlock no_heart_flow.left: {LEFT} heart left stands"
 
 
 async def test_A12_a_heart_under_foreign_command_is_kept_at_its_basal_flow_and_the_others_obey() -> None:

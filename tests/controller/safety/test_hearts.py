@@ -35,7 +35,12 @@ def with_cassette() -> Rig:
 
 def test_one_heart_keeps_its_names() -> None:
     (heart,) = LIMITS.hearts
-    assert (heart.title, heart.interlock, heart.draws) == ("the heart", "no_heart_flow", ("reglo.draw",))
+    assert (heart.title, heart.interlock, heart.draws, heart.loop_draws) == (
+        "the heart",
+        "no_heart_flow",
+        (),
+        ("reglo.draw",),
+    )
     assert [rule.name for rule in LIMITS.interlocks] == ["temperature", "over_pressure_heart", "over_pressure_filter"]
 
 
@@ -73,6 +78,22 @@ def test_a_second_cassette_in_a_hearts_pump_is_a_heart_too() -> None:
         assert (bounds.role, bounds.target, bounds.max_ul_min) == ("heart", "left", 4000.0)
         assert limits.basal[pump("left")] == Run(1000.0)
         assert all(pump(heart) not in each.draws for each in limits.hearts for heart in HEARTS)
+
+
+def test_the_draws_of_a_loop_stop_when_no_heart_mixes_it() -> None:
+    limits = limits_of(three_hearts())
+    (draw,) = limits.hearts[0].loop_draws
+    running = {pump(name): Seen(True, 2000.0, NOW_S) for name in HEARTS}
+    for standing in range(1, len(HEARTS) + 1):
+        seen = running | {pump(name): Seen(False, 0.0, NOW_S) for name in HEARTS[:standing]}
+        trips = {
+            trip.interlock: trip
+            for trip in watch(View(NOW_S, {}, {}, seen=seen), limits).trips
+            if "flow" in trip.interlock
+        }
+        assert set(trips) == {f"no_heart_flow.{name}" for name in HEARTS[:standing]}
+        forced = {point for trip in trips.values() for point in trip.actuators}
+        assert forced == ({draw} if standing == len(HEARTS) else set())
 
 
 def test_a_heart_that_draws_from_a_bottle_stops_what_draws_from_its_chamber() -> None:

@@ -181,13 +181,14 @@ def test_a_heart_that_stands_raises_its_own_interlock_and_stops_no_other(still: 
     view = replace(THREE.calm, seen=seen)
     trips = {trip.interlock: trip for trip in watch(view, THREE.limits).trips}
     assert set(trips) == {f"{NO_HEART_FLOW}.{heart}" for heart in still}
+    stopped = (DRAW,) if still == set(HEARTS) else ()  # the other hearts mix the loop
     for heart in still:
         trip = trips[f"{NO_HEART_FLOW}.{heart}"]
-        assert (trip.point, trip.actuators, trip.response) == (pump(heart), (DRAW,), Response.OFF)
+        assert (trip.point, trip.actuators, trip.response) == (pump(heart), stopped, Response.OFF)
         assert heart in trip.detail or lost != "stands"
     for heart in HEARTS:  # those that stand may start, and the others go on
         assert THREE.ask(pump(heart), Run(2000.0), view) == Verdict(True, Run(2000.0))
-    assert not THREE.ask(DRAW, dose(500.0, 4000.0), view).accepted
+    assert THREE.ask(DRAW, dose(500.0, 4000.0), view).accepted == (not stopped)
 
 
 STEP_S = 20.0
@@ -198,7 +199,7 @@ WORDS = ("well", "pressed", "blind", "still")
 @settings(max_examples=80, deadline=None)
 @given(course=st.lists(st.tuples(*(st.sampled_from(WORDS) for _ in HEARTS)), min_size=1, max_size=25))
 def test_what_happens_to_one_heart_changes_nothing_for_another(course: list[tuple[str, str, str]]) -> None:
-    """Each heart lives through the same as if the other two had been well all the time."""
+    """Each heart lives through the same as if the other two had been well all the time; only draws depend on all."""
     together = _lived(course)
     for number, heart in enumerate(HEARTS):
         alone = [tuple(word if other == number else "well" for other, word in enumerate(words)) for words in course]
@@ -215,7 +216,7 @@ def _lived(course: Sequence[tuple[str, ...]]) -> list[dict[str, tuple[object, Ve
         step: dict[str, tuple[object, Verdict]] = {}
         for heart in HEARTS:
             names = (f"{NO_HEART_FLOW}.{heart}", f"{OVER_PRESSURE_HEART}.to_{heart}")
-            own = [trip for trip in memory.trips if trip.interlock in names]
+            own = [replace(trip, actuators=()) for trip in memory.trips if trip.interlock in names]
             step[heart] = (own, THREE.ask(pump(heart), Run(2000.0), replace(view, watch=memory)))
         steps.append(step)
     return steps
