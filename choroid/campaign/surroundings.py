@@ -9,6 +9,7 @@ from choroid.campaign.findings import Findings
 from choroid.campaign.perfused import Perfused
 from choroid.campaign.troubles import Troubles, unseen_places
 from controller.rig.description import HeartConfig, PressureLimit, Rig
+from controller.rig.perfusion import fed_by
 from controller.rig.probes import chamber_temperature, loop_ph
 from controller.safety.limits import draws_from
 from sim.lab import SimulatedLab
@@ -68,13 +69,13 @@ class _Heart:
 
 @dataclass(slots=True)
 class _Draw:
-    """A pump that draws from what a heart perfuses."""
+    """A pump that may not draw while all of `hearts` (their pumps) stand."""
 
-    heart: str
+    hearts: tuple[str, ...]
     line: str
     pump: str
     since_s: float | None = None
-    """Since when the heart has stood (s)."""
+    """Since when the hearts have stood (s)."""
     stood_ul: float = 0.0
 
 
@@ -193,7 +194,8 @@ class Surroundings:
 
     def _see_draw(self, draw: _Draw, moved: Mapping[str, float], at_work: bool, now_s: float) -> None:
         """Check that no medium is drawn from tissue without circulation."""
-        if self._lab.drives.moving.get(draw.heart, 0.0) or not at_work or self._troubles.near(draw.pump, now_s):
+        flows = any(self._lab.drives.moving.get(heart, 0.0) for heart in draw.hearts)
+        if flows or not at_work or self._troubles.near(draw.pump, now_s):
             draw.since_s = None
             return
         if draw.since_s is None:
@@ -258,11 +260,18 @@ def _watched(rig: Rig, thermometer: str | None) -> str:
 
 
 def _draws(rig: Rig) -> Iterator[_Draw]:
-    """Yield each pump that must not draw while a heart stands, with that heart's pump."""
+    """Yield each pump that must not draw from a chamber while its heart stands, or from a loop that no heart mixes."""
     lines = {line.pump: name for name, line in rig.lines.items() if line.pump is not None}
+    mixing: dict[str, list[str]] = {}
     for heart in rig.organs.hearts.values():
-        for pump in draws_from(rig, heart):
-            yield _Draw(rig.lines[heart.line].pump or "", lines[pump], pump)
+        line = rig.lines[heart.line]
+        for pump in draws_from(rig, fed_by(rig, heart)):
+            yield _Draw((line.pump or "",), lines[pump], pump)
+        if rig.vessels[line.from_].kind == "loop":
+            mixing.setdefault(line.from_, []).append(line.pump or "")
+    for loop, hearts in mixing.items():
+        for pump in draws_from(rig, {loop}):
+            yield _Draw(tuple(hearts), lines[pump], pump)
 
 
 def _gauges(rig: Rig) -> Iterator[tuple[str, PressureLimit]]:
