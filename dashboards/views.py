@@ -80,7 +80,7 @@ def rig_view(rig: Rig) -> dict[str, Any]:
         ],
         "heart": all_hearts[0] if len(all_hearts) == 1 else None,
         "hearts": all_hearts,
-        "mass_point": None if organs.kidney_config is None else organs.kidney_config.mass,
+        "mass_point": None if organs.kidney is None else organs.kidney.mass,
         "periods_s": rest_periods(rig),
         "return_valve": None if organs.immune is None else organs.immune.valve,
         "schematic": describe(rig),
@@ -282,7 +282,7 @@ def alarm_view(alarm: Alarm) -> dict[str, Any]:
 
 def weighed_vessel(rig: Rig) -> str | None:
     """Return the vessel by whose balance the ledger is checked: that of the kidney."""
-    return None if rig.organs.kidney_config is None else rig.organs.kidney_config.vessel
+    return None if rig.organs.kidney is None else rig.organs.kidney.vessel
 
 
 def ledger_view(ledger: Ledger, weighed: str | None) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class Perfusion:
         self.ledger = Ledger(rig, self.journal, clock)
         self.estimator = Estimator(rig, ledger=self.ledger, journal=self.journal, clock=clock, store=self.store)
         self.assays = Assays(rig, estimator=self.estimator, journal=self.journal, clock=clock)
-        self._kidney = required(rig.organs.kidney_config, "organs.kidney")
+        self._kidney = required(rig.organs.kidney, "organs.kidney")
         self._co2_pct = 5.0
 
     async def live(self, days: float, *, hourly: Each, drawn: Each) -> None:

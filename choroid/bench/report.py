@@ -83,7 +83,7 @@ def _rows(rig: Rig, path: Path) -> int:
     journal = Journal(path, clock, durable=False)
     journal.append("controller.started", {"rig": rig.name, "rig_hash": effective_hash(rig), "version": "0"})
     journal.append("ledger.opened", {name: vessel.volume_ul for name, vessel in rig.vessels.items()})
-    kidney = required(rig.organs.kidney_config, "a kidney")
+    kidney = required(rig.organs.kidney, "a kidney")
     pulse = {
         "actuator": required(rig.organs.skin, "organs.skin").heater,
         "by": "regulator:temperature",

@@ -60,9 +60,9 @@ def _outputs(rig: Rig, output: str) -> Iterator[Command]:
 
 def neighbours(rig: Rig, line: str) -> list[str]:
     """Return the other pumps of the vessel that is weighed, if `line` touches it: no two may run together."""
-    if rig.organs.kidney_config is None:
+    if rig.organs.kidney is None:
         return []
-    spent = rig.organs.kidney_config.vessel
+    spent = rig.organs.kidney.vessel
     touching = {name: each.pump for name, each in rig.lines.items() if each.pump and spent in (each.from_, each.to)}
     return [pump for name, pump in touching.items() if name != line] if line in touching else []
 

@@ -94,7 +94,7 @@ class Doses:
         self._troubles = troubles
         self._telling = telling
         self._circulating = {line for name in rig.organs.hearts for line in lines_of_heart(rig, name)}
-        kidney = rig.organs.kidney_config
+        kidney = rig.organs.kidney
         self._mass = None if kidney is None else kidney.mass
         self._open: dict[str, _Open] = {}
         self._asked: dict[tuple[str, int], float] = {}

@@ -58,13 +58,13 @@ def _changes(rng: np.random.Generator, rig: Rig, data: Mapping[str, Any]) -> Ite
         place = "organs.heart" if "heart" in organs else f"organs.hearts.{name}"
         flow = min(max(heart.flow_ul_min * rng.uniform(*SHARE), heart.basal_ul_min), heart.max_ul_min)
         yield f"{place}.flow", f"{flow:.0f} uL/min"
-    if rig.organs.kidney_config is not None:
-        yield "organs.kidney.flow", f"{rig.organs.kidney_config.flow_ul_min * rng.uniform(*SHARE):.0f} uL/min"
+    if rig.organs.kidney is not None:
+        yield "organs.kidney.flow", f"{rig.organs.kidney.flow_ul_min * rng.uniform(*SHARE):.0f} uL/min"
 
 
 def _room_ml(rig: Rig) -> float:
     """Return the room of the vessel of spent medium above what stays in it (mL)."""
-    kidney = rig.organs.kidney_config
+    kidney = rig.organs.kidney
     if kidney is None:
         return 0.0
     vessel = rig.vessels[kidney.vessel]

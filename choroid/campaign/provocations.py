@@ -61,7 +61,7 @@ def special(rig: Rig) -> tuple[str, ...]:
 def _transfer_pumps(rig: Rig) -> dict[str, str]:
     """Return the pumps of the lines that doses go through, by line; those of the kidney's discard and the gut come first."""
     hearts = {line for name in rig.organs.hearts for line in lines_of_heart(rig, name)}
-    kidney, gut = rig.organs.kidney_config, rig.organs.gut
+    kidney, gut = rig.organs.kidney, rig.organs.gut
     first = [*([] if kidney is None else [kidney.discard]), *([] if gut is None else [gut.feed])]
     lines = dict.fromkeys((*first, *rig.lines))
     return {name: rig.lines[name].pump or "" for name in lines if rig.lines[name].pump and name not in hearts}
@@ -78,7 +78,7 @@ def _unmixed(rig: Rig) -> Provocation | None:
 
 
 def _two_at_a_time(rig: Rig) -> Provocation | None:
-    kidney, gut, pumps = rig.organs.kidney_config, rig.organs.gut, _transfer_pumps(rig)
+    kidney, gut, pumps = rig.organs.kidney, rig.organs.gut, _transfer_pumps(rig)
     if kidney is None:
         return None
     pump = pumps[kidney.discard] if gut is None else pumps[gut.feed]

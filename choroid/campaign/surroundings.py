@@ -276,7 +276,7 @@ def _draws(rig: Rig) -> Iterator[_Draw]:
 
 def _gauges(rig: Rig) -> Iterator[tuple[str, PressureLimit]]:
     """Yield each line whose pressure is limited, with the limit."""
-    safety, kidney = rig.safety, rig.organs.kidney_config
+    safety, kidney = rig.safety, rig.organs.kidney
     if safety.over_pressure_heart is not None:
         for heart in rig.organs.hearts.values():
             if len(rig.organs.hearts) == 1 or heart.pressure == safety.over_pressure_heart.point:

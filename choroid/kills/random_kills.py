@@ -49,7 +49,7 @@ def random_kills(count: int, *, seed: int, rig: Path, jobs: int = 1, resume: Pat
     pumps of a small dose.
     """
     organs = load_checked_rig(rig, models=MODELS).organs
-    if organs.kidney_config is None or organs.liver is None or not organs.hearts:
+    if organs.kidney is None or organs.liver is None or not organs.hearts:
         raise UserError(
             f"{rig}: a strike needs a heart, a kidney and a liver: it hits a small weighed dose. Next: use such a rig, or"
             " `choroid kills` without --random, which runs the recipes that the rig supports"

@@ -86,7 +86,7 @@ class Rigged:
         recipe = f"recipe: 1\nname: {RECIPE}\ntitle: One small dose\nsteps:\n  - {step}\n"
         (self.data / "recipes" / f"{RECIPE}.yaml").write_text(recipe, encoding="utf-8")
         description: dict[str, Any] = yaml.safe_load(rig.read_text(encoding="utf-8"))
-        balance = required(load_checked_rig(rig, models=MODELS).organs.kidney_config, "a kidney").mass.partition(".")[0]
+        balance = required(load_checked_rig(rig, models=MODELS).organs.kidney, "a kidney").mass.partition(".")[0]
         description["devices"][balance]["every"] = "1 s"  # weighing would otherwise take most of the time
         self._own.write_text(yaml.safe_dump(description, sort_keys=False, allow_unicode=True), encoding="utf-8")
         self._port = _free_ports(first_port)

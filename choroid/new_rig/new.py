@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from choroid.common.failure import UserError
-from choroid.new_rig.questions import Ask, Question, gather
+from choroid.new_rig.questions import Ask, RigQuestion, gather
 from choroid.new_rig.writing import write
 from choroid.rig_file.check import check_rig
 
@@ -51,7 +51,7 @@ def answers_in(path: Path) -> dict[str, str]:
     }
 
 
-def on_terminal(question: Question, default: str, wrong: str) -> str:
+def on_terminal(question: RigQuestion, default: str, wrong: str) -> str:
     """Ask on standard error, and read the answer from standard input.
 
     Raises:

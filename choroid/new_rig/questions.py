@@ -39,7 +39,7 @@ WELL_ML = {6: "3 mL", 12: "1.5 mL", 24: "0.8 mL", 48: "0.4 mL", 96: "0.2 mL", 38
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RigQuestion:
     """One question: `check` raises :class:`UserError` for an answer that does not fit."""
 
     key: str
@@ -138,67 +138,67 @@ def _always(text: str) -> Callable[[Answers], str]:
     return lambda _: text
 
 
-QUESTIONS: tuple[Question, ...] = (
-    Question("name", "Name of the rig", _always("my-rig"), _name),
-    Question(
+QUESTIONS: tuple[RigQuestion, ...] = (
+    RigQuestion("name", "Name of the rig", _always("my-rig"), _name),
+    RigQuestion(
         "culture", "What does the tissue live in", _always("chambers"), _choice("chambers", "dishes", "plate"),
         ("chambers", "dishes", "plate"),
     ),
-    Question(
+    RigQuestion(
         "count", "How many of them (of a plate: its wells)", lambda a: "24" if a["culture"] == "plate" else "1", _count
     ),
-    Question("volume", "Medium in each", _volume, _quantity("uL", 1.0, 1e6)),
-    Question("organoids", "Organoids in each", _always("1"), _whole(1, 10_000)),
-    Question("diameter", "Their diameter", _diameter, _quantity("mm", 0.0, 6.0)),
-    Question("age", "Their age", _always("40 d"), _quantity("day", 0.0, 3650.0)),
-    Question("glucose", "Glucose in the medium", _always("21 mM"), _quantity("mmol/L", 0.0, 500.0)),
-    Question("bicarbonate", "Bicarbonate in the medium", _always("27.5 mM"), _quantity("mmol/L", 0.0, 1000.0)),
-    Question(
+    RigQuestion("volume", "Medium in each", _volume, _quantity("uL", 1.0, 1e6)),
+    RigQuestion("organoids", "Organoids in each", _always("1"), _whole(1, 10_000)),
+    RigQuestion("diameter", "Their diameter", _diameter, _quantity("mm", 0.0, 6.0)),
+    RigQuestion("age", "Their age", _always("40 d"), _quantity("day", 0.0, 3650.0)),
+    RigQuestion("glucose", "Glucose in the medium", _always("21 mM"), _quantity("mmol/L", 0.0, 500.0)),
+    RigQuestion("bicarbonate", "Bicarbonate in the medium", _always("27.5 mM"), _quantity("mmol/L", 0.0, 1000.0)),
+    RigQuestion(
         "perfusion", "Perfusion: from a loop and back, in single pass to waste, or none (fed by hand)",
         lambda a: "loop" if a["culture"] == "chambers" else NONE, _choice("loop", "single-pass", NONE),
         ("loop", "single-pass", NONE),
     ),
-    Question(
+    RigQuestion(
         "feeder", "Who changes the medium by hand (a name or a group; none: decide later)", _always(NONE), _person,
         asked=_is("perfusion", NONE),
     ),
-    Question(
+    RigQuestion(
         "feeding", "How often", _always("every second day"), _person, asked=lambda a: a["feeder"] != NONE
     ),
-    Question("pump", "Model of its pump", _always("ismatec-reglo-icc"), _choice(*PUMPS), PUMPS, _perfused),
-    Question(
+    RigQuestion("pump", "Model of its pump", _always("ismatec-reglo-icc"), _choice(*PUMPS), PUMPS, _perfused),
+    RigQuestion(
         "drive", "One pump for all, over a manifold or as cassettes of one head, or a pump channel for each",
         lambda a: "each" if a["culture"] == "chambers" else "manifold",
         _choice("manifold", "cassettes", "each"), ("manifold", "cassettes", "each"),
         lambda a: _perfused(a) and a["count"] != "1",
     ),
-    Question(
+    RigQuestion(
         "exchange", "Exchange of medium: by hand, or by pumps over a weighed vessel and a sterile filter",
         _always("hand"), _choice("hand", "pumps"), ("hand", "pumps"), _is("perfusion", "loop"),
     ),
-    Question(
+    RigQuestion(
         "waste", "Size of the waste bottle", _always("2 L"), _quantity("uL", 1000.0, 1e8),
         asked=lambda a: a["exchange"] == "pumps" or a["perfusion"] == "single-pass",
     ),
-    Question(
+    RigQuestion(
         "gas", "Gas: kept by the incubator, or mixed by gas controllers of the rig", _always("incubator"),
         _choice("incubator", *GASES), ("incubator", *GASES),
         lambda a: a["perfusion"] == "loop" or a["count"] == "1",
     ),
-    Question(
+    RigQuestion(
         "heat", "Temperature: kept by the incubator, or by a heater of the rig", _always("incubator"),
         _choice("incubator", *HEATERS), ("incubator", *HEATERS),
     ),
-    Question(
+    RigQuestion(
         "probes", "Probes, with commas between them", _usual_probes, _probes, PROBES
     ),
-    Question(
+    RigQuestion(
         "check_valve", "Does a check valve in the line keep medium from flowing backwards", _always("no"),
         _choice("yes", "no"), ("yes", "no"), _without_gauge,
     ),
-    Question("balance", "Balance", _always(NONE), _choice(NONE, *BALANCES), (NONE, *BALANCES)),
-    Question("electrodes", "Electrodes under the tissue (0: none)", _always("0"), _whole(0, 4096)),
-    Question(
+    RigQuestion("balance", "Balance", _always(NONE), _choice(NONE, *BALANCES), (NONE, *BALANCES)),
+    RigQuestion("electrodes", "Electrodes under the tissue (0: none)", _always("0"), _whole(0, 4096)),
+    RigQuestion(
         "links", "Links: simulated, to try the rig, or real ports, to be filled in", _always("simulated"),
         _choice("simulated", "real"), ("simulated", "real"),
     ),
@@ -211,7 +211,7 @@ def listed(answer: str) -> tuple[str, ...]:
     return () if parts == (NONE,) else parts
 
 
-Ask = Callable[[Question, str, str], str]
+Ask = Callable[[RigQuestion, str, str], str]
 """Asks a person: the question, its default, and what was wrong with the answer before ("" at first)."""
 
 
@@ -243,7 +243,7 @@ def gather(given: Mapping[str, str], ask: Ask | None) -> dict[str, str]:
     return answers
 
 
-def _asked(question: Question, default: str, answers: Answers, ask: Ask) -> str:
+def _asked(question: RigQuestion, default: str, answers: Answers, ask: Ask) -> str:
     wrong = ""
     while True:
         answer = ask(question, default, wrong).strip() or default
@@ -253,7 +253,7 @@ def _asked(question: Question, default: str, answers: Answers, ask: Ask) -> str:
             wrong = str(error)
 
 
-def _fitting(question: Question, answer: str, answers: Answers) -> str:
+def _fitting(question: RigQuestion, answer: str, answers: Answers) -> str:
     try:
         question.check(answer, answers)
     except UserError as error:

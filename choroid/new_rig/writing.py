@@ -41,7 +41,7 @@ PERSON_MIN = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PlumbingDraft:
     """Names and amounts that the parts of a rig share."""
 
     chambers: tuple[str, ...]
@@ -73,7 +73,7 @@ def write(answers: Answers) -> str:
     return draft.text()
 
 
-def _layout(answers: Answers) -> Layout:
+def _layout(answers: Answers) -> PlumbingDraft:
     count, volume_ul = int(answers["count"]), parse_quantity(answers["volume"], "uL")
     if answers["culture"] == "plate":
         rows, columns = WELLS[count]
@@ -86,7 +86,7 @@ def _layout(answers: Answers) -> Layout:
     sources = {"loop": ("loop", max(80_000.0, 5.0 * count * volume_ul)), "single-pass": ("bottle", 1e6)}
     source, source_ul = sources.get(answers["perfusion"], ("", 0.0))
     zone = INCUBATOR if INCUBATOR in (answers["gas"], answers["heat"]) else ""
-    return Layout(names, volume_ul, source, source_ul, zone)
+    return PlumbingDraft(names, volume_ul, source, source_ul, zone)
 
 
 def _head(draft: Draft, answers: Answers) -> None:
@@ -104,7 +104,7 @@ def _head(draft: Draft, answers: Answers) -> None:
     )  # fmt: skip
 
 
-def _tissue(draft: Draft, answers: Answers, layout: Layout) -> None:
+def _tissue(draft: Draft, answers: Answers, layout: PlumbingDraft) -> None:
     tissue = {"count": answers["organoids"], "diameter": answers["diameter"], "age": answers["age"]}
     vessel = {
         "volume": answers["volume"], "capacity": _volume(2.0 * layout.chamber_ul), "contains": "fresh",
@@ -124,7 +124,7 @@ def _tissue(draft: Draft, answers: Answers, layout: Layout) -> None:
         draft.add("vessels", name, kind="chamber", **vessel)
 
 
-def _surface(answers: Answers, layout: Layout) -> str:
+def _surface(answers: Answers, layout: PlumbingDraft) -> str:
     """Return the surface of medium that is open to the gas; "" for a closed chamber."""
     if answers["culture"] == "plate":
         return f"{WELL_CM2[int(answers['count'])]:g} cm^2"
@@ -133,7 +133,7 @@ def _surface(answers: Answers, layout: Layout) -> str:
     return f"{layout.chamber_ul / DEPTH_MM / 100.0:.3g} cm^2"
 
 
-def _perfusion(draft: Draft, answers: Answers, layout: Layout) -> None:
+def _perfusion(draft: Draft, answers: Answers, layout: PlumbingDraft) -> None:
     """Add the vessel that hearts draw from, the lines of the hearts, and the way back or out."""
     count = len(layout.chambers)
     drive = answers["drive"] if count > 1 else "each"
@@ -150,7 +150,7 @@ def _perfusion(draft: Draft, answers: Answers, layout: Layout) -> None:
         _stock(draft, answers, layout, flows_ul_min["flow"] * (1 if drive == MANIFOLD else count))
 
 
-def _tubes(draft: Draft, answers: Answers, layout: Layout, lines: list[tuple[str, str, str]]) -> None:
+def _tubes(draft: Draft, answers: Answers, layout: PlumbingDraft, lines: list[tuple[str, str, str]]) -> None:
     """Add the pumped lines: name, end and pump of each."""
     valve = "true" if answers["check_valve"] == "yes" else ""
     for line, end, pump in lines:
@@ -160,7 +160,7 @@ def _tubes(draft: Draft, answers: Answers, layout: Layout, lines: list[tuple[str
         )  # fmt: skip
 
 
-def _source(draft: Draft, layout: Layout) -> None:
+def _source(draft: Draft, layout: PlumbingDraft) -> None:
     loop, ul = layout.source == "loop", layout.source_ul
     draft.add(
         "vessels", layout.source, kind="loop" if loop else "source", contains="fresh", volume=_volume(ul),
@@ -169,7 +169,7 @@ def _source(draft: Draft, layout: Layout) -> None:
     )  # fmt: skip
 
 
-def _overflows(draft: Draft, layout: Layout) -> None:
+def _overflows(draft: Draft, layout: PlumbingDraft) -> None:
     end = "loop" if layout.source == "loop" else "waste"
     for number, chamber in enumerate(layout.chambers, 1):
         name = "overflow" if len(layout.chambers) == 1 else f"overflow{number}"
@@ -201,7 +201,7 @@ def _channels(draft: Draft, model: str, hearts: list[str]) -> Iterator[str]:
         yield from (f"{name}.{heart}" for heart in group)
 
 
-def _lines(draft: Draft, layout: Layout, drive: str, pumps: list[str]) -> Iterator[tuple[str, str, str]]:
+def _lines(draft: Draft, layout: PlumbingDraft, drive: str, pumps: list[str]) -> Iterator[tuple[str, str, str]]:
     """Yield name, end and pump of each pumped line, that of a heart first; branches of a manifold are added."""
     if drive == MANIFOLD:
         draft.sections["junctions"].append(f"  {MANIFOLD}: {{}}")
@@ -263,7 +263,7 @@ def _hearts(draft: Draft, answers: Answers, lines: Mapping[str, str], flows_ul_m
         organs.append(f"{margin}{heart}: {{line: {line}{pressure}, {flows}, lease: 30 s}}")
 
 
-def _stock(draft: Draft, answers: Answers, layout: Layout, flow_ul_min: float) -> None:
+def _stock(draft: Draft, answers: Answers, layout: PlumbingDraft, flow_ul_min: float) -> None:
     """Add the share of bottle and waste at which their alarms leave a person enough time, if the usual one does not."""
     least_ul = min(1.5 * layout.source_ul - 50_000.0, 0.95 * parse_quantity(answers["waste"], "uL"))
     needed_pct = math.ceil(100.0 * flow_ul_min * PERSON_MIN / least_ul) + 1
@@ -271,7 +271,7 @@ def _stock(draft: Draft, answers: Answers, layout: Layout, flow_ul_min: float) -
         draft.sections["upkeep"].append(f"  stock_low: {needed_pct} %")
 
 
-def _exchange(draft: Draft, answers: Answers, layout: Layout) -> None:
+def _exchange(draft: Draft, answers: Answers, layout: PlumbingDraft) -> None:
     """Add the vessel on the balance, with lines that draw, return, discard and feed, and the sterile filter."""
     channels = {
         str(place): f"point: {name}, tubing: 1.02 mm" for place, name in enumerate(("draw", "return", "discard"), 1)
@@ -311,7 +311,7 @@ def _waste(draft: Draft, answers: Answers) -> None:
     )
 
 
-def _balance(draft: Draft, answers: Answers, layout: Layout) -> None:
+def _balance(draft: Draft, answers: Answers, layout: PlumbingDraft) -> None:
     """Add the balance under the vessel that is weighed; without one, in the room."""
     exchange = answers["exchange"] == "pumps"
     model = answers["balance"]

@@ -45,7 +45,7 @@ def _tiles(period: Period, found: Sequence[ReportFinding]) -> tuple[tuple[str, s
     return (
         (f"{counts[FigureStatus.BAD]} bad, {counts[FigureStatus.WATCH]} to watch", "findings"),
         (f"{raised} raised, {sum(alarm.standing for alarm in period.alarms)} standing", "alarms"),
-        *(((_grade_counts(period), "batches graded"),) if organs.kidney_config is not None else ()),
+        *(((_grade_counts(period), "batches graded"),) if organs.kidney is not None else ()),
         (f"{min(scores):.2f} to {max(scores):.2f}" if scores else "no data", "viability score (0 to 1)"),
         *_tile(period, "kidney", "recycled_share", "of medium entering the loop was reused", _share),
         *_tile(period, "gut", "fresh", "fresh medium used", _told),

@@ -69,7 +69,7 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
         "mass_balance_error_ml": vessels[worst]["error_ml"],
         "mass_balance_bound_ml": vessels[worst]["bound_ml"],
         "vessels": vessels,
-        "has_kidney": rig.organs.kidney_config is not None,
+        "has_kidney": rig.organs.kidney is not None,
         "unscored": why_unscored(rig),
         "true_loop": None if rig.loop is None else composition(truth, rig.loop),
         "true_chambers": {

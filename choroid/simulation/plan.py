@@ -106,7 +106,7 @@ def plan(
                     volume["start_ml"] = round(present.volumes[name].ul / ML, 3)
     answer["run_out"] = _run_out(rig, answer["volumes"], answer["looked_h"])
     answer["sterile"] = _sterile(rig, answer["steps"])
-    answer["has_kidney"] = rig.organs.kidney_config is not None
+    answer["has_kidney"] = rig.organs.kidney is not None
     answer["feasible"] = not answer["refusals"] and not answer["violations"]
     if svg is not None:
         _draw(svg, rig, answer)
@@ -199,7 +199,7 @@ def _as_present(rig: Rig, present: Present) -> Rig:
     """The rig description with today's volumes and, as far as the soft sensor tells, today's medium in the loop."""
     media = dict(rig.media)
     contents: dict[str, str] = {}
-    kidney, estimate = rig.organs.kidney_config, present.estimate
+    kidney, estimate = rig.organs.kidney, present.estimate
     feed = fresh_medium(rig)
     if kidney is not None:
         contents[kidney.waste] = feed  # the volume of the waste matters, its contents do not

@@ -105,13 +105,13 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "conditioning", "conditioning with glucose and bicarbonate", (needs.organ("liver", "dosing pumps and a pH probe"),),
         lambda rig: "recycle is not available"
-        if rig.organs.kidney_config is None
+        if rig.organs.kidney is None
         else "a batch is returned as it is or discarded; recycle is not available",
     ),
     Function(
         "sterile_barrier", "sterile barrier", (needs.organ("immune", "a filter and its gauge on the return line"),),
         lambda rig: "nothing filters the medium that a person brings"
-        if rig.organs.kidney_config is None
+        if rig.organs.kidney is None
         else "contamination that is drawn comes back to the tissue",
     ),
     Function(

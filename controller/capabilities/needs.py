@@ -10,14 +10,10 @@ from controller.rig.probes import loop_oxygen, loop_ph, shows_chamber, thermomet
 from controller.rig.problems import named
 from controller.rig.surroundings import culture_vessel
 
-ATTRIBUTES = {"kidney": "kidney_config"}
-
 
 def organ(name: str, what: str) -> Need:
     """Need an organ."""
-    return lambda rig: (
-        None if getattr(rig.organs, ATTRIBUTES.get(name, name)) is not None else f"organs.{name} ({what})"
-    )
+    return lambda rig: None if getattr(rig.organs, name) is not None else f"organs.{name} ({what})"
 
 
 def heart(rig: Rig) -> str | None:
@@ -88,14 +84,14 @@ def outlet_oxygen_probe(rig: Rig) -> str | None:
 
 def conductivity_probe(rig: Rig) -> str | None:
     """Need a conductivity probe under the spent medium; without a kidney, in loop or chamber."""
-    kidney = rig.organs.kidney_config
+    kidney = rig.organs.kidney
     vessel = culture_vessel(rig) if kidney is None else kidney.vessel
     return None if _stands_at(rig, CONDUCTIVITY, vessel) else f"a conductivity probe with “at: {vessel}”"
 
 
 def dialyser(rig: Rig) -> str | None:
     """Need a line of dialysate through a dialyser."""
-    kidney = rig.organs.kidney_config
+    kidney = rig.organs.kidney
     there = kidney is not None and kidney.dialyse is not None
     return None if there else "organs.kidney.dialyse (a line through a dialyser)"
 

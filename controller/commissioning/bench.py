@@ -66,7 +66,7 @@ class CommissioningRig:
         self._doses = 0
         self._commanded = False
         self._ticking = asyncio.create_task(self._tick(), name="commissioning")
-        kidney = rig.organs.kidney_config
+        kidney = rig.organs.kidney
         self.scale = None if kidney is None else kidney.mass
         self.weighed = None if kidney is None else kidney.vessel
         """The vessel on the balance; None on a rig whose doses are not weighed."""

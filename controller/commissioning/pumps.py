@@ -46,7 +46,7 @@ NOTHING = Signature(0, frozenset())
 
 def signatures(rig: Rig, gauges: tuple[str, ...]) -> dict[str, Signature]:
     """Return the expected effect of each pumped line, by the rig file. Without a kidney nothing is weighed."""
-    kidney = rig.organs.kidney_config
+    kidney = rig.organs.kidney
     weighed = None if kidney is None else kidney.vessel
     return {
         name: Signature(

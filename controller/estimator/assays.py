@@ -141,7 +141,7 @@ class Assays:
             AssayError: the rig has no loop.
         """
         state = self._available().now()
-        spent = None if self._rig.organs.kidney_config is None else _bounds(state, "spent")
+        spent = None if self._rig.organs.kidney is None else _bounds(state, "spent")
         bodies = {"loop": _bounds(state, "loop"), "spent": spent}
         return {"utc": self._clock.utc_text(), **bodies, "lactate_umol_d": state.rate_umol_d}
 
@@ -158,7 +158,7 @@ class Assays:
         """Return the rig's name of a vessel; `loop` and `spent` are understood on every rig that has them."""
         if vessel in self._rig.vessels:
             return vessel
-        kidney = self._rig.organs.kidney_config
+        kidney = self._rig.organs.kidney
         roles = {} if self._rig.loop is None else {"loop": self._rig.loop}
         roles |= {} if kidney is None else {"spent": kidney.vessel}
         if vessel not in roles:

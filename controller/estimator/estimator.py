@@ -103,7 +103,7 @@ class Estimator:
         self._journal = journal
         self._clock = clock
         self._store = store
-        self._kidney = rig.organs.kidney_config
+        self._kidney = rig.organs.kidney
         self._spent = None if self._kidney is None else self._kidney.vessel
         self._circulating = circulating(rig)
         self._paths = FlowPaths(rig)

@@ -15,7 +15,7 @@ UNEXPLAINED_ML_D = FigureLimits(1.0, 5.0)
 
 def kidney(sources: Sources) -> list[Figure]:
     """Return every figure of the kidney; none on a rig without one."""
-    organ = sources.rig.organs.kidney_config
+    organ = sources.rig.organs.kidney
     if organ is None:
         return []
     drawn, returned, discarded = (sources.moved(line) for line in (organ.draw, organ.return_, organ.discard))

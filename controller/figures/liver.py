@@ -88,7 +88,7 @@ def _estimates(sources: Sources) -> list[Figure]:
 
 def _ammonia_cleared(sources: Sources) -> list[Figure]:
     """Return the ammonia that left with discarded medium, by the estimate before each discard; empty without a kidney."""
-    kidney = sources.rig.organs.kidney_config
+    kidney = sources.rig.organs.kidney
     return [] if kidney is None else [_ammonia_discarded(sources, sources.moved(kidney.discard))]
 
 

@@ -83,7 +83,7 @@ def series_of(rig: Rig) -> dict[str, tuple[str, ...]]:
     return {
         "heart": tuple(point for heart in organ.hearts.values() for point in _of_heart(rig, heart)),
         "gut": (),
-        "kidney": () if organ.kidney_config is None else (organ.kidney_config.mass,),
+        "kidney": () if organ.kidney is None else (organ.kidney.mass,),
         "liver": _known(loop_ph(rig), None if organ.liver is None else organ.liver.ph),
         "immune": () if organ.immune is None else (organ.immune.pressure,),
         "lung": () if lung is None else (lung.oxygen, lung.air, lung.co2, lung.o2),

@@ -29,7 +29,7 @@ CO2_SLACK = 0.1
 
 def hazards(subject: Subject) -> Iterator[Hazard]:
     """Yield the rows of gas, and that of the base that is dosed."""
-    rig, lung, kidney = subject.rig, subject.rig.organs.lung, subject.rig.organs.kidney_config
+    rig, lung, kidney = subject.rig, subject.rig.organs.lung, subject.rig.organs.kidney
     if lung is None:
         tissue = dict.fromkeys((culture_vessel(rig), *rig.tissue))
         yield from _by_zone(subject, list(tissue), [] if kidney is None else [kidney.vessel])

@@ -71,7 +71,7 @@ def _loss_of_flow(
     gaps += time_gap(subject, limits.pump, takes_s, harm_s, "the chamber's oxygen is used up")
     drawn = draws_from(rig, {*chambers, *((rig.loop,) if limits.loop and rig.loop else ())})
     stopped = (*limits.draws, *limits.loop_draws)
-    if not set(drawn) <= set(stopped) or (not drawn and rig.organs.kidney_config is not None and _is_first(rig, name)):
+    if not set(drawn) <= set(stopped) or (not drawn and rig.organs.kidney is not None and _is_first(rig, name)):
         fix = "Name the pumped line that draws medium away"
         gaps.append(Finding(("organs", "kidney", "draw"), "nothing stops drawing while the heart stands", fix))
     note = f"{demand:.0f} pmol/s out of what is dissolved in the chamber"

@@ -38,7 +38,7 @@ def interlock_of(subject: Subject, line: str) -> tuple[str, Place, PressureLimit
     A heart never stops by itself; a filter clogs; hollow fibres burst. Every other line ends in an open vessel.
     """
     rig = subject.rig
-    spec, kidney = rig.lines[line], rig.organs.kidney_config
+    spec, kidney = rig.lines[line], rig.organs.kidney
     of_line = (pressure_interlock(rig, line), ("safety", "over_pressure", line), rig.safety.over_pressure.get(line))
     heart = heart_of_line(rig, line)
     if heart is not None:
@@ -164,7 +164,7 @@ def _organs(subject: Subject) -> Iterator[Hazard]:
     """Yield rows for gauges that regulators, figures and recipes read: each must sit on the expected line."""
     for name, heart in subject.rig.organs.hearts.items():
         yield _backwards(subject, name, heart)
-    kidney, immune = subject.rig.organs.kidney_config, subject.rig.organs.immune
+    kidney, immune = subject.rig.organs.kidney, subject.rig.organs.immune
     if kidney is None:
         return
     back = kidney.return_

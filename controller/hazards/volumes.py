@@ -30,7 +30,7 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
         if out := _draws(subject, name):
             yield _dry(subject, name, vessel, out)
     yield from _single_pass(subject)
-    if (kidney := subject.rig.organs.kidney_config) is not None:
+    if (kidney := subject.rig.organs.kidney) is not None:
         yield _balance(subject, kidney)
 
 
@@ -67,7 +67,7 @@ def _draws(subject: Subject, vessel: str) -> list[str]:
 
 
 def _sensor(subject: Subject, vessel: str) -> str:
-    kidney = subject.rig.organs.kidney_config
+    kidney = subject.rig.organs.kidney
     return kidney.mass if kidney is not None and vessel == kidney.vessel else "ledger"
 
 

@@ -61,7 +61,7 @@ class _Vessel:
 def _stocks(rig: Rig) -> set[str | None]:
     """Return the media without supplements: those that the liver doses, and dialysate."""
     lines = [each.line for each in organ_lines(rig) if each.organ == "liver"]
-    kidney = rig.organs.kidney_config
+    kidney = rig.organs.kidney
     if kidney is not None and kidney.dialyse is not None:
         lines.append(kidney.dialyse)
     return {rig.vessels[rig.lines[line].from_].contains for line in lines}
@@ -73,7 +73,7 @@ class Books:
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
         self._listeners: list[Listener] = []
-        self._kidney = rig.organs.kidney_config
+        self._kidney = rig.organs.kidney
         self._paths = FlowPaths(rig)
         self._tares = Tares()
         self._loop = rig.loop

@@ -155,7 +155,7 @@ class Ledger:
 
         A difference beyond k·σ is more than noise: it raises an alarm (F4), and the uncertainty then covers both values.
         """
-        vessel = required(self._rig.organs.kidney_config, "a kidney").vessel
+        vessel = required(self._rig.organs.kidney, "a kidney").vessel
         ul, noise = weight.g * DENSITY_UL_PER_G, weight.sd_g * DENSITY_UL_PER_G
         self._up_to_now()  # evaporation since the last booking is expected, and so is its uncertainty
         before = self._books.booked_ul()[vessel]

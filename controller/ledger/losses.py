@@ -17,7 +17,7 @@ from controller.rig.perfusion import perfused_chambers
 
 def losses_of(rig: Rig) -> dict[str, Loss]:
     """Return what evaporates, by vessel: from the tubing of spent vessel and loop, and from chambers without perfusion."""
-    kidney = rig.organs.kidney_config
+    kidney = rig.organs.kidney
     losses = {}
     if kidney is not None:
         losses[kidney.vessel] = Loss("evaporation of spent", SPENT_EVAPORATION_UL_D, SPENT_EVAPORATION_SD_UL_D)

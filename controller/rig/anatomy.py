@@ -115,7 +115,7 @@ def the_hearts_gauge_is_of_the_only_heart(rig: Rig) -> Iterator[Finding]:
 
 def kidney_is_there_for_what_needs_it(rig: Rig) -> Iterator[Finding]:
     """The liver doses into the kidney's vessel, and the immune organ filters what the kidney returns."""
-    if rig.organs.kidney_config is not None:
+    if rig.organs.kidney is not None:
         return
     if rig.organs.liver is not None:
         what = "the liver conditions medium in the kidney's vessel, and the rig has no kidney"
@@ -127,7 +127,7 @@ def kidney_is_there_for_what_needs_it(rig: Rig) -> Iterator[Finding]:
 
 def kidney_lines(rig: Rig) -> Iterator[Finding]:
     """Draw fills the kidney's vessel; return and discard empty it, discard into waste."""
-    kidney = rig.organs.kidney_config
+    kidney = rig.organs.kidney
     if kidney is None:
         return
     for key, name, end, vessel in (
@@ -146,7 +146,7 @@ def kidney_lines(rig: Rig) -> Iterator[Finding]:
 
 def kidney_dialyses_its_vessel(rig: Rig) -> Iterator[Finding]:
     """The kidney's line of dialysate passes through a dialyser that hangs in the kidney's vessel."""
-    kidney = rig.organs.kidney_config
+    kidney = rig.organs.kidney
     if kidney is None:
         return
     line = rig.lines.get(kidney.dialyse or "")
@@ -172,9 +172,9 @@ def kidney_dialyses_its_vessel(rig: Rig) -> Iterator[Finding]:
 
 def nothing_returns_unfiltered(rig: Rig) -> Iterator[Finding]:
     """What goes back passes the immune organ's filter."""
-    if rig.organs.immune is None or rig.organs.kidney_config is None:
+    if rig.organs.immune is None or rig.organs.kidney is None:
         return
-    name, wanted = rig.organs.kidney_config.return_, rig.organs.immune.filter
+    name, wanted = rig.organs.kidney.return_, rig.organs.immune.filter
     line = rig.lines.get(name)
     if line is not None and line.filter != wanted and wanted in rig.filters:
         what = f"line “{name}” returns medium without filter “{wanted}”"

@@ -20,7 +20,7 @@ STEP = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Conversion:
+class ConvertedFile:
     """A rig file in format 2: its text, and each change as a line of text."""
 
     text: str
@@ -36,7 +36,7 @@ class _Edit:
     text: str
 
 
-def convert(path: Path) -> Conversion:
+def convert(path: Path) -> ConvertedFile:
     """Return a rig file in format 2.
 
     Args:
@@ -62,7 +62,7 @@ def convert(path: Path) -> Conversion:
     if _data(path, text) != before:
         what, fix = "would not mean the same in format 2", "Correct what `choroid check` reports, and convert it then"
         raise RigError(path, [Document(path).problem(Finding((), what, fix))])
-    return Conversion(text, tuple(changes))
+    return ConvertedFile(text, tuple(changes))
 
 
 def _data(path: Path, text: str) -> dict[str, Any]:

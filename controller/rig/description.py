@@ -296,27 +296,12 @@ class Organs(_Part):
 
     hearts: dict[Name, HeartConfig] = Field(default_factory=dict)
     """By name. A file with one heart writes `heart:`, and its name is then “heart”."""
-    kidney_config: KidneyConfig | None = Field(default=None, alias="kidney")
+    kidney: KidneyConfig | None = None
     gut: GutConfig | None = None
     liver: LiverConfig | None = None
     immune: ImmuneConfig | None = None
     lung: LungConfig | None = None
     skin: SkinConfig | None = None
-
-    @property
-    def heart(self) -> HeartConfig:
-        """The only heart."""
-        if len(self.hearts) != 1:
-            raise AttributeError(f"the rig has {len(self.hearts)} hearts")
-        (found,) = self.hearts.values()
-        return found
-
-    @property
-    def kidney(self) -> KidneyConfig:
-        """The kidney."""
-        if self.kidney_config is None:
-            raise AttributeError("the rig has no kidney")
-        return self.kidney_config
 
 
 def required(part: Part | None, name: str) -> Part:
@@ -491,19 +476,6 @@ class Rig(_Part):
     alarms: AlarmSpec = AlarmSpec()
     grading: Grading = Field(default_factory=shipped_grading)
     """In the rig file: the path of a rule file, relative to the rig file."""
-
-    @property
-    def chamber(self) -> str:
-        """The only chamber with tissue."""
-        if len(self.tissue) != 1:
-            raise AttributeError(f"the rig has {len(self.tissue)} chambers with tissue")
-        (found,) = self.tissue
-        return found
-
-    @property
-    def organoid(self) -> TissueSpec:
-        """The only tissue."""
-        return self.tissue[self.chamber]
 
     @property
     def loop(self) -> str | None:

@@ -31,7 +31,7 @@ class OrganLine:
 
 def organ_lines(rig: Rig) -> tuple[OrganLine, ...]:
     """Return the lines of the organs that the rig has, except that of dialysate."""
-    kidney, gut, liver = rig.organs.kidney_config, rig.organs.gut, rig.organs.liver
+    kidney, gut, liver = rig.organs.kidney, rig.organs.gut, rig.organs.liver
     found = [
         OrganLine("heart", name, "line", heart.line, "max", heart.max_ul_min)
         for name, heart in rig.organs.hearts.items()

@@ -8,19 +8,18 @@ from controller.rig.description import HeartConfig, Organs, Rig
 
 HEART = "heart"
 """First word of the places of a heart, of which a rig may have several."""
-_ATTRIBUTES = {"kidney": "kidney_config"}
 
 
 def organ_of(rig: Rig, organ: str) -> Any:
     """Return an organ's description, or None on a rig without it. Of several hearts, return the first."""
     if organ == HEART:
         return next(iter(rig.organs.hearts.values()), None)
-    return getattr(rig.organs, _ATTRIBUTES.get(organ, organ))
+    return getattr(rig.organs, organ)
 
 
 def has_organ(rig: Rig, organ: str) -> bool:
     """Return whether the rig has an organ; true for a word that names none."""
-    known = organ == HEART or _ATTRIBUTES.get(organ, organ) in Organs.model_fields
+    known = organ == HEART or organ in Organs.model_fields
     return not known or organ_of(rig, organ) is not None
 
 
@@ -40,5 +39,5 @@ def at(rig: Rig, place: str, *, heart: str = "") -> Any:
 def roles_of(rig: Rig) -> dict[str, str]:
     """Return the vessels that protocols know, by role: `loop`, `spent` and `waste`, as far as the rig has them."""
     roles = {} if rig.loop is None else {"loop": rig.loop}
-    kidney = rig.organs.kidney_config
+    kidney = rig.organs.kidney
     return roles if kidney is None else {**roles, "spent": kidney.vessel, "waste": kidney.waste}

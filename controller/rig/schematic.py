@@ -104,7 +104,7 @@ def _organs_of_lines(rig: Rig) -> dict[str | None, str]:
     """Return whose line each is; the way back belongs to the sterile barrier."""
     organs = rig.organs
     found: dict[str | None, str] = {line: "heart" for heart in organs.hearts for line in lines_of_heart(rig, heart)}
-    if (kidney := organs.kidney_config) is not None:
+    if (kidney := organs.kidney) is not None:
         found |= {kidney.draw: "kidney", kidney.discard: "kidney", kidney.dialyse: "kidney", kidney.return_: "immune"}
     if organs.gut is not None:
         found[organs.gut.feed] = "gut"

@@ -159,12 +159,8 @@ class Wants:
         for step in self.place:
             if part is None:  # an organ or an interlock that the rig does not have
                 return None
-            part = part[step] if isinstance(part, Mapping) else getattr(part, _ATTRIBUTES.get(step, step))
+            part = part[step] if isinstance(part, Mapping) else getattr(part, "return_" if step == "return" else step)
         return None if part is None else str(part)
-
-
-_ATTRIBUTES = {"return": "return_", "kidney": "kidney_config"}
-"""Attributes of the description that are not called as their keys."""
 
 
 def names(rig: Rig) -> Iterator[Wants]:

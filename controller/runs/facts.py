@@ -187,7 +187,7 @@ def _needed(part: Part | None, what: str) -> Part:
 
 def _bottles(rig: Rig) -> dict[str, str]:
     """Return the vessel of each medium that the rig gives, by its name in :class:`protocols.targets.Targets`."""
-    gut, liver, kidney = rig.organs.gut, rig.organs.liver, rig.organs.kidney_config
+    gut, liver, kidney = rig.organs.gut, rig.organs.liver, rig.organs.kidney
     dialyse = None if kidney is None else kidney.dialyse
     lines = {} if gut is None else {"fresh": gut.feed}
     lines |= {} if liver is None else {"glucose": liver.glucose, "base": liver.base}

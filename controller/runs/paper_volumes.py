@@ -30,7 +30,7 @@ class PaperVolumes:
         self._rig = rig
         self._paths = FlowPaths(rig)
         self._passing = list(_passing(rig, self._paths))
-        kidney = rig.organs.kidney_config
+        kidney = rig.organs.kidney
         self._losses = [
             (name, loss) for name, loss in losses_of(rig).items() if kidney is None or name != kidney.vessel
         ]  # each dose weighs the kidney's vessel again

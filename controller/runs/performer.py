@@ -82,7 +82,7 @@ class Performer:
         self._claims = Claims()
         self._barrier = FilterRecord(bench.rig, bench.journal)
         self._loop = asyncio.get_running_loop()
-        kidney = bench.rig.organs.kidney_config
+        kidney = bench.rig.organs.kidney
         self._batch = None if kidney is None else kidney.vessel
         """The vessel through which every batch passes: a reading in it waits until another branch's dose is over."""
 

@@ -411,8 +411,8 @@ class _Paper:
     def _value(self, point: str) -> float | None:
         """The latest reading, else the set-point where there is one."""
         organs, rig, limit = self._rig.organs, self._rig, self._rig.safety.over_pressure_heart
-        if organs.kidney_config is not None and point == organs.kidney_config.mass:
-            return self.volumes.ul[organs.kidney_config.vessel] / 1000.0
+        if organs.kidney is not None and point == organs.kidney.mass:
+            return self.volumes.ul[organs.kidney.vessel] / 1000.0
         if point in self._readings:
             return self._readings[point]
         known = {

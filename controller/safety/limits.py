@@ -181,7 +181,7 @@ def _bath_c(rig: Rig, skin: SkinConfig) -> tuple[float, float]:
 
 
 def _pumps(rig: Rig) -> dict[str, PumpLimits]:
-    kidney = rig.organs.kidney_config
+    kidney = rig.organs.kidney
     spent = None if kidney is None else kidney.vessel
     touching = [line.pump for line in rig.lines.values() if line.pump and spent in (line.from_, line.to)]
     hearts = heart_pumps(rig)

@@ -43,9 +43,9 @@ def min_filter_kpa(rig: Rig, sterile: Filter) -> float:
     """Return the minimum pressure (kPa gauge) of an intact filter at the return flow: from the rig file, or computed."""
     if sterile.min_pressure_kpa is not None:
         return sterile.min_pressure_kpa
-    if rig.organs.kidney_config is None:
+    if rig.organs.kidney is None:
         return 0.0  # nothing is returned through it
-    flow_ml_min = rig.organs.kidney_config.flow_ul_min / 1000.0
+    flow_ml_min = rig.organs.kidney.flow_ul_min / 1000.0
     return MIN_SHARE * KPA_PER_BAR * flow_ml_min / (WATER_ML_MIN_CM2_BAR * sterile.area_cm2)
 
 
@@ -96,7 +96,7 @@ class FilterRecord:
 
     def _passed(self, entry: Entry) -> None:
         """Take in a dose that may have passed the filter."""
-        body, immune, kidney = entry.body, self.rig.organs.immune, self.rig.organs.kidney_config
+        body, immune, kidney = entry.body, self.rig.organs.immune, self.rig.organs.kidney
         line, peak = self.rig.lines.get(body["line"]), body.get("peak_kpa")
         if immune is None or kidney is None or line is None or line.filter != immune.filter or peak is None:
             return

@@ -165,7 +165,7 @@ class _StandingWeights:
 
 def _standing(rig: Rig) -> dict[str, str]:
     """Return the vessels on balances, by point, without the kidney's; the first balance of each vessel."""
-    kidney = rig.organs.kidney_config
+    kidney = rig.organs.kidney
     weighed = {None if kidney is None else kidney.vessel}
     found = {}
     for point, kind in points_of(rig).items():

@@ -117,7 +117,7 @@ def _route(rig: Rig, name: str, flow_ul_min: float, *, min_ul: float = 0.0) -> R
             f"line “{name}” has no pump. Likely cause: a passive line is named under organs. Next: name another"
         )
     dosing = dosing_of(rig, line.pump)
-    kidney = rig.organs.kidney_config
+    kidney = rig.organs.kidney
     weighed = None if kidney is None else kidney.vessel
     return Route(
         line=name,

@@ -69,7 +69,7 @@ class Transfers:
         self._journal = journal
         self._alarm = alarm
         self._trusted = trust
-        kidney = rig.organs.kidney_config
+        kidney = rig.organs.kidney
         self._mass = "" if kidney is None else kidney.mass
         """The balance under the weighed vessel; empty on a rig without one, where no route is weighed."""
         self._mass_every_s = rig.devices[self._mass.partition(".")[0]].every_s if self._mass else 0.0

@@ -224,7 +224,7 @@ class Space:
     """Rate at which the bath approaches its goal (1/s)."""
 
 
-class Tissue:
+class TissueState:
     """The tissue in one chamber (floats)."""
 
     share: float
@@ -280,4 +280,4 @@ OUTLET = _records(Outlet, np.int64)
 TRAIT = _records(Trait, np.float64)
 BODY = _records(Body, np.float64)
 SPACE = _records(Space, np.float64)
-TISSUE = _records(Tissue, np.float64)
+TISSUE = _records(TissueState, np.float64)

@@ -71,7 +71,7 @@ def layout_of(rig: Rig) -> Layout:
         if line.from_ in driven or (line.to in sucked and line.from_ in rig.vessels)
     }
     lines = {**pumped, **branches, **{name: line for name, line in passive.items() if name not in branches}}
-    loop, kidney = loop_of(rig), rig.organs.kidney_config
+    loop, kidney = loop_of(rig), rig.organs.kidney
     outlets = list(_outlets(nodes, lines, len(pumped), set(branches), set(rig.junctions)))
     main = rig.vessels[loop or next(iter(rig.tissue))].zone
     zones = dict.fromkeys((main, *(vessel.zone for vessel in rig.vessels.values() if vessel.kind in INSIDE)))
@@ -119,7 +119,7 @@ def node_rows(layout: Layout) -> NDArray[np.void]:
 def link_rows(layout: Layout) -> NDArray[np.void]:
     """Return the records of how lines are connected."""
     rig, nodes = layout.rig, node_rows(layout)
-    kidney = rig.organs.kidney_config
+    kidney = rig.organs.kidney
     passive_outlets = list(layout.lines)[layout.sizes.pumped + layout.sizes.branches :]
     rows = np.zeros(layout.sizes.lines, dtype=LINK)
     for row, (name, line) in zip(rows, layout.lines.items(), strict=True):

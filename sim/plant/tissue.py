@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.plant import chemistry, organoid, sphere, turnover
-from sim.plant.columns import COLUMNS, Content, Sizes, TallyCause, Tissue
+from sim.plant.columns import COLUMNS, Content, Sizes, TallyCause, TissueState
 from sim.plant.compiled import compiled
 
 F8 = NDArray[np.float64]
@@ -17,7 +17,7 @@ Records = NDArray[np.void]
 
 @compiled
 def live(
-    number: int, chamber: F8, links: Records, lines: Records, tissue: Tissue, temperature_c: float, sizes: Sizes, ph: F8,
+    number: int, chamber: F8, links: Records, lines: Records, tissue: TissueState, temperature_c: float, sizes: Sizes, ph: F8,
     shells: F8, profile: F8, tally: F8, scratch: F8, dt_s: float,
 ) -> None:  # fmt: skip
     """Advance the tissue in the vessel `number`, whose contents are `chamber`, by one step, by the midpoint rule."""
@@ -44,7 +44,7 @@ def live(
 
 
 @compiled
-def film_coefficient(number: int, links: Records, lines: Records, tissue: Tissue, sizes: Sizes) -> float:
+def film_coefficient(number: int, links: Records, lines: Records, tissue: TissueState, sizes: Sizes) -> float:
     """Return the mass transfer coefficient of the medium around an organoid (m/s), which follows from the flow."""
     stream = 0.0
     for line in range(sizes.pumped + sizes.branches):
@@ -56,7 +56,7 @@ def film_coefficient(number: int, links: Records, lines: Records, tissue: Tissue
 
 @compiled
 def demand(
-    chamber: F8, tissue: Tissue, temperature_c: float, shells: F8, profile: F8, film_m_s: float, wants: F8
+    chamber: F8, tissue: TissueState, temperature_c: float, shells: F8, profile: F8, film_m_s: float, wants: F8
 ) -> None:  # fmt: skip
     """Write into `wants` what all organoids would take (nmol/s): oxygen, glucose, lactate (made) and glutamine."""
     volume = chamber[Content.LIQUID]
@@ -131,7 +131,7 @@ def react(row: F8, oxygen: float, glucose: float, lactate: float, glutamine: flo
 
 
 @compiled
-def die(middle: F8, tissue: Tissue, temperature_c: float, ph: float, volume: float, dt_s: float) -> float:
+def die(middle: F8, tissue: TissueState, temperature_c: float, ph: float, volume: float, dt_s: float) -> float:
     """Change viability and necrotic core by what the medium in the middle of the step does to them.
 
     Returns:

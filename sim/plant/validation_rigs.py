@@ -29,7 +29,7 @@ def v10(rig: Rig, days: int = 14) -> Validation:
     """Compare the reuse of three quarters of spent medium with a control on fresh medium alone."""
     fleet = _settled(rig, [1, 1])
     organs = rig.organs
-    kidney = required(organs.kidney_config, "organs.kidney")
+    kidney = required(organs.kidney, "organs.kidney")
     line = {name: fleet.line_names.index(name) for name in fleet.line_names}
     draw, back, drop, feed = (line[name] for name in (
         kidney.draw, kidney.return_, kidney.discard,

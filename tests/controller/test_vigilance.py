@@ -149,7 +149,12 @@ def test_a_dish_is_watched_by_the_gas_of_its_own_zone() -> None:
     }
     vessels = {zone: RIG.vessels["chamber"].model_copy(update={"zone": zone}) for zone in zones}
     devices = {f"ph_{zone}": RIG.devices["ph_loop"].model_copy(update={"at": zone}) for zone in zones}
-    update = {"vessels": vessels, "zones": zones, "devices": devices, "tissue": dict.fromkeys(zones, RIG.organoid)}
+    update = {
+        "vessels": vessels,
+        "zones": zones,
+        "devices": devices,
+        "tissue": dict.fromkeys(zones, RIG.tissue["chamber"]),
+    }
     targets = culture_ph(dish().model_copy(update=update))
     assert targets["ph_poor.ph"] == pytest.approx(7.5, abs=0.01)
     assert targets["ph_poor.ph"] - targets["ph_rich.ph"] == pytest.approx(log10(2.0))

@@ -97,7 +97,7 @@ def cared_for(world: World) -> None:
     assert isinstance(heart, PumpStatus)
     assert isinstance(gas, LevelStatus)
     assert heart.running
-    assert heart.flow_ul_min == pytest.approx(RIG.organs.heart.flow_ul_min, rel=0.1)
+    assert heart.flow_ul_min == pytest.approx(RIG.organs.hearts["heart"].flow_ul_min, rel=0.1)
     assert gas.setpoint > 0.0
     assert world.lab.plant.truth().temperature_c == pytest.approx(37.0, abs=0.5)
     moving = {line for line, flow in world.lab.plant.truth().flows_ul_min.items() if flow}

@@ -98,7 +98,7 @@ def test_a_rehearsal_moves_it_and_refuses_what_the_bottle_has_not() -> None:
     assert course.breaches == []
     assert [(event.verb, event.ul, event.line) for event in course.events] == [
         (Gut.flush.name, FLUSH_UL, required(RIG.organs.gut, "organs.gut").feed),
-        (Kidney.discard.name, FLUSH_UL, RIG.organs.kidney.discard),
+        (Kidney.discard.name, FLUSH_UL, required(RIG.organs.kidney, "organs.kidney").discard),
     ]
     assert "“reservoir” could fall to" in rehearsed(CATALOGUE["a_flush"], 11_000.0).breaches[0]
 

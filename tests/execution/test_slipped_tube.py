@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controller.core.run_states import RunState
-from controller.rig.description import Rig
+from controller.rig.description import Rig, required
 from controller.runs.runner import Runner
 from tests.execution.protocols_for_tests import CATALOGUE
 from tests.execution.world import RIG, Controller, Pump, World
@@ -16,7 +16,7 @@ from tests.execution.world import RIG, Controller, Pump, World
 
 def slow_rig() -> Rig:
     """Its kidney moves half a millilitre a minute: 12 mL take more than one dose may last."""
-    kidney = RIG.organs.kidney.model_copy(update={"flow_ul_min": 500.0})
+    kidney = required(RIG.organs.kidney, "organs.kidney").model_copy(update={"flow_ul_min": 500.0})
     return RIG.model_copy(update={"organs": RIG.organs.model_copy(update={"kidney": kidney})})
 
 

@@ -10,13 +10,14 @@ import pytest
 
 from controller.core.run_states import RunState
 from controller.core.state import Reading, StateStore
+from controller.rig.description import required
 from controller.transfers.weighing import settled, weigh
 from drivers.commands import Quality
 from sim.lab import SimulatedLab
 from tests.execution.test_whole_stack import controlled, moving, until
 from tests.execution.world import RIG
 
-MASS = RIG.organs.kidney.mass
+MASS = required(RIG.organs.kidney, "organs.kidney").mass
 PERIOD_S = RIG.devices[MASS.partition(".")[0]].every_s
 
 

@@ -203,7 +203,7 @@ def assay(analyte: str, mm: float, at_h: float, **rest: Any) -> RecordedNote:
 
 def test_a_dialyser_is_judged_by_assays_before_and_after() -> None:
     rig = load_rig(RIGS / "bench_dialysis.yaml")
-    organ = required(rig.organs.kidney_config, "a kidney")
+    organ = required(rig.organs.kidney, "a kidney")
     line = required(organ.dialyse, "a line of dialysate")
     basal = rig.media[rig.vessels[rig.lines[line].from_].contains or ""].lactate_mm
     filled = dose("draw", 18_000.0, at_h=1.0, spent_ul=20_000.0)

@@ -69,8 +69,8 @@ class Culture:
         self.fleet = Fleet(self.rig, [1])
         space = self.fleet.spaces[0, 0]
         space["co2_fraction"], space["o2_fraction"], space["temperature_c"], space["ambient_c"] = 0.05, 0.19, 37.0, 37.0
-        heart = self.rig.lines[self.rig.organs.heart.line].pump or ""
-        self.fleet.lines["command_ul_min"][0, self.fleet.pumps[heart]] = self.rig.organs.heart.flow_ul_min
+        heart = self.rig.lines[self.rig.organs.hearts["heart"].line].pump or ""
+        self.fleet.lines["command_ul_min"][0, self.fleet.pumps[heart]] = self.rig.organs.hearts["heart"].flow_ul_min
         names = self.fleet.vessel_names
         self.loop: Row = self.fleet.vessels[0, names.index("loop")]
         self.spent: Row = self.fleet.vessels[0, names.index("spent")]
@@ -129,7 +129,7 @@ class Culture:
 
     def _bench(self) -> economy.TreatmentContext:
         rig, targets, dialyser = self.rig, RigTargets(self.rig), None
-        if rig.organs.kidney.dialyse is not None:
+        if rig.organs.kidney is not None and rig.organs.kidney.dialyse is not None:
             route = routes_of(rig)["kidney.dialyse"]
             dialyser = DialyserModel(self._koa_ul_min(), route.flow_ul_min, route.min_ul)
         min_ul = routes_of(rig)["gut.feed"].min_ul
@@ -174,14 +174,14 @@ class Culture:
 
     def _koa_ul_min(self) -> float:
         """At the flow at which this rig dialyses."""
-        kidney = self.rig.organs.kidney
+        kidney = required(self.rig.organs.kidney, "organs.kidney")
         fibres = self.rig.dialysers[self.rig.lines[kidney.dialyse or ""].dialyser or ""]
         return koa_at(kidney.dialysate_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
 
     def _dialyse(self, ul: float) -> None:
         if ul <= 0.0:
             return
-        kidney = self.rig.organs.kidney
+        kidney = required(self.rig.organs.kidney, "organs.kidney")
         line = self.rig.lines[kidney.dialyse or ""]
         koa = self._koa_ul_min()
         basal = self.fleet.composition(self.rig.vessels[line.from_].contains)

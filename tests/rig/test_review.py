@@ -25,11 +25,11 @@ def with_organoid(folder: Path, lines: str) -> Path:
 
 def test_a_review_is_read(tmp_path: Path) -> None:
     lines = "  age_on: 2026-05-01\n  capacity: advanced\n  review: {on: 2026-05-20, by: Ethics board, valid: 90 d}\n"
-    organoid = load_rig(with_organoid(tmp_path, lines)).organoid
+    organoid = load_rig(with_organoid(tmp_path, lines)).tissue["chamber"]
     assert (organoid.age_on, organoid.capacity) == (date(2026, 5, 1), "advanced")
     assert organoid.review is not None
     assert (organoid.review.on, organoid.review.by, organoid.review.valid_d) == (date(2026, 5, 20), "Ethics board", 90)
-    plain = load_rig(BENCH).organoid
+    plain = load_rig(BENCH).tissue["chamber"]
     assert (plain.age_on, plain.capacity, plain.review) == (None, "ordinary", None)
 
 

@@ -18,9 +18,9 @@ def test_the_bench_rig_is_sound_and_in_inner_units() -> None:
     assert not rig.mixed
     assert rig.vessels["loop"].volume_ul == 40_000
     assert rig.vessels["loop"].limit_ul == 50_000
-    assert rig.organs.heart.flow_ul_min == 2000
+    assert rig.organs.hearts["heart"].flow_ul_min == 2000
     assert rig.filters["sterile"].bubble_point_kpa == 345
-    assert rig.organoid.age_d == 60
+    assert rig.tissue["chamber"].age_d == 60
     assert rig.devices["reglo"].channels["3"].point == "return"
 
 

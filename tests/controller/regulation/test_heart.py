@@ -10,7 +10,7 @@ from drivers.commands import Command, PumpStatus, Run
 from tests.controller.regulation.states import RIG, output, state
 
 PUMP = "reglo.heart"
-FLOW = Run(RIG.organs.heart.flow_ul_min)
+FLOW = Run(RIG.organs.hearts["heart"].flow_ul_min)
 
 
 def circulating(at_s: float, *, running: bool = True, commanded: Command | None = FLOW) -> State:
@@ -18,15 +18,15 @@ def circulating(at_s: float, *, running: bool = True, commanded: Command | None 
 
 
 def test_A1_the_lease_is_renewed_well_within_its_time() -> None:
-    regulator = HeartRegulator(RIG.organs.heart, PUMP, "regulator:heart")
+    regulator = HeartRegulator(RIG.organs.hearts["heart"], PUMP, "regulator:heart")
     asked = [second for second in range(300) if regulator.intents(circulating(float(second)))]
     gaps = [later - earlier for earlier, later in pairwise(asked)]
-    assert max(gaps) <= RIG.organs.heart.lease_s / 2
-    assert len(asked) <= 300 / (RIG.organs.heart.lease_s / 4)
+    assert max(gaps) <= RIG.organs.hearts["heart"].lease_s / 2
+    assert len(asked) <= 300 / (RIG.organs.hearts["heart"].lease_s / 4)
 
 
 def test_a_heart_that_stands_is_asked_for_at_every_tick() -> None:
-    regulator = HeartRegulator(RIG.organs.heart, PUMP, "regulator:heart")
+    regulator = HeartRegulator(RIG.organs.hearts["heart"], PUMP, "regulator:heart")
     for second in range(20):
         assert regulator.intents(circulating(float(second), running=False))
     for second in range(20, 40):
@@ -35,7 +35,7 @@ def test_a_heart_that_stands_is_asked_for_at_every_tick() -> None:
 
 
 def test_it_wants_what_the_rig_says_and_says_why() -> None:
-    (intent,) = HeartRegulator(RIG.organs.heart, PUMP, "regulator:heart").intents(state(0.0, {}, {}))
+    (intent,) = HeartRegulator(RIG.organs.hearts["heart"], PUMP, "regulator:heart").intents(state(0.0, {}, {}))
     assert intent.command == FLOW
     assert intent.requester == "regulator:heart"
     assert intent.reason

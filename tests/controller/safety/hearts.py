@@ -24,7 +24,7 @@ def gauge(heart: str) -> str:
 
 def three_hearts() -> Rig:
     """The bench rig with a second pump, whose three channels perfuse a chamber each from the one loop."""
-    safety, organs, bench = RIG.safety, RIG.organs, RIG.organs.heart
+    safety, organs, bench = RIG.safety, RIG.organs, RIG.organs.hearts["heart"]
     limit = safety.over_pressure_heart
     assert limit is not None
     chambers = dict.fromkeys(HEARTS, RIG.vessels["chamber"])
@@ -45,7 +45,7 @@ def three_hearts() -> Rig:
     }
     return RIG.model_copy(
         update={
-            "tissue": dict.fromkeys(HEARTS, RIG.organoid),
+            "tissue": dict.fromkeys(HEARTS, RIG.tissue["chamber"]),
             "vessels": without(RIG.vessels, "chamber") | chambers,
             "lines": without(RIG.lines, "heart", "overflow") | lines,
             "devices": without(RIG.devices, "p_heart") | devices,
@@ -80,7 +80,7 @@ def single_pass() -> Rig:
     }
     lines["take_left"] = RIG.lines["draw"].model_copy(update={"from_": "left", "to": "waste"})
     lines["top_up"] = RIG.lines["feed"].model_copy(update={"to": "right"})
-    organs = {"kidney_config": None, "gut": None, "liver": None, "immune": None, "lung": None}
+    organs = {"kidney": None, "gut": None, "liver": None, "immune": None, "lung": None}
     return rig.model_copy(
         update={
             "lines": lines,
@@ -99,8 +99,7 @@ def dish() -> Rig:
             "lines": {},
             "devices": {"t_chamber": RIG.devices["t_chamber"]},
             "organs": RIG.organs.model_copy(
-                update={"hearts": {}, "kidney_config": None}
-                | dict.fromkeys(("gut", "liver", "immune", "lung", "skin"), None)
+                update={"hearts": {}, "kidney": None} | dict.fromkeys(("gut", "liver", "immune", "lung", "skin"), None)
             ),
             "safety": RIG.safety.model_copy(
                 update={"over_pressure_heart": None, "over_pressure_filter": None, "temperature": None}

@@ -313,10 +313,10 @@ def test_I1_too_much_pressure_stops_the_heart_and_doubt_holds_it_at_its_basal_fl
     assert not ask(HEART, Run(1000.0), with_reading("p_heart.pressure", Told(61.0))).accepted
     blind = with_reading("p_heart.pressure", None)
     verdict = ask(HEART, Run(2000.0), blind)
-    assert verdict.command == Run(RIG.organs.heart.basal_ul_min)
+    assert verdict.command == Run(RIG.organs.hearts["heart"].basal_ul_min)
     assert "p_heart.pressure" in (verdict.limiting or "")
     assert ask(HEART, Run(500.0), blind).command == Run(500.0)
-    assert ask(HEART, Run(9000.0), blind).command == Run(RIG.organs.heart.basal_ul_min)
+    assert ask(HEART, Run(9000.0), blind).command == Run(RIG.organs.hearts["heart"].basal_ul_min)
 
 
 def test_I1_too_much_pressure_or_none_known_stops_the_return() -> None:

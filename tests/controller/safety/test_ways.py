@@ -31,7 +31,7 @@ def plate(lines: dict[str, Line], **ceilings_ul: float) -> Rig:
         vessels[name] = vessels[name].model_copy(update=sizes)
     return dish().model_copy(
         update={
-            "tissue": {"a": RIG.organoid},
+            "tissue": {"a": RIG.tissue["chamber"]},
             "vessels": vessels,
             "junctions": {"split": Junction()},
             "lines": lines,
