@@ -19,7 +19,7 @@ HEART = {"flow": "2 mL/min", "basal": "1 mL/min", "min": "0.3 mL/min", "max": "4
 
 
 def two_plates(**changes: Any) -> Rig:
-    """Return two chambers on one pump over a junction, one loop, no kidney, no organ besides the heart."""
+    """Return two chambers on one pump over a junction, one loop, no kidney, no other organ than the heart."""
     return _rig(
         name="two-plates",
         tissue={"left": _tissue(6), "right": _tissue(4, batch="b7")},

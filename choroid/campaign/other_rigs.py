@@ -36,10 +36,10 @@ def draw_protocol(rng: np.random.Generator, rig: Rig, *, hours: float) -> tuple[
         return name, {"time": f"{max(hours, 1.0):g} h"}
     name = str(rng.choice(known))
     every_h = float(rng.choice([1.0, 2.0, 4.0]))
-    most_ml = min(MAX_BATCH_ML, int(0.5 * _room_ml(rig)))
+    max_ml = min(MAX_BATCH_ML, int(0.5 * _room_ml(rig)))
     if name == "exchange":
-        most_ml = min(most_ml, int((fresh_ml(rig) - KEPT_ML) / math.ceil(HOURS / every_h)))
-    volume = f"{rng.integers(min(MIN_BATCH_ML, most_ml), most_ml, endpoint=True)} mL" if most_ml > 0 else "1 mL"
+        max_ml = min(max_ml, int((fresh_ml(rig) - KEPT_ML) / math.ceil(HOURS / every_h)))
+    volume = f"{rng.integers(min(MIN_BATCH_ML, max_ml), max_ml, endpoint=True)} mL" if max_ml > 0 else "1 mL"
     wanted = {"batch": volume, "min_batch": volume} if name == "recycle" else {"volume": volume}
     return name, {**wanted, "every": f"{every_h:g} h"}
 
@@ -63,7 +63,7 @@ def _changes(rng: np.random.Generator, rig: Rig, data: Mapping[str, Any]) -> Ite
 
 
 def _room_ml(rig: Rig) -> float:
-    """Return the room of the vessel of spent medium above what stays in it (mL)."""
+    """Return how much medium fits into the vessel of spent medium above what stays in it (mL)."""
     kidney = rig.organs.kidney
     if kidney is None:
         return 0.0

@@ -265,8 +265,8 @@ def _hearts(draft: Draft, answers: Answers, lines: Mapping[str, str], flows_ul_m
 
 def _stock(draft: Draft, answers: Answers, layout: PlumbingDraft, flow_ul_min: float) -> None:
     """Add the share of bottle and waste at which their alarms leave a person enough time, if the usual one does not."""
-    least_ul = min(1.5 * layout.source_ul - 50_000.0, 0.95 * parse_quantity(answers["waste"], "uL"))
-    needed_pct = math.ceil(100.0 * flow_ul_min * PERSON_MIN / least_ul) + 1
+    min_ul = min(1.5 * layout.source_ul - 50_000.0, 0.95 * parse_quantity(answers["waste"], "uL"))
+    needed_pct = math.ceil(100.0 * flow_ul_min * PERSON_MIN / min_ul) + 1
     if needed_pct > UpkeepSpec().stock_low_pct:
         draft.sections["upkeep"].append(f"  stock_low: {needed_pct} %")
 

@@ -86,9 +86,9 @@ class FlowPaths:
             line = self._rig.lines[each]
             share = 1.0
             if each != name:
-                beside = sum(shares[other] for other in shares if self._rig.lines[other].from_ == line.from_)
+                siblings = sum(shares[other] for other in shares if self._rig.lines[other].from_ == line.from_)
                 room_left = 0.0 if line.from_ in self._rig.junctions else room(line.from_)
-                share = max(entered.get(line.from_, 0.0) - room_left, 0.0) * (static / beside if beside else 0.0)
+                share = max(entered.get(line.from_, 0.0) - room_left, 0.0) * (static / siblings if siblings else 0.0)
             legs.append(Leg(each, line.from_, line.to, share))
             left[line.from_] = left.get(line.from_, 0.0) + share
             entered[line.to] = entered.get(line.to, 0.0) + share

@@ -214,7 +214,7 @@ def _pumps(rig: Rig) -> dict[str, PumpLimits]:
 
 
 def _fills(rig: Rig, line: str) -> dict[str, float]:
-    """Return the vessels that the medium of a line can enter, with the greatest share of it (0..1)."""
+    """Return the vessels that the medium of a line can enter, with the largest share of it (0..1)."""
     shares = vessels_behind(rig, line)
     return {vessel: 1.0 if share >= WHOLE else min(BRANCH_MARGIN * share, 1.0) for vessel, share in shares.items()}
 

@@ -196,7 +196,7 @@ class PumpLimits:
     draws_above_ul: float = 0.0
 
     def share_into(self, vessel: str) -> float:
-        """Return the greatest share of what it moves that may enter a vessel (0..1)."""
+        """Return the largest share of what it moves that may enter a vessel (0..1)."""
         return self.fills.get(vessel, 0.0) if self.fills else float(vessel == self.target)
 
 

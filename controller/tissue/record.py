@@ -1,7 +1,7 @@
 """The tissue record by chamber: placed, moved and removed by people, each a row of the journal.
 
 The rig file says what lives in a chamber at first. A row changes that from its time on, as long as the rig file says the same
-of the chamber as when the row was written: a person who describes the chamber anew knows better.
+of the chamber as when the row was written: a person who describes the chamber again knows better.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class _StandingWeights:
         self._seen: dict[str, deque[Reading]] = {point: deque(maxlen=READINGS) for point in self._vessels}
 
     def look(self, readings: Mapping[str, Reading]) -> None:
-        """Keep the last readings of each balance; a dose that touches its vessel begins them anew."""
+        """Keep the last readings of each balance; a dose that touches its vessel begins them again."""
         for point, vessel in self._vessels.items():
             seen, reading = self._seen[point], readings.get(point)
             if any(line in self._open_lines for line in self._lines[vessel]):

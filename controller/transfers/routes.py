@@ -105,7 +105,7 @@ def dosing_of(rig: Rig, pump: str) -> Dosing:
 
 
 def trust_of_model(rig: Rig, pump: str) -> Trust:
-    """Return the trust in a pump that nobody has calibrated."""
+    """Return the trust in a pump without a calibration."""
     dosing = dosing_of(rig, pump)
     return Trust(1.0, dosing.rel_sd, dosing.dose_sd_ul, "factory")
 

@@ -62,7 +62,9 @@ def state_of(rig: Rig, **changes: Any) -> dict[str, Any]:
     return {
         "at_s": 1000.0, "utc": "2026-05-04T09:16:40.000Z", "readings": readings, "actuators": actuators, "links": {},
         "volumes": {name: {"ul": of.volume_ul, "sd_ul": 20.0} for name, of in rig.vessels.items()}, "trips": [],
-        "emergency": None, "run": None, "alarms": [], "set_aside": [], "speed": 60.0, "nerves": None, "spikes": [],
+        "emergency": None, "run": None, "alarms": [],
+        "set_aside": [],  # wording: former name
+        "speed": 60.0, "nerves": None, "spikes": [],
         "health": {"ok": True, "reasons": []}, "grade": None, "viability": None, **changes,
     }  # fmt: skip
 
@@ -74,7 +76,8 @@ def staged(
     """A visit to the page of `rig`; `changes` replace parts of the state."""
     answers = {
         "api/rig": rig_answer(rig), "api/protocols": {"protocols": []}, "api/audit": {"entries": []},
-        "api/decisions": {"decisions": []}, "api/alarms": {"alarms": [], "set_aside": []},
+        "api/decisions": {"decisions": []},
+        "api/alarms": {"alarms": [], "set_aside": []},  # wording: former name
     }  # fmt: skip
 
     def answer(route: Route) -> None:

@@ -26,7 +26,7 @@ DAY_S = 86_400.0
 
 
 class Bench:
-    """Ledger and continuous bookings of a rig; `process` begins anew, as after a restart."""
+    """Ledger and continuous bookings of a rig; `process` begins again, as after a restart."""
 
     def __init__(self, rig: Rig, folder: Path) -> None:
         self.rig = rig
@@ -155,7 +155,7 @@ async def test_a_bottle_that_is_lifted_off_its_balance_is_not_booked(tmp_path: P
         assert len(made.alarms) == 1
 
 
-async def test_after_a_change_by_hand_the_tare_is_taken_anew(tmp_path: Path) -> None:
+async def test_after_a_change_by_hand_the_tare_is_taken_again(tmp_path: Path) -> None:
     with bench(tmp_path, two_plates()) as made:
         await made.weighed(412.3)
         made.ledger.reconcile("bottle", 180_000.0, 500.0, user="ada", reason="another bottle")

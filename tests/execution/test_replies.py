@@ -248,7 +248,7 @@ async def test_an_assay_that_was_entered_by_hand_answers_the_step_and_counts_onc
         ("assay: {analyte: gold, vessel: loop}", "is no choice"),
         ("assay: {analyte: lactate, vessel: loop, default: 900 mM}", "out of range"),
         ("approve: {message: A, role: viewer}", "is no choice"),
-        ("approve: {message: A, person: someone}", "is no choice"),
+        ("approve: {message: A, person: three}", "is no choice"),
         ("note: {kind: seen, text: A, values: {text: 1}}", "cannot be a name here"),
     ],
 )

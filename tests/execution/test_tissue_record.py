@@ -83,7 +83,7 @@ async def test_a_part_may_be_taken_out_and_other_tissue_put_in_when_none_is_left
         assert (again.count, again.batch, again.cell_line, again.by) == (8, "b9", "H9", "ada")
 
 
-async def test_a_chamber_that_is_described_anew_is_as_the_rig_file_says(tmp_path: Path) -> None:
+async def test_a_chamber_that_is_described_again_is_as_the_rig_file_says(tmp_path: Path) -> None:
     with journal_in(tmp_path) as (journal, clock):
         rig = two_plates()
         removed(TissueRecord(rig, journal, clock))

@@ -262,7 +262,7 @@ def test_a_damaged_file_is_told_and_left_as_it_is(
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names of the files, without those that SQLite keeps beside a data base in WAL mode for a reader."""
+    """Return the names of the files, without those of SQLite, which a reader of a data base in WAL mode leaves."""
     return sorted(path.name for path in folder.iterdir() if not path.name.endswith(("-wal", "-shm")))
 
 

@@ -39,7 +39,7 @@ export class Trends {
   }
 
   /**
-   * Draw the charts anew, with the series of a chamber where there are too many.
+   * Draw the charts again, with the series of a chamber where there are too many.
    * @param {string | null} chamber
    */
   choose(chamber) {

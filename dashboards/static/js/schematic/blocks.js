@@ -109,7 +109,7 @@ class BlockSymbol {
     });
     node.addEventListener("keydown", (event) => {
       const step = STEPS[event.key];
-      if (step) this.focus(this.beside(cell, step));
+      if (step) this.focus(this.neighbour(cell, step));
       else if (event.key === "Enter" || event.key === " ") this.select(name);
       else return;
       event.preventDefault();
@@ -121,7 +121,7 @@ class BlockSymbol {
    * @param {Cell} cell
    * @param {[column: number, row: number]} step
    */
-  beside(cell, [across, down]) {
+  neighbour(cell, [across, down]) {
     const ahead = this.block.cells.filter((each) => {
       const [dx, dy] = [each.column - cell.column, each.row - cell.row];
       return across ? dy === 0 && dx * across > 0 : dx === 0 && dy * down > 0;

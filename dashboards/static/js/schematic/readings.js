@@ -99,12 +99,12 @@ export class Readings {
  * @param {Chip[]} all
  */
 function labelOf({ point, quantity: what, at }, all) {
-  const alike = all.filter((each) => each.at === at && each.quantity === what).map((each) => each.point.split("."));
+  const like = all.filter((each) => each.at === at && each.quantity === what).map((each) => each.point.split("."));
   const [device, channel] = point.split(".");
-  const same = alike.filter(([other]) => other === device).length > 1;
+  const same = like.filter(([other]) => other === device).length > 1;
   const own = same ? channel : device;
   const several = what === "pH" ? `pH ${own}` : own; // a pH has no unit that would tell it
-  return shortened(alike.length > 1 ? several : (LABELS[what] ?? what), LABEL_ROOM, LETTER);
+  return shortened(like.length > 1 ? several : (LABELS[what] ?? what), LABEL_ROOM, LETTER);
 }
 
 /**

@@ -9,7 +9,7 @@ const MAX_ORGANOIDS = 24;
 const MAX_ELECTRODES = 64;
 const MAX_IN_ONE_ROW = 10;
 const MAX_RADIUS = 17;
-/** The distance of the lower row of organoids from the floor of the chamber, with electrodes and without. */
+/** The distance of the lower row of organoids from the bottom of the chamber, with electrodes and without. */
 const ABOVE_ELECTRODES = 38;
 const ABOVE_FLOOR = 25;
 const GLOW_S = 0.35;

@@ -106,22 +106,22 @@ function placesOf(graph) {
  * @param {SchematicGraph} graph
  */
 function blockOf(vessel, graph) {
-  const alike = graph.vessels.filter((each) => each.kind === vessel.kind);
-  const wells = isPlate(alike);
-  if (alike.length <= (wells ? MAX_WELLS : MAX_FULL)) return null;
+  const like = graph.vessels.filter((each) => each.kind === vessel.kind);
+  const wells = isPlate(like);
+  if (like.length <= (wells ? MAX_WELLS : MAX_FULL)) return null;
   if (wells) return plateOf(vessel.name)?.plate ?? null;
-  const several = new Set(alike.map((each) => each.zone)).size > 1;
+  const several = new Set(like.map((each) => each.zone)).size > 1;
   return several ? `${vessel.kind}s, ${vessel.zone ?? "room"}` : `${vessel.kind}s`;
 }
 
 /**
- * Add the junctions. Junctions alike between blocks become one; a junction inside of one block is not drawn.
+ * Add the junctions. Equal junctions between blocks become one; a junction inside of one block is not drawn.
  * @param {SchematicGraph} graph
  * @param {Map<string, Node>} places
  */
 function addJunctions(graph, places) {
   /** @type {Map<string, Node>} */
-  const alike = new Map();
+  const like = new Map();
   const kept = new Map(places);
   for (const { name } of graph.junctions) {
     /** @param {string} other */
@@ -134,9 +134,9 @@ function addJunctions(graph, places) {
       places.set(name, node(`junction ${name}`, "junction", { junctions: [name] }));
     } else if (around.length > 1) {
       const key = JSON.stringify([[...new Set(into)].sort(), [...new Set(out)].sort()]);
-      const found = alike.get(key) ?? node(`junction ${name}`, "junction");
+      const found = like.get(key) ?? node(`junction ${name}`, "junction");
       found.junctions.push(name);
-      alike.set(key, found);
+      like.set(key, found);
       places.set(name, found);
     }
   }

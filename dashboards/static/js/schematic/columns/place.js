@@ -14,7 +14,7 @@ import { PORT } from "./sizes.js";
 const ROUNDS = 24;
 const GAP = 22;
 const BEND_GAP = 4;
-/** The space for the frame of a zone: above what stands in it, and below and beside it. */
+/** The space for the frame of a zone: above what stands in it, and below it and at its sides. */
 export const ZONE = { head: 50, side: 14 };
 const CHANNEL = 18;
 const TRACK = 16;
@@ -32,7 +32,7 @@ export function placeUpright(ranks, links) {
   for (let round = 0; round < ROUNDS; round++) {
     const ports = portsOf(links);
     const way = round % 2 ? [...ranks].reverse() : ranks;
-    for (const rank of way) settle(rank, wishes(rank, links, ports));
+    for (const rank of way) settle(rank, goals(rank, links, ports));
   }
   for (let round = 0; round < 3; round++) {
     straighten(ranks, links);
@@ -84,18 +84,18 @@ function gapOf(above, below) {
 }
 
 /**
- * Place the nodes of a rank as near as possible to their wishes, in their order and without overlap.
+ * Place the nodes of a rank as near as possible to their goals, in their order and without overlap.
  * @param {Node[]} rank
- * @param {Map<Node, number>} wish - the y of the upper edge; without one, the present y
+ * @param {Map<Node, number>} goal - the y of the upper edge; without one, the present y
  */
-function settle(rank, wish) {
+function settle(rank, goal) {
   let taken = 0;
   const offsets = rank.map((each, i) => {
     if (i) taken += rank[i - 1].h + gapOf(rank[i - 1], each);
     return taken;
   });
   const places = monotone(
-    rank.map((each, i) => (wish.get(each) ?? each.y) - offsets[i]),
+    rank.map((each, i) => (goal.get(each) ?? each.y) - offsets[i]),
     rank.map((each) => WEIGHT[each.kind]),
   );
   rank.forEach((each, i) => Object.assign(each, { y: places[i] + offsets[i] }));
@@ -129,7 +129,7 @@ export function monotone(values, weights) {
  * @param {Ports} ports
  * @returns {Map<Node, number>}
  */
-function wishes(rank, links, ports) {
+function goals(rank, links, ports) {
   /** @type {Map<Node, number>} */
   const found = new Map();
   for (const each of rank) {
@@ -184,11 +184,11 @@ function spreadPorts(each, here, side, ports) {
   const top = each.y + each.core.dy + PORT_MARGIN;
   const bottom = each.y + each.core.dy + each.core.h - PORT_MARGIN;
   const step = sorted.length > 1 ? Math.min(PORT, (bottom - top) / (sorted.length - 1)) : 0;
-  const wish = sorted.map((link, i) => Math.min(Math.max(other(link), top), bottom) - i * step);
+  const goal = sorted.map((link, i) => Math.min(Math.max(other(link), top), bottom) - i * step);
   const most = Math.max(top, bottom - (sorted.length - 1) * step);
   const places = monotone(
-    wish,
-    wish.map(() => 1),
+    goal,
+    goal.map(() => 1),
   ).map((y) => Math.min(Math.max(y, top), most));
   sorted.forEach((link, i) => {
     const y = places[i] + i * step;

@@ -103,26 +103,26 @@ function ordered(ranks, links) {
  * @param {boolean} fromRight
  */
 function sortRank(ranks, i, links, fromRight) {
-  const beside = ranks[fromRight ? i + 1 : i - 1];
-  if (!beside) return;
-  const place = new Map(beside.map((each, at) => [each, (at + 0.5) / beside.length]));
+  const near = ranks[fromRight ? i + 1 : i - 1];
+  if (!near) return;
+  const place = new Map(near.map((each, at) => [each, (at + 0.5) / near.length]));
   /** @type {Map<Node, number>} */
-  const wish = new Map();
+  const goal = new Map();
   ranks[i].forEach((each, at) => {
     const found = links.flatMap((link) => {
       const [own, other] = fromRight ? [link.left, link.right] : [link.right, link.left];
       return own === each ? (place.get(other) ?? []) : [];
     });
-    wish.set(each, found.length ? mean(found) : (at + 0.5) / ranks[i].length);
+    goal.set(each, found.length ? mean(found) : (at + 0.5) / ranks[i].length);
   });
   /** @type {Map<string, number>} */
   const zones = new Map();
   for (const zone of new Set(ranks[i].map((each) => each.zone))) {
-    if (zone) zones.set(zone, mean(ranks[i].filter((each) => each.zone === zone).map((each) => wish.get(each) ?? 0)));
+    if (zone) zones.set(zone, mean(ranks[i].filter((each) => each.zone === zone).map((each) => goal.get(each) ?? 0)));
   }
   /** @param {Node} each */
-  const key = (each) => zones.get(each.zone ?? "") ?? wish.get(each) ?? 0;
-  ranks[i].sort((one, two) => key(one) - key(two) || (wish.get(one) ?? 0) - (wish.get(two) ?? 0));
+  const key = (each) => zones.get(each.zone ?? "") ?? goal.get(each) ?? 0;
+  ranks[i].sort((one, two) => key(one) - key(two) || (goal.get(one) ?? 0) - (goal.get(two) ?? 0));
 }
 
 /** @param {number[]} values */
