@@ -24,7 +24,7 @@ from controller.nerves.summary import NervesSource
 from controller.process.controller import Controller
 from controller.recipes.answers import AnswerRefused
 from controller.rig.quantities import QuantityError
-from controller.runs.library import LibraryError
+from controller.runs.library import LibraryError, UnknownVersion
 from controller.runs.runner import RunnerError
 from controller.upkeep.upkeep import UpkeepError
 from dashboards.access import ApiProblem, Viewer, identify
@@ -60,6 +60,7 @@ ANSWERS: dict[type[Exception], int] = {
     JournalUnwritten: 503,
     Unkept: 507,
     NoRoom: 507,
+    UnknownVersion: 404,
     LibraryError: 409,
 }
 """Exceptions of the layers below whose text is complete."""

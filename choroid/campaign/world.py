@@ -258,6 +258,7 @@ def _lacking(limits: Limits, interlock: str) -> Limits:
             return replace(limits, pumps={name: replace(pump, excludes=()) for name, pump in limits.pumps.items()})
         case "heart_flow":
             # That the heart stands is still told; but nothing that draws from its loop is stopped for it.
-            return replace(limits, hearts=tuple(replace(heart, stale_s=1e12, draws=()) for heart in limits.hearts))
+            hearts = (replace(heart, stale_s=1e12, draws=(), loop_draws=()) for heart in limits.hearts)
+            return replace(limits, hearts=tuple(hearts))
         case _:
             return replace(limits, interlocks=tuple(rule for rule in limits.interlocks if rule.name != interlock))

@@ -54,6 +54,10 @@ class LibraryError(Exception):
     """A change of the library that is not possible: what, likely cause, next action."""
 
 
+class UnknownVersion(LibraryError):
+    """The library has no such version, or several."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProtocolVersion:
     """One version of an uploaded protocol."""
@@ -94,10 +98,10 @@ class ProtocolLibrary:
         return list(self._versions.values())
 
     def version(self, sha256: str) -> ProtocolVersion:
-        """Return a version by its hash, or by the beginning of it; raise :class:`LibraryError` if there is not one."""
+        """Return a version by its hash, or by the beginning of it; raise :class:`UnknownVersion` if there is not one."""
         found = [each for key, each in self._versions.items() if key.startswith(sha256)] if len(sha256) >= 6 else []
         if len(found) != 1:
-            raise LibraryError(
+            raise UnknownVersion(
                 f"{len(found)} versions have the hash “{sha256[:64]}”. Likely cause: a slip, or fewer than 6 characters."
                 " Next: choose among those of the list"
             )

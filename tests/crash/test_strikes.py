@@ -15,7 +15,7 @@ from choroid.kills.random_kills import random_kills
 from choroid.kills.rigged import Rigged
 from choroid.kills.strikes import METHODS, Struck, as_text, draw, judge, table
 from controller.guard.guarding import guard_plan
-from tests.execution.world import RIG
+from tests.execution.world import BENCH, RIG
 
 GOOD = Struck(
     1,
@@ -130,5 +130,5 @@ def test_A10_U1_two_strikes_in_real_processes(tmp_path: Path) -> None:
         assert abs(outcome["delivered_ul"] - 500.0) < outcome["stated_ul"] or outcome["held"]
         assert all("only after" in problem for problem in outcome["problems"]), outcome["problems"]
     if not answer["failed"]:
-        again = random_kills(2, seed=265, rig=Path(), resume=tmp_path)  # nothing is done a second time
+        again = random_kills(2, seed=265, rig=BENCH, resume=tmp_path)  # nothing is done a second time
         assert again == answer

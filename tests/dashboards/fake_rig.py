@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from controller.alarms.states import Alarms
+from controller.attachments.store import AttachmentStore
 from controller.core.clock import Clock
 from controller.core.state import ActuatorView, Reading, State, Volume
 from controller.delivery.people import People
@@ -35,6 +36,7 @@ from controller.process.load import ProcessLoad
 from controller.rig.families import points_of
 from controller.rig.loading import load_rig
 from controller.runs.grading import rules_of
+from controller.runs.library import ProtocolLibrary
 from controller.upkeep.upkeep import Upkeep
 from drivers.commands import Guarantee, Level, LevelStatus, PumpStatus, Quality, Run, Status, Stop, Switch, SwitchStatus
 from protocols.activity import FiringMeasures
@@ -275,6 +277,8 @@ class FakeController:
         self.alarms = Alarms(self.journal.append, self.clock.utc_text)
         self.gate = FakeGate()
         self.runs = FakeRuns(self._act, self.journal.append, self.clock.utc_text)
+        self.attachments = AttachmentStore(Path("no-such-folder"))
+        self.library = ProtocolLibrary(Path("no-such-folder"), rig=self.rig, journal=cast(Journal, self.journal))
         self.assays = FakeAssays(self.journal, self.clock.utc_text)
         array = self.rig.nerves
         self.nerves = FakeNerves(array_clock or self.clock.now_s, array.electrodes) if array else None

@@ -93,7 +93,10 @@ async def test_S2_a_viewer_sees_everything_and_operates_nothing() -> None:
                     assert answer.status_code == 403, (verb, path)
                     needed = (
                         "engineer"
-                        if path.endswith(("/out-of-service", "/bypasses/temperature")) and verb == "POST"
+                        if path.endswith(
+                            ("/out-of-service", "/bypasses/temperature", "/review", "/release", "/withdraw")
+                        )
+                        and verb == "POST"
                         else "operator"
                     )
                     assert needed in answer.json()["error"]["cause"]

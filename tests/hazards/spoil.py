@@ -164,7 +164,7 @@ SCALED = (
 )  # fmt: skip
 
 
-def _scaled(path: Path, _: Rig) -> Iterator[Spoiling]:
+def _scaled(path: Path, rig: Rig) -> Iterator[Spoiling]:
     for place in SCALED:
         for factor in (10.0, 0.1):
             data = _data(path)
@@ -182,9 +182,10 @@ def _scaled(path: Path, _: Rig) -> Iterator[Spoiling]:
                 continue
             data["devices"][f"gas_{gas}"]["settings"]["full_scale_ml_min"] *= factor
             yield Spoiling(f"gas_{gas}.full_scale x {factor:g}", data)
-    data = _data(path)
-    data["tissue"]["chamber"]["count"] *= 10
-    yield Spoiling("tissue.chamber.count x 10", data)
+    for chamber in rig.tissue:
+        data = _data(path)
+        data["tissue"][chamber]["count"] *= 10
+        yield Spoiling(f"tissue.{chamber}.count x 10", data)
 
 
 def _sampling(path: Path, rig: Rig) -> Iterator[Spoiling]:

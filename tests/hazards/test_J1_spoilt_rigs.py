@@ -43,7 +43,11 @@ HARMLESS_IN = {
 """The same for one rig."""
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=[path.stem for path in SHIPPED])
+SPOILT = [path for path in SHIPPED if path.stem != "sixteen_chambers"]
+"""Rigs that are spoilt. 3,000 spoilings of sixteen equal chambers take many minutes and repeat those of the incubator."""
+
+
+@pytest.mark.parametrize("path", SPOILT, ids=[path.stem for path in SPOILT])
 def test_J1_check_rejects_every_harmful_spoiling(path: Path, tmp_path: Path) -> None:
     file = tmp_path / "rig.yaml"
     accepted, count = [], 0

@@ -73,7 +73,7 @@ def test_schema_and_reader_take_the_same(step: str, tmp_path: Path) -> None:
         "gut.feed: {volume: 2 mL, volumes: 2}",
         "liver.calibrate: {place: middle, ph: 7.0}",
         "liver.calibrate: 7.0",
-        "ask_operator: {message: m, answer: photo}",
+        "ask_operator: {message: m, answer: picture}",
         'wait_for_clock: {at: "09:00"}',
         'wait_for_clock: {at: "09:00", zone: UTC, days: [monday]}',
         'wait_for_clock: {quiet: "20:00", zone: UTC}',
