@@ -43,12 +43,16 @@ TROUBLE_DECAY = 0.95
 
 @dataclass(frozen=True, slots=True)
 class PlausibleRange:
-    """Range of a point (`low` to `high`), and its maximum change: `grain` at once, and `per_s` (its unit a second)."""
+    """Range of a point (`low` to `high`), and its maximum change: `grain` at once, and `per_s` (its unit a second).
+
+    Readings that confirm a jump may differ by the share `ripple` of their value as well.
+    """
 
     low: float
     high: float
     grain: float
     per_s: float
+    ripple: float = 0.0
 
     def error(self, period_s: float) -> float:
         """Return the maximum error of a good reading due to its line, if it is read every `period_s`."""
@@ -67,8 +71,9 @@ BY_UNIT: Mapping[str, PlausibleRange] = {
     "%": PlausibleRange(0.0, 500.0, 3.0, 0.5),
     # Baths, rooms, and the temperatures of flow and pressure sensors; the skin has its own range.
     "degC": PlausibleRange(-20.0, 200.0, 0.3, 0.2),
-    # A peristaltic pump pulsates, and starts and stops within a second.
-    "kPa": PlausibleRange(*GAUGE_KPA, 3.0, 3.0),
+    # A peristaltic pump pulsates, and starts and stops within a second. Against a blockage it pulsates by a tenth of a high
+    # pressure from one reading to the next, and over-pressure must not stay unconfirmed for that.
+    "kPa": PlausibleRange(*GAUGE_KPA, 3.0, 3.0, 0.15),
     "mV": PlausibleRange(-1020.0, 1020.0, 10.0, 5.0),
     "uS/cm": PlausibleRange(0.0, 500_000.0, 150.0, 10.0),
     "ppm": PlausibleRange(0.0, 1_000_000.0, 1000.0, 100.0),
@@ -238,7 +243,10 @@ class Plausibility:
             self.failed(track.device)
             return f"{value:g} {unit} is outside {bounds.low:g} to {bounds.high:g}: nothing here can be so"
         if track.agreed:
-            agrees = abs(value - track.jump) <= bounds.grain + bounds.per_s * (at_s - track.jump_s)
+            room = (
+                bounds.grain + bounds.per_s * (at_s - track.jump_s) + bounds.ripple * max(abs(value), abs(track.jump))
+            )
+            agrees = abs(value - track.jump) <= room
             if not agrees:
                 self.failed(track.device)
             track.agreed = track.agreed + 1 if agrees else 1
