@@ -45,6 +45,8 @@ class Family:
     address: str = ""
     address_form: str = ""
     default_address: str = ""
+    shares_if: tuple[str, str] | None = None
+    """Setting and value that a device needs to share its link with another of its kind."""
     poll_s: float = 0.05
     """How long its link is busy when the device, or one of its channels, is read once; estimated from the manual (s)."""
     max_rpm: float | None = None
@@ -102,6 +104,7 @@ FAMILIES: Mapping[str, Family] = {
         address="[1-8]",
         address_form="the pump's address, 1 to 8",
         default_address="1",
+        shares_if=("addressing", "legacy"),  # with channel addressing every pump of a chain takes the command
         poll_s=0.1,  # three questions of some 15 characters at 9,600 baud
         max_rpm=100.0,
     ),

@@ -18,6 +18,7 @@ from controller.rig.families import (
     SETPOINT,
     SWITCH,
     TEMPERATURE,
+    Family,
     PointKind,
     may_be_point,
     points_of,
@@ -64,12 +65,22 @@ def device_shares_its_link(rig: Rig, name: str, device: DeviceSpec) -> Iterator[
         elif family.bus != theirs.bus:
             what = f"speaks {family.bus}, “{other}” on the same link speaks {theirs.bus}"
             yield Finding(("devices", name, "link"), what, "Give each a link of its own")
+        elif not (_may_share(family, device) and _may_share(theirs, spec)):
+            key, value = family.shares_if or theirs.shares_if or ("", "")
+            what = f"shares its link with “{other}”, and both would take each other's commands"
+            fix = f"Give each a link of its own, or write “{key}: {value}” under the settings of both"
+            yield Finding(("devices", name, "link"), what, fix)
         elif family.same_address(device) == theirs.same_address(spec):
             what = f"has the same link and address as “{other}” ({family.same_address(device)})"
             yield Finding(("devices", name, "address"), what, "Give each device on the link its own address")
         else:
             continue
         return
+
+
+def _may_share(family: Family, device: DeviceSpec) -> bool:
+    """Return whether a device obeys only commands that name it."""
+    return family.shares_if is None or device.settings.get(family.shares_if[0]) == family.shares_if[1]
 
 
 def device_address(rig: Rig, name: str, device: DeviceSpec) -> Iterator[Finding]:

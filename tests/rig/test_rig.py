@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+import yaml
+
 from controller.rig.loading import effective_hash, load_rig
+from controller.rig.problems import RigError
 from controller.rig.schematic import describe
 from drivers.registry import MODELS
 
@@ -70,3 +74,20 @@ def test_the_schematic_is_a_closed_graph() -> None:
     assert all(probe["at"] in vessels or probe["at"] in lines for probe in probes.values())
     assert (probes["p_heart.pressure"]["unit"], probes["p_heart.pressure"]["at"]) == ("kPa", "heart")
     assert [vessel["name"] for vessel in graph["vessels"] if vessel["organoid"]] == ["chamber"]
+
+
+@pytest.mark.parametrize(("addressing", "sound"), [(("channels", "legacy"), False), (("legacy", "legacy"), True)])
+def test_two_reglo_pumps_share_a_line_only_in_legacy_addressing(
+    addressing: tuple[str, str], sound: bool, tmp_path: Path
+) -> None:
+    data = yaml.safe_load(BENCH.read_text(encoding="utf-8"))
+    first = data["devices"]["reglo"]
+    second = {**first, "address": "2", "channels": {"1": {"point": "more", "tubing": "1.02 mm"}}}
+    data["devices"]["reglo2"] = second | {"settings": {"addressing": addressing[1]}}
+    data["devices"]["reglo"] = first | {"settings": {"addressing": addressing[0]}}
+    path = tmp_path / "rig.yaml"
+    path.write_text(yaml.safe_dump(data), encoding="utf-8")
+    with pytest.raises(RigError) as caught:  # the second pump is on no line, in either case
+        load_rig(path)
+    shares = [problem for problem in caught.value.problems if "shares its link" in problem.what]
+    assert (not shares) is sound
