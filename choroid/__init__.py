@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from choroid.client.errors import ClientError, ConnectionFailed, MissingPackage, NervesError, RequestRefused
     from choroid.client.live import LiveUpdate
     from choroid.client.nerves import AsyncNervesClient, NervesClient
-    from choroid.client.nerves_terms import FrameBatch, FrameGap, PulsePhase, SpikeBatch
+    from choroid.client.nerves_terms import FrameBatch, FrameGap, NervesEvent, PulsePhase, SpikeBatch, tls_credentials
     from choroid.client.series import HistorySeries
     from choroid.common.failure import UserError
     from choroid.export.export import export_records
@@ -108,6 +108,7 @@ __all__ = [
     "MissingPackage",
     "NervesClient",
     "NervesError",
+    "NervesEvent",
     "NoReply",
     "Page",
     "ParameterInfo",
@@ -148,6 +149,7 @@ __all__ = [
     "refuse",
     "serve_lab",
     "simulate",
+    "tls_credentials",
 ]
 
 _CLIENT = {
@@ -160,7 +162,7 @@ _CLIENT = {
     "choroid.client.errors": "ClientError ConnectionFailed RequestRefused NervesError MissingPackage",
     "choroid.client.live": "LiveUpdate",
     "choroid.client.nerves": "NervesClient AsyncNervesClient",
-    "choroid.client.nerves_terms": "PulsePhase SpikeBatch FrameBatch FrameGap",
+    "choroid.client.nerves_terms": "PulsePhase SpikeBatch FrameBatch FrameGap NervesEvent tls_credentials",
     "choroid.client.series": "HistorySeries",
 }
 _WHOLE = {

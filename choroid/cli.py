@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         new,
         operate,
         report,
+        tissue,
         tools,
         virtual,
     )
@@ -62,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
         live, virtual, files, tools, ledger, compare, kills, handover, report, export, operate, guards, measure,
-        commissioning, new,
+        commissioning, new, tissue,
     )  # fmt: skip
     for group in groups:
         group.add(commands)

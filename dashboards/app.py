@@ -20,12 +20,16 @@ from controller.gate.bypass import BypassRefused
 from controller.gate.emergency import ResetRefused
 from controller.journal.terms import JournalUnwritten
 from controller.ledger.ledger import LedgerError
+from controller.nerves.access import AgentAccess
+from controller.nerves.credentials import CredentialsProblem, UnknownAgent
 from controller.nerves.summary import NervesSource
 from controller.process.controller import Controller
+from controller.process.tissue_changes import TissueUnsafe
 from controller.recipes.answers import AnswerRefused
 from controller.rig.quantities import QuantityError
 from controller.runs.library import LibraryError, UnknownVersion
 from controller.runs.runner import RunnerError
+from controller.tissue.record import TissueError
 from controller.upkeep.upkeep import UpkeepError
 from dashboards.access import ApiProblem, Viewer, identify
 from dashboards.auth import Auth, Unkept
@@ -35,7 +39,8 @@ from dashboards.freshness import Freshness
 from dashboards.models.base import Errored
 from dashboards.recorded import Recorded
 from dashboards.request_filter import LOOPBACK_HOSTS, RequestFilter
-from dashboards.routes import answers, assays, books, faults, library, rig, runs, safety, session, upkeep, users
+from dashboards.routes import agents as agent_routes
+from dashboards.routes import answers, assays, books, faults, library, rig, runs, safety, session, tissue, upkeep, users
 from dashboards.simulated import FaultsControl, SpeedControl
 from protocols.parameters import ParamError
 from protocols.registry import UnknownProtocol
@@ -55,12 +60,16 @@ ANSWERS: dict[type[Exception], int] = {
     ParamError: 422,
     QuantityError: 422,
     LedgerError: 422,
+    TissueUnsafe: 409,
+    TissueError: 422,
     UpkeepError: 422,
     ShelfError: 422,
     JournalUnwritten: 503,
     Unkept: 507,
     NoRoom: 507,
     UnknownVersion: 404,
+    UnknownAgent: 404,
+    CredentialsProblem: 409,
     LibraryError: 409,
 }
 """Exceptions of the layers below whose text is complete."""
@@ -75,10 +84,12 @@ def create_app(
     host: str = "127.0.0.1",
     names: frozenset[str] = frozenset(),
     mishaps: FaultsControl | None = None,
+    agents: AgentAccess | None = None,
 ) -> FastAPI:
     """Build the application.
 
-    `speed` and `mishaps` only for simulated rigs; `nerves` is asked for spikes if the controller has none. `host` is
+    `speed` and `mishaps` only for simulated rigs; `nerves` is asked for spikes if the controller has none;
+    `agents` are those of its electrode engine. `host` is
     the address it will be bound to; `names` are further host names by which it may be opened.
     """
     app = FastAPI(
@@ -93,9 +104,10 @@ def create_app(
     app.state.auth = auth
     app.state.speed = speed
     app.state.faults = mishaps
+    app.state.agents = agents
     app.state.feed = Feed(controller, speed, nerves)
     app.include_router(session.open_routes)
-    for part in (session, rig, runs, safety, books, upkeep, assays, users, answers, library):
+    for part in (session, rig, runs, safety, books, upkeep, assays, users, agent_routes, answers, library, tissue):
         app.include_router(part.routes)
     if speed is not None:
         app.include_router(session.speed_routes)

@@ -23,15 +23,14 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
+from controller.runs.people import COMMAND_LINE, FIRST_ADMIN, PAGE_LINK
+
 logger = logging.getLogger(__name__)
 
 FILE = "credentials.json"
 VERSION = 1
 SESSION_AGE = timedelta(days=30)
 MAX_SESSIONS = 500
-COMMAND_LINE, PAGE_LINK = "command line", "page link"
-SHARED = frozenset((COMMAND_LINE, PAGE_LINK))
-"""Names of users that stand for every person with access to this machine."""
 LONGEST_SECRET = 200
 """Maximum number of characters; longer tokens are not hashed."""
 
@@ -68,11 +67,6 @@ class User:
 
     name: str
     role: Role
-
-    @property
-    def shared(self) -> bool:
-        """Whether several people may act under this name."""
-        return self.name in SHARED
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +261,7 @@ class Auth:
     def _first_link(self) -> str:
         """Return the first admin's token; one that ends with this process where it cannot be kept."""
         try:
-            return self.issue("admin", Role.ADMIN)
+            return self.issue(FIRST_ADMIN, Role.ADMIN)
         except Unkept as error:
             self._keep_in_memory(str(error))
             return self._ticket(PAGE_LINK, Role.ADMIN)

@@ -20,6 +20,7 @@ from controller.rig.description import Rig
 from controller.rig.probes import culture_ph, loop_oxygen, oxygen_target_pct, thermometer
 from controller.rig.schematic import describe, hearts
 from controller.rig.surroundings import zone_of
+from controller.rig.temperature_limits import temperature_limits
 from controller.runs.questions import OpenQuestion
 from controller.runs.views import RunView, StepView
 from drivers.commands import Command, Dispense, Level, LevelStatus, PumpStatus, Run, Stop, Switch, SwitchStatus
@@ -33,12 +34,14 @@ ML = 1000.0
 
 def _environment_goals(rig: Rig) -> list[dict[str, Any]]:
     """Return targets and limits of temperature, oxygen and pH, as far as they are read where the tissue lives."""
-    limit, skin = rig.safety.temperature, rig.organs.skin
+    skin = rig.organs.skin
+    limits = {limit.point: (limit.low_c, limit.high_c) for _, limit in temperature_limits(rig)}
     goals = []
     for point, chamber in _thermometers(rig).items():
-        low_c, high_c = (None, None) if limit is None or limit.point != point else (limit.low_c, limit.high_c)
+        low_c, high_c = limits.pop(point, (None, None))
         target_c = zone_of(rig, chamber).temperature_c if skin is None else skin.setpoint_c
         goals.append(_goal(point, "degC", target_c, low_c, high_c))
+    goals += [_goal(point, "degC", None, low_c, high_c) for point, (low_c, high_c) in limits.items()]
     oxygen = loop_oxygen(rig)
     if oxygen is not None:
         goals.append(_goal(oxygen, "%", oxygen_target_pct(rig), None, None))
@@ -322,7 +325,9 @@ def nerves_view(summary: NervesSummary | None) -> dict[str, Any] | None:
         "firing_rate_hz": summary.firing_rate_hz,
         "active_electrodes": summary.active_electrodes,
         "electrodes": summary.electrodes,
+        "observed_electrodes": summary.observed,
         "rates_hz": [round(rate, 3) for rate in summary.rates_hz],
+        "states": list(summary.states),
     }
 
 

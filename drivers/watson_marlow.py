@@ -226,19 +226,24 @@ class _Pump(RotaryPump):
         self._target = (0.0, True)
         """Speed (rpm) and whether clockwise."""
         self._volume_ul = 0.0
+        if UL_PER_REV.key in settings:
+            self._take_revolution(UL_PER_REV.of(settings, where))
 
     def prepare(self, report: PumpReport) -> None:
         """Derive the volume per revolution and the flow range; part of verification."""
         settings, where = self._device.config.settings, self._device.config.name
         if UL_PER_REV.key in settings or not report.ml_per_rev:
-            self._ul_per_rev = UL_PER_REV.of(settings, where)
+            self._take_revolution(UL_PER_REV.of(settings, where))
         else:
-            self._ul_per_rev = 1000.0 * report.ml_per_rev
+            self._take_revolution(1000.0 * report.ml_per_rev)
+        self._continuous = False
+
+    def _take_revolution(self, ul: float) -> None:
+        """Derive the flow range and its steps from the volume per revolution (µL)."""
+        self._ul_per_rev = self.revolution_ul = ul
         self._min_flow_ul_min = self.step_rpm * self._ul_per_rev
         self._max_flow_ul_min = self._max_rpm * self._ul_per_rev
         self._steps = FlowSteps(self.step_rpm * self._ul_per_rev, self._max_flow_ul_min)
-        self.revolution_ul = self._ul_per_rev
-        self._continuous = False
 
     async def _running(self) -> bool:
         return (await self._look()).running

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocols.language import Gut, Kidney, Lab
+from protocols.language import Lab
+from protocols.organs import Gut, Kidney
 from protocols.parameters import Param
 from protocols.results import NOTHING
 from protocols.turns import first_turn, next_turn

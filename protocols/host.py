@@ -1,7 +1,7 @@
-"""What a protocol's lab needs from the controller in addition to its actions: steps, routes and facts of the rig.
+"""What a protocol's lab needs from the controller: steps, actions, routes and facts of the rig, and two exceptions.
 
 The controller implements it twice: a run (controller/runs/run.py, controller/runs/performer.py) and a rehearsal
-(controller/runs/rehearsal.py). The actions are in :mod:`protocols.language`, with the verbs that need them.
+(controller/runs/rehearsal.py).
 """
 
 from __future__ import annotations
@@ -10,15 +10,24 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
+from protocols.answers import AnswerForm
 from protocols.dialysis import DialyserModel
 from protocols.grading import RuleSet
 from protocols.prices import Prices
-from protocols.results import VesselVolume
+from protocols.results import ChamberFacts, VesselVolume
 from protocols.targets import Targets
 from protocols.verbs import TransferVerb, Verb
 
 Perform = Callable[[Any], Awaitable[Any]]
 """Carries out one step; gets the controller's record of that step, returns plain JSON data."""
+
+
+class RunEnded(BaseException):
+    """The run was stopped or aborted. Not an `Exception`, so that a protocol does not catch it by accident."""
+
+
+class ProtocolError(Exception):
+    """A verb was called with an invalid argument (a negative volume, an unknown sensor)."""
 
 
 class Way(Protocol):
@@ -52,12 +61,67 @@ class StepRunner(Protocol):
         """Return the vessel volumes as of the end of the branch's last step."""
 
 
+class Actions(Protocol):
+    """Carries out steps on the rig, or in a rehearsal; results are plain JSON data. `step` is the controller's record."""
+
+    def route(self, verb: str) -> Way:
+        """Return the route of a transfer verb; raises :class:`ProtocolError` without a line."""
+
+    async def transfer(self, step: Any, verb: str, volume_ul: float) -> dict[str, Any]:
+        """Move liquid on the route of that name; returns `{ul, low, high}`, `peak_kpa` where it passes the filter, and
+        `failed` where a dose of one chamber was given up.
+        """
+
+    def volume(self, chamber: str) -> dict[str, float]:
+        """Return the volume of a chamber in the ledger; `{ul, sd_ul}`."""
+
+    async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
+        """Take a settled reading."""
+
+    async def flow_of(self, pump: str) -> dict[str, Any]:
+        """Return the flow that a pump reports."""
+
+    async def calibrated(self, step: Any, point: str) -> dict[str, Any]:
+        """Set a probe's own calibration; returns `{before, after, places}`."""
+
+    async def slept(self, step: Any, seconds: float) -> None:
+        """Wait for the step's recorded deadline."""
+
+    async def slept_until(self, step: Any, elapsed_s: float) -> float:
+        """Wait for a time since the run's start; returns how late it was (s)."""
+
+    async def slept_until_clock(self, step: Any) -> str:
+        """Wait for the time of day that the step has recorded; returns it."""
+
+    def barrier(self) -> dict[str, Any]:
+        """Return the fields of :class:`Barrier`, from the filter passes on record."""
+
+    def noted(self, step: Any, kind: str, data: Mapping[str, Any]) -> None:
+        """Write a note to the journal, once."""
+
+    async def asked(self, step: Any, message: str, answer: AnswerForm | None) -> dict[str, Any] | None:
+        """Hold until a person resumes, once for each message; with `answer`, until it is given: returns `{value, text}`,
+        and `{user, reason}` of a decision.
+        """
+
+    async def estimated(self) -> dict[str, Any]:
+        """Return the soft sensor's estimate."""
+
+
 class Facts(Protocol):
     """Facts of the rig description. A place is a key below `organs`, such as `lung.ph`."""
 
     @property
     def hearts(self) -> tuple[str, ...]:
         """Names of the hearts of the rig."""
+
+    @property
+    def chambers(self) -> Mapping[str, ChamberFacts]:
+        """The chambers that can be dosed, by name."""
+
+    @property
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """Groups of these chambers, by name."""
 
     def sensor(self, place: str, heart: str = "") -> str | None:
         """Return the sensor (`device.point`) at a place; None on a rig without it. `heart` names one of several."""

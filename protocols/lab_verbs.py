@@ -32,6 +32,12 @@ ESTIMATED = ("glucose", "lactate", "ammonia")
 PROBE_VALID_S = 7 * 86_400.0
 """Maximum age of a probe's calibration, unless a recipe gives another."""
 
+
+def _question(name: str, says: str, form: StepForm) -> Verb:
+    """Return a verb that holds the run until a person has answered its message."""
+    return Verb(name=name, policy=Policy.REDO, says=says, words=frozenset(("message",)), form=form)
+
+
 MEASURE = Verb(
     name="measure",
     policy=Policy.REDO,
@@ -129,12 +135,10 @@ SLEEP_UNTIL_CLOCK = Verb(
         },
     ),
 )
-ASK = Verb(
-    name="ask",
-    policy=Policy.REDO,
-    says="Ask a person",
-    words=frozenset(("message",)),
-    form=StepForm(
+ASK = _question(
+    "ask",
+    "Ask a person",
+    StepForm(
         "ask_operator",
         "hold until a person has read the message and resumed, or has given the answer that the step asks for",
         {
@@ -153,12 +157,10 @@ ASK = Verb(
         {"": SavedValue("", "")},
     ),
 )
-ASSAY_STEP = Verb(
-    name="assay",
-    policy=Policy.REDO,
-    says="Assay",
-    words=frozenset(("message",)),
-    form=StepForm(
+ASSAY_STEP = _question(
+    "assay",
+    "Assay",
+    StepForm(
         "assay",
         "hold until a person has entered the laboratory result of a sample; it counts in the estimate like any assay",
         {
@@ -171,12 +173,10 @@ ASSAY_STEP = Verb(
         saves={"": SavedValue("", "mM")},
     ),
 )
-APPROVE = Verb(
-    name="approve",
-    policy=Policy.REDO,
-    says="Wait for approval",
-    words=frozenset(("message",)),
-    form=StepForm(
+APPROVE = _question(
+    "approve",
+    "Wait for approval",
+    StepForm(
         "approve",
         "hold until a person with the role has approved or rejected, with a reason",
         {

@@ -8,340 +8,44 @@ A verb returns when its work is done and measured. After a temporary refusal it 
 holds the run until a person resumes it, and then the verb continues with the remainder. Only abort and stop end a protocol
 from outside, as :class:`RunEnded`, which it must not catch.
 
-Each verb is declared by one record (:mod:`protocols.verbs`). Transfers and readings are attributes of the organs and
-need no code at all; other verbs are a record in :mod:`protocols.lab_verbs` and a method here. "Add a verb" in
-docs/protocols.md says how.
+Each verb is declared by one record (:mod:`protocols.verbs`). Transfers and readings are attributes of the organs
+(:mod:`protocols.organs`) and need no code; other verbs are a record in :mod:`protocols.lab_verbs` and a method here.
+"Add a verb" in docs/protocols.md says how.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from protocols.answers import DECISIONS, ROLES, Answer, AnswerForm, Approval
 from protocols.assay import ANALYTES
 from protocols.calendar import Calendar
-from protocols.dialysis import DialyserModel
+from protocols.chamber_verbs import RINSE
+from protocols.chambers import Chambers, Doser
 from protocols.grading import RuleSet
-from protocols.host import Facts, StepRunner, Way
+from protocols.host import Actions, Facts, ProtocolError, StepRunner
+from protocols.host import RunEnded as RunEnded  # protocols of laboratories import it from here
 from protocols.lab_verbs import (
     APPROVE,
     ASK,
     ASSAY_STEP,
-    BARRIER,
-    CALIBRATE,
     ESTIMATE,
-    MEASURE,
     NOTE,
     SLEEP,
     SLEEP_UNTIL,
     SLEEP_UNTIL_CLOCK,
 )
+from protocols.organs import Gut, Heart, Immune, Kidney, Liver, Lung, Organ, Skin
 from protocols.prices import Prices
 from protocols.results import NOTHING as NOTHING  # protocols of laboratories import it from here
-from protocols.results import Amount, Barrier, Calibrated, Measurement, VesselVolume
+from protocols.results import Amount, Measurement, VesselVolume
 from protocols.soft_sensor import MediaEstimate
 from protocols.targets import Targets
-from protocols.verbs import AnyReadingVerb, InstantReadingVerb, ReadingVerb, TransferVerb, Verb
+from protocols.verbs import Verb
 
 VERSION = 1
 """Increased when a run that began before must not go on under the present verbs: part of every protocol's hash."""
-
-
-class RunEnded(BaseException):
-    """The run was stopped or aborted. Not an `Exception`, so that a protocol does not catch it by accident."""
-
-
-class ProtocolError(Exception):
-    """A verb was called with an invalid argument (a negative volume, an unknown sensor)."""
-
-
-class Actions(Protocol):
-    """Carries out steps on the rig, or in a rehearsal; results are plain JSON data. `step` is the controller's record."""
-
-    def route(self, verb: str) -> Way:
-        """Return the route of a transfer verb; raises :class:`ProtocolError` without a line."""
-
-    async def transfer(self, step: Any, verb: str, volume_ul: float) -> dict[str, float | None]:
-        """Move liquid; returns `{ul, low, high}`, and `peak_kpa` where it passes the filter."""
-
-    async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
-        """Take a settled reading."""
-
-    async def flow_of(self, pump: str) -> dict[str, Any]:
-        """Return the flow that a pump reports."""
-
-    async def calibrated(self, step: Any, point: str) -> dict[str, Any]:
-        """Set a probe's own calibration; returns `{before, after, places}`."""
-
-    async def slept(self, step: Any, seconds: float) -> None:
-        """Wait for the step's recorded deadline."""
-
-    async def slept_until(self, step: Any, elapsed_s: float) -> float:
-        """Wait for a time since the run's start; returns how late it was (s)."""
-
-    async def slept_until_clock(self, step: Any) -> str:
-        """Wait for the time of day that the step has recorded; returns it."""
-
-    def barrier(self) -> dict[str, Any]:
-        """Return the fields of :class:`Barrier`, from the filter passes on record."""
-
-    def noted(self, step: Any, kind: str, data: Mapping[str, Any]) -> None:
-        """Write a note to the journal, once."""
-
-    async def asked(self, step: Any, message: str, answer: AnswerForm | None) -> dict[str, Any] | None:
-        """Hold until a person resumes, once for each message; with `answer`, until it is given: returns `{value, text}`,
-        and `{user, reason}` of a decision.
-        """
-
-    async def estimated(self) -> dict[str, Any]:
-        """Return the soft sensor's estimate."""
-
-
-class Organ:
-    """Common part of all organs: steps of a run, its actions, and facts of the rig."""
-
-    def __init__(self, steps: StepRunner, actions: Actions, facts: Facts) -> None:
-        self._steps = steps
-        self._actions = actions
-        self._facts = facts
-
-    def route(self, verb: TransferVerb) -> Way:
-        """Return the route of a transfer verb on this rig."""
-        return self._actions.route(verb.name)
-
-    async def move(self, verb: TransferVerb, volume_ul: float) -> Amount:
-        """Carry out a transfer verb."""
-        if refusal := self.route(verb).refusal(volume_ul):
-            raise ProtocolError(
-                f"{verb.name}({volume_ul:g} µL): {refusal}. Likely cause: a computed volume is too small. Next: skip"
-                " the step below that volume"
-            )
-
-        async def perform(step: Any) -> dict[str, float | None]:
-            return await self._actions.transfer(step, verb.name, volume_ul)
-
-        return Amount(**await self._steps.step(verb, {"volume_ul": volume_ul}, perform))
-
-    async def read(self, verb: AnyReadingVerb, settle_s: float, heart: str = "") -> Measurement:
-        """Carry out a reading verb.
-
-        Args:
-            verb: The verb.
-            settle_s: Wait before the reading (s).
-            heart: Name of one heart; default: all are read, and the result is the lowest or the highest value, or the first
-                that is missing.
-        """
-        hearts = self._facts.hearts if verb.of_all else ()
-        if heart and heart not in hearts:
-            known = f"name one of {', '.join(hearts)}" if hearts else "leave the name out"
-            raise ProtocolError(f"{verb.name}: the rig has no heart “{heart}”. Next: {known}")
-        if heart or len(hearts) < 2:
-            return await self._read(verb, settle_s, heart)
-        return _worst(verb, [await self._read(verb, settle_s, name) for name in hearts])
-
-    async def _read(self, verb: AnyReadingVerb, settle_s: float, heart: str) -> Measurement:
-        facts = self._facts
-        if verb.pump_of:
-            pump = facts.pump(verb.pump_of, heart)
-            return await self._flow(pump) if pump is not None else Measurement(verb.name, verb.unit, None, verb.absent)
-        point = facts.probe(verb.probe, verb.vessel) if verb.probe else facts.sensor(verb.sensor, heart)
-        if point is None:
-            return Measurement(verb.name, verb.unit, None, verb.absent)
-        return await self.measure(point, settle_s)
-
-    async def measure(self, point: str, settle_s: float) -> Measurement:
-        """Read any sensor."""
-
-        async def perform(step: Any) -> dict[str, Any]:
-            return await self._actions.measured(point, settle_s)
-
-        return Measurement.from_json(await self._steps.step(MEASURE, {"point": point, "settle_s": settle_s}, perform))
-
-    async def _flow(self, pump: str) -> Measurement:
-        async def perform(step: Any) -> dict[str, Any]:
-            return await self._actions.flow_of(pump)
-
-        return Measurement.from_json(
-            await self._steps.step(MEASURE, {"point": f"{pump}.flow", "settle_s": 0.0}, perform)
-        )
-
-
-def _worst(verb: AnyReadingVerb, readings: Sequence[Measurement]) -> Measurement:
-    """Return the reading that stands for several: the first without a value, else the lowest or the highest."""
-    missing = next((reading for reading in readings if reading.interval is None), None)
-    if missing is not None:
-        return missing
-    return (min if verb.of_all == "lowest" else max)(readings, key=lambda reading: reading.value or 0.0)
-
-
-class Heart(Organ):
-    """Circulates medium. A regulator owns its flow; a protocol may read it."""
-
-    pressure = ReadingVerb(
-        help="pressure behind the heart's pump",
-        unit="kPa",
-        sensor="heart.pressure",
-        absent="this rig has no pressure sensor at the heart",
-        of_all="highest",
-    )
-    flow = InstantReadingVerb(
-        help="flow as the heart's pump reports it",
-        unit="uL/min",
-        pump_of="heart.line",
-        absent="this rig has no heart",
-        of_all="lowest",
-    )
-
-
-KIDNEY = "kidney (organs.kidney)"
-
-
-class Kidney(Organ):
-    """Moves spent medium."""
-
-    draw = TransferVerb(
-        help="loop → spent vessel", line="kidney.draw", flow="kidney.flow_ul_min", needs=KIDNEY, says="Kidney draws"
-    )
-    give_back = TransferVerb(
-        help="spent vessel → loop, through the sterile filter",
-        line="kidney.return_",
-        flow="kidney.flow_ul_min",
-        needs=KIDNEY,
-        says="Kidney gives back",
-    )
-    discard = TransferVerb(
-        help="spent vessel → waste",
-        line="kidney.discard",
-        flow="kidney.flow_ul_min",
-        needs=KIDNEY,
-        says="Kidney discards",
-    )
-    dialyse = TransferVerb(
-        help="basal medium → dialyser in the spent vessel → waste; on a rig that has one",
-        line="kidney.dialyse",
-        flow="kidney.dialysate_ul_min",
-        needs="dialyser",
-        dialyses=True,
-        says="Kidney dialyses against",
-    )
-    mass = ReadingVerb(help="reading of the balance under the spent vessel", unit="g", sensor="kidney.mass")
-
-    @property
-    def dialyser(self) -> DialyserModel | None:
-        """The dialyser in the spent vessel, on a rig that has one."""
-        return self._facts.dialyser(Kidney.dialyse, self._actions.route)
-
-
-class Gut(Organ):
-    """Gives fresh medium."""
-
-    feed = TransferVerb(
-        help="reservoir → spent vessel",
-        line="gut.feed",
-        flow="gut.flow_ul_min",
-        needs="pump of fresh medium (organs.gut)",
-        says="Gut feeds fresh",
-    )
-    flush = TransferVerb(
-        help="reservoir → spent vessel, to displace old medium in the feed line; discard it afterwards",
-        line="gut.feed",
-        flow="gut.flow_ul_min",
-        needs="pump of fresh medium (organs.gut)",
-        says="Gut flushes the feed line with",
-    )
-
-
-class Liver(Organ):
-    """Conditions the batch in the spent vessel."""
-
-    add_glucose = TransferVerb(
-        help="glucose stock → spent vessel",
-        line="liver.glucose",
-        flow="liver.flow_ul_min",
-        min_dose="liver.min_dose_ul",
-        needs="pump of glucose stock (organs.liver)",
-        says="Liver adds glucose",
-    )
-    add_base = TransferVerb(
-        help="bicarbonate stock → spent vessel",
-        line="liver.base",
-        flow="liver.flow_ul_min",
-        min_dose="liver.min_dose_ul",
-        needs="pump of bicarbonate stock (organs.liver)",
-        says="Liver adds base",
-    )
-    ph = ReadingVerb(help="pH of the batch in the spent vessel", unit="", sensor="liver.ph", settle_s=60.0)
-    acidity = ph  # its former name, for recipes and protocols of laboratories
-    conductivity = ReadingVerb(
-        help="conductivity of the batch; no value on a rig without a probe for it",
-        unit="uS/cm",
-        probe="conductivity",
-        vessel="kidney.vessel",
-        absent="this rig has no conductivity probe in the spent vessel",
-        settle_s=60.0,
-    )
-
-    @property
-    def min_dose_ul(self) -> float:
-        """Minimum volume (µL) that all dosing pumps can deliver."""
-        return max(self.route(verb).min_ul for verb in (Liver.add_glucose, Liver.add_base, Gut.feed))
-
-    async def calibrate(self, place: str, ph: float, valid_s: float) -> Calibrated:
-        """Calibrate the batch's pH probe, which a person has put into a buffer.
-
-        Args:
-            place: Point of the calibration: mid (first), low or high.
-            ph: pH of the buffer at its temperature.
-            valid_s: Validity of the calibration (s).
-        """
-        point = self._facts.sensor(Liver.ph.sensor) or ""
-
-        async def perform(step: Any) -> dict[str, Any]:
-            return await self._actions.calibrated(step, point)
-
-        args = {"place": place, "value": ph, "valid_s": valid_s}
-        return Calibrated(**await self._steps.step(CALIBRATE, args, perform))
-
-
-class Immune(Organ):
-    """The sterile barrier."""
-
-    pressure = InstantReadingVerb(help="pressure before the sterile filter", unit="kPa", sensor="immune.pressure")
-
-    @property
-    def max_pressure_kpa(self) -> float:
-        """Maximum pressure of the filter (kPa)."""
-        return self._facts.max_filter_kpa
-
-    @property
-    def min_pressure_kpa(self) -> float:
-        """Minimum pressure of an intact filter while medium is given back (kPa)."""
-        return self._facts.min_filter_kpa
-
-    least_pressure_kpa = min_pressure_kpa  # wording: former name
-
-    async def barrier(self) -> Barrier:
-        """Return whether the filter is intact, by the pressure of its passes. A failure stays until a new test."""
-
-        async def perform(step: Any) -> dict[str, Any]:
-            return self._actions.barrier()
-
-        return Barrier.from_json(await self._steps.step(BARRIER, {}, perform))
-
-
-class Lung(Organ):
-    """Oxygen and carbon dioxide of the loop."""
-
-    ph = ReadingVerb(help="pH of the loop", unit="", sensor="lung.ph")
-    acidity = ph  # its former name
-    oxygen = ReadingVerb(help="dissolved oxygen of the loop", unit="%", sensor="lung.oxygen")
-
-
-class Skin(Organ):
-    """Temperature."""
-
-    temperature = ReadingVerb(help="chamber temperature", unit="degC", sensor="skin.temperature")
 
 
 class Lab:
@@ -358,6 +62,8 @@ class Lab:
         self.immune = Immune(steps, actions, facts)
         self.lung = Lung(steps, actions, facts)
         self.skin = Skin(steps, actions, facts)
+        self.doser = Doser(steps, actions, facts)
+        self.chambers = Chambers(self.doser)
         self.targets: Targets = facts.targets
         self.rules: RuleSet = facts.rules
         self.prices: Prices = facts.prices
@@ -387,6 +93,10 @@ class Lab:
     async def measure(self, point: str, settle_s: float = 0.0) -> Measurement:
         """Take a settled reading of any sensor `device.point`."""
         return await self._any.measure(point, settle_s)
+
+    async def rinse(self, selector: str, volume_ul: float, *, source: str = "") -> Amount:
+        """Rinse the shared line of a selector to waste; `source` names the vessel or medium, if several lead to it."""
+        return await self.doser.move(RINSE, volume_ul, {RINSE.place: selector, RINSE.source: source})
 
     async def sleep(self, seconds: float) -> None:
         """Wait. The deadline is absolute: a restart does not extend it."""

@@ -109,6 +109,7 @@ ASSAY_GATE = 5.0
 
 MIN_SD = np.array([1e-4] * 2 * len(SPECIES) + [1e-3, 1e-3, 1e-4, 1e-5, 1e-2, 1e-3, 1e-5] + [1e-4] * len(SPECIES))
 """Minimum distances of sigma points."""
+TISSUE_RATES = slice(MAKES_LACTATE, FREES_AMMONIA + 1)
 INDEX = {name: number for number, name in enumerate(SPECIES)}
 
 
@@ -183,9 +184,7 @@ def begin(
     its sd.
     """
     parts = of_composition(loop), of_composition(spent)
-    glucose = tissue_mm3 * 1e-6 * GLUCOSE_MM_PER_S * DAY_S * 1e3  # mm³ → L, mmol → µmol
-    rates = glucose * np.array([LACTATE_PER_GLUCOSE, 1.0, AMMONIA_PER_GLUCOSE])
-    own = glucose * np.array([LACTATE_PER_GLUCOSE_SD, 0.1, AMMONIA_PER_GLUCOSE_REL_SD * AMMONIA_PER_GLUCOSE])
+    rates, rates_covariance = _tissue_prior(tissue_mm3)
     laboratory = [0.0] * len(SPECIES)
     others = np.array([DECAY_PER_D, water_ul_d[0], PARTICLES_PER_GLUCOSE, 0.0, *laboratory])
     same = [SAME_SHARE] * len(SPECIES)
@@ -197,10 +196,36 @@ def begin(
     if loop == spent:
         shared = np.diag(SAME_BOTTLE * loop_sd * spent_sd)
         covariance[:SPENT, SPENT:MAKES_LACTATE] = covariance[SPENT:MAKES_LACTATE, :SPENT] = shared
-    tissue = slice(MAKES_LACTATE, FREES_AMMONIA + 1)
-    covariance[tissue, tissue] = TISSUE_REL_SD**2 * np.outer(rates, rates) + np.diag(own**2)
+    covariance[TISSUE_RATES, TISSUE_RATES] = rates_covariance
     covariance[DECAY:, DECAY:] = np.diag(others_sd**2)
     return MediaState(loop_ul, spent_ul, np.concatenate((*parts, rates, others)), covariance)
+
+
+def _tissue_prior(tissue_mm3: float) -> tuple[Array, Array]:
+    """Return the rates (µmol/day, shape (3,)) of tissue that nothing was measured of, and their covariance (3, 3)."""
+    glucose = tissue_mm3 * 1e-6 * GLUCOSE_MM_PER_S * DAY_S * 1e3  # mm³ → L, mmol → µmol
+    rates = glucose * np.array([LACTATE_PER_GLUCOSE, 1.0, AMMONIA_PER_GLUCOSE])
+    own = glucose * np.array([LACTATE_PER_GLUCOSE_SD, 0.1, AMMONIA_PER_GLUCOSE_REL_SD * AMMONIA_PER_GLUCOSE])
+    return rates, TISSUE_REL_SD**2 * np.outer(rates, rates) + np.diag(own**2)
+
+
+def tissue_changed(state: MediaState, before_mm3: float, after_mm3: float) -> MediaState:
+    """Return the state after tissue was put into the circulating medium or taken out of it.
+
+    The rates of what stays scale with its volume; nothing is known yet of the rates of what came. Which organoids left is
+    not known: their activity differs by :data:`TISSUE_REL_SD`.
+    """
+    kept = min(after_mm3 / before_mm3, 1.0) if before_mm3 > 0.0 else 0.0
+    rates, rates_covariance = _tissue_prior(max(after_mm3 - before_mm3, 0.0))
+    factors = np.ones(STATES)
+    factors[TISSUE_RATES] = kept
+    mean, covariance = state.mean * factors, state.covariance * np.outer(factors, factors)
+    former = state.mean[TISSUE_RATES]
+    covariance[TISSUE_RATES, TISSUE_RATES] += rates_covariance + kept * (1.0 - kept) * TISSUE_REL_SD**2 * np.outer(
+        former, former
+    )
+    mean[TISSUE_RATES] += rates
+    return replace(state, mean=mean, covariance=covariance)
 
 
 def handed_over(here: MediaState, there: MediaState) -> MediaState:

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from protocols.expression import PLAIN, Expression, MissingValue
-from protocols.language import Lab, ProtocolError
+from protocols.host import ProtocolError
+from protocols.language import Lab
 from protocols.parameters import Param
+from protocols.results import ChamberFacts
 
 VERSION = 1
 """Increased when a run that began before must not go on under the present steps: part of every recipe's hash."""
@@ -41,10 +43,27 @@ NAMES: Mapping[str, tuple[str, Callable[[Lab], float]]] = {
     "liver.min_dose": ("uL", lambda lab: lab.liver.min_dose_ul),
 }
 """Predefined names of expressions: unit and source. Parameters and saved results have names as well."""
+CHAMBER_VOLUME_NAME = "chamber.volume"
+CHAMBER_NAMES: Mapping[str, Callable[[ChamberFacts], float] | None] = {
+    CHAMBER_VOLUME_NAME: None,
+    "chamber.capacity": lambda facts: facts.capacity_ul,
+    "chamber.target": lambda facts: facts.target_ul,
+    "chamber.floor": lambda facts: facts.floor_ul,
+    "chamber.limit": lambda facts: facts.limit_ul,
+}
+"""Predefined names (µL) of the chamber of a `for_each`. The volume is read when a turn begins, and after its doses (None)."""
 
 
 class Ended(Exception):
     """The recipe's `end` step."""
+
+
+class ChamberFailed(Exception):
+    """A dose of one chamber was given up; the others go on."""
+
+    def __init__(self, chamber: str, why: str) -> None:
+        super().__init__(f"{chamber}: {why}")
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +89,12 @@ class Now:
     depth: int = 0
     idle: int = 0
     """Steps since the last reading or wait."""
+    chamber: str = ""
+    """The chamber of the turn, in a `for_each`."""
+    saved_by: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Values that the steps of each chamber have saved."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Chambers that are left out, with the reason."""
 
     def value(self, name: str) -> Any:
         """Return the present value of a name; None if it is missing."""
@@ -77,6 +102,8 @@ class Now:
             return self.values[name]
         if name in NAMES:
             return NAMES[name][1](self.lab)
+        if self.chamber and (of_facts := CHAMBER_NAMES.get(name)) is not None:
+            return of_facts(self.lab.chambers[self.chamber].facts)
         raise ProtocolError(
             f"“{name}” is used before a step has saved it. Likely cause: that step was skipped. Next: move it up"
         )

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from protocols.host import ProtocolError
 from protocols.interval import Interval
-from protocols.language import Gut, Kidney, Lab, ProtocolError
+from protocols.language import Lab
+from protocols.organs import Gut, Kidney
 from protocols.parameters import Param
 from protocols.verbs import BoundTransfer
 

@@ -16,8 +16,9 @@ from protocols.economy import Decision, TreatmentContext, draw, treatment
 from protocols.grading import Grade, Letter, Sample, grade
 from protocols.interval import Interval
 from protocols.lab_verbs import BARRIER
-from protocols.language import Gut, Kidney, Lab, Liver
+from protocols.language import Lab
 from protocols.mixing import MediumState, retained
+from protocols.organs import Gut, Kidney, Liver
 from protocols.parameters import Param
 from protocols.results import NOTHING, Amount, Measurement
 from protocols.soft_sensor import MediaEstimate, MediaValues

@@ -21,6 +21,8 @@ class Amount:
     """Highest pressure before the sterile filter during the transfer (kPa gauge); None if the transfer does not
     pass it.
     """
+    failed: str = ""
+    """Why a dose of one chamber was given up, where that does not hold the run; empty if it was given."""
 
 
 NOTHING = Amount(0.0, 0.0, 0.0)
@@ -60,6 +62,19 @@ class VesselVolume:
     """Mean time since its medium left the bottle (s)."""
     insulin: float = 1.0
     """Remaining share (0..1) of the supplements of fresh medium after dilution by stocks and leakage in dialysis."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChamberFacts:
+    """Bounds of a chamber (µL), and what dosing it shares with other chambers."""
+
+    capacity_ul: float
+    floor_ul: float
+    limit_ul: float
+    """The volume that it may hold."""
+    target_ul: float
+    """Its volume in the rig file."""
+    plumbing: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)

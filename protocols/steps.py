@@ -1,8 +1,7 @@
 """The single steps of a recipe, and what each saves.
 
-A verb of :mod:`protocols.language` is a step by its own record (:class:`Move`, :class:`Read`, :class:`Do`). Steps that
-only recipes have are declared here, with the :class:`protocols.verbs.StepForm` of each; steps with steps inside them in
-:mod:`protocols.blocks`.
+A verb is a step by its own record (:class:`Move`, :class:`Read`, :class:`Do`). Steps that only recipes have are declared
+here, with the :class:`protocols.verbs.StepForm` of each; steps with steps inside them in :mod:`protocols.blocks`.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from typing import Any
 from protocols.answers import AnswerForm
 from protocols.calendar import ClockTime
 from protocols.expression import BOOL, GRADE, PLAIN, Expression, MissingValue, is_text
+from protocols.host import ProtocolError
 from protocols.lab_verbs import DECISIONS
-from protocols.language import ProtocolError
 from protocols.program import Now, Step
 from protocols.recycle import SETTLE_S, judge
 from protocols.results import NOTHING, Measurement
@@ -75,6 +74,20 @@ def _attribute(result: Any, path: str) -> Any:
     return result
 
 
+async def too_small(now: Now, place: str, verb: str, volume_ul: float, min_ul: float) -> bool:
+    """Return whether a volume is below the minimum of its pump; the recipe's policy says what follows."""
+    if volume_ul >= min_ul:
+        return False
+    if now.policies.small_dose == "hold":
+        await now.lab.ask(
+            f"{place}: {verb} of {volume_ul:g} µL is less than the {min_ul:g} µL that its pump gives. Likely cause: a"
+            " computed volume is too small. Next: find out why; when you resume, nothing is moved here, and the recipe"
+            " continues"
+        )
+    await now.lab.note("not_moved", {"verb": verb, "requested_ul": volume_ul, "min_ul": min_ul})
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move(Step):
     """Move a volume (µL) by a transfer verb."""
@@ -93,17 +106,8 @@ class Move(Step):
         dose = self.verb.of(now.lab)
         min_ul = now.lab.min_ul(self.verb.name)
         batch_ul = now.lab.volumes()["spent"].ul if self.verb.dialyses else 0.0
-        if volume_ul < min_ul:
-            if now.policies.small_dose == "hold":
-                await now.lab.ask(
-                    f"{self.place}: {self.verb.name} of {volume_ul:g} µL is less than the {min_ul:g} µL that its pump"
-                    " gives. Likely cause: a computed volume is too small. Next: find out why; when you resume, nothing"
-                    " is moved here and the recipe continues"
-                )
-            await now.lab.note("not_moved", {"verb": self.verb.name, "requested_ul": volume_ul, "min_ul": min_ul})
-            moved = NOTHING
-        else:
-            moved = await dose(volume_ul)
+        too_little = await too_small(now, self.place, self.verb.name, volume_ul, min_ul)
+        moved = NOTHING if too_little else await dose(volume_ul)
         if self.save:
             now.values |= values_saved(self.form, self.save, moved)
             if self.verb.dialyses:

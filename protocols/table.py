@@ -1,16 +1,16 @@
-"""The verb table: every verb of :mod:`protocols.language` and :mod:`protocols.lab_verbs`, by its name in the journal."""
+"""The verb table: every verb of :mod:`protocols.organs` and :mod:`protocols.lab_verbs`, by its name in the journal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocols import lab_verbs, language
-from protocols.language import Organ
-from protocols.verbs import AnyReadingVerb, TransferVerb, Verb
+from protocols import chamber_verbs, lab_verbs, organs
+from protocols.organs import Organ
+from protocols.verbs import AnyReadingVerb, ChamberVerb, TransferVerb, Verb
 
 ORGANS: tuple[type[Organ], ...] = tuple(
     organ
-    for organ in vars(language).values()
+    for organ in vars(organs).values()
     if isinstance(organ, type) and issubclass(organ, Organ) and organ is not Organ
 )
 TRANSFERS: Mapping[str, TransferVerb] = {
@@ -21,7 +21,15 @@ READINGS: Mapping[str, AnyReadingVerb] = {
 }
 METHODS: Mapping[str, Verb] = {verb.name: verb for verb in vars(lab_verbs).values() if type(verb) is Verb}
 """Verbs with a method of their own."""
-VERBS: Mapping[str, Verb] = {**TRANSFERS, **READINGS, **METHODS}
+OF_CHAMBERS: Mapping[str, ChamberVerb] = {verb.name: verb for verb in chamber_verbs.DOSES}
+"""Verbs that dose one chamber."""
+VERBS: Mapping[str, Verb] = {
+    **TRANSFERS,
+    **READINGS,
+    **METHODS,
+    **OF_CHAMBERS,
+    chamber_verbs.CHAMBER_VOLUME.name: chamber_verbs.CHAMBER_VOLUME,
+}
 FORMER: Mapping[str, str] = {
     former: verb.name
     for organ in ORGANS

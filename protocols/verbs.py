@@ -1,6 +1,6 @@
 """Records of verbs: one record describes a verb completely.
 
-The verbs are declared in :mod:`protocols.language` and :mod:`protocols.lab_verbs`; steps that only recipes have
+The verbs are declared in :mod:`protocols.organs` and :mod:`protocols.lab_verbs`; steps that only recipes have
 (`if`, `repeat`, …) in :mod:`protocols.steps` and :mod:`protocols.blocks`. Recipe form, JSON schema, methods of the
 organs, routes, resume policies, page texts and the table in docs/protocols.md are derived from these records.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from protocols.results import Amount, Measurement
 
 if TYPE_CHECKING:
-    from protocols.language import Organ
+    from protocols.organs import Organ
 
 
 class Policy(StrEnum):
@@ -42,6 +42,7 @@ Kind = Literal[
     "condition",
     "name",
     "part",
+    "group",
     "text",
     "texts",
     "literal",
@@ -56,8 +57,8 @@ Kind = Literal[
     "hours",
     "recipe",
 ]
-"""Kind of an argument; `part`: the name of a part of the rig; `literal`: a quantity or a text without expressions; `texts`: a
-list of texts."""
+"""Kind of an argument; `part`: the name of a part of the rig; `group`: of a group of chambers; `literal`: a quantity or a
+text without expressions; `texts`: a list of texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ class BoundTransfer:
     organ: Organ
 
     async def __call__(self, volume_ul: float) -> Amount:
-        """Move `volume_ul` (µL, > 0). Raises :class:`protocols.language.ProtocolError` if the pump cannot deliver it."""
+        """Move `volume_ul` (µL, > 0). Raises :class:`protocols.host.ProtocolError` if the pump cannot deliver it."""
         return await self.organ.move(self.verb, volume_ul)
 
     @property
@@ -218,6 +219,34 @@ class TransferVerb(Verb):
     def __get__(self, organ: Organ, owner: type[Organ]) -> BoundTransfer: ...
     def __get__(self, organ: Organ | None, owner: type[Organ]) -> TransferVerb | BoundTransfer:
         return self if organ is None else BoundTransfer(self, organ)
+
+
+@dataclass(eq=False, kw_only=True)
+class ChamberVerb(Verb):
+    """A verb that moves liquid into a chamber, out of one, or through a selector; its path follows from the rig's graph.
+
+    Called as `await lab.chambers["w01"].dispense(volume_ul)` or `await lab.rinse("supply", volume_ul)`.
+    """
+
+    what: str
+    """What it does with its place: `into` or `out of` a chamber, `through` a selector."""
+    place: str
+    """Argument that names the chamber or selector."""
+    source: str = ""
+    """Argument that names the vessel or medium, where there may be several."""
+    needs: str
+    """What a rig must have for it."""
+    policy: Policy = Policy.RESUME
+
+    def way(self, args: Mapping[str, Any]) -> str:
+        """Return the name of the way that a step with these arguments takes."""
+        named = (self.name, args[self.place], args.get(self.source, ""))
+        return " ".join(str(each) for each in named if each)
+
+
+def way_of_step(verb: Verb, args: Mapping[str, Any]) -> str:
+    """Return the name of the route that a step of a verb takes: the verb's own, or that of its chamber."""
+    return verb.way(args) if isinstance(verb, ChamberVerb) else verb.name
 
 
 @dataclass(frozen=True, slots=True)

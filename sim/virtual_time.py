@@ -57,6 +57,8 @@ class _Soon(asyncio.Handle):
     """A handle without asyncio's debug bookkeeping: a simulation makes two dozen of these for each second of life."""
 
     __slots__ = ()
+    _repr = None
+    _source_traceback = None
 
     def __init__(self, callback: Any, args: Any, loop: asyncio.AbstractEventLoop, context: Context | None) -> None:
         self._context = copy_context() if context is None else context
@@ -64,14 +66,14 @@ class _Soon(asyncio.Handle):
         self._callback = callback
         self._args = args
         self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
 
 
 class _Timer(asyncio.TimerHandle):
     """A timer handle without asyncio's debug bookkeeping."""
 
     __slots__ = ()
+    _repr = None
+    _source_traceback = None
 
     _loop: VirtualTimeLoop
 
@@ -81,8 +83,6 @@ class _Timer(asyncio.TimerHandle):
         self._callback = callback
         self._args = args
         self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
         self._when = when
         self._scheduled = True
 
@@ -130,7 +130,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self, delay: float, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Call after a delay, as asyncio does."""
-        return self.call_at(self._now_s + delay, callback, *args, context=context)
+        if self._closed:  # type: ignore[attr-defined]
+            raise RuntimeError("Event loop is closed")
+        when = self._now_s + delay
+        timer = _Timer(when, callback, args, self, context)
+        self._set = number = self._set + 1
+        heappush(self._timers, (when, number, timer))
+        return timer
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Context | None = None
@@ -139,27 +145,31 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         if self._closed:  # type: ignore[attr-defined]
             raise RuntimeError("Event loop is closed")
         timer = _Timer(when, callback, args, self, context)
-        self._set += 1
-        heappush(self._timers, (when, self._set, timer))
+        self._set = number = self._set + 1
+        heappush(self._timers, (when, number, timer))
         return timer
 
     def _run_once(self) -> None:
-        """Run what is ready; if nothing is ready, jump to the next timer first."""
+        """Run what is ready, round by round until the loop is stopped; jump to the next timer when nothing is ready."""
         ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
-        if self.cancelled > MAX_CANCELLED:
-            self._sweep()
-        self._queue_due(ready)
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle._cancelled:
-                try:
-                    handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
-                except (SystemExit, KeyboardInterrupt):
-                    raise
-                except BaseException as error:
-                    self.call_exception_handler(
-                        {"message": f"Exception in callback {handle!r}", "exception": error, "handle": handle}
-                    )
+        take = ready.popleft
+        while True:
+            if self.cancelled > MAX_CANCELLED:
+                self._sweep()
+            self._queue_due(ready)
+            for _ in range(len(ready)):
+                handle = take()
+                if not handle._cancelled:
+                    try:
+                        handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as error:
+                        self.call_exception_handler(
+                            {"message": f"Exception in callback {handle!r}", "exception": error, "handle": handle}
+                        )
+            if self._stopping:  # type: ignore[attr-defined]
+                return
 
     def _sweep(self) -> None:
         """Remove the cancelled timers from the heap if they are more than half of it."""

@@ -61,17 +61,26 @@ class Bench:
             answer: dict[str, Any] = json.load(reply)
             return answer
 
-    def protocol(self, *words: str) -> dict[str, Any]:
-        done = subprocess.run(
-            [sys.executable, "-m", "choroid", "protocol", *words, "--data", str(self.data), "--json"],
+    def command(self, *words: str, token: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a command for people on the running rig, with a person's own token if one is given."""
+        return subprocess.run(
+            [sys.executable, "-m", "choroid", *words, "--data", str(self.data), "--json"],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=60,
             check=False,
+            env={**os.environ, **({"CHOROID_TOKEN": token} if token else {})},
         )
+
+    def told(self, *words: str, token: str = "") -> dict[str, Any]:
+        """Run a command that has to succeed; return its answer."""
+        done = self.command(*words, token=token)
         assert done.returncode == 0, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
+
+    def protocol(self, *words: str) -> dict[str, Any]:
+        return self.told("protocol", *words)
 
     def rows(self, *kinds: str) -> list[tuple[str, dict[str, Any]]]:
         database = sqlite3.connect(f"file:{self.data / 'journal.db'}?mode=ro", uri=True)

@@ -72,6 +72,11 @@ class ToldPlant(Plant):
         self.told[point] = float(on)
         super().set_switch(point, on)
 
+    def set_position(self, point: str, position: float) -> None:
+        """See :class:`Plant`."""
+        self.told[point] = position
+        super().set_position(point, position)
+
     def set_gas(self, point: str, flow_ml_min: float) -> None:
         """See :class:`Plant`."""
         self.told[point] = flow_ml_min

@@ -1,7 +1,7 @@
 """Load of the electrode pipeline, and latency from a spike to a stimulation.
 
-Latencies are measured by the array's clock: from the frame at which the spike crossed its threshold to the frame at
-which the array began the pulse; so they include everything between, also the wait for the end of a block. Target:
+Latencies are measured by the array's clock: from the frame of the spike's trough to the frame at which the array began
+the pulse; so they include everything between, also the filter's delay and the wait for the end of a block. Target:
 p50 ≤ 2 ms and p99 ≤ 5 ms in process, p99 ≤ 10 ms over loopback; 1,024 channels × 20 kHz in ≤ 10 % of a core.
 """
 
@@ -22,11 +22,12 @@ import numpy as np
 
 from choroid.common.child import python
 from choroid.running.nerves_process import simulated_array
-from controller.nerves.core import Core, LeaseCommand
+from controller.nerves.commands import LeaseCommand
+from controller.nerves.core import Core
+from controller.nerves.detector import SpikeDetector, Spikes
 from controller.nerves.device import Phase
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Request
-from controller.nerves.kernels import SpikeDetector, Spikes
 from controller.nerves.leases import Lease
 from controller.nerves.ledger import StimulationLedger
 from controller.nerves.wire import nerves_pb2 as pb

@@ -10,7 +10,7 @@ from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from sim.plant.fleet import Fleet
 from sim.plant.plant import Plant
-from sim.plant.shapes import manifold, shared_loop, wells
+from sim.plant.shapes import manifold, selected, shared_loop, wells
 
 HOURS = 12
 MANY = 96
@@ -37,7 +37,7 @@ def bench_plant() -> dict[str, Any]:
             plant.sense(point)
     wall_s = time.perf_counter() - started  # noqa: TID251
     chambers = {}
-    for shape in (wells, manifold, shared_loop):
+    for shape in (wells, manifold, shared_loop, selected):
         one, many = cpu_us_per_s(shape(1)), cpu_us_per_s(shape(MANY))
         chambers[shape.__name__] = {"one_us": round(one, 2), "many_us": round(many, 2), "times": round(many / one, 1)}
     return {

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
 
 Benchmark = Callable[..., dict[str, Any]]
@@ -29,6 +30,20 @@ def _nerves() -> dict[str, Any]:
     from choroid.bench.nerves import bench_nerves
 
     return bench_nerves()
+
+
+def _detection() -> dict[str, Any]:
+    module = load_extra(
+        "choroid.bench.detection", "dev", needed_for="the benchmark “detection”", otherwise="run the others by name"
+    )
+    figures: dict[str, Any] = module.bench_detection()
+    return figures
+
+
+def _culture() -> dict[str, Any]:
+    from choroid.bench.culture import bench_culture
+
+    return bench_culture()
 
 
 def _bus() -> dict[str, Any]:
@@ -98,6 +113,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "bus": _bus,
     "rigs": _rigs,
     "nerves": _nerves,
+    "detection": _detection,
+    "culture": _culture,
     "estimator": _estimator,
     "report": _report,
     "vitals": _vitals,
@@ -122,7 +139,12 @@ def bench(
     for name in only or BENCHMARKS:
         print(f"choroid bench: {name} …", file=sys.stderr, flush=True)
         options = {"estimator": estimator, "guard": guard}.get(name)
-        figures[name] = BENCHMARKS[name](**(options or {}))
+        try:
+            figures[name] = BENCHMARKS[name](**(options or {}))
+        except UserError as error:
+            if only:
+                raise
+            print(f"choroid bench: {name} is left out: {error}", file=sys.stderr, flush=True)
     machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "machine": platform.machine()}
     return {"machine": machine, "benchmarks": figures}
 

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from choroid.campaign.findings import Findings
 from choroid.campaign.telling import Telling
 from choroid.campaign.troubles import Troubles
+from controller.ledger.flow_paths import FlowPaths
+from controller.ledger.terms import STRAW_REL_SD
 from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.rig.graph import lines_of_heart
@@ -19,6 +21,7 @@ from sim.plant.truth import PlantTruth
 DOUBTING = frozenset(
     (
         "balance_drift",
+        "chamber_left_out",
         "pump_drift",
         "stray_flow",
         "command_failed",
@@ -99,6 +102,7 @@ class Doses:
         self._open: dict[str, _Open] = {}
         self._asked: dict[tuple[str, int], float] = {}
         self._given: dict[tuple[str, int], float] = {}
+        self._paths = FlowPaths(rig)
         self._requested: dict[tuple[str, int], float] = {}
         self._accepted: set[tuple[str, int]] = set()
         self._moved = dict(lab.plant.truth().moved_ul)
@@ -134,7 +138,8 @@ class Doses:
                 self._tell("mass balance", line, f"{line}: a dose that was refused moved {truly / ML:.3f} mL (F2)")
             return
         step = (run, opened.n)
-        given = self._given[step] = self._given.get(step, 0.0) + truly
+        air = body["ul"] - body["liquid_ul"] if "liquid_ul" in body else 0.0  # beyond its straw a pump moves air
+        given = self._given[step] = self._given.get(step, 0.0) + truly + air
         asked = self._asked[step]
         if given > DOUBLE * asked + DOUBLE_UL:
             self._tell(
@@ -150,6 +155,9 @@ class Doses:
         line = opened.line
         low, high = body["low"], body["high"]
         slack = max(TOLERANCE_UL, 0.5 * (high - low), 0.02 * truly)
+        if "liquid_ul" in body:
+            air = body["ul"] - body["liquid_ul"]
+            low, high, slack = low - air, high - air, max(slack, self._straw_doubt_ul(line, body.get("ports")))
         # Air in a line changes the volume between its ends, and the balance sees only one end.
         true = any(low - slack <= moved <= high + slack for moved in (truly, arrived))
         now_s = asyncio.get_running_loop().time()
@@ -163,6 +171,12 @@ class Doses:
                 f"{line}: the ledger books {low / ML:.3f} to {high / ML:.3f} mL ({body['source']}, {body['end']}),"
                 f" {truly / ML:.3f} mL were truly moved, {arrived / ML:.3f} mL arrived (F1, F2)",
             )
+
+    def _straw_doubt_ul(self, line: str, ports: Mapping[str, int] | None) -> float:
+        """Return how far the level at a straw may be from its height by the ledger (µL)."""
+        selected = self._paths.selected(line, ports)
+        straw = self._rig.lines[line if selected is None else selected.lines[0]]
+        return STRAW_REL_SD * straw.draws_above_ul
 
     def requested(self, body: Mapping[str, Any], run: str) -> None:
         """Process the start of a step; for a transfer it has the volume."""
@@ -179,6 +193,8 @@ class Doses:
         requested = self._requested.get(step)
         if requested is None or step in self._accepted or self._excused():
             return
+        if isinstance(body["result"], Mapping) and body["result"].get("failed"):
+            return  # the dose of one chamber was given up, with an alarm
         given = self._given.get(step, 0.0)
         if given < LOST * requested - LOST_UL or (given == 0.0 < requested):
             self._tell(

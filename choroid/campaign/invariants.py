@@ -1,7 +1,8 @@
 """Invariants of every trial, checked after every journal row and every few seconds.
 
 The plant's truth decides; the controller's beliefs are only compared with it. Each invariant names the behaviours
-that it represents. There are four judges: of doses (:mod:`~choroid.campaign.doses`), of the tissue's surroundings
+that it represents. There are five judges: of doses (:mod:`~choroid.campaign.doses`), of those of single chambers
+(:mod:`~choroid.campaign.chambers`), of the tissue's surroundings
 (:mod:`~choroid.campaign.surroundings`), of published readings (:mod:`~choroid.campaign.readings`), and of alarms
 (:mod:`~choroid.campaign.telling`).
 """
@@ -12,6 +13,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from choroid.campaign.chambers import ChamberDoses
 from choroid.campaign.doses import Doses
 from choroid.campaign.findings import Findings, Violation
 from choroid.campaign.host import CampaignHost
@@ -49,6 +51,7 @@ class InvariantWatch:
         self._troubles = Troubles(rig, faults)
         self._telling = Telling(self._findings, LOOK_S)
         self._doses = Doses(rig, lab, self._findings, self._troubles, self._telling)
+        self._chambers = ChamberDoses(rig, lab, self._findings, self._troubles)
         self._of_steps: dict[str, Callable[[Mapping[str, Any], str], None]] = {
             "step": self._doses.requested,
             "step.accepted": self._doses.accepted,
@@ -76,6 +79,7 @@ class InvariantWatch:
     def on_row(self, seq: int, kind: str, body: Mapping[str, Any], run: str | None) -> None:
         """Process a journal row."""
         self.rows += 1
+        self._of_chambers(kind, body, run)
         if (judge := self._of_steps.get(kind)) is not None:
             judge(body, run or "")
         elif kind in ("step.refused", "moved") and run is not None:
@@ -85,6 +89,16 @@ class InvariantWatch:
         elif kind == "alarm.raised":
             self._telling.on_raised(body["alarm"])
         self._events_of_plant()
+
+    def _of_chambers(self, kind: str, body: Mapping[str, Any], run: str | None) -> None:
+        if run is None:
+            return
+        if kind == "step":
+            self._chambers.requested(body, run)
+        elif kind == "step.act":
+            self._chambers.announced(body, run)
+        elif kind in ("step.refused", "moved"):
+            self._chambers.settled(body, run)
 
     async def run(self, host: CampaignHost) -> None:
         """Check every few seconds until cancelled."""
@@ -110,6 +124,7 @@ class InvariantWatch:
             excused = self._troubles.devices_under(OWN_NUMBERS) | self._troubles.impersonated()
             self._readings.look(life.controller.store.readings, self._findings, excused)
         self._doses.look(truth.moved_ul)
+        self._chambers.look(truth)
         self.min_viability = min(self.min_viability, truth.viability)
         self._last_s = now_s
 

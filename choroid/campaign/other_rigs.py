@@ -17,6 +17,7 @@ KEPT_ML = 15.0
 """What an exchange does not ask of the reservoir: its floor, and as much again for doubt."""
 MIN_BATCH_ML, MAX_BATCH_ML = 4, 20
 MOVING = ("recycle", "exchange")
+CHAMBERWISE = "change-wells"
 STANDING = ("circulate", "stand-by")
 SHARE = (0.8, 1.2)
 """Range of a changed flow, as a share of that in the rig file."""
@@ -30,6 +31,11 @@ def fresh_ml(rig: Rig) -> float:
 
 def draw_protocol(rng: np.random.Generator, rig: Rig, *, hours: float) -> tuple[str, dict[str, str]]:
     """Draw a protocol that the rig supports, with its parameters."""
+    if not lacking(find(CHAMBERWISE), rig):
+        return CHAMBERWISE, {
+            "share": f"{rng.integers(5, 21)} %",
+            "every": f"{rng.choice([1.0, 2.0, 4.0]):g} h",
+        }
     known = [name for name in MOVING if not lacking(find(name), rig)]
     if not known:
         name = str(rng.choice([name for name in STANDING if not lacking(find(name), rig)]))

@@ -19,7 +19,9 @@ from choroid.campaign.invariants import EXPECTED_LOGS, InvariantWatch
 from choroid.campaign.lives import LifeLoop
 from choroid.campaign.storage import Killed
 from choroid.campaign.world import QUIET_S, Trial, limits_without, rig_of
+from choroid.simulation.respondent import Respondent
 from controller.alarms.states import Alarm, AlarmState
+from controller.attachments.store import NoRoom
 from controller.core.run_states import RunState
 from controller.journal.terms import GENESIS, JournalUnwritten
 from controller.process.controller import Controller
@@ -160,10 +162,19 @@ async def _visit(host: CampaignHost, controller: Controller) -> None:
     if says_so and not host.disk.full:
         host.restart()
         return
+    with contextlib.suppress(JournalUnwritten, NoRoom):  # the page shows it, and the next visit retries
+        await let_go_on(controller, host.lab)
+
+
+async def let_go_on(controller: Controller, lab: SimulatedLab) -> None:
+    """Answer the question of a held run with its declared default, or resume the run."""
     active = controller.runs.active
-    if active is not None and active.state is RunState.HELD:
-        with contextlib.suppress(JournalUnwritten):  # the page shows it, and the next visit retries
-            await controller.runs.resume(active.id, "campaign", "looked at the rig")
+    if active is None or active.state is not RunState.HELD:
+        return
+    if active.question is not None and active.question.answer is not None:
+        await Respondent(controller, lab, user="campaign").look(asyncio.get_running_loop().time())
+    else:
+        await controller.runs.resume(active.id, "campaign", "looked at the rig")
 
 
 def _acknowledge(controller: Controller, alarms: Sequence[Alarm]) -> None:

@@ -15,19 +15,23 @@ from typing import Self, TypeVar
 import grpc
 import grpc.aio
 
+from choroid.client.nerves_leases import AsyncHeldLease, HeldLease
 from choroid.client.nerves_terms import (
     OPTIONS,
     FrameBatch,
     FrameGap,
+    NervesEvent,
     PulsePhase,
     SpikeBatch,
     endpoint_of,
+    event_of,
     explained,
     frames_of,
     granted,
     pulse_request,
     require_private,
     spikes_of,
+    spikes_request,
 )
 from choroid.client.wire import nerves_pb2 as pb
 from choroid.client.wire import nerves_pb2_grpc as pb_grpc
@@ -37,6 +41,8 @@ R = TypeVar("R")
 
 TIMEOUT_S = 10.0
 """How long a call that is answered once may take (s)."""
+STIMULATE_TIMEOUT_S = 75.0
+"""The same for a stimulation: no envelope allows a pulse more than 60 s ahead."""
 
 
 class NervesClient:
@@ -51,7 +57,7 @@ class NervesClient:
         Args:
             address: host:port. Without `credentials` it has to be on this machine.
             token: A token with the scope that the calls need: read, stimulate or audit.
-            credentials: TLS credentials, for an address on another machine.
+            credentials: TLS credentials, for an address on another machine: :func:`tls_credentials`.
 
         Raises:
             NervesError: The token would travel over a network unencrypted.
@@ -65,6 +71,7 @@ class NervesClient:
         )
         self._stub: pb_grpc.NervesStub = pb_grpc.NervesStub(self._channel)
         self._metadata = (("authorization", f"Bearer {token}"),)
+        self._held: dict[str, HeldLease] = {}
 
     @classmethod
     def from_file(cls, path: Path | str) -> Self:
@@ -80,7 +87,10 @@ class NervesClient:
         self.close()
 
     def close(self) -> None:
-        """Close the channel; leases that are not renewed end within their time to live."""
+        """End the leases and close the channel."""
+        for lease in self._held.values():
+            lease.release()
+        self._held.clear()
         self._channel.close()
 
     def info(self) -> pb.InfoReply:
@@ -103,13 +113,23 @@ class NervesClient:
         request = pb.StreamSummaryRequest(every_ms=every_ms)
         yield from self._stream(self._stub.StreamSummary(request, metadata=self._metadata))
 
-    def spikes(self, min_interval_ms: int = 0) -> Generator[SpikeBatch]:
+    def spikes(
+        self,
+        min_interval_ms: int = 0,
+        *,
+        from_frame: int | None = None,
+        electrodes: Iterable[int] = (),
+        waveforms: bool = False,
+    ) -> Generator[SpikeBatch]:
         """Yield spikes as they are detected.
 
         Args:
             min_interval_ms: Shortest real time between two batches (ms); 0 sends each spike with its 1 ms block.
+            from_frame: Where to begin; None means now. The engine keeps the last 65,536 spikes.
+            electrodes: Only these electrodes; none means all.
+            waveforms: Whether to send the raw samples around each spike, 1 ms before to 2 ms after it.
         """
-        request = pb.StreamSpikesRequest(min_interval_ms=min_interval_ms)
+        request = spikes_request(min_interval_ms, from_frame, electrodes, waveforms)
         yield from map(spikes_of, self._stream(self._stub.StreamSpikes(request, metadata=self._metadata)))
 
     def frames(self, from_frame: int = 0, frames: int = 250) -> Generator[FrameBatch | FrameGap]:
@@ -122,12 +142,23 @@ class NervesClient:
         request = pb.StreamFramesRequest(from_frame=from_frame, frames=frames)
         yield from map(frames_of, self._stream(self._stub.StreamFrames(request, metadata=self._metadata)))
 
+    def events(self, after: int | None = None) -> Generator[NervesEvent]:
+        """Yield events: ended leases, muted channels, gaps, permits, stops, alarms.
+
+        Args:
+            after: Number of the last event that is known; None means only events to come.
+        """
+        request = pb.StreamEventsRequest(after=after)
+        yield from map(event_of, self._stream(self._stub.StreamEvents(request, metadata=self._metadata)))
+
     def acquire_lease(self, electrodes: Iterable[int], ttl_ms: int = 2000) -> pb.LeaseReply:
-        """Acquire the right to stimulate electrodes.
+        """Acquire the right to stimulate electrodes, and hold it with heartbeats until it is released.
+
+        The lease ends with this process or its connection. Without a heartbeat for 30 ms no pulse is delivered.
 
         Args:
             electrodes: Their indices.
-            ttl_ms: The lease ends this long (ms of real time) after it was last renewed.
+            ttl_ms: The lease ends this long (ms of real time) after the last heartbeat.
 
         Returns:
             The lease; its name is `lease`.
@@ -135,18 +166,23 @@ class NervesClient:
         Raises:
             NervesError: It was not granted.
         """
-        request = pb.AcquireLeaseRequest(electrodes=list(electrodes), ttl_ms=ttl_ms)
         with self._explained():
-            return granted(self._stub.AcquireLease(request, metadata=self._metadata, timeout=TIMEOUT_S))
+            held = HeldLease(self._stub, self._metadata, list(electrodes), ttl_ms)
+        self._held[held.reply.lease] = held
+        return held.reply
 
     def renew_lease(self, lease: str) -> pb.LeaseReply:
-        """Renew a lease; raises :class:`NervesError` when it has ended."""
+        """Renew a lease, as its heartbeats do; raises :class:`NervesError` when it has ended."""
         with self._explained():
             request = pb.RenewLeaseRequest(lease=lease)
             return granted(self._stub.RenewLease(request, metadata=self._metadata, timeout=TIMEOUT_S))
 
     def release_lease(self, lease: str) -> None:
         """End a lease and cancel every pulse that waits under it."""
+        held = self._held.pop(lease, None)
+        if held is not None:
+            held.release()
+            return
         with self._explained():
             request = pb.ReleaseLeaseRequest(lease=lease)
             self._stub.ReleaseLease(request, metadata=self._metadata, timeout=TIMEOUT_S)
@@ -163,6 +199,8 @@ class NervesClient:
         pulses: int = 1,
         period_frames: int = 0,
         reply_at_decision: bool = False,
+        idempotency_key: str = "",
+        timeout_s: float = STIMULATE_TIMEOUT_S,
     ) -> pb.StimulateReply:
         """Ask for pulses.
 
@@ -176,16 +214,30 @@ class NervesClient:
             pulses: Number of pulses.
             period_frames: Frames from one pulse to the next.
             reply_at_decision: Whether to answer with the decision instead of waiting for the delivery.
+            idempotency_key: A name for this request, at most 64 characters. After a broken connection, the same request with
+                the same key is answered as the first was, and stimulates no second time.
+            timeout_s: Maximum wait for the answer (s); a request that is not decided by then is withdrawn.
 
         Returns:
             `accepted` with the fate of each pulse, or every reason for the refusal and the most limiting one. A refusal by
             the governor is an answer, not an error.
         """
+        fence = self._held[lease].reply.fence if lease in self._held else 0
         request = pulse_request(
-            lease, electrodes, phases, purpose, at_frame, not_after, pulses, period_frames, reply_at_decision
+            lease,
+            electrodes,
+            phases,
+            purpose,
+            at_frame,
+            not_after,
+            pulses,
+            period_frames,
+            reply_at_decision,
+            idempotency_key,
+            fence,
         )
         with self._explained():
-            return self._stub.Stimulate(request, metadata=self._metadata)
+            return self._stub.Stimulate(request, metadata=self._metadata, timeout=timeout_s)
 
     def ledger(self, after: int = 0, limit: int = 100) -> Generator[pb.LedgerRecord]:
         """Yield what was asked, decided and delivered: records with a higher number than `after`, at most 1000."""
@@ -225,6 +277,7 @@ class AsyncNervesClient:
         )
         self._stub: pb_grpc.NervesAsyncStub = pb_grpc.NervesStub(self._channel)
         self._metadata = (("authorization", f"Bearer {token}"),)
+        self._held: dict[str, AsyncHeldLease] = {}
 
     @classmethod
     def from_file(cls, path: Path | str) -> Self:
@@ -243,6 +296,9 @@ class AsyncNervesClient:
 
     async def close(self) -> None:
         """See :meth:`NervesClient.close`."""
+        for lease in self._held.values():
+            await lease.drop()
+        self._held.clear()
         await self._channel.close(None)
 
     async def info(self) -> pb.InfoReply:
@@ -264,9 +320,16 @@ class AsyncNervesClient:
             async for reply in call:
                 yield reply
 
-    async def spikes(self, min_interval_ms: int = 0) -> AsyncGenerator[SpikeBatch]:
+    async def spikes(
+        self,
+        min_interval_ms: int = 0,
+        *,
+        from_frame: int | None = None,
+        electrodes: Iterable[int] = (),
+        waveforms: bool = False,
+    ) -> AsyncGenerator[SpikeBatch]:
         """See :meth:`NervesClient.spikes`."""
-        request = pb.StreamSpikesRequest(min_interval_ms=min_interval_ms)
+        request = spikes_request(min_interval_ms, from_frame, electrodes, waveforms)
         async with self._streamed(self._stub.StreamSpikes(request, metadata=self._metadata)) as call:
             async for reply in call:
                 yield spikes_of(reply)
@@ -278,11 +341,19 @@ class AsyncNervesClient:
             async for reply in call:
                 yield frames_of(reply)
 
+    async def events(self, after: int | None = None) -> AsyncGenerator[NervesEvent]:
+        """See :meth:`NervesClient.events`."""
+        request = pb.StreamEventsRequest(after=after)
+        async with self._streamed(self._stub.StreamEvents(request, metadata=self._metadata)) as call:
+            async for reply in call:
+                yield event_of(reply)
+
     async def acquire_lease(self, electrodes: Iterable[int], ttl_ms: int = 2000) -> pb.LeaseReply:
         """See :meth:`NervesClient.acquire_lease`."""
-        request = pb.AcquireLeaseRequest(electrodes=list(electrodes), ttl_ms=ttl_ms)
-        call = self._stub.AcquireLease(request, metadata=self._metadata, timeout=TIMEOUT_S)
-        return granted(await self._once(call))
+        held = AsyncHeldLease(self._stub, self._metadata)
+        await self._once(held.acquire(list(electrodes), ttl_ms))
+        self._held[held.reply.lease] = held
+        return held.reply
 
     async def renew_lease(self, lease: str) -> pb.LeaseReply:
         """See :meth:`NervesClient.renew_lease`."""
@@ -291,6 +362,10 @@ class AsyncNervesClient:
 
     async def release_lease(self, lease: str) -> None:
         """See :meth:`NervesClient.release_lease`."""
+        held = self._held.pop(lease, None)
+        if held is not None:
+            await held.release()
+            return
         request = pb.ReleaseLeaseRequest(lease=lease)
         await self._once(self._stub.ReleaseLease(request, metadata=self._metadata, timeout=TIMEOUT_S))
 
@@ -306,12 +381,25 @@ class AsyncNervesClient:
         pulses: int = 1,
         period_frames: int = 0,
         reply_at_decision: bool = False,
+        idempotency_key: str = "",
+        timeout_s: float = STIMULATE_TIMEOUT_S,
     ) -> pb.StimulateReply:
         """See :meth:`NervesClient.stimulate`."""
+        fence = self._held[lease].reply.fence if lease in self._held else 0
         request = pulse_request(
-            lease, electrodes, phases, purpose, at_frame, not_after, pulses, period_frames, reply_at_decision
+            lease,
+            electrodes,
+            phases,
+            purpose,
+            at_frame,
+            not_after,
+            pulses,
+            period_frames,
+            reply_at_decision,
+            idempotency_key,
+            fence,
         )
-        return await self._once(self._stub.Stimulate(request, metadata=self._metadata))
+        return await self._once(self._stub.Stimulate(request, metadata=self._metadata, timeout=timeout_s))
 
     async def ledger(self, after: int = 0, limit: int = 100) -> AsyncGenerator[pb.LedgerRecord]:
         """See :meth:`NervesClient.ledger`."""

@@ -34,6 +34,10 @@ class SpikeBatch:
         amplitudes_uv: Filtered value at the crossing of the threshold (µV), float32, shape (spikes,).
         next_frame: The array's clock when the batch was sent.
         lost: Spikes that this reader lost just before these because it was too slow.
+        gap: Frames whose spikes are not kept any more, just before these, or None.
+        waveforms: Raw samples around each spike, int16, shape (spikes, samples), or None if they were not asked for. All
+            samples of a spike are -32768 where its frames are lost.
+        waveform_before: Samples of each waveform before its spike.
     """
 
     frames: np.ndarray[Any, np.dtype[np.uint64]]
@@ -41,6 +45,9 @@ class SpikeBatch:
     amplitudes_uv: np.ndarray[Any, np.dtype[np.float32]]
     next_frame: int
     lost: int
+    gap: FrameGap | None = None
+    waveforms: np.ndarray[Any, np.dtype[np.int16]] | None = None
+    waveform_before: int = 0
 
     def __len__(self) -> int:
         """Return the number of spikes."""
@@ -74,6 +81,32 @@ class FrameGap:
 
 
 @dataclass(frozen=True, slots=True)
+class NervesEvent:
+    """Something that happened to the engine, to a lease of this agent or to the array.
+
+    Attributes:
+        number: Grows with each event, also over restarts of the engine; give the last one to resume.
+        kind: `ENGINE_STARTED`, `LEASE_ENDED`, `CHANNEL_MUTED`, `CHANNEL_RESTORED`, `GAP`, `PERMIT_CLOSED`, `PERMIT_OPENED`,
+            `STIMULATION_STOPPED`, `STIMULATION_ALLOWED` or `ALARM`.
+        frame: The array's clock.
+        end_frame: Of a gap: the first frame after it.
+        lease: Name of the lease that ended.
+        electrodes: The electrodes that it is about.
+        text: What happened, and why.
+        lost_before: Whether events just before this one are not kept any more.
+    """
+
+    number: int
+    kind: str
+    frame: int
+    end_frame: int
+    lease: str
+    electrodes: tuple[int, ...]
+    text: str
+    lost_before: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PulsePhase:
     """One phase of a pulse: a duration (µs) and a current (µA, cathodic negative)."""
 
@@ -83,19 +116,52 @@ class PulsePhase:
 
 def spikes_of(reply: pb.SpikesReply) -> SpikeBatch:
     """Return the spikes of a message."""
+    waveforms = None
+    if reply.waveform_frames:
+        waveforms = np.frombuffer(reply.waveforms, dtype="<i2").reshape(len(reply.frames), reply.waveform_frames)
     return SpikeBatch(
         np.asarray(reply.frames, np.uint64),
         np.asarray(reply.electrodes, np.uint32),
         np.asarray(reply.uv, np.float32),
         reply.next_frame,
         reply.lost,
+        _gap_of(reply.gap) if reply.HasField("gap") else None,
+        waveforms,
+        reply.waveform_before,
     )
+
+
+def spikes_request(
+    min_interval_ms: int, from_frame: int | None, electrodes: Iterable[int], waveforms: bool
+) -> pb.StreamSpikesRequest:
+    """Return the message that asks for spikes."""
+    return pb.StreamSpikesRequest(
+        min_interval_ms=min_interval_ms, from_frame=from_frame, electrodes=list(electrodes), waveforms=waveforms
+    )
+
+
+def event_of(reply: pb.Event) -> NervesEvent:
+    """Return the event of a message."""
+    return NervesEvent(
+        reply.number,
+        pb.Event.Kind.Name(reply.kind),
+        reply.frame,
+        reply.end_frame,
+        reply.lease,
+        tuple(reply.electrodes),
+        reply.text,
+        reply.lost_before,
+    )
+
+
+def _gap_of(gap: pb.Gap) -> FrameGap:
+    return FrameGap(gap.first_frame, gap.end_frame, pb.Gap.Cause.Name(gap.cause))
 
 
 def frames_of(reply: pb.FramesReply) -> FrameBatch | FrameGap:
     """Return the frames of a message, or the gap that it reports."""
     if reply.HasField("gap"):
-        return FrameGap(reply.gap.first_frame, reply.gap.end_frame, pb.Gap.Cause.Name(reply.gap.cause))
+        return _gap_of(reply.gap)
     found = reply.frames
     samples = np.frombuffer(found.samples, dtype="<i2").reshape(found.count, found.electrodes)
     return FrameBatch(found.first_frame, samples)
@@ -111,6 +177,8 @@ def pulse_request(
     pulses: int,
     period_frames: int,
     reply_at_decision: bool,
+    idempotency_key: str,
+    fence: int,
 ) -> pb.StimulateRequest:
     """Return the message that asks for pulses."""
     return pb.StimulateRequest(
@@ -123,6 +191,8 @@ def pulse_request(
         period_frames=period_frames,
         purpose=purpose,
         reply_at_decision=reply_at_decision,
+        idempotency_key=idempotency_key,
+        fence=fence,
     )
 
 
@@ -145,13 +215,14 @@ def explained(error: grpc.RpcError, address: str) -> NervesError:
     match name:
         case "UNAVAILABLE":
             text = (
-                f"the electrode engine at {address} cannot be reached ({details}). Likely cause: it has ended; a new one has"
-                " another address and another token. Next: read nerves.json of the data folder again"
+                f"the electrode engine at {address} cannot be reached ({details}). Likely cause: it has ended, or is being"
+                " started again. Next: try again in some seconds; all leases are gone; nerves.json of the data folder has the"
+                " address"
             )
         case "UNAUTHENTICATED":
             text = (
-                f"the electrode engine at {address} does not know this token. Likely cause: the engine was started again."
-                " Next: read nerves.json of the data folder again"
+                f"the electrode engine at {address} does not know this token. Likely cause: it was revoked or renewed. Next:"
+                " ask an admin of the rig for a new one (`choroid agents`)"
             )
         case _:
             text = f"the electrode engine at {address} refused the call ({name}): {details}"
@@ -166,12 +237,38 @@ def endpoint_of(path: Path | str) -> tuple[str, str]:
     """
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-        return str(found["address"]), str(found["token"])
+        address, token = str(found["address"]), str(found["token"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NervesError(
             f"{path} cannot be read ({error}). Likely cause: no electrode engine runs with this data folder at present."
             " Next: start `choroid run`, wait until it prints the engine's address, then read the file again"
         ) from None
+    if not token:
+        raise NervesError(
+            f"{path} has no token: that of the agent on this machine was revoked or renewed. Next: have one issued with"
+            " `choroid agents add`, and use it with the address in the file"
+        )
+    return address, token
+
+
+def tls_credentials(authority: Path | str, certificate: Path | str, key: Path | str) -> grpc.ChannelCredentials:
+    """Return the credentials for an engine on another machine.
+
+    Args:
+        authority: The rig's authority (`authority.pem`).
+        certificate: This agent's certificate; it names the same agent as the token.
+        key: The key of the certificate.
+
+    Raises:
+        NervesError: A file cannot be read.
+    """
+    try:
+        parts = [Path(each).read_bytes() for each in (authority, key, certificate)]
+    except OSError as error:
+        raise NervesError(
+            f"{error.filename} cannot be read ({error.strerror}). Next: ask the rig's admin for the files"
+        ) from None
+    return grpc.ssl_channel_credentials(*parts)
 
 
 def require_private(address: str, credentials: grpc.ChannelCredentials | None) -> None:
@@ -190,5 +287,5 @@ def require_private(address: str, credentials: grpc.ChannelCredentials | None) -
         pass  # a name
     raise NervesError(
         f"{address} is not on this machine, and the token would go there unencrypted. Next: use a tunnel"
-        " (ssh -L 50051:127.0.0.1:PORT rig) and connect to 127.0.0.1, or pass credentials=grpc.ssl_channel_credentials(…)"
+        " (ssh -L 50051:127.0.0.1:PORT rig) and connect to 127.0.0.1, or pass credentials=tls_credentials(…)"
     )

@@ -1,4 +1,4 @@
-"""Parsers of `check`, `convert` and `devices`."""
+"""Parsers of `check`, `wiring`, `bom`, `convert` and `devices`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _PrintSchema(argparse.Action):
 
 
 def add(commands: Any) -> None:
-    """Add `check`, `convert` and `devices` to `commands`."""
+    """Add `check`, `wiring`, `bom`, `convert` and `devices` to `commands`."""
     check = command(commands, "check", _check, "validate a rig file")
     check.add_argument("rig", type=Path, help="the rig file")
     check.add_argument(
@@ -40,6 +40,15 @@ def add(commands: Any) -> None:
     )
     check.add_argument("--schema", action=_PrintSchema, help="print the JSON schema of rig files (format 2), and exit")
     json_option(check)
+
+    for name, handler, what in (
+        ("wiring", _wiring, "print the wiring list of a rig file: what is connected to what"),
+        ("bom", _bom, "print the bill of materials of a rig file"),
+    ):
+        listing = command(commands, name, handler, what)
+        listing.add_argument("rig", type=Path, help="the rig file")
+        listing.add_argument("--csv", action="store_true", help="print CSV")
+        json_option(listing)
 
     convert = command(commands, "convert", _convert, "upgrade a rig file to format 2; comments and order are kept")
     convert.add_argument("rig", type=Path, help="the rig file")
@@ -62,6 +71,22 @@ def _check(arguments: argparse.Namespace) -> int:
         text=as_text(answer, hazards=arguments.hazards, capabilities=arguments.capabilities),
     )
     return 0 if answer["ok"] else 1
+
+
+def _wiring(arguments: argparse.Namespace) -> int:
+    from choroid.rig_file.wiring_list import as_text, csv_text, wiring
+
+    answer = wiring(arguments.rig)
+    emit(answer, as_json=arguments.json, text=csv_text(answer) if arguments.csv else as_text(answer))
+    return 0
+
+
+def _bom(arguments: argparse.Namespace) -> int:
+    from choroid.rig_file.bill_of_materials import as_text, bill, csv_text
+
+    answer = bill(arguments.rig)
+    emit(answer, as_json=arguments.json, text=csv_text(answer) if arguments.csv else as_text(answer))
+    return 0
 
 
 def _convert(arguments: argparse.Namespace) -> int:

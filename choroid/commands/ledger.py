@@ -1,4 +1,4 @@
-"""Parsers of the ledger and of operator entries: `ledger`, `load`, `level`, `tubing`."""
+"""Parsers of the ledger and of operator entries: `ledger`, `load`, `level`, `tubing`, `task`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 MATERIALS = ("silicone", "tygon", "pharmed-bpt", "santoprene", "other")
-"""As in the rig description (:data:`controller.rig.description.Material`), which is not imported for `--help`."""
+"""As in the rig description (:data:`controller.rig.upkeep.Material`), which is not imported for `--help`."""
 
 
 def add(commands: Any) -> None:
@@ -42,12 +42,14 @@ def add(commands: Any) -> None:
     tubing.add_argument(
         "--life", type=float, metavar="REVOLUTIONS", help="tubing life (default: typical life of the material)"
     )
-    for parser in (ledger, load, level, tubing):
+    task = _command(commands, "task", _task, "list the manual tasks of a running rig, or confirm that one was done")
+    task.add_argument("task", nargs="?", help="name of the task that was done; without it, every task is listed")
+    for parser in (ledger, load, level, tubing, task):
         parser.add_argument("--data", type=Path, default=Path("choroid-data"), help="the rig's data directory")
         parser.add_argument(
             "--json", action="store_true", help="print one JSON object on standard output and nothing else"
         )
-    for parser in (load, level, tubing):
+    for parser in (load, level, tubing, task):
         parser.add_argument("--reason", default="", help="reason, for the record")
 
 
@@ -96,6 +98,17 @@ def _tubing(arguments: argparse.Namespace) -> int:
         body = {name: getattr(arguments, name) for name in ("material", "bore", "lot", "life", "reason")}
         answer = enter(arguments.data, ("pumps", arguments.pump, "tubing"), body)
     _emit(answer, arguments, pumps_as_text(answer))
+    return 0
+
+
+def _task(arguments: argparse.Namespace) -> int:
+    from choroid.operating.ledger import enter, tasks, tasks_as_text
+
+    if arguments.task is None:
+        answer = tasks(arguments.data)
+    else:
+        answer = enter(arguments.data, ("tasks", arguments.task, "done"), {"reason": arguments.reason})
+    _emit(answer, arguments, tasks_as_text(answer))
     return 0
 
 

@@ -12,7 +12,7 @@ from choroid.commands.options import command, emit, json_option, seconds, seed
 
 def add(commands: Any) -> None:
     """Add `validate`, `sensitivity` and `bench` to `commands`."""
-    validate = command(commands, "validate", _validate, "compare the simulated plant with published figures, V1 to V17")
+    validate = command(commands, "validate", _validate, "compare the simulated plant with published figures, V1 to V18")
     validate.add_argument("--plots", type=Path, metavar="DIR", help="write figures there (needs matplotlib)")
     json_option(validate)
 

@@ -1,4 +1,4 @@
-"""Parsers of commands to a running controller (`protocol`, `assay`, `alarms`, `bypass`, `users`), and of `repair`."""
+"""Parsers of commands to a running controller (`protocol`, `assay`, `alarms`, `bypass`, `users`, `agents`) and `repair`."""
 
 from __future__ import annotations
 
@@ -96,6 +96,27 @@ def add(commands: Any) -> None:
     remove = command(verbs, "remove", _users, "revoke every token and session of a user at once")
     for verb in (add, remove):
         verb.add_argument("name", help="name of the user, as shown in the record")
+        verb.add_argument("--reason", default="", help="reason, for the record")
+    for name, verb in verbs.choices.items():
+        verb.set_defaults(verb=name)
+        verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
+        json_option(verb)
+    _add_agents(commands)
+
+
+def _add_agents(commands: Any) -> None:
+    agents = commands.add_parser("agents", help="agents of a running rig's electrode engine: list, add, renew, remove")
+    verbs = agents.add_subparsers(title="verbs", metavar="VERB", required=True)
+    command(verbs, "list", _agents, "list all agents, the revoked too")
+    add = command(verbs, "add", _agents, "create a token for an agent; it is shown once")
+    add.add_argument("--role", choices=("reader", "agent", "auditor"), default="agent")
+    add.add_argument("--electrodes", default="", help="the only electrodes that it may stimulate, such as 0,1,5")
+    add.add_argument("--nc-s", type=float, help="maximum charge in any second (nC)")
+    add.add_argument("--pulses-min", type=float, help="maximum number of pulses in any minute")
+    renew = command(verbs, "renew", _agents, "replace the token of an agent; the old one ends at once")
+    remove = command(verbs, "remove", _agents, "revoke the token of an agent; its leases end at once")
+    for verb in (add, renew, remove):
+        verb.add_argument("name", help="name of the agent, as shown in the stimulation ledger")
         verb.add_argument("--reason", default="", help="reason, for the record")
     for name, verb in verbs.choices.items():
         verb.set_defaults(verb=name)
@@ -225,6 +246,25 @@ def _users(arguments: argparse.Namespace) -> int:
         role=getattr(arguments, "role", ""),
         reason=getattr(arguments, "reason", ""),
     )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
+
+
+def _agents(arguments: argparse.Namespace) -> int:
+    from choroid.operating.agents import agents, as_text
+
+    body: dict[str, Any] = {"reason": getattr(arguments, "reason", "")}
+    if arguments.verb == "add":
+        body |= {"role": arguments.role, "nc_s": arguments.nc_s, "pulses_min": arguments.pulses_min}
+        try:
+            body["electrodes"] = (
+                [int(each) for each in arguments.electrodes.split(",")] if arguments.electrodes else None
+            )
+        except ValueError:
+            raise UserError(
+                f"“{arguments.electrodes}” names no electrodes. Next: write their numbers, as 0,1,5"
+            ) from None
+    answer = agents(arguments.verb, data=arguments.data, name=getattr(arguments, "name", ""), body=body)
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0
 

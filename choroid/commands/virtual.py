@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,13 @@ def add(commands: Any) -> None:
         type=float,
         metavar="DAYS",
         help="the technician has the loop's medium assayed at this interval",
+    )
+    simulate.add_argument(
+        "--begin",
+        type=_moment,
+        default=None,
+        metavar="TIME",
+        help="date and time at which it begins, in UTC unless it says otherwise: 2026-03-12T12:00 (default 2026-01-01)",
     )
     simulate.add_argument("--capture", type=Path, metavar="FILE", help="record every byte of every link")
     params_option(simulate)
@@ -93,6 +101,14 @@ def _time_s(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"“{text}” is no date and time. Next: write 2026-03-12T12:00") from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
 def _simulate(arguments: argparse.Namespace) -> int:
     from choroid.simulation.simulate import as_text, simulate
 
@@ -107,6 +123,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
         "capture": arguments.capture,
         "tended": arguments.tended,
         "assay_every_d": arguments.assay_every,
+        **({} if arguments.begin is None else {"begin": arguments.begin}),
     }
     answer = _run_work(simulate, keywords)
     emit(answer, as_json=arguments.json, text=as_text(answer))

@@ -20,7 +20,7 @@ from choroid.common.signals import stop_rig_on_usr1
 from choroid.demo.faults import LabFaults
 from choroid.running.data_folder import ENDPOINT
 from choroid.running.endpoint import leave_endpoint
-from choroid.running.listening import EngineNerves, follow_health
+from choroid.running.listening import EngineNerves, follow_tissue
 from choroid.simulation.lab import stop_on_signals
 from controller.core.clock import Clock
 from controller.hazards.loading import load_checked_rig
@@ -107,7 +107,7 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
     stop_rig_on_usr1(controller)
     auth = Auth(demo=True)
     faults = LabFaults(rig, lab, seed)
-    app = create_app(controller, auth, speed=LoopSpeed(loop), mishaps=faults)
+    app = create_app(controller, auth, speed=LoopSpeed(loop), mishaps=faults, agents=nerves.agents if nerves else None)
     try:
         async with asyncio.TaskGroup() as group:
             await controller.start()
@@ -116,7 +116,7 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
             pouring = group.create_task(pour(lab, controller, stop))
             if nerves is not None:
                 group.create_task(nerves.start())
-                group.create_task(follow_health(nerves, lab.plant, stop))
+                group.create_task(follow_tissue(nerves, lab.plant, stop))
             protocol = preferred(rig)
             reason = f"the demo shows {protocol}"
             await controller.runs.start(protocol, SHOWN.get(protocol, {}), user="demo", reason=reason)

@@ -27,6 +27,7 @@ from protocols.registry import Recipe
 
 SPEED = 30.0
 SHORT: Mapping[str, Mapping[str, str]] = {
+    "change-wells": {"cycles": "1"},
     "circulate": {"time": "20 min", "every": "10 min"},
     "debubble": {"pulses": "2"},
     "dialyse": {"batch": "3 mL", "volumes": "1"},

@@ -29,7 +29,7 @@ from controller.hazards.loading import load_checked_rig
 from controller.transfers.delivery import tolerance
 from controller.transfers.routes import Trust, routes_of
 from drivers.registry import MODELS
-from protocols.language import Liver
+from protocols.organs import Liver
 
 FIRST_PORT, PORTS = 21_000, 2_000
 SETTLE_S = 90.0

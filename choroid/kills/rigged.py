@@ -34,7 +34,7 @@ from controller.hazards.loading import load_checked_rig
 from controller.rig.description import required
 from drivers.commands import Level, Run, Stop, Switch
 from drivers.registry import MODELS
-from protocols.language import Liver
+from protocols.organs import Liver
 
 SEED = 5
 START_S = 60.0

@@ -12,9 +12,12 @@ TITLES: Mapping[str, str] = {
     "plates": "each well is a chamber, such as plate-A1",
     "vessels": "volume at the start; floor and ceiling are the limits that the safety gate enforces",
     "junctions": "branch points without volume",
+    "selectors": "selector valves; the position at rest is a closed port",
     "filters": "from the data sheet of the filter",
+    "dialysers": "from the data sheet of the fibres",
     "lines": "measure bore and length of your tubing; “passive” lines are branches and overflows",
     "devices": "",
+    "agitators": "stirrers, shakers, rockers; without switch or setpoint a person drives them",
     "nerves": "the electrode array",
     "organs": "what the controller does with the devices: flows, set-points, leases",
     "safety": "limits at which interlocks act",
@@ -49,16 +52,24 @@ class Draft:
             channels: Number → entry of each channel.
             keys: Further keys.
         """
-        entry = {"model": model, "link": self._link(bus or name), **keys}
+        entry = {"model": model, "link": self.link(bus or name), **keys}
         if not channels:
             self.add("devices", name, **entry)
             return
         lines = [f"  {name}:", *(f"    {key}: {value}" for key, value in entry.items() if value), "    channels:"]
         self.sections["devices"] += [*lines, *(f'      "{number}": {{{text}}}' for number, text in channels.items())]
 
-    def _link(self, line: str) -> str:
+    def link(self, line: str) -> str:
+        """Return the link of a line, by any name of it."""
         port = self.ports.setdefault(line, str(len(self.ports)))
         return f'"serial:///dev/ttyUSB{port}"' if self.real_links else f'"sim:{line}"'
+
+    def over_pressure(self, line: str, limit: str) -> None:
+        """Add the limit of a further gauge to `safety.over_pressure`."""
+        safety = self.sections["safety"]
+        if "  over_pressure:" not in safety:
+            safety.append("  over_pressure:")
+        safety.insert(safety.index("  over_pressure:") + 1, f"    {line}: {limit}")
 
     def text(self) -> str:
         """Return the file."""

@@ -14,6 +14,10 @@ from controller.rig.problems import nearest
 from controller.rig.quantities import QuantityError, parse_quantity
 
 NONE: Final = "none"
+DOSES: Final = "doses"
+PERFUSIONS = ("loop", "single-pass", DOSES, NONE)
+MAX_DOSED = 14
+"""Chambers behind a selector of 16 positions: one leads to waste, one is closed."""
 Answers = Mapping[str, str]
 """Answers as text, by the key of their question; of one that was not asked, its default."""
 
@@ -31,6 +35,7 @@ PROBES = (
 GAUGES = ("keller-x-line", "keller-bus")
 BALANCES = ("mettler-sics", "sartorius-sbi")
 HEATERS = ("relay", "julabo", "huber-pb", "eurotherm-3200")
+AGITATORS = ("stirrer", "shaker", "rocker")
 GASES = ("alicat-mfc", "bronkhorst-propar")
 MAX_CHAMBERS = 96
 SMALL_WELLS = 96
@@ -66,7 +71,7 @@ def _probes(answer: str, answers: Answers) -> None:
     for part in listed(answer):
         if part not in PROBES:
             raise UserError(f"“{part}” is not known. {nearest(part, PROBES, 'answers')}")
-        if part in GAUGES and not _perfused(answers):
+        if part in GAUGES and not _pumped(answers):
             raise UserError(f"“{part}” is the gauge of a pumped line, and nothing is pumped. Next: leave it out")
 
 
@@ -112,7 +117,19 @@ def _is(key: str, *values: str) -> Callable[[Answers], bool]:
 
 
 def _perfused(answers: Answers) -> bool:
+    return answers["perfusion"] in ("loop", "single-pass")
+
+
+def _pumped(answers: Answers) -> bool:
     return answers["perfusion"] != NONE
+
+
+def _perfusion(answer: str, answers: Answers) -> None:
+    _choice(*PERFUSIONS)(answer, answers)
+    if answer == DOSES and int(answers["count"]) > MAX_DOSED:
+        raise UserError(
+            f"two selectors dose at most {MAX_DOSED} chambers, and there are {answers['count']}. Next: fewer"
+        )
 
 
 def _volume(answers: Answers) -> str:
@@ -154,9 +171,13 @@ QUESTIONS: tuple[RigQuestion, ...] = (
     RigQuestion("glucose", "Glucose in the medium", _always("21 mM"), _quantity("mmol/L", 0.0, 500.0)),
     RigQuestion("bicarbonate", "Bicarbonate in the medium", _always("27.5 mM"), _quantity("mmol/L", 0.0, 1000.0)),
     RigQuestion(
-        "perfusion", "Perfusion: from a loop and back, in single pass to waste, or none (fed by hand)",
-        lambda a: "loop" if a["culture"] == "chambers" else NONE, _choice("loop", "single-pass", NONE),
-        ("loop", "single-pass", NONE),
+        "perfusion",
+        "Perfusion: from a loop and back, in single pass to waste, in doses with a straw, or none (fed by hand)",
+        lambda a: "loop" if a["culture"] == "chambers" else NONE, _perfusion, PERFUSIONS,
+    ),
+    RigQuestion(
+        "media", "How many media; a selector chooses between two", _always("1"), _choice("1", "2"), ("1", "2"),
+        _is("perfusion", DOSES),
     ),
     RigQuestion(
         "feeder", "Who changes the medium by hand (a name or a group; none: decide later)", _always(NONE), _person,
@@ -165,7 +186,7 @@ QUESTIONS: tuple[RigQuestion, ...] = (
     RigQuestion(
         "feeding", "How often", _always("every second day"), _person, asked=lambda a: a["feeder"] != NONE
     ),
-    RigQuestion("pump", "Model of its pump", _always("ismatec-reglo-icc"), _choice(*PUMPS), PUMPS, _perfused),
+    RigQuestion("pump", "Model of its pump", _always("ismatec-reglo-icc"), _choice(*PUMPS), PUMPS, _pumped),
     RigQuestion(
         "drive", "One pump for all, over a manifold or as cassettes of one head, or a pump channel for each",
         lambda a: "each" if a["culture"] == "chambers" else "manifold",
@@ -178,7 +199,11 @@ QUESTIONS: tuple[RigQuestion, ...] = (
     ),
     RigQuestion(
         "waste", "Size of the waste bottle", _always("2 L"), _quantity("uL", 1000.0, 1e8),
-        asked=lambda a: a["exchange"] == "pumps" or a["perfusion"] == "single-pass",
+        asked=lambda a: a["exchange"] == "pumps" or a["perfusion"] in ("single-pass", DOSES),
+    ),
+    RigQuestion(
+        "dialysis", "Dialysis of the drawn medium through hollow fibres", _always("no"), _choice("yes", "no"),
+        ("yes", "no"), _is("exchange", "pumps"),
     ),
     RigQuestion(
         "gas", "Gas: kept by the incubator, or mixed by gas controllers of the rig", _always("incubator"),
@@ -197,6 +222,13 @@ QUESTIONS: tuple[RigQuestion, ...] = (
         _choice("yes", "no"), ("yes", "no"), _without_gauge,
     ),
     RigQuestion("balance", "Balance", _always(NONE), _choice(NONE, *BALANCES), (NONE, *BALANCES)),
+    RigQuestion(
+        "agitation", "Agitation", _always(NONE), _choice(NONE, *AGITATORS), (NONE, *AGITATORS)
+    ),
+    RigQuestion(
+        "agitation_drive", "What drives it: a person, a relay, or a motor with Modbus", _always("hand"),
+        _choice("hand", "relay", "modbus"), ("hand", "relay", "modbus"), lambda a: a["agitation"] != NONE,
+    ),
     RigQuestion("electrodes", "Electrodes under the tissue (0: none)", _always("0"), _whole(0, 4096)),
     RigQuestion(
         "links", "Links: simulated, to try the rig, or real ports, to be filled in", _always("simulated"),

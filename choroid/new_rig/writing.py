@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from choroid.new_rig import climate
+from choroid.new_rig import agitation, climate, dialysis, doses
 from choroid.new_rig.draft import Draft
-from choroid.new_rig.questions import GAUGES, NONE, Answers, listed
+from choroid.new_rig.questions import DOSES, GAUGES, NONE, Answers, listed
 from controller.hazards.physics import oxygen_demand_pmol_s, oxygen_supply_pmol_s
 from controller.rig.description import TissueSpec, UpkeepSpec
 from controller.rig.families import FAMILIES, PUMP
@@ -65,8 +65,12 @@ def write(answers: Answers) -> str:
     _tissue(draft, answers, layout)
     if layout.source:
         _perfusion(draft, answers, layout)
+    if answers["perfusion"] == DOSES:
+        doses.add(draft, answers, layout.chambers, PUMP_SETTINGS.get(answers["pump"], ""))
+        _waste(draft, answers)
     if answers["exchange"] == "pumps":
         _exchange(draft, answers, layout)
+    agitation.add(draft, answers, ("plate",) if answers["culture"] == "plate" else layout.chambers)
     warmed_ul = layout.chamber_ul * len(layout.chambers) + (layout.source_ul if layout.source == "loop" else 0.0)
     climate.add(draft, answers, layout.chambers, layout.source, warmed_ul, layout.zone)
     _balance(draft, answers, layout)
@@ -107,7 +111,8 @@ def _head(draft: Draft, answers: Answers) -> None:
 def _tissue(draft: Draft, answers: Answers, layout: PlumbingDraft) -> None:
     tissue = {"count": answers["organoids"], "diameter": answers["diameter"], "age": answers["age"]}
     vessel = {
-        "volume": answers["volume"], "capacity": _volume(2.0 * layout.chamber_ul), "contains": "fresh",
+        "volume": answers["volume"], "capacity": _volume(2.0 * layout.chamber_ul), **_bounds(answers, layout),
+        "contains": "fresh",
         "surface": _surface(answers, layout), "zone": layout.zone,
     }  # fmt: skip
     if answers["feeder"] != NONE:
@@ -122,6 +127,13 @@ def _tissue(draft: Draft, answers: Answers, layout: PlumbingDraft) -> None:
     for name in layout.chambers:
         draft.add("tissue", name, **tissue)
         draft.add("vessels", name, kind="chamber", **vessel)
+
+
+def _bounds(answers: Answers, layout: PlumbingDraft) -> dict[str, str]:
+    """Return floor and ceiling of a chamber that pumps dose."""
+    if answers["perfusion"] != DOSES:
+        return {}
+    return {"floor": _volume(0.5 * layout.chamber_ul), "ceiling": _volume(1.5 * layout.chamber_ul)}
 
 
 def _surface(answers: Answers, layout: PlumbingDraft) -> str:
@@ -295,13 +307,15 @@ def _exchange(draft: Draft, answers: Answers, layout: PlumbingDraft) -> None:
     draft.add("lines", "feed", from_="reservoir", to="spent", pump="dose.pump")
     draft.sections["organs"] += [
         "  kidney: {vessel: spent, waste: waste, draw: draw, return: return, discard: discard, mass: balance.mass,"
-        " flow: 4 mL/min}",
+        f" flow: 4 mL/min{', dialyse: dialyse, dialysate_flow: 0.5 mL/min' if answers['dialysis'] == 'yes' else ''}}}",
         "  gut: {feed: feed, flow: 10 mL/min}",
         "  immune: {filter: sterile, pressure: p_filter.pressure}",
     ]
     draft.sections["safety"].append(
         "  over_pressure_filter: {point: p_filter.pressure, high: 80 kPa, stale: 10 s, trips: [exchange.return]}"
     )
+    if answers["dialysis"] == "yes":
+        dialysis.add(draft, answers)
 
 
 def _waste(draft: Draft, answers: Answers) -> None:
@@ -315,10 +329,11 @@ def _balance(draft: Draft, answers: Answers, layout: PlumbingDraft) -> None:
     """Add the balance under the vessel that is weighed; without one, in the room."""
     exchange = answers["exchange"] == "pumps"
     model = answers["balance"]
-    if model == NONE and exchange:
-        model = "mettler-sics"  # without a weight there is no exchange by pumps
+    if model == NONE and (exchange or (answers["perfusion"] == DOSES and len(layout.chambers) > 1)):
+        model = "mettler-sics"  # no exchange by pumps without a weight; behind a selector it alone shows what was drawn
     if model != NONE:
-        draft.device("balance", model, at="spent" if exchange else layout.source, every="2 s")
+        weighed = "spent" if exchange else "waste" if answers["perfusion"] == DOSES else layout.source
+        draft.device("balance", model, at=weighed, every="2 s")
 
 
 def _volume(ul: float) -> str:

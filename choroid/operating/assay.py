@@ -43,6 +43,8 @@ def as_text(answer: dict[str, Any]) -> str:
         f"{answer['analyte']} in {answer['vessel']}, taken {answer['taken_utc']}:"
         f" {answer['value']:.4g} ± {answer['sd']:.2g} {unit}, {answer['off_sd']:.1f} standard deviations off",
     ]
+    if answer["run"] is not None:
+        lines.append(f"  answers step {answer['step']} of {answer['run']}")
     for name, label in (("before", "believed then"), ("after", "with the assay"), ("now", "now")):
         found = answer[name]
         lines.append(f"  {label:<16}{found['value']:>8.4g}  ({found['low']:.4g} to {found['high']:.4g}) {unit}")

@@ -1,7 +1,7 @@
 """`choroid ledger`: content of each vessel and path of each batch, from a rig's journal; and operator entries.
 
 The ledger is rebuilt from a copy of the journal, so it can be read whether the rig runs or not. `choroid load`,
-`level` and `tubing` use the running controller, which records who entered what and why.
+`level`, `tubing` and `task` use the running controller, which records who entered what and why.
 """
 
 from __future__ import annotations
@@ -143,3 +143,17 @@ def pumps_as_text(answer: dict[str, Any]) -> str:
             f" ({tubing['used']:.0%}), {tubing['material']}; {held}"
         )
     return "\n".join(lines)
+
+
+def tasks(data: Path) -> dict[str, Any]:
+    """Return the manual tasks of the running controller with their due times."""
+    return call(endpoint_of(data), "GET", "/api/tasks")
+
+
+def tasks_as_text(answer: dict[str, Any]) -> str:
+    """Return one line per manual task."""
+    lines = []
+    for each in answer["tasks"]:
+        done = f"done {each['done_utc'][:16]} by {each['done_by']}" if each["done_by"] else "not done yet"
+        lines.append(f"{each['name']:<20}due {each['due_utc'][:16]} UTC ({done}): {each['text']}")
+    return "\n".join(lines) or "no manual tasks: the rig file has no upkeep.tasks"

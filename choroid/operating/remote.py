@@ -26,6 +26,10 @@ from protocols.registry import Recipe
 TOKEN = "CHOROID_TOKEN"  # noqa: S105  (the name of a variable)
 """Environment variable with a person's own token, for reviews and decisions that take one."""
 
+START_S = 120.0
+"""Maximum time (s) for the answer to a start: the controller rehearses the protocol first, and a Python protocol may compute
+for :data:`controller.runs.python_wire.PATIENCE_S` between two verbs."""
+
 
 def act(
     verb: str,
@@ -46,7 +50,7 @@ def act(
         if protocol is not None and protocol.endswith(FILES):
             protocol = _installed(Path(protocol), data, endpoint)
         body = {"protocol": protocol, "params": params, "reason": reason or "from the command line"}
-        return call(endpoint, "POST", "/api/runs", body)
+        return call(endpoint, "POST", "/api/runs", body, timeout_s=START_S)
     path = f"/api/runs/{quote(run or _chosen(endpoint), safe='')}"
     if verb == "status":
         return call(endpoint, "GET", path)

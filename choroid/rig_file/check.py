@@ -7,11 +7,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from choroid.common.table import aligned
 from controller.capabilities.catalogue import capabilities_of
 from controller.hazards.loading import load_checked_rig
 from controller.hazards.table import gaps_of, hazards_of
 from controller.hazards.terms import Hazard, HazardVerdict
-from controller.links.settings import drivers_accept
+from controller.links.settings import coarse_flows, drivers_accept
 from controller.recipes.catalogue import shipped
 from controller.recipes.on_rig import lacking
 from controller.rig.description import Rig
@@ -43,12 +44,15 @@ def load_rig(path: Path | str) -> Rig:
 
 
 def check_rig(path: Path | str) -> dict[str, Any]:
-    """Validate a rig file, as `choroid check --json` does. Nothing is opened or moved."""
+    """Validate a rig file, as `choroid check --json` does. Nothing is opened or moved.
+
+    `warnings` of a valid rig are texts: they change nothing, and a person should know them.
+    """
     path = Path(path)
     load_third_party()
     answer: dict[str, Any] = {
         "ok": False, "file": str(path), "rig": None, "hash": None, "problems": [], "hazards": None,
-        "capabilities": None, "recipes": None,
+        "capabilities": None, "recipes": None, "warnings": [],
     }  # fmt: skip
     try:
         rig = load_described_rig(path, models=MODELS)
@@ -59,7 +63,7 @@ def check_rig(path: Path | str) -> dict[str, Any]:
     except RigError as error:
         answer["problems"] = [_problem(problem) for problem in error.problems]
         return answer
-    return answer | {"ok": True, "rig": rig.name, "hash": effective_hash(rig)}
+    return answer | {"ok": True, "rig": rig.name, "hash": effective_hash(rig), "warnings": list(coarse_flows(rig))}
 
 
 def as_text(answer: dict[str, Any], *, hazards: bool = False, capabilities: bool = False) -> str:
@@ -69,6 +73,7 @@ def as_text(answer: dict[str, Any], *, hazards: bool = False, capabilities: bool
         lines += _functions(answer["capabilities"])
         lines += _recipes(answer["recipes"] or {})
     lines += _accepted(answer["hazards"] or ())
+    lines += [f"WARNING: {text}" for text in answer["warnings"]]
     if answer["ok"]:
         lines.append(f"{answer['file']}: rig {answer['rig']} is valid (hash {answer['hash'][:12]})")
         return "\n".join(lines)
@@ -137,7 +142,7 @@ def _table(rows: list[dict[str, Any]] | None) -> list[str]:
     """Return the table's lines with aligned columns; the basis of the estimates is below it."""
     if rows is None:
         return ["no hazard table: the file is invalid", ""]
-    lines = _aligned([list(COLUMNS), *(_cells(row) for row in rows)])
+    lines = aligned(COLUMNS, [_cells(row) for row in rows])
     notes = [f"{row['hazard']}: {row['note']}" for row in rows if row["verdict"] == HazardVerdict.RESIDUAL]
     counts = {verdict.value: sum(row["verdict"] == verdict for row in rows) for verdict in HazardVerdict}
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
@@ -151,9 +156,3 @@ def _cells(row: dict[str, Any]) -> list[str]:
         "hours" if row["harm_s"] is None else f"{row['harm_s']:g} s",
         row["verdict"].upper() if row["verdict"] != HazardVerdict.COVERED else row["verdict"],
     ]  # fmt: skip
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    """Return each row as a line, with the cells of a column at the same place."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from choroid.common.failure import UserError
 from choroid.running.folder_probe import carry, look, owner
+from choroid.running.local_agent import LOCAL as LOCAL_AGENT
 from controller.attachments.store import FOLDER as ATTACHMENTS
 from controller.gate.latch import NAME as LATCH
 from controller.guard.wire import LOCK, LOG, PLAN, SEEN, SOCKET
@@ -27,6 +28,7 @@ from controller.journal.file import RECORDS
 from controller.links.ownership import OWNER, holders
 from controller.memory.calibrations import FILE as CALIBRATIONS
 from controller.memory.quarantine import SUFFIX, quarantine_path
+from controller.nerves.credentials import FILE as AGENT_CREDENTIALS
 from controller.runs.library import FOLDER as PROTOCOLS
 from dashboards.auth import FILE as CREDENTIALS
 
@@ -35,7 +37,9 @@ ENDPOINT = "endpoint.json"
 FOLDERS = ("recipes", ATTACHMENTS, PROTOCOLS)
 """Folders of the data folder."""
 HEAD = "journal.db.head"
-CARRIED = (LATCH, CALIBRATIONS, CREDENTIALS, HEAD, RECORDS)
+AGENTS = (AGENT_CREDENTIALS, LOCAL_AGENT)
+"""Files of the agents of the electrode engine."""
+CARRIED = (LATCH, CALIBRATIONS, CREDENTIALS, *AGENTS, HEAD, RECORDS)
 """Files that the spare folder begins with, as far as they can be read."""
 HOME = (LATCH, RECORDS)
 """Files that go home when the data folder is sound again. The guard's and the page's files are made again."""
@@ -52,6 +56,7 @@ OTHER_FILES = (
     CREDENTIALS,
     ENDPOINT,
     "nerves.json",
+    *AGENTS,
     *FOLDERS,
     "controller.log",
 )

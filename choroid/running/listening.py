@@ -11,8 +11,12 @@ import logging
 import sys
 from pathlib import Path
 
-from choroid.running.nerves_process import ALLOWED_WITHIN_S, ENDPOINT, EngineHandle, spawn_engine
+from choroid.running.local_agent import ENDPOINT
+from choroid.running.nerves_process import ALLOWED_WITHIN_S, EngineHandle, spawn_engine
 from choroid.running.nerves_source import GatewayNerves
+from controller.core.clock import Clock
+from controller.nerves.access import AgentAccess
+from controller.nerves.credentials import AgentCredentials
 from controller.nerves.ledger_head import LedgerRefused
 from controller.nerves.summary import NervesSummary, life_s
 from controller.rig.description import Rig
@@ -43,7 +47,9 @@ class EngineNerves:
     stopped, and is allowed to stimulate when no emergency stop is active.
     """
 
-    def __init__(self, rig: Rig, data_dir: Path, seed: int) -> None:
+    def __init__(self, rig: Rig, data_dir: Path, seed: int, remote: tuple[str, int] | None = None) -> None:
+        """`remote` is an address for agents on other machines, with mutual TLS."""
+        self._remote = remote
         self._rig = rig
         self._data_dir = data_dir
         self._seed = seed
@@ -51,6 +57,9 @@ class EngineNerves:
         self._gateway: GatewayNerves | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._stopped = ""
+        credentials = AgentCredentials(data_dir, Clock(follow_system=True).utc_text)
+        self.agents = AgentAccess(credentials, self._apply_agents)
+        """The credentials of agents."""
         self.ledger_problem = ""
         """Why no engine starts with the stimulation ledger, for people; empty while one does."""
 
@@ -89,7 +98,7 @@ class EngineNerves:
     async def _live(self) -> float:
         """Run the engine once, from its start to its end; return how long its API was open (s of the loop)."""
         loop = asyncio.get_running_loop()
-        self._engine = await spawn_engine(self._rig, self._data_dir, self._seed, NOT_ALLOWED_YET)
+        self._engine = await spawn_engine(self._rig, self._data_dir, self._seed, NOT_ALLOWED_YET, self._remote)
         self.ledger_problem = ""
         began_s = loop.time()
         try:
@@ -115,6 +124,11 @@ class EngineNerves:
         if engine is not None:
             await engine.close()
             (self._data_dir / ENDPOINT).unlink(missing_ok=True)
+
+    async def _apply_agents(self) -> None:
+        """Have the engine read the credentials; one that does not confirm it is killed, and the next one reads them."""
+        if self._engine is not None:
+            await self._engine.apply_agents()
 
     def forbid_stimulation(self, why: str) -> None:
         """Forbid stimulation for every engine that starts from now on, until :meth:`allow_stimulation`."""
@@ -154,12 +168,12 @@ class EngineNerves:
             await asyncio.gather(self._keeping, return_exceptions=True)
 
 
-async def follow_health(nerves: EngineNerves, plant: Plant, stop: asyncio.Event) -> None:
-    """Send the liveliness of the plant's tissue to the simulated array about once per real second.
+async def follow_tissue(nerves: EngineNerves, plant: Plant, stop: asyncio.Event) -> None:
+    """Send what the plant's tissue lives in to the simulated array about once per real second.
 
     This is a channel of the simulator only (tissue to electrodes); the controller has no part in it.
     """
     while not stop.is_set():
         if nerves.engine is not None:
-            nerves.engine.set_health(plant.firing_scale)
+            nerves.engine.set_conditions(plant.conditions)
         await asyncio.sleep(60.0)

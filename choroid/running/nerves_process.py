@@ -2,7 +2,7 @@
 for the child.
 
 Only this module connects the engine with the simulated array. The child writes the address of its API to standard
-output, as one JSON line. It reads the tissue's health from standard input (a channel of the simulator) and ends when
+output, as one JSON line. It reads what the tissue lives in from standard input (a channel of the simulator) and ends when
 that closes, so that it never outlives its parent. The parent stops stimulation over the same pipe (A9), which no
 other process can fill, and the child confirms on standard output.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import functools
 import json
 import logging
 import os
@@ -20,26 +19,32 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from choroid.common.child import python
-from controller.nerves.brake import Brake, BrakeOrder
+from choroid.running.local_agent import ENDPOINT, former_port, keep_port
+from choroid.running.nerves_orders import Orders, first_agents
+from choroid.running.tls_folder import tls_files
+from controller.core.clock import Clock
+from controller.nerves.brake import Brake
+from controller.nerves.credentials import AgentCredentials
 from controller.nerves.device import ArrayInfo, Delivery, FrameBlock, Impedance, Pulse
 from controller.nerves.engine import EngineConfig, serve
 from controller.nerves.envelope import Envelope
 from controller.nerves.ledger_head import LedgerRefused
+from controller.nerves.server import RemoteAddress
 from controller.nerves.summary import life_s
 from controller.nerves.tokens import Grant, Keyring, TokenScope, new_token
-from sim.neurons.array import SAMPLE_RATE_HZ, UV_PER_UNIT, SimulatedArray
+from sim.neurons.array import SAMPLE_RATE_HZ, UV_PER_UNIT, SimulatedArray, compiled
+from sim.neurons.conditions import TissueConditions
 
 if TYPE_CHECKING:
     from controller.rig.description import Rig, TissueSpec
 
 logger = logging.getLogger(__name__)
 
-ENDPOINT = "nerves.json"
 REFUSED = 3
 """Exit status of an engine that does not start because its stimulation ledger cannot be used."""
 LEDGER = "stimulation.db"
@@ -129,9 +134,9 @@ class PacedArray:
         measured = now - now % round(3600 * self.info.sample_rate_hz)
         return tuple(Impedance(kohm, measured) for kohm in self._array.impedances_kohm())
 
-    def set_health(self, health: float) -> None:
-        """Set the tissue's health, 0 to 1; callable from any thread."""
-        self._array.health = min(max(health, 0.0), 1.0)
+    def set_conditions(self, conditions: TissueConditions) -> None:
+        """Set what the tissue lives in; callable from any thread."""
+        self._array.conditions = conditions
 
     def close(self) -> None:
         """Accept no more pulses."""
@@ -162,6 +167,7 @@ def simulated_array(
         compliance_v=7.0,
         simulated=True,
     )
+    compiled()
     array = SimulatedArray(electrodes, seed)
     if clock is None or sleep is None:
         return PacedArray(array, info)
@@ -186,9 +192,9 @@ class EngineHandle:
     def __post_init__(self) -> None:
         self._receiving = asyncio.create_task(self._receive(), name="electrode engine's confirmations")
 
-    def set_health(self, health: float) -> None:
-        """Set the liveliness of the simulated tissue (0 to 1). Never waits; a dead engine is ignored."""
-        self._tell({"health": round(min(max(health, 0.0), 1.0), 4)})
+    def set_conditions(self, conditions: TissueConditions) -> None:
+        """Set what the simulated tissue lives in. Never waits; a dead engine is ignored."""
+        self._tell({"conditions": {name: round(value, 5) for name, value in asdict(conditions).items()}})
 
     async def order(self, stopped: str, within_s: float = STOPPED_WITHIN_S) -> bool:
         """Stop stimulation for the reason `stopped`, or allow it again if that is empty.
@@ -196,11 +202,18 @@ class EngineHandle:
         Returns whether the engine has confirmed it. One that does not confirm within `within_s` (s of real time) is
         killed. It is dead when this returns, or a disk holds it in the kernel, where it delivers nothing (:attr:`dead`).
         """
+        return await self._ordered("order", {"stopped": stopped[:MAX_REASON]}, within_s)
+
+    async def apply_agents(self) -> bool:
+        """Put the credentials on file into force; answer and consequences as :meth:`order`."""
+        return await self._ordered("agents", {}, ALLOWED_WITHIN_S)
+
+    async def _ordered(self, kind: str, body: dict[str, Any], within_s: float) -> bool:
         self._orders += 1
         number = self._orders
         done = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            self._tell({"order": number, "stopped": stopped[:MAX_REASON]})
+            self._tell({kind: number} | body)
             async with asyncio.timeout(life_s(within_s)):
                 if await done:
                     return True
@@ -282,13 +295,17 @@ def tissue_said(tissues: Collection[TissueSpec]) -> dict[str, Any]:
     }
 
 
-async def spawn_engine(rig: Rig, data_dir: Path, seed: int, stopped: str = "") -> EngineHandle:
+async def spawn_engine(
+    rig: Rig, data_dir: Path, seed: int, stopped: str = "", remote: tuple[str, int] | None = None
+) -> EngineHandle:
     """Start the engine of a rig with a simulated array, and return when its API is open.
 
-    With a reason in `stopped` it refuses all stimulation until :meth:`EngineHandle.order` allows it. Writes
-    `nerves.json` (address and the agent's token, for its owner's eyes only) into `data_dir`. Takes about 3 s, 10 s the
-    first time; await it in the background. Raises ValueError for a rig without a simulated array, LedgerRefused when the
-    stimulation ledger cannot be used, and RuntimeError when the engine ends before it is ready for any other reason.
+    Its API has the port of the engine before, on loopback, if that is free; `remote` is an address for agents on other
+    machines, with mutual TLS. With a reason in `stopped` it refuses all stimulation until :meth:`EngineHandle.order` allows
+    it. Writes `nerves.json` (address and the token of the agent on this machine, for its owner's eyes only) into `data_dir`.
+    Takes about 3 s, 10 s the first time; await it in the background. Raises ValueError for a rig without a simulated array,
+    LedgerRefused when the stimulation ledger cannot be used, and RuntimeError when the engine ends before it is ready for
+    any other reason.
     """
     nerves = rig.nerves
     if nerves is None or not nerves.link.startswith("sim:"):
@@ -303,6 +320,7 @@ async def spawn_engine(rig: Rig, data_dir: Path, seed: int, stopped: str = "") -
         "data_dir": str(data_dir),
         "tissue": tissue_said(rig.tissue.values()),
         "stopped": stopped[:MAX_REASON],
+        "remote": remote,
     }
     process = await asyncio.create_subprocess_exec(
         *python("choroid.running.nerves_process"),
@@ -356,13 +374,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 async def _child(config: dict[str, Any]) -> None:
     data_dir = Path(config["data_dir"])
-    token, agent_token = new_token(), new_token()
-    keyring = Keyring(
-        {
-            token: Grant("controller", frozenset({TokenScope.READ, TokenScope.AUDIT})),
-            agent_token: Grant("agent", frozenset({TokenScope.READ, TokenScope.STIMULATE})),
-        }
-    )
+    token = new_token()
+    keyring = Keyring({token: Grant("controller", frozenset({TokenScope.READ, TokenScope.AUDIT}))})
+    credentials = AgentCredentials(data_dir, Clock(follow_system=True).utc_text)
+    agent_token = first_agents(data_dir, credentials, keyring)
     device = simulated_array(
         electrodes=config["electrodes"],
         material=config["material"],
@@ -376,17 +391,25 @@ async def _child(config: dict[str, Any]) -> None:
 
     def ready(address: str) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        _leave_endpoint(data_dir / ENDPOINT, {"address": address, "token": agent_token})
-        said = {"ready": True, "address": address, "token": token, "agent_token": agent_token}
-        print(json.dumps(said), flush=True)
+        keep_port(data_dir, int(address.rpartition(":")[2]))
+        said = {"address": address, "token": agent_token}
+        if config.get("remote"):
+            said["remote"] = "{}:{}".format(*config["remote"])
+        _leave_endpoint(data_dir / ENDPOINT, said)
+        print(json.dumps({"ready": True, "address": address, "token": token, "agent_token": agent_token}), flush=True)
 
     brake = Brake(config.get("stopped", ""))
-    listening = asyncio.create_task(_listen(device, brake, stop))
+    orders = Orders(device.set_conditions, brake, credentials)
+    listening = asyncio.create_task(orders.follow(stop))
     engine = EngineConfig(
-        ledger=data_dir / LEDGER, envelope=Envelope.of(config["material"]), tissue=config.get("tissue")
+        ledger=data_dir / LEDGER,
+        port=former_port(data_dir),
+        remote=_remote(config, data_dir),
+        envelope=Envelope.of(config["material"]),
+        tissue=config.get("tissue"),
     )
     try:
-        await serve(device, engine, keyring, ready=ready, stop=stop, brake=brake)
+        await serve(device, engine, keyring, ready=ready, control=orders.connect, stop=stop, brake=brake)
     finally:
         signal.setitimer(signal.ITIMER_REAL, END_WITHIN_S)  # an engine that cannot end is ended
         with contextlib.suppress(OSError):  # the disk may have turned read-only
@@ -395,31 +418,12 @@ async def _child(config: dict[str, Any]) -> None:
         await asyncio.gather(listening, return_exceptions=True)
 
 
-async def _listen(device: PacedArray, brake: Brake, stop: asyncio.Event) -> None:
-    """Follow the parent's orders and the tissue's health on standard input until it closes; ignore unknown lines."""
-    reader = asyncio.StreamReader(limit=4096)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-
-    def confirm(number: int) -> None:  # on the real-time thread, which writes nothing itself
-        loop.call_soon_threadsafe(done, number)
-
-    def done(number: int) -> None:
-        print(json.dumps({"done": number}), flush=True)
-
-    try:
-        while line := await reader.readline():
-            try:
-                said = json.loads(line)
-                if "order" in said:
-                    brake.order(BrakeOrder(str(said["stopped"]), functools.partial(confirm, int(said["order"]))))
-                else:
-                    device.set_health(float(said["health"]))
-            except (ValueError, KeyError, TypeError):
-                logger.warning("a line on standard input was not understood")
-    finally:
-        transport.close()
-        stop.set()
+def _remote(config: dict[str, Any], data_dir: Path) -> RemoteAddress | None:
+    """Return the address for agents on other machines, if the parent gave one."""
+    if not config.get("remote"):
+        return None
+    host, port = config["remote"]
+    return RemoteAddress(str(host), int(port), tls_files(data_dir))
 
 
 def _leave_endpoint(path: Path, content: dict[str, str]) -> None:

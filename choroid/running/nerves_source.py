@@ -95,6 +95,8 @@ class GatewayNerves:
                         electrodes=reply.electrodes,
                         rates_hz=tuple(reply.rates_hz),
                         treatment=_treatment(reply.welfare),
+                        observed_electrodes=reply.observed_electrodes if reply.states else None,
+                        states=tuple(_STATE_NAMES.get(state, "unknown") for state in reply.states),
                     )
         finally:
             self._summary = None
@@ -108,6 +110,15 @@ class GatewayNerves:
                 self._frame = batch.next_frame
                 self.lost_spikes += batch.lost
                 self._spikes.extend(zip(batch.frames.tolist(), batch.electrodes.tolist(), strict=True))
+
+
+_STATE_NAMES = {
+    pb.ELECTRODE_OK: "ok",
+    pb.ELECTRODE_DEAD: "dead",
+    pb.ELECTRODE_NOISY: "noisy",
+    pb.ELECTRODE_SATURATED: "saturated",
+    pb.ELECTRODE_BLANKED: "blanked",
+}
 
 
 def _treatment(welfare: pb.Welfare) -> StimulationTreatment:

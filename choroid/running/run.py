@@ -158,7 +158,7 @@ async def keep(
     stop_rig_on_usr1(controller)
     ready = asyncio.Event()
     telling = asyncio.create_task(_tell_service_manager(controller, stop, ready), name="service manager")
-    app = create_app(controller, opened.auth, host=host)
+    app = create_app(controller, opened.auth, host=host, agents=None if opened.nerves is None else opened.nerves.agents)
     try:
         await controller.start()
         ready.set()

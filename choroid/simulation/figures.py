@@ -9,7 +9,7 @@ from typing import Any
 from controller.core.run_states import RunState
 from controller.journal.terms import Entry
 from controller.process.controller import Controller
-from controller.transfers.routes import by_line, routes_of
+from controller.transfers.routes import route_of_dose, routes_of
 from controller.vitals.vitals import why_unscored
 from sim.lab import SimulatedLab
 from sim.plant.truth import PlantTruth
@@ -133,10 +133,10 @@ def under_way(controller: Controller) -> dict[str, float]:
             doses[row.run, row.body["n"]] = row
         elif "n" in row.body:
             doses.pop((row.run, row.body["n"]), None)
-    routes = by_line(routes_of(controller.rig))
+    routes = routes_of(controller.rig).values()
     most: dict[str, float] = {}
     for row in doses.values():
-        route = routes[row.body["line"]]
+        route = route_of_dose(routes, row.body["line"], row.body.get("ports", {}))
         trust = controller.upkeep.trust(route.pump)
         lasted_s = (controller.clock.utc() - datetime.fromisoformat(row.utc)).total_seconds()
         pumped_ul = min(row.body["ul"], row.body["flow_ul_min"] * max(lasted_s, 0.0) / 60.0)

@@ -28,9 +28,9 @@ class RateNerves:
         self._model = RateModel(electrodes, seed)
 
     async def summary(self) -> NervesSummary | None:
-        """Return the current firing rates (Hz) for the tissue's true liveliness."""
+        """Return the current firing rates (Hz) of the tissue as it truly is."""
         now_s = asyncio.get_running_loop().time()
-        rates = self._model.rates_hz(self._plant.firing_scale, now_s)
+        rates = self._model.rates_hz(self._plant.conditions, now_s)
         active = rates[rates >= ACTIVE_HZ]
         return NervesSummary(
             at_s=now_s,

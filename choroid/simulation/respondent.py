@@ -11,7 +11,7 @@ from PIL import Image
 from controller.attachments.store import Attachment
 from controller.core.run_states import RunState
 from controller.process.controller import Controller
-from controller.runs.replies import Person
+from controller.runs.people import Person
 from protocols.answers import APPROVAL, APPROVED, ASSAY, PHOTO_TYPES, ROLES, UPLOADED, AnswerForm
 from sim.lab import SimulatedLab
 

@@ -78,6 +78,7 @@ def simulate(
     watch: Watch | None = None,
     tended: bool = False,
     assay_every_d: float | None = None,
+    begin: datetime = EPOCH,
 ) -> dict[str, Any]:
     """Run a recipe on the simulated laboratory in virtual time, with the whole controller.
 
@@ -98,6 +99,7 @@ def simulate(
         watch: Called once an hour of simulated time with the seconds since the beginning, laboratory and controller.
         tended: Whether a technician comes once a day and does what the alarms ask for; without one no bottle is changed.
         assay_every_d: Days from one assay by the technician to the next; None: no assays.
+        begin: Date and time at which the simulation begins; the same for the same journal.
 
     Returns:
         The figures that `choroid simulate --json` prints: what the controller believes, and what is true in the plant.
@@ -144,6 +146,7 @@ def simulate(
             watch,
             tended,
             assay_every_d,
+            begin if start is None else start.epoch,
         )
         answer = _on_a_loop(work)
     wall_s, cpu_s = time.perf_counter() - started, time.process_time() - started_cpu  # noqa: TID251
@@ -201,12 +204,13 @@ async def _run(
     watch: Watch | None,
     tended: bool,
     assay_every_d: float | None,
+    begin: datetime,
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     lab = SimulatedLab(rig if start is None else start.lab_rig, seed=seed)
     electrodes = rig.nerves.electrodes if rig.nerves else 0
     nerves = RateNerves(lab.plant, electrodes=electrodes, seed=seed) if electrodes else None
-    clock = Clock(follow_system=False, epoch=EPOCH if start is None else start.epoch)
+    clock = Clock(follow_system=False, epoch=begin.astimezone(UTC))
     recording = contextlib.ExitStack()
     opener = recording.enter_context(recorded(capture, rig, lab.opener))
     controller = Controller(rig=rig, opener=opener, data_dir=data, clock=clock, nerves_source=nerves, durable=False)

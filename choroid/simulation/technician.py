@@ -1,14 +1,14 @@
-"""A simulated technician who tends a rig as the alarms ask: bottles, waste, level of the loop, tubing, held runs.
+"""A simulated technician who tends a rig as the alarms ask: bottles, waste, level of the loop, tubing, tasks, held runs.
 
 Each action is done twice, as in reality: on the plant, and in the records through the operators' entries. The
 caller calls :meth:`Technician.look` every simulated hour; the technician makes a round once a day, and comes at
-once for a waiting run. At a set interval a drop of the loop's medium is assayed as well.
+once for a waiting run and for a manual task that is due. At a set interval a drop of the loop's medium is assayed as well.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -62,11 +62,14 @@ class Technician:
             "tubing_due": self._new_tubing,
             "tubing_over": self._new_tubing,
         }
+        self._tasks: dict[str, Callable[[str], str]] = {"task_due": self._task, "task_overdue": self._task}
         self.done: list[dict[str, Any]] = []
 
     async def look(self, elapsed_s: float) -> None:
         """Make a round if it is due after `elapsed_s` (s of simulated time), and check for a waiting run."""
         runs = self._controller.runs
+        day = round(elapsed_s / DAY_S, 2)
+        self._answer_alarms(day, self._tasks)
         due = elapsed_s >= self._next_round_s - 1.0
         waiting = runs.active is not None and runs.active.state is RunState.HELD
         if due:
@@ -74,21 +77,22 @@ class Technician:
             self._resumed = 0
         if not due and (not waiting or self._resumed >= MAX_RESUMES):
             return
-        day = round(elapsed_s / DAY_S, 2)
         if elapsed_s >= self._next_assay_s - 1.0:
             self._next_assay_s += self._assay_every_s
             self._assay(day)
-        self._answer_alarms(day)
+        self._answer_alarms(day, self._hands)
+        for alarm in self._controller.alarms.active():
+            self._controller.alarms.acknowledge(alarm.id, NAME)
         if waiting:
             await self._resume(day)
 
-    def _answer_alarms(self, day: float) -> None:
-        """Do what each active alarm asks for, and acknowledge it."""
+    def _answer_alarms(self, day: float, hands: Mapping[str, Callable[[str], str]]) -> None:
+        """Do what each active alarm asks for, as far as `hands` has its kind, and acknowledge it."""
         for alarm in self._controller.alarms.active():
-            hand = self._hands.get(alarm.kind)
+            hand = hands.get(alarm.kind)
             if hand is not None:
                 self._tell(day, hand(alarm.source), f"{alarm.id}: {alarm.detail}")
-            self._controller.alarms.acknowledge(alarm.id, NAME)
+                self._controller.alarms.acknowledge(alarm.id, NAME)
 
     async def _resume(self, day: float) -> None:
         """Replace what is half used, and resume the held run."""
@@ -151,7 +155,7 @@ class Technician:
             text = f"{max(value, known.low):.4g} {known.unit}"
             for sure in (False, True):
                 try:
-                    self._controller.assays.enter(name, text, vessel=loop, taken=taken, user=NAME, sure=sure)
+                    self._controller.runs.enter_assay(name, text, vessel=loop, taken=taken, user=NAME, sure=sure)
                 except AssayRefused as refusal:
                     self._tell(day, f"looked again at {name} of {text}", str(refusal))
                 else:
@@ -165,3 +169,14 @@ class Technician:
             life_revolutions=tubing.life_revolutions,
         )  # fmt: skip
         return f"new tubing for {pump}"
+
+    def _task(self, name: str) -> str:
+        """Do a manual task: each vessel that it feeds gets fresh medium up to the volume of the rig file."""
+        spec = self._lab.rig.upkeep.tasks[name]
+        for vessel in spec.feeds:
+            volume_ul = self._lab.rig.vessels[vessel].volume_ul
+            self._lab.plant.fill(vessel, volume_ul)
+            sd_ul = FILL_REL_SD * volume_ul
+            self._controller.ledger.reconcile(vessel, volume_ul, sd_ul, user=NAME, reason=spec.text)
+        self._controller.upkeep.confirm(name, user=NAME, note="")
+        return f"did {name}: {spec.text}"

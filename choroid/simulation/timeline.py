@@ -89,16 +89,17 @@ class _Story:
         }
 
     def _moved(self, body: Mapping[str, Any], at_s: float) -> tuple[str, str] | None:
-        line = self._rig.lines[body["line"]]
-        for name, share in self._paths.full(body["line"]).items():
-            (self._in_ul if share > 0.0 else self._out_ul)[name] += abs(share) * body["ul"]
+        ports, ul = body.get("ports"), body.get("liquid_ul", body["ul"])  # beyond its straw a pump moves air
+        source, target = self._paths.ends(body["line"], ports)
+        for name, share in self._paths.full(body["line"], ports).items():
+            (self._in_ul if share > 0.0 else self._out_ul)[name] += abs(share) * ul
         if "heart" in body:
             return None  # it moves all the time
         step = self.steps.get(body.get("n", 0))
-        text = f"{body['line']}: {body['ul'] / ML:.2f} ± {3 * body['sd_ul'] / ML:.2f} mL, {line.from_} → {line.to}"
+        text = f"{body['line']}: {ul / ML:.2f} ± {3 * body['sd_ul'] / ML:.2f} mL, {source} → {target}"
         if step is not None:
-            step |= {"line": body["line"], "from": line.from_, "to": line.to}
-            step["ml"] = round(step.get("ml", 0.0) + body["ul"] / ML, 3)
+            step |= {"line": body["line"], "from": source, "to": target}
+            step["ml"] = round(step.get("ml", 0.0) + ul / ML, 3)
         return "step", within(step["branch"] if step else "", text)
 
     def _step(self, body: Mapping[str, Any], at_s: float) -> tuple[str, str] | None:

@@ -41,8 +41,22 @@ DEFINITIONS: dict[str, Definition] = {
             "look at the pump: tubing, power, cassette; start it by hand if you must", "5 min", 5.0,
         ),
         Definition(
+            "line_flow", "critical", "the tissue behind it gets other medium than the pump reports, perhaps none",
+            "look at the line: a kink, a leak, air, a loose or worn tube; then compare the sensor with a weighed dose",
+            "15 min", 60.0, suppressed_by=("no_heart_flow", "over_pressure_heart"),
+        ),
+        Definition(
+            "air_in_line", "high", "air reaches the chamber and stays on the tissue; nothing flows while it blocks the line",
+            "look where air is drawn in: an empty bottle, a loose fitting; remove it (recipe debubble)", "30 min", 10.0,
+        ),
+        Definition(
             "temperature", "critical", "heat kills tissue within an hour, cold slows it",
             "compare with a thermometer; check heater, relay and probe", "15 min", 5.0,
+        ),
+        Definition(
+            "storage_temperature", "medium", "medium ages by the day in warmth, and is spoilt by frost",
+            "look at the refrigerator or the room; compare with a thermometer; replace medium that was warm for a day", "4 h",
+            300.0, 60.0,
         ),
         Definition(
             "over_pressure_heart", "critical", "the heart is stopped: no circulation",
@@ -55,6 +69,18 @@ DEFINITIONS: dict[str, Definition] = {
         Definition(
             "over_pressure", "high", "its pump stands, and nothing moves through the line",
             "look for a kink, a closed clamp or a clogged dialyser in the line named", "2 h", 2.0,
+        ),
+        Definition(
+            "agitation_stopped", "high", "tissue settles and clumps, and gets less oxygen",
+            "look at the stirrer, shaker or rocker: power, coupling, what blocks it; start it slowly", "30 min", 60.0,
+        ),
+        Definition(
+            "disposable_due", "low", "a part nears the end of its life or of its label",
+            "have the next one ready; change it and write its lot and day into the rig file", "3 d",
+        ),
+        Definition(
+            "disposable_over", "medium", "a part is used beyond its life: leaks, particles, lost sterility",
+            "change it, and write its lot and day into the rig file", "1 d",
         ),
         Definition(
             "not_commissioned", "low", "a pump, gas, probe or valve may be another than the rig file says",
@@ -71,6 +97,10 @@ DEFINITIONS: dict[str, Definition] = {
         Definition(
             "command_failed", "high", "an output may not be as it was commanded; it was brought to its basal state",
             "look at the device named", "15 min", event=True,
+        ),
+        Definition(
+            "chamber_left_out", "high", "a chamber could not be dosed and gets nothing more from this run; the others go on",
+            "look at its line, port and level; feed it by hand, enter its volume, and start a run for it", "2 h", event=True,
         ),
         Definition(
             "foreign_command", "critical", "two masters at one output: a dose may go out twice, flow and gas may be wrong",
@@ -206,6 +236,18 @@ DEFINITIONS: dict[str, Definition] = {
         Definition(
             "waste_full", "medium", "when it is full nothing is discarded any more, and the protocol is held",
             "empty it and enter that (on the page, or `choroid level … --changed`)", "1 d",
+        ),
+        Definition(
+            "task_due", "low", "a task that a person does by hand is late, and what depends on it waits",
+            "do it, then confirm it (on the page, or `choroid task`)", "2 h",
+        ),
+        Definition(
+            "task_overdue", "high", "where it changes medium, the tissue lives on what is spent",
+            "do it now, or find who can; then confirm it (on the page, or `choroid task`)", "1 h",
+        ),
+        Definition(
+            "tissue_unsafe", "high", "tissue lives in a chamber that the rig does not protect as it should",
+            "move it to another chamber and enter that (`choroid tissue move`), or change the rig as the alarm says", "4 h",
         ),
         Definition(
             "level_due", "low", "the volume of the loop is uncertain: draws become smaller from day to day, then none",

@@ -66,7 +66,9 @@ def _image_type(content: bytes, name: str) -> str | None:
         raise AnswerRefused(
             f"“{name}” has too many pixels. Next: choose an image of at most {MAX_PIXELS / 1e6:g} million pixels"
         ) from None
-    except Exception as error:  # a decoder raises errors of many kinds for a damaged file
+    except (
+        Exception
+    ) as error:  # Pillow has no closed list of errors for a damaged file; each of them means: not readable
         raise AnswerRefused(
             f"“{name}” does not decode ({type(error).__name__}). Likely cause: it was cut off on its way. Next: take or"
             " send it again"

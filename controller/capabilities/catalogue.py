@@ -72,6 +72,14 @@ FUNCTIONS: tuple[Function, ...] = (
         lambda rig: "a person takes spent medium away; recipes that draw, return or discard it are not available",
     ),
     Function(
+        "chamber_doses", "doses into each chamber by itself", (needs.dosing,),
+        lambda rig: "recipes that dispense into single chambers are not available",
+    ),
+    Function(
+        "chamber_extraction", "extraction from each chamber by itself", (needs.emptying,),
+        lambda rig: "recipes that aspirate from single chambers are not available",
+    ),
+    Function(
         "medium_estimates", "estimates and grades of the medium", (needs.loop,),
         lambda rig: "the composition of the medium is neither estimated nor graded",
     ),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from controller.capabilities.terms import Need
 from controller.rig.description import Rig
+from controller.rig.dosing import dosing_paths
 from controller.rig.families import CONDUCTIVITY, LIQUID_FLOW, OXYGEN, PointKind, points_of
 from controller.rig.graph import fed_by_hearts, lines_into_chambers
 from controller.rig.probes import loop_oxygen, loop_ph, shows_chamber, thermometer
 from controller.rig.problems import named
 from controller.rig.surroundings import culture_vessel
+from controller.rig.temperature_limits import temperature_limits
 
 
 def organ(name: str, what: str) -> Need:
@@ -33,6 +35,20 @@ def perfusion(rig: Rig) -> str | None:
     return f"a heart that perfuses {named(away)}" if away else None
 
 
+def dosing(rig: Rig) -> str | None:
+    """Need a pump of no organ that leads into each chamber with tissue, by itself or through selectors."""
+    dosed = {path.target for path in dosing_paths(rig)}
+    away = [chamber for chamber in rig.tissue if chamber not in dosed]
+    return f"a pump of no organ on a line, or a port of a selector, into {named(away)}" if away else None
+
+
+def emptying(rig: Rig) -> str | None:
+    """Need a pump of no organ that draws from each chamber with tissue, by itself or through selectors."""
+    drawn = {path.source for path in dosing_paths(rig)}
+    away = [chamber for chamber in rig.tissue if chamber not in drawn]
+    return f"a pump of no organ on a line, or a port of a selector, out of {named(away)}" if away else None
+
+
 def temperature_probe(rig: Rig) -> str | None:
     """Need a thermometer that sees each chamber with tissue: in it, or in the same zone."""
     unseen = [chamber for chamber in rig.tissue if thermometer(rig, chamber) is None]
@@ -51,14 +67,12 @@ def oxygen_probe(rig: Rig) -> str | None:
 
 def temperature_limit(rig: Rig) -> str | None:
     """Need limits of temperature at a thermometer that shows each chamber with tissue."""
-    limit = rig.safety.temperature
-    if limit is None:
+    points = [limit.point for _, limit in temperature_limits(rig)]
+    if not points:
         return "limits under safety.temperature"
-    chambers = list(rig.tissue)
-    unseen = [chamber for chamber in chambers if len(chambers) > 1 and not shows_chamber(rig, limit.point, chamber)]
-    return (
-        f"limits of temperature in the zone of {named(unseen)} (a rig has those of one thermometer)" if unseen else None
-    )
+    chambers = list(rig.tissue) if len(rig.tissue) > 1 or rig.safety.temperature is None else []
+    unseen = [chamber for chamber in chambers if not any(shows_chamber(rig, point, chamber) for point in points)]
+    return f"limits of temperature in the zone of {named(unseen)} (safety.temperatures)" if unseen else None
 
 
 def heart_flow_sensors(rig: Rig) -> str | None:

@@ -134,10 +134,12 @@ class CommissioningRig:
 
     # --- commands and readings ---------------------------------------------------------------------------
 
-    async def command(self, actuator: str, command: Command, why: str) -> Outcome:
-        """Send a command through the gate."""
+    async def command(
+        self, actuator: str, command: Command, why: str, *, positions: Mapping[str, float] | None = None
+    ) -> Outcome:
+        """Send a command through the gate; a dose through selectors names their `positions` (levels, by valve)."""
         self._commanded = True
-        return await self.gate.submit(Intent(actuator, command, WHO, why))
+        return await self.gate.submit(Intent(actuator, command, WHO, why, positions or {}))
 
     async def keep(self, actuator: str, command: Command, seconds: float, why: str) -> Outcome:
         """Send a command and renew its lease for `seconds`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
-from controller.commissioning import pumps, surroundings
+from controller.commissioning import pumps, selectors, surroundings
 from controller.commissioning.bench import WHO, CommissioningRig
 from controller.commissioning.record import wiring_hash
 from controller.commissioning.terms import Ask, Check, Report, Tell
@@ -75,6 +75,8 @@ async def _checks(bench: CommissioningRig, ask: Ask) -> AsyncIterator[Check]:
             beating.append(asyncio.create_task(keep, name=name))
     try:
         async for check in pumps.transfers(bench, ask):
+            yield check
+        async for check in selectors.ports(bench, ask):
             yield check
         if (found := await surroundings.ph_probes(bench)) is not None:
             yield found

@@ -15,6 +15,7 @@ from controller.hazards.terms import Subject
 from controller.rig.description import Line, Rig
 from controller.rig.graph import entering, heart_of_line, lines_of_heart
 from controller.rig.problems import named
+from controller.rig.selectors import paths
 from controller.safety.limits import limits_of
 from drivers.commands import Run
 
@@ -132,10 +133,14 @@ def _heart_check(
 
 
 async def transfers(bench: CommissioningRig, ask: Ask) -> AsyncIterator[Check]:
-    """Give one dose along each line that an organ uses for transfers: first those that fill, then those that empty."""
+    """Give one dose along each line that an organ uses for transfers: first those that fill, then those that empty.
+
+    Lines at selectors have checks of their own (:mod:`controller.commissioning.selectors`).
+    """
     rig = bench.rig
     expected = signatures(rig, bench.gauges)
-    lines = [name for name in expected if heart_of_line(rig, name) is None]
+    selected = {path.pumped for path in paths(rig) if path.positions}
+    lines = [name for name in expected if heart_of_line(rig, name) is None and name not in selected]
     for name in sorted(lines, key=lambda line: -expected[line].mass):
         yield await _transfer(bench, ask, name, expected[name])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
@@ -36,7 +35,7 @@ def wiring_hash(rig: Rig) -> str:
         for organ, keys in {**organs, **{f"hearts.{name}": heart for name, heart in hearts.items()}}.items()
         if keys
     }
-    wiring: Mapping[str, Any] = {
+    wiring: dict[str, Any] = {
         "devices": {
             name: {
                 "model": device.model,
@@ -57,11 +56,14 @@ def wiring_hash(rig: Rig) -> str:
                 "valve": line.valve,
                 "dialyser": line.dialyser,
             }
+            | ({} if line.port is None else {"port": line.port})
             for name, line in rig.lines.items()
         },
         "organs": roles,
         "chamber": next(iter(rig.tissue)) if len(rig.tissue) == 1 else sorted(rig.tissue),
     }
+    if rig.selectors:  # a rig without any keeps its hash
+        wiring["selectors"] = {name: [each.valve, each.rest] for name, each in rig.selectors.items()}
     return hashlib.sha256(json.dumps(wiring, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 

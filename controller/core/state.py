@@ -61,7 +61,7 @@ class ActuatorView:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The snapshot of one tick."""
+    """The snapshot of one tick. A mapping in which nothing has changed is the same object as in the snapshot before."""
 
     at_s: float
     utc: str
@@ -109,8 +109,14 @@ class StateStore:
         self._readings: dict[str, Reading] = {}
         self._news: dict[str, Reading] = {}
         self._actuators: dict[str, ActuatorView] = {}
-        self._volumes: dict[str, Volume] = {}
+        self._volumes: Mapping[str, Volume] = {}
         self._links: dict[str, str] = {}
+        self._frozen_readings: Mapping[str, Reading] | None = None
+        self._frozen_actuators: Mapping[str, ActuatorView] | None = None
+        self._frozen_links: Mapping[str, str] | None = None
+        """Copies for snapshots; None where something has changed since the last one."""
+        self.changes = 0
+        """Number of changes of a reading or of the view of an actuator so far."""
         self.state = State(0.0, "", {}, {}, {}, (), {})
         self.waiting = 0
         """Number of callers that wait for new readings: the rig is then sampled at its full rate."""
@@ -160,6 +166,7 @@ class StateStore:
             last_good = None
         reading = Reading(value, unit, quality, at_s, detail, since_s, stuck is not None, last_good, stable)
         self._readings[point] = self._news[point] = reading
+        self._reading_changed()
         return doubt is not None and self._plausible is not None and self._plausible.again(point)
 
     def _doubt(self, point: str, value: float, unit: str, at_s: float) -> str | None:
@@ -178,11 +185,13 @@ class StateStore:
         before = self._readings.get(point)
         if before is None:
             self._readings[point] = Reading(float("nan"), unit, Quality.MISSING, float("-inf"), detail)
+            self._reading_changed()
         elif before.quality is not Quality.MISSING or before.detail != detail:
             shown = before.good or before
             self._readings[point] = replace(
                 shown, quality=Quality.MISSING, detail=detail, stuck=False, last_good=before.good
             )
+            self._reading_changed()
 
     def age(self, now_s: float) -> None:
         """Mark readings that exceed the maximum age of their device as stale. Call it every few seconds."""
@@ -193,30 +202,38 @@ class StateStore:
             if max_age_s is not None and now_s - reading.at_s > max_age_s:
                 detail = f"nothing has come for {now_s - reading.at_s:.0f} s"
                 self._readings[point] = replace(reading, quality=Quality.STALE, detail=detail, last_good=reading.good)
+                self._reading_changed()
+
+    def _reading_changed(self) -> None:
+        self.changes += 1
+        self._frozen_readings = None
 
     def actuator(self, name: str, view: ActuatorView) -> None:
         """Store a view of an actuator."""
         self._actuators[name] = view
+        self.changes += 1
+        self._frozen_actuators = None
 
     def volumes(self, volumes: Mapping[str, Volume]) -> None:
-        """Store the ledger's volumes."""
-        self._volumes = dict(volumes)
+        """Store the ledger's volumes, a mapping that changes no more."""
+        self._volumes = volumes
 
     def link(self, name: str, state: str) -> None:
         """Store a link's state."""
-        self._links[name] = state
+        if self._links.get(name) != state:
+            self._links[name] = state
+            self._frozen_links = None
 
     def snapshot(self, at_s: float, utc: str, trips: tuple[Trip, ...]) -> State:
         """Freeze everything as the state of this tick."""
-        self.state = State(
-            at_s,
-            utc,
-            MappingProxyType(dict(self._readings)),
-            MappingProxyType(dict(self._actuators)),
-            MappingProxyType(dict(self._volumes)),
-            trips,
-            MappingProxyType(dict(self._links)),
-        )
+        readings, actuators, links = self._frozen_readings, self._frozen_actuators, self._frozen_links
+        if readings is None:
+            readings = self._frozen_readings = MappingProxyType(dict(self._readings))
+        if actuators is None:
+            actuators = self._frozen_actuators = MappingProxyType(dict(self._actuators))
+        if links is None:
+            links = self._frozen_links = MappingProxyType(dict(self._links))
+        self.state = State(at_s, utc, readings, actuators, MappingProxyType(self._volumes), trips, links)
         return self.state
 
 

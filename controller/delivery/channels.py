@@ -20,8 +20,9 @@ from typing import Any, Protocol
 import aiomqtt
 
 from controller.alarms.definitions import Priority
-from controller.rig.description import Mqtt, Rig
+from controller.rig.description import Rig
 from controller.rig.notify import ChannelSpec, MonitorSpec
+from controller.rig.sinks import Mqtt
 
 SEND_S = 20.0
 """Maximum time for the confirmation of a delivery (s)."""

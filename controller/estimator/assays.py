@@ -107,7 +107,7 @@ class Assays:
                 f"the medium in “{vessel}” is not estimated. Likely cause: a bottle or the waste was named. Next: name"
                 f" one of {', '.join(self._followed())}; what a bottle holds stands in the rig file"
             )
-        when = self._when(taken, zone)
+        when = self.moment(taken, zone)
         assay = Assay(known.name, where, place, when, number, deviation, used=True)
         self._not_twice(assay, sure=sure)
         state = estimator.at(when)
@@ -125,7 +125,7 @@ class Assays:
         estimator.learn(seq)
         after, now = (found.interval(where, assay.species) for found in (estimator.at(when), estimator.now()))
         told = {"before": before.to_json(), "after": after.to_json(), "now": now.to_json()}
-        return {"id": seq, **row, "off_sd": round(off, 3), **told}
+        return {"id": seq, "run": run, **row, "off_sd": round(off, 3), **told}
 
     def recent(self, limit: int = 50) -> list[dict[str, Any]]:
         """Return the latest assays, newest first, as journalled."""
@@ -171,7 +171,8 @@ class Assays:
         estimator = self._available()
         return (name for name in self._rig.vessels if estimator.where(name) is not None)
 
-    def _when(self, text: str, zone: str) -> datetime:
+    def moment(self, text: str, zone: str) -> datetime:
+        """Return the time of sampling (UTC); raise :class:`AssayError` if it is no time, or cannot be."""
         now = self._clock.utc()
         when = parse_taken(text, now, zone)
         if when > now + CLOCKS_APART:

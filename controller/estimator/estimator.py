@@ -32,6 +32,7 @@ from controller.rig.description import Rig
 from controller.rig.perfusion import circulating
 from controller.rig.probes import loop_ph
 from controller.rig.surroundings import zone_of
+from controller.tissue.record import KINDS, TissueRecord
 from controller.transfers.weighing import settled
 from protocols import media_filter
 from protocols.assay import Assay
@@ -50,11 +51,19 @@ STEPPED = timedelta(seconds=2)
 """Difference between UTC and the monotonic clock that counts as a step of UTC; below it, a row's own time is finer."""
 
 
-def estimator_of(rig: Rig, *, ledger: Ledger, journal: Journal, clock: Clock, store: StateStore) -> Estimator | None:
+def estimator_of(
+    rig: Rig,
+    *,
+    ledger: Ledger,
+    journal: Journal,
+    clock: Clock,
+    store: StateStore,
+    tissue: TissueRecord | None = None,
+) -> Estimator | None:
     """Return the estimator of a rig; None on a rig without a loop, whose medium no probe or transfer describes as one."""
     if not circulating(rig):
         return None
-    return Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=store)
+    return Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=store, tissue=tissue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +106,18 @@ class Estimator:
     The medium of the loop and of all chambers that hearts feed from it is one; its tissue is that of all these chambers.
     """
 
-    def __init__(self, rig: Rig, *, ledger: Ledger, journal: Journal, clock: Clock, store: StateStore) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        *,
+        ledger: Ledger,
+        journal: Journal,
+        clock: Clock,
+        store: StateStore,
+        tissue: TissueRecord | None = None,
+    ) -> None:
+        """Without `tissue`, the rig file alone says what lives in the chambers."""
+        self._tissue = tissue
         self._rig = rig
         self._ledger = ledger
         self._journal = journal
@@ -112,6 +132,8 @@ class Estimator:
         last = journal.last("estimate")
         self.latest: MediaEstimate | None = None if last is None else MediaEstimate.from_json(last.body["estimate"])
         ledger.listen(self._moved)
+        if tissue is not None:
+            tissue.listen(self._tissue_changed)
 
     @property
     def state(self) -> MediaState:
@@ -219,6 +241,19 @@ class Estimator:
         self._pass_time()
         self._state = self._poured(self._state, movement.line, movement.ul)
 
+    def _tissue_changed(self, seq: int) -> None:
+        self._pass_time()
+        self._state = self._with_tissue(self._state, seq)
+
+    def _with_tissue(self, state: MediaState, seq: int) -> MediaState:
+        """Return the state after the change of tissue of journal row `seq`."""
+        if self._tissue is None:
+            return state
+        before, after = (
+            sum(volumes.get(vessel, 0.0) for vessel in self._circulating) for volumes in self._tissue.volumes_mm3(seq)
+        )
+        return state if before == after else media_filter.tissue_changed(state, before, after)
+
     def _poured(self, state: MediaState, name: str, ul: float) -> MediaState:
         """Return the state after a volume was moved along a line, and over what runs over behind it."""
         line = self._rig.lines[name]
@@ -321,7 +356,7 @@ class Estimator:
         """
         events: list[tuple[datetime, tuple[str | int, ...], Callable[[MediaState], MediaState]]] = []
         latest = known.at
-        for entry in self._journal.entries(kinds=("moved", "estimate"), after=known.seq):
+        for entry in self._journal.entries(kinds=("moved", "estimate", *KINDS), after=known.seq):
             if entry.kind == "estimate" and "assay" in entry.body["inputs"]:
                 continue  # it follows from earlier rows
             latest = max(latest, clockwork.when(entry))
@@ -336,6 +371,8 @@ class Estimator:
 
     def _happening(self, entry: Entry) -> Callable[[MediaState], MediaState]:
         body = entry.body
+        if entry.kind in KINDS:
+            return lambda state: self._with_tissue(state, entry.seq)
         if entry.kind == "estimate":
             if "handed_over" in body["inputs"]:
                 return lambda _: MediaState.from_json(body["state"])

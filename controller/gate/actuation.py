@@ -155,7 +155,8 @@ class Actuation:
         """
         known = output.seen
         answered = known is not None and known.at_s >= output.sent_s
-        if not isinstance(command, Level) or output.name in self._limits.heaters or answered or output.debt is not None:
+        gas = output.name not in self._limits.heaters and output.name not in self._limits.selectors
+        if not isinstance(command, Level) or not gas or answered or output.debt is not None:
             return False
         if output.lease_until_s is None:
             output.lease_until_s = self._now_s() + LEVEL_HOLD_S

@@ -48,8 +48,8 @@ def underway(outputs: Iterable[GatedOutput], now_s: float, unbooked_s: float) ->
         if transfer is not None:
             dose = transfer.dose
             if transfer.ended_s is None:
-                yield Underway(output.name, dose.volume_ul, dose.dose_id)
+                yield Underway(output.name, dose.volume_ul, dose.dose_id, positions=transfer.positions)
             elif now_s - transfer.ended_s < unbooked_s:
-                yield Underway(output.name, dose.volume_ul, dose.dose_id, running=False)
+                yield Underway(output.name, dose.volume_ul, dose.dose_id, running=False, positions=transfer.positions)
         elif output.seen is not None and output.seen.on:
             yield Underway(output.name, 0.0)  # started by a foreign command, or before a crash

@@ -43,7 +43,7 @@ class Foreign:
 
     def __init__(self, limits: Limits, alarm: Callable[[str, str, str], None], now_s: Callable[[], float]) -> None:
         self._limits = limits
-        self._valves = {pump.valve for pump in limits.pumps.values()}
+        self._valves = {pump.valve for pump in limits.pumps.values()} | set(limits.selectors)
         self._alarm = alarm
         self._now_s = now_s
         self._records: dict[str, _Record] = {}

@@ -21,6 +21,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from math import inf
 from types import MappingProxyType
 
 from controller.core.clock import Clock
@@ -38,6 +39,7 @@ from controller.journal.journal import Journal
 from controller.safety.interlocks import watch
 from controller.safety.kernel import comes_to_rest, decide, transfer_limit_s
 from controller.safety.probe_rules import ProbeIntent
+from controller.safety.quiet import quiet_until_s
 from controller.safety.terms import (
     Intent,
     KernelVolume,
@@ -120,6 +122,10 @@ class Gate:
         self._foreign = Foreign(limits, alarm, self._now_s)
         self._refused: dict[tuple[str, str], str] = {}
         self._watch = Watch()
+        self._observed_changes = -1
+        """What :attr:`StateStore.changes` was at the last evaluation of the interlocks."""
+        self._quiet_until_s = -inf
+        """Until when (loop s) another evaluation without a change only repeats the last one."""
         self.emergency: str | None = None
         self.bypasses = Bypasses(limits, clock, self._record, self._now_s)
         for output in self._outputs.values():
@@ -134,8 +140,8 @@ class Gate:
             return Outcome(False, None, (f"no actuator is called {intent.actuator}",))
         async with output.lock:
             verdict = decide(intent, self.view(), self._limits)
-            if verdict.accepted and (foreign := self._foreign.refusal(intent, output)) is not None:
-                verdict = Verdict(False, None, (foreign,), foreign)
+            if verdict.accepted and (refusal := self._refusal(intent, output)) is not None:
+                verdict = Verdict(False, None, (refusal,), refusal)
             if not verdict.accepted or verdict.command is None:
                 return Outcome(False, None, verdict.reasons, self._note_refusal(intent, verdict))
             self._refused.pop((intent.actuator, intent.requester), None)
@@ -151,7 +157,7 @@ class Gate:
             seq = output.announced = self._record.write("act", act_row(intent, verdict))
             if self._record.on_disk(seq):
                 output.announced = None
-                return await self._bring(output, command, verdict, seq)
+                return await self._bring(output, intent, command, verdict, seq)
         return await self._dose(output, intent, verdict, command, seq)
 
     async def basal(self, actuator: str, reason: str) -> Outcome:
@@ -251,12 +257,17 @@ class Gate:
             if rule.name in latched
         ]
         self._watch = Watch(tuple(trips))
+        self._quiet_until_s = -inf
 
     # --- once a second ----------------------------------------------------------------------------------
 
     def observe(self) -> tuple[Trip, ...]:
-        """Evaluate all interlocks (I1). Return the trips that :meth:`tick` has to enforce."""
-        self._watch = watch(self._view(self._store.state.volumes), self._limits)
+        """Evaluate all interlocks (I1), unless nothing has changed. Return the trips that :meth:`tick` has to enforce."""
+        changes = self._store.changes
+        if changes != self._observed_changes or self._now_s() >= self._quiet_until_s:
+            view = self._view(self._store.state.volumes)
+            self._watch = watch(view, self._limits)
+            self._observed_changes, self._quiet_until_s = changes, quiet_until_s(view, self._watch, self._limits)
         return self._watch.trips
 
     async def tick(self, trips: tuple[Trip, ...]) -> None:
@@ -273,8 +284,9 @@ class Gate:
                     enforce(trip, output, self._actuation, now_s)
         due = False
         for output in self._outputs.values():
-            self._enforce_times(output, now_s)
-            due = due or output.due(now_s)
+            if not output.untimed:
+                self._enforce_times(output, now_s)
+                due = due or output.due(now_s)
         return due
 
     def _enforce_times(self, output: GatedOutput, now_s: float) -> None:
@@ -338,6 +350,8 @@ class Gate:
         if output.commanded is None:
             if name in self._limits.heaters and status == SwitchStatus(True) and not output.ends_pulses:
                 output.owe(output.rest, "it was on when this process began, and nothing else ends it", now_s)
+            elif name in self._limits.selectors and output.seen is not None and output.seen.on:
+                output.owe(output.rest, "it was not at rest when this process began", now_s)
         elif output.debt is None:
             self._compare(output, status, asked_s, now_s)
 
@@ -357,6 +371,13 @@ class Gate:
                 output.owe(self._fallback.state_of(output), f"readback: {wrong}", now_s)
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _refusal(self, intent: Intent, output: GatedOutput) -> str | None:
+        """Return why an intent that the kernel permits is refused, or None."""
+        if (foreign := self._foreign.refusal(intent, output)) is not None or comes_to_rest(intent.command):
+            return foreign
+        valves = self._fallback.valves
+        return valves.turning(output) if isinstance(intent.command, Dispense) else valves.refusal_to_turn(output)
 
     def _renew(self, output: GatedOutput, command: Command) -> None:
         lasting = isinstance(command, Run) or (isinstance(command, Switch) and command.on and command.for_s is None)
@@ -383,10 +404,10 @@ class Gate:
                 why = "it was stopped while its row was written"
             else:
                 output.announced = None
-                now = decide(intent, self.view(), self._limits)
-                if now.accepted and now.command == command:
-                    return await self._bring(output, command, verdict, seq)
-                why = now.limiting or "the limits have changed while its row was written"
+                now, turning = decide(intent, self.view(), self._limits), self._fallback.valves.turning(output)
+                if now.accepted and now.command == command and turning is None:
+                    return await self._bring(output, intent, command, verdict, seq)
+                why = now.limiting or turning or "the limits have changed while its row was written"
             self._record.write("act.outcome", {"act": seq, "error": f"not sent: {why}"})
             return Outcome(False, None, (*verdict.reasons, why), seq)
 
@@ -394,12 +415,15 @@ class Gate:
         if comes_to_rest(command) and (pressing := await self._fallback.valves.stilled(output)) is not None:
             output.owe(command, f"{intent.requester}: {intent.reason}", self._now_s())
             return Outcome(True, command, verdict.reasons, error=self._fallback.valves.wait(output, pressing))
-        return await self._bring(output, command, verdict, self._record.write("act", act_row(intent, verdict)))
+        return await self._bring(output, intent, command, verdict, self._record.write("act", act_row(intent, verdict)))
 
-    async def _bring(self, output: GatedOutput, command: Command, verdict: Verdict, seq: int | None) -> Outcome:
+    async def _bring(
+        self, output: GatedOutput, intent: Intent, command: Command, verdict: Verdict, seq: int | None
+    ) -> Outcome:
         """Send a recorded command and read back the result."""
         if isinstance(command, Dispense):
-            output.transfer = Transfer(command, self._now_s() + transfer_limit_s(command))
+            output.transfer = Transfer(command, self._now_s() + transfer_limit_s(command), intent.positions)
+            self._quiet_until_s = -inf
         try:
             error = await self._actuation.bring(output, command)
         except asyncio.CancelledError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controller.safety.kernel import MAX_TRANSFER_S
@@ -25,10 +26,14 @@ pump's minimum."""
 
 @dataclass(slots=True)
 class Transfer:
-    """A dose: underway while `ended_s` is None, then not booked yet. At `deadline_s` it is stopped (A5)."""
+    """A dose: underway while `ended_s` is None, then not booked yet. At `deadline_s` it is stopped (A5).
+
+    `positions` are the levels of the selectors on its way, by valve.
+    """
 
     dose: Dispense
     deadline_s: float
+    positions: Mapping[str, float] = field(default_factory=dict)
     ended_s: float | None = None
 
 
@@ -123,6 +128,11 @@ class GatedOutput:
     def rest(self) -> Command:
         """The command that brings it to rest."""
         return Switch(False) if self.actuator.kind == "switch" else Stop()
+
+    @property
+    def untimed(self) -> bool:
+        """Whether the gate has nothing to do on it at any time: no lease, transfer, pulse or pending state ends."""
+        return self.lease_until_s is None and self.transfer is None and self.debt is None and self.ends_s is None
 
     def due(self, now_s: float) -> bool:
         """Return whether the gate has to act on it before the next tick."""

@@ -59,6 +59,8 @@ def act_row(intent: Intent, verdict: Verdict) -> dict[str, Any]:
         "by": intent.requester,
         "why": intent.reason,
     }
+    if intent.positions:
+        row["positions"] = dict(intent.positions)
     if verdict.command is not None and verdict.command != intent.command:
         row["allowed"] = command_text(verdict.command)
     if verdict.reasons:

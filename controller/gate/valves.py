@@ -1,7 +1,7 @@
-"""Valves and their pumps: a valve that closes against a running pump bursts its line.
+"""Valves and their pumps: a valve that closes against a running pump bursts its line, and a selector that turns misleads it.
 
-The gate calls this before a valve closes. The pumps on the valve's line are stopped first, and the valve stays open until
-each of them is known to stand.
+The gate calls this before a valve moves. Before it comes to rest, the pumps on the valve's line are stopped, and the valve
+stays as it is until each of them is known to stand. A selector is set to a position only while they stand.
 """
 
 from __future__ import annotations
@@ -32,6 +32,14 @@ class Valves:
         for name, pump in limits.pumps.items():
             if pump.valve is not None and name in outputs:
                 self._pumps.setdefault(pump.valve, []).append(outputs[name])
+        self._selectors: dict[str, list[GatedOutput]] = {}
+        """The valves of the selectors on the way of each pump."""
+        for valve, selector in limits.selectors.items():
+            if valve in outputs:
+                self._pumps[valve] = [outputs[name] for name in selector.pumps if name in outputs]
+                for name in selector.pumps:
+                    self._selectors.setdefault(name, []).append(outputs[valve])
+        self._limits = limits
         self._now_s = now_s
         self._pay = pay
         self._alarm = alarm
@@ -56,6 +64,23 @@ class Valves:
         """
         if valve.seen is not None and not valve.seen.on:
             return None
+        return self._running(valve)
+
+    def refusal_to_turn(self, valve: GatedOutput) -> str | None:
+        """Return why a selector may not be set to a position now, or None; the caller holds its lock."""
+        if valve.name not in self._limits.selectors or (pump := self._running(valve)) is None:
+            return None
+        return f"selector: {pump} is not known to stand, and {valve.name} moves only while it does"
+
+    def turning(self, pump: GatedOutput) -> str | None:
+        """Return why a pump may not dose because a selector on its way moves or has to move, or None."""
+        for valve in self._selectors.get(pump.name, ()):
+            if valve.lock.locked() or valve.debt is not None:
+                return f"selector: {valve.name} is being moved"
+        return None
+
+    def _running(self, valve: GatedOutput) -> str | None:
+        """Return a pump behind a valve that may run, or that is being commanded."""
         now_s = self._now_s()
         return next((pump.name for pump in self._behind(valve) if pump.lock.locked() or pump.may_pump(now_s)), None)
 

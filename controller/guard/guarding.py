@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from controller.guard.plan import GuardedDevice, GuardPlan
 from controller.links.connect import device_config
 from controller.rig.description import Rig
-from controller.safety.limits import basal_states
+from controller.safety.limits import basal_states, pumps_of_selectors
 from drivers.commands import Command, Stop
 
 
@@ -15,7 +15,7 @@ def guard_plan(rig: Rig) -> GuardPlan:
     """Return what the guard has to do when the controller of `rig` is lost.
 
     A dose underway ends by its device and stays measurable, so its pump is left alone. A pump that cannot end its dose
-    itself is stopped, and so is one that presses through a valve, because the valve closes.
+    itself is stopped, and so is one that presses through a valve or selector, because that goes to rest.
     """
     pressing = _pumps_by_valve(rig)
     basal = basal_states(rig)
@@ -45,7 +45,7 @@ def _pumps_by_valve(rig: Rig) -> dict[str, tuple[str, ...]]:
     for line in rig.lines.values():
         if line.valve is not None and line.pump is not None:
             valves[line.valve] = (*valves.get(line.valve, ()), line.pump)
-    return valves
+    return valves | pumps_of_selectors(rig)
 
 
 def _dosing(rig: Rig, basal: Mapping[str, Command], pressing: set[str]) -> tuple[str, ...]:

@@ -35,8 +35,6 @@ V_MAX_OXYGEN_MOL_M3_S = 0.012
 """Oxygen use of organoid tissue, default [P]."""
 OXYGEN_DIFFUSION_M2_S = 3.0e-9
 """In medium at 37 °C [R]."""
-WELL_DEPTH_MM = 6.0
-"""Depth of medium at rest where the rig file names no surface: 200 µL in a well of 96 [P]. Most dishes have less."""
 V_GLUCOSE_MOL_M3_S = 5.4e-3
 """Glucose use of adult human brain [D, biology.md §1.1]; organoids use less."""
 LACTATE_PER_GLUCOSE = 2.0
@@ -45,10 +43,10 @@ MIN_GLUCOSE_MM = 1.0
 """Glucose at which uptake slows down [V, Km of its transporters 1.6 to 3 mM]."""
 MAX_LACTATE_MM = 15.0
 """Lactate that acidifies medium of 26 mM bicarbonate to pH 7.1 [D]."""
-EVAPORATION_UL_CM2_D = 15.0
-"""Loss from medium under a lid in a humid incubator (95 %): a well of a 96-well plate loses 2 to 8 % a day [P]."""
 CONCENTRATED_SHARE = 0.1
 """Loss that raises the osmolality by a tenth, some 29 mOsm/kg [P]."""
+MIN_MOSM, MAX_MOSM = 180.0, 450.0
+"""Osmolality outside which a liquid is no medium: water, ethanol, stocks of glucose and base kill tissue on contact [P]."""
 LIVING_RIM_UM = 306.0
 """Depth to which oxygen feeds tissue at that use [D]."""
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import inf
 
+from controller.alarms.definitions import DEFINITIONS
 from controller.hazards import bounds, physics
 from controller.hazards.interlocks import time_gap
 from controller.hazards.terms import Hazard, Subject
-from controller.hazards.timing import blind_s
+from controller.hazards.timing import READINGS, blind_s
 from controller.rig.description import HeartConfig, Rig
 from controller.rig.families import max_flow_ul_min
+from controller.rig.flow_sensors import MEAN_OVER_S, line_flow_sensors
 from controller.rig.graph import (
     chambers_of_heart,
     fed_by_hearts,
     lines_into_chambers,
+    lines_of_heart,
     outlets,
     unperfused_chambers,
     vessels_behind,
@@ -75,9 +78,12 @@ def _loss_of_flow(
         fix = "Name the pumped line that draws medium away"
         gaps.append(Finding(("organs", "kidney", "draw"), "nothing stops drawing while the heart stands", fix))
     note = f"{demand:.0f} pmol/s out of what is dissolved in the chamber"
+    sensors = line_flow_sensors(rig)
+    measured = [sensors[line] for line in lines_of_heart(rig, name) if line in sensors]
     if demand and harm_s == inf:
         note = "oxygen from the open surface feeds the tissue while it is at rest"
     acts = "draws stop, heart restarts, alarm" if stopped else "heart restarts, alarm"
+    acts += f"; line_flow: alarm of {named(measured)}" if measured else ""
     return Hazard(
         subject.id_of("loss_of_flow", name), named(chambers), limits.pump, f"{NO_HEART_FLOW}: {acts}",
         (*stopped, limits.pump), f"at least {heart.min_ul_min / 1000:g} mL/min", takes_s, harm_s,
@@ -158,6 +164,8 @@ def _blocked_branch(subject: Subject, line: str) -> Hazard:
     starved = [chamber for chamber in vessels_behind(rig, line) if chamber in rig.tissue]
     harm_s = min((_chamber_lasts_s(rig, chamber) for chamber in starved), default=inf)
     gaps = []
+    if (sensor := line_flow_sensors(rig).get(line)) is not None:
+        return _measured_branch(subject, line, sensor, harm_s)
     if harm_s < inf:
         what = f"while branch “{line}” is blocked, {named(starved)} gets no medium, and no sensor shows it"
         fix = "Give the chamber a heart of its own, or an open surface that feeds it (“surface: …”)"
@@ -166,6 +174,23 @@ def _blocked_branch(subject: Subject, line: str) -> Hazard:
         f"blocked_{line}", line, "none", "none; the other branches take its flow", (), "", 0.0, harm_s,
         "look at each outlet on the daily round: no sensor sees the flow of one branch", tuple(gaps), residual=True,
         group="blocked_branches",
+    )  # fmt: skip
+
+
+def _measured_branch(subject: Subject, line: str, sensor: str, harm_s: float) -> Hazard:
+    """Return the row of a branch with a flow sensor: a person who is called has to come in time."""
+    alarm = DEFINITIONS["line_flow"]
+    takes_s = READINGS * subject.every_s(sensor) + MEAN_OVER_S + alarm.on_delay_s
+    gaps = []
+    if takes_s + alarm.respond_within_s > harm_s:
+        what = (
+            f"while branch “{line}” is blocked, the oxygen lasts {harm_s:.0f} s, too short for a person who is called"
+        )
+        fix = "Give the chamber a heart of its own, or an open surface that feeds it (“surface: …”)"
+        gaps.append(Finding(("lines", line), what, fix))
+    return Hazard(
+        f"blocked_{line}", line, sensor, "line_flow: alarm; a person acts", (), "", takes_s, harm_s,
+        "the other branches take its flow", tuple(gaps), residual=True, group="blocked_branches",
     )  # fmt: skip
 
 

@@ -6,18 +6,13 @@ from math import inf, log, pi
 
 from controller.hazards import bounds
 from controller.rig.description import Line, Rig, TissueSpec, Vessel
+from controller.rig.open_surfaces import chamber_ul, evaporation_ul_d
 from controller.rig.surroundings import CO2_MM_PER_MMHG, DRY_MMHG, PK
 
 KLA_PER_S = 0.02
 """Gas exchange of an oxygenator [P], as in the simulated lab."""
-MM_PER_CM = 10.0
 REFERENCE_CHAMBER = (2000.0, 5e-6)
 """A chamber of 2 mL has a cross-section of 5 mm² at the tissue [P]; others are scaled."""
-
-
-def chamber_ul(vessel: Vessel) -> float:
-    """Return the volume of a chamber (µL): its limit if it starts empty."""
-    return vessel.volume_ul or vessel.limit_ul
 
 
 def oxygen_demand_pmol_s(organoid: TissueSpec) -> float:
@@ -31,13 +26,6 @@ def oxygen_demand_pmol_s(organoid: TissueSpec) -> float:
 def oxygen_supply_pmol_s(flow_ul_min: float) -> float:
     """Return the oxygen that a flow of saturated medium delivers (pmol/s)."""
     return flow_ul_min / 60.0 * bounds.OXYGEN_MM * 1000.0
-
-
-def surface_cm2(vessel: Vessel) -> float:
-    """Return the surface of medium at rest (cm²): without one in the rig file, that of medium as deep as in a well."""
-    if vessel.surface_cm2 is not None:
-        return vessel.surface_cm2
-    return chamber_ul(vessel) / (bounds.WELL_DEPTH_MM * MM_PER_CM**2)
 
 
 def surface_supply_pmol_s(vessel: Vessel, area_cm2: float) -> float:
@@ -79,10 +67,10 @@ def spent_within_s(vessel: Vessel, use_nmol_s: float, glucose_mm: float) -> floa
     return chamber_ul(vessel) * usable_mm / use_nmol_s
 
 
-def concentrated_within_s(vessel: Vessel, area_cm2: float) -> float:
-    """Return how soon evaporation concentrates medium at rest by the bearable share (s)."""
-    loss_ul_s = area_cm2 * bounds.EVAPORATION_UL_CM2_D / 86_400.0
-    return chamber_ul(vessel) * bounds.CONCENTRATED_SHARE / loss_ul_s
+def concentrated_within_s(rig: Rig, chamber: str) -> float:
+    """Return how soon evaporation concentrates the medium of a chamber at rest by the bearable share (s)."""
+    loss_ul_s = evaporation_ul_d(rig, chamber) / 86_400.0
+    return chamber_ul(rig.vessels[chamber]) * bounds.CONCENTRATED_SHARE / loss_ul_s
 
 
 def line_kpa(line: Line, flow_ul_min: float) -> float:

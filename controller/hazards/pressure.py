@@ -12,6 +12,7 @@ from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import blind_s, seen_s
 from controller.rig.description import HeartConfig, Line, PressureLimit
 from controller.rig.graph import chambers_of_heart, heart_of_line, lines_into_chambers, lines_of_heart
+from controller.rig.open_surfaces import chamber_ul
 from controller.rig.problems import Finding, Place
 from controller.safety.limits import OVER_PRESSURE_HEART, pressure_interlock
 
@@ -196,7 +197,7 @@ def _backwards(subject: Subject, name: str, heart: HeartConfig) -> Hazard:
         fix += f", or fit a check valve and write “check_valve: true” under line “{line}”"
         gaps = [Finding(place, "nothing shows a heart that turns backwards and drains the chamber", fix)]
     flows = {chamber: share * heart.flow_ul_min for chamber, share in chambers_of_heart(rig, name).items()}
-    harm_s = min((physics.chamber_ul(rig.vessels[c]) / flow * 60.0 for c, flow in flows.items()), default=NEVER_S)
+    harm_s = min((chamber_ul(rig.vessels[c]) / flow * 60.0 for c, flow in flows.items()), default=NEVER_S)
     note = "a check valve holds the medium" if held else "fit a check valve: from suction no software can tell why"
     return Hazard(
         subject.id_of("heart_backwards", name), line, gauge or "none",

@@ -7,11 +7,14 @@ but never so seldom that one of these needs is missed:
 - a regulator must have two readings within the age that it accepts;
 - a heater pulse must not be cut short by the age of the reading;
 - no hazard of the table may be detected later than after half of its time to harm.
+
+The periods are whole parts of the longest one, so that devices are read together and the controller rests in between.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import ceil
 
 from controller.hazards.table import hazards_of
 from controller.hazards.terms import Hazard
@@ -36,11 +39,18 @@ KNOWN: frozenset[PointKind] = frozenset((GAS, MASS, OXYGEN, PH, PRESSURE, PUMP, 
 def rest_periods(rig: Rig) -> dict[str, float]:
     """Return the sampling period at rest of each device of `rig` (s), at least its `every`."""
     limits = limits_of(rig)
-    periods = {name: max(spec.every_s, min(_needs(rig, limits, name))) for name, spec in rig.devices.items()}
+    periods = {
+        name: max(spec.every_s, _whole_part(min(_needs(rig, limits, name)))) for name, spec in rig.devices.items()
+    }
     full = {row.id: row for row in hazards_of(rig, limits)}
     while late := _late_devices(rig, limits, periods, full):
         periods |= {name: rig.devices[name].every_s for name in late}
     return periods
+
+
+def _whole_part(period_s: float) -> float:
+    """Return the longest period that is not longer than `period_s` and of which :data:`MAX_S` is a multiple (s)."""
+    return MAX_S / ceil(MAX_S / period_s)
 
 
 def at_rest(rig: Rig, periods: Mapping[str, float]) -> Rig:

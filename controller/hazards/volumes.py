@@ -9,11 +9,12 @@ from controller.hazards import bounds, physics
 from controller.hazards.interlocks import place_gap, time_gap
 from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import status_s
-from controller.rig.description import KidneyConfig, Vessel
+from controller.rig.description import KidneyConfig, Line, Vessel
 from controller.rig.graph import entering, lines_of_heart, vessels_behind
 from controller.rig.organ_lines import organ_lines
 from controller.rig.problems import Finding, named
 from controller.rig.quantities import quantity_text
+from controller.rig.selectors import paths
 
 ROUNDING_UL_MIN = 0.1
 """Flow that need not return to the vessel that hearts draw from: rounding of the shares."""
@@ -62,8 +63,15 @@ def _spilling(subject: Subject, name: str, vessel: Vessel) -> dict[str, float]:
 
 def _draws(subject: Subject, vessel: str) -> list[str]:
     """Return the pumps that draw from a vessel."""
-    lines = (line for line in subject.rig.lines.values() if line.from_ == vessel)
-    return list(dict.fromkeys(line.pump for line in lines if line.pump is not None))
+    return list(dict.fromkeys(pump for _, pump in _drawing(subject, vessel)))
+
+
+def _drawing(subject: Subject, vessel: str) -> list[tuple[Line, str]]:
+    """Return the lines through which pumps draw from a vessel, directly or over selectors, with the pumps."""
+    rig = subject.rig
+    direct = [(line, line.pump) for line in rig.lines.values() if line.from_ == vessel and line.pump is not None]
+    ways = (way for way in paths(rig) if way.source == vessel and way.lines[0] != way.pumped)
+    return [*direct, *((rig.lines[way.lines[0]], way.pump) for way in ways)]
 
 
 def _sensor(subject: Subject, vessel: str) -> str:
@@ -142,8 +150,7 @@ def _circulates(subject: Subject, vessel: str) -> bool:
 
 def _dry(subject: Subject, name: str, vessel: Vessel, pumps: list[str]) -> Hazard:
     """Return the row of a vessel that pumps draw from; one whose inlet hangs above some volume leaves that much in it."""
-    lines = [line for line in subject.rig.lines.values() if line.from_ == name and not line.draws_above_ul]
-    deep = [line.pump for line in lines if line.pump is not None]
+    deep = [pump for line, pump in _drawing(subject, name) if not line.draws_above_ul]
     flows = {pump: subject.max_flow_ul_min(pump) for pump in pumps if pump in deep and pump not in subject.heart_pumps}
     harm_s = min((physics.empties_within_s(vessel, flow) for flow in flows.values()), default=inf)
     takes_s = max((status_s(subject, pump) for pump in flows), default=0.0)

@@ -9,18 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from controller.core.state import Volume
 from controller.ledger.batches import AT_THE_START, Batch, Whereabouts
 from controller.ledger.drift import LEARNED_REL_SD, WANDER_REL_SD, Drift, PumpWatch
 from controller.ledger.flow_paths import FlowPath, FlowPaths
+from controller.ledger.line_contents import LineContents
 from controller.ledger.losses import losses_of
+from controller.ledger.mixing import Mixing, VesselState
 from controller.ledger.reconcile import K, Residual, Unknowns, surplus
 from controller.ledger.tares import Tares
 from controller.ledger.terms import (
     FILL_REL_SD,
+    PUSHED_REL_SD,
     STRAW_REL_SD,
     Movement,
     Nominal,
@@ -29,10 +32,9 @@ from controller.ledger.terms import (
     Totals,
 )
 from controller.ledger.witnesses import DENSITY_REL_SD
-from controller.rig.description import KidneyConfig, Line, Rig, required
+from controller.rig.description import Line, Rig, required
 from controller.rig.organ_lines import organ_lines
 from controller.rig.perfusion import circulating
-from protocols.dialysis import INSULIN_KOA, exchanged, koa_at
 
 DENSITY = "density"
 """Unknown: the density of the medium (relative)."""
@@ -41,21 +43,6 @@ BOOKED = "all as booked"
 filling and evaporation, so that the difference of both contains only what was moved and weighed."""
 
 Listener = Callable[[Movement], None]
-
-
-@dataclass(slots=True)
-class _Vessel:
-    ul: float
-    variance: float
-    parcel: Parcel = field(default_factory=Parcel)
-    _cached: tuple[float, float, Volume] | None = None
-
-    def volume(self) -> Volume:
-        """Return volume and standard deviation (µL); the same object as long as they do not change."""
-        cached = self._cached
-        if cached is None or cached[0] != self.ul or cached[1] != self.variance:
-            cached = self._cached = (self.ul, self.variance, Volume(self.ul, math.sqrt(self.variance)))
-        return cached[2]
 
 
 def _stocks(rig: Rig) -> set[str | None]:
@@ -95,15 +82,19 @@ class Books:
         self.pumps: dict[str, PumpWatch] = {}
         """What the doses of each pump have shown since its calibration or tubing last changed."""
         self.whereabouts = Whereabouts()
+        self.contents = LineContents(rig)
+        self._pushed_ul: dict[str, float] = {}
+        """By line: what air that followed the medium of a straw has pushed out of it so far."""
+        self._mixing = Mixing(rig, self._vessels, self.whereabouts, self.contents)
         self.totals = Totals()
         self.tests = Tests()
 
-    def _filled(self, name: str) -> _Vessel:
+    def _filled(self, name: str) -> VesselState:
         """Return a vessel as it is filled at the start."""
         spec = self._rig.vessels[name]
         unused = 0.0 if name in self._used else 1.0
         insulin = 0.0 if spec.contains in self._stocks else 1.0
-        return _Vessel(spec.volume_ul, (FILL_REL_SD * spec.volume_ul) ** 2, Parcel(unused=unused, insulin=insulin))
+        return VesselState(spec.volume_ul, (FILL_REL_SD * spec.volume_ul) ** 2, Parcel(unused=unused, insulin=insulin))
 
     # --- what is known ----------------------------------------------------------------------------------
 
@@ -115,6 +106,15 @@ class Books:
             vessel, (rate, rate_variance, shared) = self._vessels[name], self._rates[name]
             variance = vessel.variance - 2.0 * sd * shared + sd * sd * rate_variance
             volumes[name] = Volume(vessel.ul - lost - sd * rate, math.sqrt(max(variance, 0.0)))
+        return volumes
+
+    def with_flow(self, volumes: dict[str, Volume], flows: Mapping[str, tuple[float, float]]) -> dict[str, Volume]:
+        """Return `volumes` after what has flowed since the last row: by line, volume and standard deviation (µL)."""
+        for line, (ul, flow_sd) in flows.items():
+            path = self._paths.of(line, ul, lambda vessel: volumes[vessel].ul)
+            for vessel, share in path.changes.items():
+                before = volumes[vessel]
+                volumes[vessel] = Volume(before.ul + share * ul, math.hypot(before.sd_ul, share * flow_sd))
         return volumes
 
     def parcels(self, since_s: float) -> dict[str, Parcel]:
@@ -200,6 +200,7 @@ class Books:
         self._refresh()
         for vessel in self._vessels.values():
             vessel.parcel = replace(vessel.parcel, age_s=vessel.parcel.age_s + max(seconds, 0.0))
+        self.contents.age(max(seconds, 0.0))
 
     # --- inside -----------------------------------------------------------------------------------------
 
@@ -207,11 +208,11 @@ class Books:
         name = body["line"]
         ul = body.get("liquid_ul", body["ul"])
         line = self._rig.lines[name]
-        path = self._paths.of(name, ul, lambda vessel: self._vessels[vessel].ul)
+        path, ends = self._path(name, body.get("ports"), ul)
         nominal = _nominal_of(body)
         drift = None
         if "liquid_ul" in body:
-            self._to_straw(path, line, ul)
+            self._to_straw(path, self._rig.lines[path.legs[0].line], ul, body["ul"] - ul)
         elif nominal is None or line.pump is None:
             self._pour(path, ul, body["sd_ul"] ** 2)
             if "spent_ul" in body:
@@ -222,10 +223,23 @@ class Books:
             self._by_gain(self._unknowns, path, self._gain_of(line.pump, nominal), nominal)
         self._refresh()
         self._mix(path, ul, utc)
-        movement = Movement(name, line.from_, line.to, ul)
+        movement = Movement(name, *ends, ul)
         for listener in self._listeners:
             listener(movement)
         return drift
+
+    def straw_of(self, name: str, ports: Mapping[str, int] | None) -> Line:
+        """Return the line whose inlet hangs in the vessel that a pumped line draws from."""
+        selected = self._paths.selected(name, ports)
+        return self._rig.lines[name if selected is None else selected.lines[0]]
+
+    def _path(self, name: str, ports: Mapping[str, int] | None, ul: float) -> tuple[FlowPath, tuple[str, str]]:
+        """Return the path of a volume along a line, and its ends; `ports` are the positions of the selectors on it."""
+        selected, paths = self._paths.selected(name, ports), self._paths
+        ends = paths.ends(name, ports)
+        if selected is None:
+            return paths.of(name, ul, lambda vessel: self._vessels[vessel].ul), ends
+        return paths.along(selected, ul, lambda vessel: self._vessels[vessel].ul), ends
 
     def _dose(self, path: FlowPath, pump: str, nominal: Nominal, body: Mapping[str, Any]) -> Drift | None:
         """Book a dose that the pump ended itself and that was weighed."""
@@ -288,13 +302,27 @@ class Books:
         self._unknowns.exchanged(path.changes, variance)
         self._refresh()
 
-    def _to_straw(self, path: FlowPath, line: Line, ul: float) -> None:
+    def _to_straw(self, path: FlowPath, line: Line, ul: float, air_ul: float) -> None:
         """Move what stood above a straw, whose height is now the level of its vessel."""
         for vessel, share in path.changes.items():
             if vessel != line.from_:
                 self._unknowns.add_to(vessel, {line.from_: share}, share * ul)
         self._unknowns.known(line.from_, line.draws_above_ul, 0.0)
         self._unknowns.exchanged(path.changes, (STRAW_REL_SD * line.draws_above_ul) ** 2)
+        self._air_follows(path, air_ul)
+
+    def _air_follows(self, path: FlowPath, air_ul: float) -> None:
+        """Book what air pushes out of tubes that held medium so far: it comes to the last vessel."""
+        end = path.legs[-1].target
+        for name in dict.fromkeys(leg.line for leg in path.legs):
+            line, before_ul = self._rig.lines[name], self._pushed_ul.get(name, 0.0)
+            held_ul = math.pi / 4.0 * line.bore_mm**2 * line.length_m * 1000.0
+            ul = min(held_ul - before_ul, air_ul)
+            if ul > 0.0:
+                self._pushed_ul[name] = before_ul + ul
+                self._unknowns.add_to(end, {}, ul)
+                self._unknowns.exchanged({end: 1.0}, (PUSHED_REL_SD * ul) ** 2)
+                air_ul -= ul
 
     def _refresh(self) -> None:
         """Copy the values that are needed once a second out of the unknowns."""
@@ -317,35 +345,11 @@ class Books:
         self.totals.unaccounted_ul += sum(vessel.ul for vessel in self._vessels.values()) - before
 
     def _mix(self, path: FlowPath, ul: float, utc: str) -> None:
-        """Update totals and medium history: perfect mixing in each vessel of the path, also in those that run over."""
+        """Update totals and medium history."""
         first = path.legs[0]
         source = self._vessels.get(first.source)
         self._total(first.line, ul, Parcel() if source is None else source.parcel)
-        junctions: dict[str, Parcel] = {}
-        for leg, share in path.mixed(ul, {name: vessel.ul for name, vessel in self._vessels.items()}):
-            into_loop = leg.target == self._loop
-            parcel = junctions[leg.source] if leg.source in junctions else self._vessels[leg.source].parcel
-            if leg.target not in self._vessels:
-                junctions[leg.target] = parcel
-            else:
-                if into_loop:
-                    parcel = replace(parcel, passes=parcel.passes + 1.0 - parcel.unused, unused=0.0)
-                target = self._vessels[leg.target]
-                target.parcel = target.parcel.mixed(parcel, share)
-            moved_ul = leg.share * ul
-            self.whereabouts.moved(leg.line, leg.source, leg.target, moved_ul, share, into_loop=into_loop, utc=utc)
-        for junction in junctions:
-            self.whereabouts.mixtures.pop(junction, None)
-        if self._kidney is not None and first.line == self._kidney.dialyse:
-            self._dialyse(self._kidney, ul)
-
-    def _dialyse(self, kidney: KidneyConfig, ul: float) -> None:
-        """Take the insulin out of the spent vessel that leaves with `ul` of dialysate."""
-        spent = self._vessels[kidney.vessel]
-        fibres = self._rig.dialysers[self._rig.lines[kidney.dialyse or ""].dialyser or ""]
-        koa = koa_at(kidney.dialysate_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
-        leaked = exchanged(INSULIN_KOA * koa, kidney.dialysate_ul_min, ul, spent.ul)
-        spent.parcel = replace(spent.parcel, insulin=spent.parcel.insulin * (1.0 - leaked))
+        self._mixing.mix(path, ul, utc)
 
     def _total(self, name: str, ul: float, poured: Parcel) -> None:
         totals = self.totals
@@ -465,6 +469,7 @@ class Books:
                 if medium is not None:
                     uses = int(name in self._used)
                     self.whereabouts.loaded(Batch(f"{name}{AT_THE_START}", medium, utc, name), uses=uses)
+        self.contents.prime(self.whereabouts.mixtures)
         self._begin_booked()
         self._refresh()
 

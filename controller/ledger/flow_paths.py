@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from controller.rig.description import Rig
+from controller.rig.dosing import dosing_paths
 from controller.rig.graph import shares_behind
+from controller.rig.selectors import PumpedPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,20 @@ class FlowPaths:
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
         self._shares = {name: shares_behind(rig, name) for name, line in rig.lines.items() if not line.passive}
+        self._selected = {
+            (path.pumped, frozenset(path.positions)): path for path in dosing_paths(rig) if path.positions
+        }
+
+    def selected(self, line: str, ports: Mapping[str, int] | None) -> PumpedPath | None:
+        """Return the path along a pumped line with its selectors at these positions; None for a line without selectors."""
+        return self._selected.get((line, frozenset((ports or {}).items())))
+
+    def along(self, path: PumpedPath, ul: float, held_ul: Callable[[str], float]) -> FlowPath:
+        """Return the path of a volume that is moved through selectors."""
+        *before, last = path.lines
+        legs = [Leg(name, self._rig.lines[name].from_, self._rig.lines[name].to, 1.0) for name in before]
+        end = self.of(last, ul, held_ul)
+        return FlowPath((*legs, *end.legs), {**end.changes, path.source: end.changes.get(path.source, 0.0) - 1.0})
 
     def of(self, name: str, ul: float, held_ul: Callable[[str], float]) -> FlowPath:
         """Return the path of a volume that is moved along a line.
@@ -73,9 +89,16 @@ class FlowPaths:
             return FlowPath((Leg(name, line.from_, line.to, 1.0),), changes)
         return self._branched(name, shares, lambda vessel: max(self._outlet_ul(vessel) - held_ul(vessel), 0.0) / ul)
 
-    def full(self, name: str) -> Mapping[str, float]:
+    def full(self, name: str, ports: Mapping[str, int] | None = None) -> Mapping[str, float]:
         """Return the changes of the vessels while every vessel on the path of a line is full up to its outlet."""
-        return self.of(name, 1.0, self._outlet_ul).changes
+        selected = self.selected(name, ports)
+        path = self.of(name, 1.0, self._outlet_ul) if selected is None else self.along(selected, 1.0, self._outlet_ul)
+        return path.changes
+
+    def ends(self, name: str, ports: Mapping[str, int] | None = None) -> tuple[str, str]:
+        """Return where the path along a pumped line begins and ends; `ports` are the positions of its selectors."""
+        path, line = self.selected(name, ports), self._rig.lines[name]
+        return (line.from_, line.to) if path is None else (path.source, path.target)
 
     def _branched(self, name: str, shares: Mapping[str, float], room: Callable[[str], float]) -> FlowPath:
         """Return the path of a line with others behind it; `room` is that of a vessel as a share of the volume."""
@@ -87,7 +110,7 @@ class FlowPaths:
             share = 1.0
             if each != name:
                 siblings = sum(shares[other] for other in shares if self._rig.lines[other].from_ == line.from_)
-                room_left = 0.0 if line.from_ in self._rig.junctions else room(line.from_)
+                room_left = room(line.from_) if line.from_ in self._rig.vessels else 0.0
                 share = max(entered.get(line.from_, 0.0) - room_left, 0.0) * (static / siblings if siblings else 0.0)
             legs.append(Leg(each, line.from_, line.to, share))
             left[line.from_] = left.get(line.from_, 0.0) + share

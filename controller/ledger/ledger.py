@@ -22,10 +22,12 @@ from controller.journal.terms import Entry
 from controller.ledger.batches import Batch, Whereabouts
 from controller.ledger.books import Books, Listener, min_change_ul
 from controller.ledger.drift import PumpWatch
+from controller.ledger.line_contents import LineContents
 from controller.ledger.reconcile import K, Residual
 from controller.ledger.terms import Nominal, Parcel, Tests, Totals
 from controller.ledger.witnesses import DENSITY_REL_SD, DENSITY_UL_PER_G, Weight
 from controller.rig.description import Rig, required
+from controller.rig.selectors import PumpedPath
 
 KINDS = (
     "moved",
@@ -62,6 +64,9 @@ class Ledger:
         self._books = Books(rig)
         self._lifted: set[str] = set()
         """The vessels whose weight cannot be that of their contents: they do not stand on their balance."""
+        self._flowing: dict[str, tuple[float, float]] = {}
+        """By line: what has flowed since its last row, with its standard deviation (µL)."""
+        self._settle: Callable[[], None] = lambda: None
         self._booked_s = clock.now_s()
         self._rebuild()
 
@@ -69,7 +74,8 @@ class Ledger:
 
     def volumes(self) -> dict[str, Volume]:
         """Return every vessel's present volume with its standard deviation (µL)."""
-        return self._books.volumes(self._clock.now_s() - self._booked_s)
+        volumes = self._books.volumes(self._clock.now_s() - self._booked_s)
+        return self._books.with_flow(volumes, self._flowing) if self._flowing else volumes
 
     def parcels(self) -> dict[str, Parcel]:
         """Return the history of the medium in each vessel."""
@@ -103,9 +109,25 @@ class Ledger:
         """The lots in each vessel."""
         return self._books.whereabouts
 
+    def carry_over_ul(self, path: PumpedPath, ul: float) -> float:
+        """Return the maximum volume of other medium in a dose of `ul` along a path (µL)."""
+        return self._books.contents.other_ul(path, ul)
+
+    def line_contents(self) -> LineContents:
+        """Return a copy of what stands in the lines that several media pass."""
+        return self._books.contents.copy()
+
     def listen(self, listener: Listener) -> None:
         """Call `listener` at every booking from now on."""
         self._books.listen(listener)
+
+    def flowing(self, line: str, ul: float, sd_ul: float) -> None:
+        """Note what has flowed along a line since its last row (µL): :meth:`volumes` contains it until it is booked."""
+        self._flowing[line] = ul, sd_ul
+
+    def settled_by(self, settle: Callable[[], None]) -> None:
+        """Call `settle` before an entry of a person: it books what has flowed until then."""
+        self._settle = settle
 
     # --- booking ----------------------------------------------------------------------------------------
 
@@ -141,7 +163,7 @@ class Ledger:
             body |= nominal.to_json()
         if weight is not None:
             body["spent_ul"], body["spent_sd_ul"] = weight.g * DENSITY_UL_PER_G, weight.sd_g * DENSITY_UL_PER_G
-        if weight is None and (liquid_ul := self._above_straw_ul(line)) < volume_ul:
+        if weight is None and (liquid_ul := self._above_straw_ul(line, body.get("ports"))) < volume_ul:
             body["liquid_ul"] = liquid_ul
         seq = self._journal.append("moved", body, run=run)
         self._up_to_now()
@@ -229,6 +251,7 @@ class Ledger:
         Raises:
             LedgerError: for an impossible value, or without a reason.
         """
+        self._settle()
         self._known(vessel)
         self._may_hold(vessel, volume_ul, sd_ul)
         if not reason.strip():
@@ -255,6 +278,7 @@ class Ledger:
         Returns:
             The residual of the reading.
         """
+        self._settle()
         self._known(vessel)
         self._may_hold(vessel, volume_ul, sd_ul)
         self._up_to_now()
@@ -278,6 +302,7 @@ class Ledger:
         Raises:
             LedgerError: for what the vessel or its declared medium does not allow.
         """
+        self._settle()
         self._known(batch.vessel)
         self._may_load(batch, volume_ul, sd_ul, replaces=replaces)
         body = {
@@ -292,9 +317,9 @@ class Ledger:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _above_straw_ul(self, line: str) -> float:
+    def _above_straw_ul(self, line: str, ports: Mapping[str, int] | None) -> float:
         """Return the volume that a line can draw before its straw takes air (µL); infinite without one."""
-        spec = self._rig.lines[line]
+        spec = self._books.straw_of(line, ports)
         if spec.draws_above_ul <= 0.0:
             return math.inf
         return max(self.volumes()[spec.from_].ul - spec.draws_above_ul, 0.0)

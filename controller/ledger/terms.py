@@ -11,11 +11,12 @@ EVAPORATION_UL_D, EVAPORATION_SD_UL_D = 100.0, 60.0
 """Daily loss of the loop: some 2 m of silicone tubing in a humid housing lose 36–150 µL (biology.md §1.3)."""
 SPENT_EVAPORATION_UL_D, SPENT_EVAPORATION_SD_UL_D = 20.0, 20.0
 """Daily loss of the spent vessel through its shorter tubing [P]: a fifth of the loop's, equally uncertain."""
-STATIC_EVAPORATION_REL_D, STATIC_EVAPORATION_REL_SD = 0.01, 1.0
-"""Daily loss of a covered dish or well that nothing perfuses, as a share of its volume, and the relative uncertainty of
-that rate [P]: the humidity under the lid decides, and it is the same for all chambers of a rig."""
+SURFACE_EVAPORATION_REL_SD = 0.7
+"""Relative uncertainty of the loss of an open surface [P]: lid and humidity decide, the same for all chambers of a rig."""
 STRAW_REL_SD = 0.02
 """Relative uncertainty of the volume below a straw or a skimmer: its height, and how the vessel stands [P]."""
+PUSHED_REL_SD = 0.3
+"""Relative uncertainty of what air pushes out of tubes: their length, and what stays on the wall [P]."""
 FILL_REL_SD = 0.005
 """Relative uncertainty of the initial filling of a vessel by a person with a pipette."""
 DAY_S = 86_400.0

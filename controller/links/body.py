@@ -1,8 +1,9 @@
 """The connected rig: devices on supervised links, each sampled at its own period into the state.
 
 Each link has one plan: its devices take turns, so a slow one delays its neighbours by its own time-out at most (C3), and all
-channels of a device are read in one turn. Links are independent of each other. The actuators are handed to the gate once, and
-their status is read through it.
+channels of a device are read in one turn. Links are independent of each other, but all periods count from one moment: what is
+due at the same time on several links is read at the same time, and most ticks have nothing new to judge. The actuators are
+handed to the gate once, and their status is read through it.
 
 A device is read at its full rate, unless the caller confirms at each tick that the rig is at rest
 (:meth:`ConnectedRig.rest`). Without this confirmation, whatever the cause, sampling returns to the full rate.
@@ -30,6 +31,9 @@ SOON_S = 0.25
 """Delay of a repeated read (s): longer than any driver reuses one reply for several points."""
 MAX_READS = 3
 """Maximum number of reads of a point within one turn, if a reading was garbled or needs confirmation (I9)."""
+
+ROUNDING = 1e-6
+"""Share of a period by which a turn may begin early, because times are rounded, and still count as in time."""
 
 _next_s = attrgetter("next_s")
 
@@ -60,6 +64,8 @@ class ConnectedRig:
         self._works: dict[str, list[_Work]] = {}
         self._pauses: dict[str, asyncio.Future[None]] = {}
         self._rest_until_s = float("-inf")
+        self._begun_s = 0.0
+        """When sampling began (loop s): all periods count from here."""
         self.failures: list[Failure] = connected.failures
         self._links = connected.links
         self._store = store
@@ -111,7 +117,7 @@ class ConnectedRig:
             poll: reads the status of an actuator.
             rest_s: the period at rest of each device (s); a device without one is always read at its full rate.
         """
-        now_s = asyncio.get_running_loop().time()
+        now_s = self._begun_s = asyncio.get_running_loop().time()
         first: list[asyncio.Event] = []
         for link in self._links:
             works = [
@@ -138,6 +144,10 @@ class ConnectedRig:
         """Record the state of the links."""
         for name, link in self._links.items():
             self._store.link(name, link.state.value)
+
+    def count_from(self, at_s: float) -> None:
+        """Count all periods from `at_s` (loop s), the first tick: what is asked right after a tick is there at the next."""
+        self._begun_s = at_s
 
     def rest(self, until_s: float) -> None:
         """Let devices be read at their periods at rest until `until_s` (loop s). The caller renews it at each tick."""
@@ -167,8 +177,8 @@ class ConnectedRig:
             now_s = loop.time()
             period_s = work.rest_s if now_s < self._rest_until_s else work.every_s
             work.last_s = work.next_s
-            # Periods stay on their grid; a late turn is not made up for.
-            work.next_s += period_s * max(1, int((now_s - work.next_s) / period_s) + 1)
+            # A late turn is not made up for.
+            work.next_s = self._begun_s + period_s * (int((now_s - self._begun_s) / period_s + ROUNDING) + 1)
             await self._turn(work, poll)
 
     async def _pause(self, link: str, until_s: float) -> None:

@@ -86,12 +86,24 @@ class OutputSeries:
         self._keep = keep
         self._tracks: dict[str, _Track] = {}
         self._begun_s: float | None = None
+        self._actuators: Mapping[str, ActuatorView] = {}
+        """Those of the last state: the same object again has the same content."""
 
     def observe(self, state: State) -> None:
         """Process the outputs of this tick; store the points when a minute is over."""
         now_s = state.at_s
+        if state.actuators is not self._actuators:
+            self._look(state.actuators, now_s)
+            self._actuators = state.actuators
+        if self._begun_s is None:
+            self._begun_s = now_s
+        elif now_s - self._begun_s >= EVERY_S:
+            self._hand_on(state, self._begun_s)
+            self._begun_s += EVERY_S * int((now_s - self._begun_s) / EVERY_S)
+
+    def _look(self, actuators: Mapping[str, ActuatorView], now_s: float) -> None:
         tracks = self._tracks
-        for name, view in state.actuators.items():
+        for name, view in actuators.items():
             track = tracks.get(name)
             if track is None:
                 track = tracks[name] = _Track(*_series_of(name, view), now_s)
@@ -99,11 +111,6 @@ class OutputSeries:
                 if not track.point:
                     track.point, track.unit = _series_of(name, view)
                 track.look(view, now_s)
-        if self._begun_s is None:
-            self._begun_s = now_s
-        elif now_s - self._begun_s >= EVERY_S:
-            self._hand_on(state, self._begun_s)
-            self._begun_s += EVERY_S * int((now_s - self._begun_s) / EVERY_S)
 
     def _hand_on(self, state: State, begun_s: float) -> None:
         readings: dict[str, Reading] = {}

@@ -165,8 +165,9 @@ class Bookings:
             insort(self._in_time, (pulse.first_frame, pulse.end_frame, pulse.electrode))
             self._longest = max(self._longest, pulse.end_frame - pulse.first_frame)
             self.hour.add({self.hour.bin_of(pulse.first_frame): pulse.charge_nc})
-            self._mark(self.seconds.bin_of(pulse.first_frame), rest_s)
-            self._mark_day(self.day.bin_of(pulse.first_frame))
+            for frame in (pulse.first_frame, pulse.first_frame + tolerance_frames):
+                self._mark(self.seconds.bin_of(frame), rest_s)
+                self._mark_day(self.day.bin_of(frame))
 
     def restore(
         self,

@@ -13,21 +13,37 @@ import logging
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
 
 from controller.nerves.bookings import Bookings
 from controller.nerves.brake import Brake
+from controller.nerves.commands import (
+    Busy,
+    Command,
+    CutOffCommand,
+    LeaseCommand,
+    RevokeCommand,
+    StimulateCommand,
+    StimulationOutcome,
+    ends_something,
+)
+from controller.nerves.detector import ALL, Blank, ElectrodeState, SpikeDetector, Spikes
 from controller.nerves.device import ArrayDevice, Delivery, FrameBlock, Pulse
 from controller.nerves.envelope import Envelope
+from controller.nerves.events import EventKind, EventLog
 from controller.nerves.governor import GovernorView, Reason, Request, StimulationDecision, book, decide
-from controller.nerves.kernels import ALL, Blank, SpikeDetector, Spikes
-from controller.nerves.leases import Lease, LeaseRefused, Leases
-from controller.nerves.ledger import State, StimulationLedger
+from controller.nerves.leases import SILENCE_S, UNHELD_AHEAD_S, Lease, LeaseRefused, Leases, random_id
+from controller.nerves.ledger import StimulationLedger
 from controller.nerves.permit import DAY_S, Permit, Tissue, permit
 from controller.nerves.rates import ACTIVE_HZ, FiringRates
+from controller.nerves.recorder import Fate, LedgerRecorder
+from controller.nerves.repeats import KeyReused, Repeats
+from controller.nerves.reporter import DETECTED, Reporter
 from controller.nerves.ring import FrameRing, Gap, SpikeRing
-from controller.nerves.welfare import ResponseMonitor, StimulationLoad, load
+from controller.nerves.welfare import MIN_OBSERVED, ResponseMonitor, StimulationLoad, load
 
 logger = logging.getLogger(__name__)
 
@@ -41,67 +57,18 @@ MAX_WAITING = 1024
 """Commands waiting for the next block; more are turned away unread."""
 
 
-class Busy(Exception):
-    """The engine has too much to decide already; ask again later."""
-
-
-@dataclass(slots=True)
-class StimulationOutcome:
-    """A decision and, as they become known, the fates of its pulses."""
-
-    decision: StimulationDecision
-    frame: int
-    """The first frame not yet read when it was decided."""
-    number: int = 0
-    """The decision's number in the ledger."""
-    pulses: list[Pulse] = field(default_factory=list)
-    fates: dict[int, tuple[State, int | None]] = field(default_factory=dict)
-
-    @property
-    def finished(self) -> bool:
-        """Whether the fate of every pulse is known."""
-        return len(self.fates) == len(self.pulses)
-
-
-Fate = tuple[int, State, int | None, str]
-"""Pulse, what became of it, at which frame, and why."""
-
-OutcomeCallback = Callable[[StimulationOutcome], None]
-LeaseCallback = Callable[[Lease | LeaseRefused], None]
-
-
-@dataclass(frozen=True, slots=True)
-class StimulateCommand:
-    """Decide a request; `decided` receives the decision, and `finished` the outcome after the last pulse.
-
-    A command whose client has disconnected before the decision is `withdrawn` and never decided.
-    """
-
-    request: Request
-    decided: OutcomeCallback
-    finished: OutcomeCallback
-    withdrawn: Callable[[], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseCommand:
-    """Acquire, renew or release a lease; `answered` receives the lease, or the reason for the refusal."""
-
-    verb: Literal["acquire", "renew", "release"]
-    requester: str
-    answered: LeaseCallback
-    lease: str = ""
-    electrodes: tuple[int, ...] = ()
-    ttl_s: float = 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """Firing over the last seconds: rates by electrode in Hz, and what the figures rest on."""
+    """Firing over the last seconds: rates by electrode in Hz, and what the figures rest on.
+
+    `observed` is the number of electrodes on which spikes could be detected; `active` and the mean are of these only.
+    """
 
     frame: int
     rates_hz: tuple[float, ...]
     noise_uv: tuple[float, ...]
+    states: tuple[ElectrodeState, ...]
+    observed: int
     active: int
     mean_active_hz: float
 
@@ -122,6 +89,7 @@ class Core:
         envelope: Envelope,
         tissue: Tissue | None = None,
         brake: Brake | None = None,
+        new_lease_id: Callable[[], str] = random_id,
     ) -> None:
         info = device.info
         self.info = info
@@ -135,29 +103,34 @@ class Core:
         self.lost_frames = 0
         self._device = device
         self._ledger = ledger
+        self._record = LedgerRecorder(ledger)
         self._detector = SpikeDetector(info.electrodes, info.sample_rate_hz, info.uv_per_unit)
-        self._blanked = self._detector.blanked_frames.copy()
+        self._unobserved = self._detector.unobserved_frames
         self._rates = FiringRates(info.electrodes, info.sample_rate_hz)
-        self._leases = Leases(info.electrodes, info.sample_rate_hz)
+        self._leases = Leases(info.electrodes, info.sample_rate_hz, session=ledger.session, new_id=new_lease_id)
+        self.events = EventLog(ledger.session)
+        self.events.add(EventKind.ENGINE_STARTED, 0, "the engine has started; earlier leases and pulses are gone")
+        self._repeats = Repeats(ledger)
         self._bookings = Bookings(info.sample_rate_hz)
         self._monitor = ResponseMonitor(info.sample_rate_hz, envelope.rest_s)
         self._impedances = device.impedances()
-        self._commands: deque[StimulateCommand | LeaseCommand] = deque()
+        self._commands: deque[Command] = deque()
         self._due: list[tuple[int, int, Pulse, str]] = []
         self._handed: dict[int, Pulse] = {}
-        self._outcomes: dict[int, tuple[StimulationOutcome, OutcomeCallback]] = {}
-        self._undisclosed: list[tuple[StimulationOutcome, OutcomeCallback, OutcomeCallback]] = []
-        self._unsure: list[Fate] = []
-        """Last words that no commit has made sure yet; a ledger that was in trouble gets them when it can be written."""
+        self._outcomes: dict[int, StimulationOutcome] = {}
+        self._undisclosed: list[tuple[StimulationOutcome, StimulateCommand]] = []
         self._next_frame: int | None = None
         self._next_second = 0
-        self._trouble = ""
+        self._observed = 1.0
         self._brake = brake or Brake()
+        if self._brake.why:
+            self.events.add(EventKind.STIMULATION_STOPPED, 0, self._brake.why)
         past = ledger.past(info.sample_rate_hz)
         self._bookings.restore(past.pulses, past.seconds, envelope.rest_s, past.minutes, past.stretches)
         self._tissue = tissue or Tissue()
         self.permit: Permit = permit(self._tissue, 0.0)
         """What age and review of the organoid allow now."""
+        self._reporter = Reporter(self.events, self.permit)
         self.load: StimulationLoad = load(self._bookings, self._monitor, envelope)
         """What stimulation weighs on the tissue, as of the last second."""
 
@@ -176,25 +149,43 @@ class Core:
         """Living leases."""
         return len(self._leases)
 
+    def leases_of(self, requester: str) -> int:
+        """Living leases of a requester; from any thread."""
+        return self._leases.count(requester)
+
     @property
     def trouble(self) -> str:
         """Why no stimulation is possible now; empty when it is."""
-        return self._brake.why or self._trouble
+        return self._brake.why or self._record.trouble or self._deaf
 
-    def submit(self, command: StimulateCommand | LeaseCommand) -> None:
+    @property
+    def _deaf(self) -> str:
+        """Why no response could be seen; empty when enough electrodes are observed."""
+        if self._observed >= MIN_OBSERVED:
+            return ""
+        return (
+            f"array {self.info.name}: spikes can be detected on {self._observed:.0%} of the electrodes only, so a lost"
+            " response could go unnoticed; likely cause: the array is unplugged, or its amplifier is saturated or very noisy;"
+            " next: see the states of the channels"
+        )
+
+    def submit(self, command: Command) -> None:
         """Leave a command for the next step; from any thread. Raises :class:`Busy` when too many wait."""
-        if len(self._commands) >= MAX_WAITING:
+        if len(self._commands) >= MAX_WAITING and not ends_something(command):
             raise Busy(f"{MAX_WAITING} commands wait already; ask again in some milliseconds")
         self._commands.append(command)
 
     def firing(self) -> Firing:
         """Rates and noise of this moment; may be called from any thread (figures may be one block apart)."""
         rates = self._rates.rates_hz()
-        active = rates[rates >= ACTIVE_HZ]
+        observed = self._rates.observed()
+        active = rates[observed & (rates >= ACTIVE_HZ)]
         return Firing(
             frame=self.next_frame,
             rates_hz=tuple(rates.tolist()),
             noise_uv=tuple(self._detector.noise_uv.tolist()),
+            states=tuple(ElectrodeState(state) for state in self._detector.states.tolist()),
+            observed=int(observed.sum()),
             active=int(active.size),
             mean_active_hz=float(active.mean()) if active.size else 0.0,
         )
@@ -211,15 +202,15 @@ class Core:
         self._take_gap(block)
         self._blank(block)
         spikes = self._detector.process(block.samples, block.first_frame)
-        blanked = self._detector.blanked_frames
-        self._rates.add(block.first_frame, len(block.samples), spikes, blanked - self._blanked)
-        self._blanked = blanked.copy()
+        unobserved = self._detector.unobserved_frames
+        self._rates.add(block.first_frame, len(block.samples), spikes, unobserved - self._unobserved)
+        self._unobserved = unobserved
         self.frames.append(block.first_frame, block.samples)
         self.spikes.append(spikes)
         now = self._next_frame = block.first_frame + len(block.samples)
         self._confirm(block.deliveries)
         starts = sorted(delivery.frame for delivery in block.deliveries if delivery.frame is not None)
-        self._monitor.note(starts, spikes.frames, now)
+        self._monitor.note(starts, spikes.frames, now - self._detector.latency_frames, self._observed)
         self._stop_if_ordered()
         self._end_leases(self._leases.expire(now), "the lease ended")
         if now >= self._next_second:
@@ -228,7 +219,7 @@ class Core:
             self._obey(self._commands.popleft(), now)
         for reflex in self.reflexes:
             for request in reflex(spikes, now):
-                self._decide(request, now, _ignore_outcome, _ignore_outcome)
+                self._decide(StimulateCommand(request, _ignore_outcome, _ignore_outcome, lambda: False), now)
         self._hand_over(now)
         return spikes
 
@@ -236,7 +227,7 @@ class Core:
         """Cancel what has not been handed over and let the array and the ledger go."""
         self._leases.drop_all()
         self._cancel(list(self._due), "the engine closed")
-        self._commit()
+        self._record.commit()
         self._device.close()
         self._ledger.close()
 
@@ -255,8 +246,10 @@ class Core:
             self.gaps += 1
             self.lost_frames += gap.end_frame - gap.first_frame
             self._detector.restart(block.first_frame)
-            self._write(lambda: self._ledger.lost(gap))
-            self._end_leases(self._leases.drop_all(), "the array lost frames; how long it was silent is not known")
+            self._record.write(lambda: self._ledger.lost(gap))
+            why = "the array lost frames; how long it was silent is not known"
+            self.events.add(EventKind.GAP, gap.first_frame, "the array lost frames", end_frame=gap.end_frame)
+            self._end_leases(self._leases.drop_all(), why)
 
     def _blank(self, block: FrameBlock) -> None:
         """Blank the electrodes around each pulse that began in this block (N8)."""
@@ -271,7 +264,7 @@ class Core:
                 blanks.append(Blank(delivery.pulse.electrode, delivery.frame, own))
         if blanks:
             self._detector.blank(blanks)
-            self._write(lambda: self._ledger.blanked(blanks))
+            self._record.write(lambda: self._ledger.blanked(blanks))
 
     def _confirm(self, deliveries: Sequence[Delivery]) -> None:
         """Record what the array says became of pulses, and notify their clients."""
@@ -288,27 +281,59 @@ class Core:
                 self.charge_nc += sum(abs(phase.charge_nc) for phase in pulse.phases)
         self._finish(fates)
 
-    def _obey(self, command: StimulateCommand | LeaseCommand, now: int) -> None:
-        if isinstance(command, StimulateCommand):
-            if not command.withdrawn():
-                self._decide(command.request, now, command.decided, command.finished)
-            return
+    def _obey(self, command: Command, now: int) -> None:
+        match command:
+            case StimulateCommand():
+                if not command.withdrawn():
+                    self._decide(command, now)
+            case LeaseCommand():
+                self._change_lease(command, now)
+            case CutOffCommand():
+                self._cut_off(command)
+            case RevokeCommand():
+                why = f"{command.requester} may not stimulate any more"
+                self._end_leases(self._leases.revoke(command.requester), why)
+                command.done()
+
+    def _change_lease(self, command: LeaseCommand, now: int) -> None:
+        who = command.requester
         try:
             if command.verb == "acquire":
-                lease = self._leases.acquire(command.requester, command.electrodes, command.ttl_s, now)
+                lease = self._leases.acquire(who, command.electrodes, command.ttl_s, now, held=command.held)
             elif command.verb == "renew":
-                lease = self._leases.renew(command.lease, command.requester, now)
+                lease = self._leases.renew(command.lease, who, now)
             else:
-                lease = self._leases.release(command.lease, command.requester)
-                self._end_leases([lease], "the lease was released")
+                lease = self._leases.release(command.lease, who)
+                self._end_leases([lease], command.why)
         except LeaseRefused as refused:
             command.answered(refused)
         else:
             command.answered(lease)
 
-    def _decide(self, request: Request, now: int, decided: OutcomeCallback, finished: OutcomeCallback) -> None:
-        """Put a request before the governor and its decision into the ledger; nothing is handed over yet."""
+    def _cut_off(self, command: CutOffCommand) -> None:
+        """Cancel the waiting pulses of a call that has ended, unless a heartbeat stands for them."""
+        request, outcome = command.command.request, command.command.outcome
         lease = self._leases.find(request.lease, request.requester)
+        if outcome is not None and not command.command.repeated and not (lease and lease.held):
+            mine = {pulse.id for pulse in outcome.pulses}
+            self._cancel([entry for entry in self._due if entry[1] in mine], "the call that asked for it was cut off")
+
+    def _decide(self, command: StimulateCommand, now: int) -> None:
+        """Put a request before the governor and its decision into the ledger; nothing is handed over yet."""
+        request = command.request
+        lease = self._leases.find(request.lease, request.requester)
+        if lease is not None:
+            self._leases.note_alive(lease, now)
+        try:
+            known = self._repeats.find(request)
+        except (KeyReused, sqlite3.Error) as error:
+            refused = StimulationDecision(False, (Reason("idempotency", str(error)),))
+            self._undisclosed.append((StimulationOutcome(refused, now), command))
+            return
+        if known is not None:
+            command.repeated = True
+            self._undisclosed.append((known, command))
+            return
         view = GovernorView(
             next_frame=now,
             info=self.info,
@@ -319,6 +344,8 @@ class Core:
             response_lost=self._monitor.lost,
             inhibited=self.trouble,
             permit=self.permit,
+            fence=lease.fence if lease else 0,
+            ahead_s=inf if lease is None or lease.held or command.awaited else UNHELD_AHEAD_S,
         )
         try:
             decision = decide(request, view, self.envelope)
@@ -327,36 +354,39 @@ class Core:
             decision = StimulationDecision(
                 False, (Reason("engine", f"the governor failed on it ({error!r}); this is a defect"),)
             )
-        outcome = StimulationOutcome(decision, now)
-        if self._write(lambda: self._note(request, outcome)):
+        outcome = command.outcome = StimulationOutcome(decision, now)
+        if self._record.write(lambda: self._note(request, outcome)):
             for pulse in outcome.pulses:
                 heapq.heappush(self._due, (pulse.at_frame, pulse.id, pulse, request.lease))
-                self._outcomes[pulse.id] = (outcome, finished)
+                self._outcomes[pulse.id] = outcome
             if decision.accepted:
                 book(request, decision, self._bookings, self.envelope)
         else:
-            outcome.decision = StimulationDecision(False, (*decision.reasons, Reason("ledger", self._trouble)))
-        self._undisclosed.append((outcome, decided, finished))
+            outcome.decision = StimulationDecision(False, (*decision.reasons, Reason("ledger", self._record.trouble)))
+        self._undisclosed.append((outcome, command))
 
     def _note(self, request: Request, outcome: StimulationOutcome) -> None:
         outcome.number, outcome.pulses = self._ledger.decided(request, outcome.decision, outcome.frame)
+        self._repeats.keep(request, outcome)
 
     def _hand_over(self, now: int) -> None:
         """Commit and announce what was decided, and give the array the pulses that are due before the next block."""
         due = self._take_due(now)
         if due:
-            self._write(lambda: self._ledger.fates([(pulse.id, "handed", None, "") for pulse in due]))
-        if not self._commit():
+            self._record.write(lambda: self._ledger.fates([(pulse.id, "handed", None, "") for pulse in due]))
+        if not self._record.commit():
             for pulse in due:
                 heapq.heappush(self._due, (pulse.at_frame, pulse.id, pulse, ""))
             self._refuse_undisclosed()
-            self._cancel(list(self._due), self._trouble)
+            self._cancel(list(self._due), self._record.trouble)
             due = []
         undisclosed, self._undisclosed = self._undisclosed, []
-        for outcome, decided, finished in undisclosed:
-            decided(outcome)
+        for outcome, command in undisclosed:
+            command.decided(outcome)
             if outcome.finished:
-                finished(outcome)
+                command.finished(outcome)
+            else:
+                outcome.listeners.append(command.finished)
         for pulse in due:
             self._handed[pulse.id] = pulse
             self._device.deliver(pulse)
@@ -367,8 +397,10 @@ class Core:
         due: list[Pulse] = []
         fates: list[Fate] = []
         while self._due and self._due[0][0] <= horizon:
-            pulse = heapq.heappop(self._due)[2]
-            if pulse.not_after < now:
+            _, _, pulse, lease = heapq.heappop(self._due)
+            if self._leases.silent(lease, now):
+                fates.append((pulse.id, "cancelled", None, f"no heartbeat of its lease for {SILENCE_S * 1000:g} ms"))
+            elif pulse.not_after < now:
                 fates.append((pulse.id, "dropped", None, "the engine came too late for its latest frame"))
             else:
                 due.append(pulse)
@@ -378,25 +410,44 @@ class Core:
     def _refuse_undisclosed(self) -> None:
         """What could not be committed was never accepted, and its pulses have no fate: the ledger knows of none."""
         never: set[int] = set()
-        for outcome, _, _ in self._undisclosed:
+        outcomes = [outcome for outcome, command in self._undisclosed if not command.repeated]
+        self._repeats.forget(outcomes)
+        for outcome in outcomes:
             for pulse in outcome.pulses:
                 self._outcomes.pop(pulse.id, None)
                 never.add(pulse.id)
             outcome.pulses = []
-            outcome.decision = StimulationDecision(False, (*outcome.decision.reasons, Reason("ledger", self._trouble)))
+            outcome.decision = StimulationDecision(
+                False, (*outcome.decision.reasons, Reason("ledger", self._record.trouble))
+            )
         self._due = [entry for entry in self._due if entry[1] not in never]
-        self._unsure = [fate for fate in self._unsure if fate[0] not in never]
+        self._record.forget(never)
 
     def _stop_if_ordered(self) -> None:
         """Obey the brake (A9): end every lease, cancel every waiting pulse, and confirm when none is with the array."""
+        before = self._brake.why
         if self._brake.take():
-            self._leases.drop_all()
-            self._cancel(list(self._due), self._brake.why or "stimulation was stopped")
+            why = self._brake.why or "stimulation was stopped"
+            self._end_leases(self._leases.drop_all(), why)
+            self._cancel(list(self._due), why)
+        if self._brake.why != before:
+            kind = EventKind.STIMULATION_STOPPED if self._brake.why else EventKind.STIMULATION_ALLOWED
+            self.events.add(kind, self.next_frame, self._brake.why)
         if not self._handed:
             self._brake.confirm()
 
     def _end_leases(self, ended: Sequence[Lease], why: str) -> None:
-        """Cancel every waiting pulse of these leases (N3)."""
+        """Cancel every waiting pulse of these leases (N3), and tell their holders."""
+        for lease in ended:
+            electrodes = tuple(sorted(lease.electrodes))
+            self.events.add(
+                EventKind.LEASE_ENDED,
+                self.next_frame,
+                why,
+                lease=lease.id,
+                electrodes=electrodes,
+                requester=lease.requester,
+            )
         if ended:
             names = {lease.id for lease in ended}
             self._cancel([entry for entry in self._due if entry[3] in names], why)
@@ -412,22 +463,25 @@ class Core:
         """Record the last states of pulses, and notify the clients whose last pulse this was."""
         if not fates:
             return
-        self._unsure += fates
-        self._write(lambda: self._ledger.fates(fates))
+        self._record.last_words(fates)
         for number, state, frame, _ in fates:
-            known = self._outcomes.pop(number, None)
-            if known is None:
+            outcome = self._outcomes.pop(number, None)
+            if outcome is None:
                 continue
-            outcome, finished = known
             outcome.fates[number] = (state, frame)
             if outcome.finished:
-                finished(outcome)
+                listeners, outcome.listeners = outcome.listeners, []
+                for listener in listeners:
+                    listener(outcome)
 
     def _every_second(self, now: int) -> None:
         """Read impedances, forget old bookings, end pulses that the array never confirmed, try a failed ledger again."""
         self._next_second = now + round(self.info.sample_rate_hz)
+        states = self._detector.states
+        self._observed = float(np.isin(states, DETECTED).mean())
         self._impedances = self._device.impedances()
         self._bookings.forget_before(now)
+        self._record.try_again()
         self.permit = permit(self._tissue, now / self.info.sample_rate_hz / DAY_S)
         self.load = load(self._bookings, self._monitor, self.envelope)
         late = now - round(self.info.sample_rate_hz)
@@ -435,40 +489,7 @@ class Core:
         for number in silent:
             del self._handed[number]
         self._finish([(number, "unknown", None, "the array never confirmed it") for number in silent])
-        if self._trouble:
-            self._trouble = ""
-            self._write(lambda: self._ledger.fates(self._unsure))
-            self._commit()
-
-    def _write(self, write: Callable[[], None]) -> bool:
-        """Write to the ledger; when that fails nothing may be stimulated any more."""
-        if self._trouble:
-            return False
-        try:
-            write()
-        except sqlite3.Error as error:
-            self._in_trouble(error)
-            return False
-        return True
-
-    def _commit(self) -> bool:
-        if self._trouble:
-            return False
-        try:
-            self._ledger.commit()
-        except sqlite3.Error as error:
-            self._in_trouble(error)
-            return False
-        self._unsure.clear()
-        return True
-
-    def _in_trouble(self, error: sqlite3.Error) -> None:
-        self._trouble = (
-            f"the stimulation ledger {self._ledger.path.name} cannot be written ({error});"
-            " likely cause: the disk is full or the file is locked; stimulation is refused until it can be"
-            " written again"
-        )
-        self._ledger.abandon()
+        self._reporter.look(now, states, self.permit, self.load.response_lost, self._record.trouble)
 
 
 def _ignore_outcome(_: StimulationOutcome) -> None:

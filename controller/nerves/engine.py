@@ -23,15 +23,17 @@ from typing import Any
 from controller.core.clock import Clock
 from controller.memory.file import checkpoint
 from controller.nerves.brake import Brake
+from controller.nerves.commands import RevokeCommand
 from controller.nerves.core import Core
+from controller.nerves.detector import warm_up
 from controller.nerves.device import ArrayDevice
 from controller.nerves.envelope import Envelope
-from controller.nerves.gateway import Gateway, GatewayServer
-from controller.nerves.kernels import warm_up
+from controller.nerves.gateway import Gateway
 from controller.nerves.ledger import StimulationLedger
 from controller.nerves.ledger_head import LedgerRefused
 from controller.nerves.permit import Tissue, tissue_at
-from controller.nerves.tokens import Keyring
+from controller.nerves.server import GatewayServer, RemoteAddress
+from controller.nerves.tokens import Grant, Keyring
 
 logger = logging.getLogger(__name__)
 
@@ -43,12 +45,14 @@ FRAME_SIGNAL_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """Path of the ledger, address of the gRPC service (port 0: any free one), and limits of stimulation."""
+    """Path of the ledger, address of the gRPC service (port 0, or one that is taken: any free one), limits of stimulation."""
 
     ledger: Path
     host: str = "127.0.0.1"
     port: int = 0
     envelope: Envelope = field(default_factory=Envelope)
+    remote: RemoteAddress | None = None
+    """Where agents on other machines connect, with mutual TLS; without it the service listens on loopback only."""
     tissue: Mapping[str, Any] | None = None
     """What the rig file says of the organoid's age and review (see :func:`controller.nerves.permit.tissue_at`)."""
 
@@ -72,6 +76,8 @@ class RealTimeThread(threading.Thread):
 
     def run(self) -> None:
         """Read blocks and step the core until the end."""
+        streams, events = self._gateway.streams, self._core.events
+        told = events.last
         frames_between_signals = round(FRAME_SIGNAL_S * self._core.info.sample_rate_hz)
         next_signal = 0
         try:
@@ -79,10 +85,13 @@ class RealTimeThread(threading.Thread):
                 block = self._device.read()
                 spikes = self._core.step(block)
                 if len(spikes):
-                    self._gateway.spike_signal.rise()
+                    streams.spike_signal.rise()
+                if events.last != told:
+                    told = events.last
+                    streams.event_signal.rise()
                 if block.first_frame >= next_signal:
                     next_signal = block.first_frame + frames_between_signals
-                    self._gateway.frame_signal.rise()
+                    streams.frame_signal.rise()
         except Exception as error:
             self.failure = error
         finally:
@@ -98,10 +107,13 @@ async def serve(
     keyring: Keyring,
     *,
     ready: Callable[[str], None],
+    control: Callable[[EngineControl], None] | None = None,
     stop: asyncio.Event,
     brake: Brake | None = None,
 ) -> None:
     """Run the engine until `stop`; `ready` receives the address once the service listens, `brake` stops stimulation.
+
+    `control` receives what may be changed from then on.
 
     Raises:
         LedgerRefused: The ledger cannot be used; the service does not listen then.
@@ -124,7 +136,9 @@ async def serve(
     with _undisturbed():
         thread.start()
         try:
-            ready(await server.open(config.host, config.port))
+            ready(await _listen(server, config))
+            if control is not None:
+                control(EngineControl(core, keyring))
             upkeep = asyncio.create_task(_upkeep(config.ledger))
             await stop.wait()
             upkeep.cancel()
@@ -135,6 +149,38 @@ async def serve(
             await server.close()
     if thread.failure is not None:
         raise thread.failure
+
+
+class EngineControl:
+    """What the owner of the engine may change while it runs; from the event loop."""
+
+    def __init__(self, core: Core, keyring: Keyring) -> None:
+        self._core = core
+        self._keyring = keyring
+
+    def set_agents(self, agents: Mapping[str, Grant], done: Callable[[], None]) -> None:
+        """Replace the agents' grants (digest → grant) and end the leases of those that lost theirs; `done` confirms it.
+
+        `done` is called on the real-time thread.
+        """
+        revoked = sorted(self._keyring.set_agents(agents))
+        for name in revoked[:-1]:
+            self._core.submit(RevokeCommand(name, lambda: None))
+        if revoked:
+            self._core.submit(RevokeCommand(revoked[-1], done))
+        else:
+            done()
+
+
+async def _listen(server: GatewayServer, config: EngineConfig) -> str:
+    """Open the service; return its address."""
+    try:
+        return await server.open(config.host, config.port, config.remote)
+    except OSError as error:
+        if not config.port:
+            raise
+        logger.warning("the electrode engine listens on another port than before: %s", error)
+        return await server.open(config.host, 0, config.remote)
 
 
 @contextmanager

@@ -90,6 +90,25 @@ class Envelope:
         return cls(density_uc_cm2=DENSITY_UC_CM2[material])
 
 
+@dataclass(frozen=True, slots=True)
+class AgentBudget:
+    """What one agent may use of the envelope's budgets; it can only tighten them."""
+
+    nc_s: float = math.inf
+    """Charge in any second."""
+    pulses_min: float = math.inf
+    """Pulses in any minute."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not value > 0:
+                raise ValueError(f"budget: {field.name} is {value}; write a positive number")
+
+
+UNLIMITED: Final = AgentBudget()
+"""The budget of an agent that has none of its own: the envelope's."""
+
 HARD: Final = {
     "charge_nc": 3.0,
     "density_uc_cm2": 150.0,

@@ -14,9 +14,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from controller.nerves.bookings import STRETCH_S, Booking, Bookings
+from controller.nerves.bookings import STRETCH_S, Booking, Bookings, SlidingBudget
 from controller.nerves.device import ArrayInfo, Impedance, Phase
-from controller.nerves.envelope import Envelope, disc_area_cm2, shannon_k
+from controller.nerves.envelope import UNLIMITED, AgentBudget, Envelope, disc_area_cm2, shannon_k
 from controller.nerves.permit import OPEN, ORDINARY, Permit
 
 TOLERANCE_S = 0.001
@@ -47,6 +47,12 @@ class Request:
     pulses: int = 1
     period_frames: int = 0
     purpose: str = ""
+    fence: int = 0
+    """The lease's fencing token; 0 leaves it out of account."""
+    idempotency_key: str = ""
+    """The requester's name for this request (see :mod:`controller.nerves.repeats`)."""
+    budget: AgentBudget = UNLIMITED
+    """The requester's own budget; its credential says it, never the request on the wire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,10 @@ class GovernorView:
     """Why no stimulation is possible at all at this moment, such as a ledger that cannot be written."""
     permit: Permit = ORDINARY
     """What age and review of the organoid allow."""
+    fence: int = 0
+    """The fencing token of that lease."""
+    ahead_s: float = math.inf
+    """How far ahead a pulse may lie, if less than the envelope allows: nothing would tell that the requester has died."""
 
 
 def decide(request: Request, view: GovernorView, envelope: Envelope) -> StimulationDecision:
@@ -124,8 +134,8 @@ def decide(request: Request, view: GovernorView, envelope: Envelope) -> Stimulat
     if not (permission or time):  # now every start lies within `ahead_s`, and the work is bounded
         reasons += _neighbours(request, starts, tolerance, length, view, envelope)
         reasons += _budgets(request, starts, charge_nc, view, envelope)
-        reasons += _welfare(starts, len(request.electrodes) * charge_nc, view, envelope)
-        reasons += _permitted(request, starts, view)
+        reasons += _welfare(starts, tolerance, len(request.electrodes) * charge_nc, view, envelope)
+        reasons += _permitted(request, starts, tolerance, view)
     if reasons:
         return StimulationDecision(False, tuple(reasons))
     return StimulationDecision(True, (), starts, tolerance, length, charge_nc)
@@ -203,6 +213,10 @@ def _permission(request: Request, view: GovernorView) -> Iterator[Reason]:
     foreign = sorted(set(request.electrodes) - view.lease_electrodes)
     if foreign:
         yield Reason("lease", f"the lease does not hold electrode {_names(foreign)}; acquire one that does")
+    if request.fence and request.fence != view.fence:
+        yield Reason(
+            "fence", f"fence {request.fence} is not that of the lease, {view.fence}; an earlier holder's request?"
+        )
 
 
 def _waveform(phases: Sequence[Phase], info: ArrayInfo, envelope: Envelope) -> Iterator[Reason]:
@@ -296,9 +310,15 @@ def _time(
     if tolerance < 0:
         yield Reason("time", f"not_after lies before frame {starts[0]}; the pulse could never be in time")
     yield from _over("tolerance", "the pulse may be late by", tolerance / rate, envelope.tolerance_s, "s")
-    yield from _over(
-        "ahead", "the last pulse lies ahead by", (starts[-1] - view.next_frame) / rate, envelope.ahead_s, "s"
-    )
+    ahead_s = (starts[-1] - view.next_frame) / rate
+    yield from _over("ahead", "the last pulse lies ahead by", ahead_s, envelope.ahead_s, "s")
+    if envelope.ahead_s >= ahead_s > view.ahead_s:
+        yield Reason(
+            "ahead",
+            f"the last pulse lies ahead by {ahead_s:.4g} s, the limit without a heartbeat {view.ahead_s:g} s; hold the lease"
+            " (HoldLease), or wait for the outcome",
+            ahead_s / view.ahead_s,
+        )
 
 
 def _neighbours(
@@ -358,7 +378,12 @@ def _budgets(
         for electrode in request.electrodes
     ]
     mine = bookings.of_requester(request.requester)
-    scopes.append((request.requester, mine, count, envelope.requester_nc_s, envelope.requester_pulses_min))
+    own = request.budget
+    max_nc_s, max_pulses_min = (
+        min(envelope.requester_nc_s, own.nc_s),
+        min(envelope.requester_pulses_min, own.pulses_min),
+    )
+    scopes.append((request.requester, mine, count, max_nc_s, max_pulses_min))
     scopes.append(("the organoid", bookings.organoid, count, envelope.organoid_nc_s, envelope.organoid_pulses_min))
     for who, scope, times, max_nc, max_pulses in scopes:
         charge: defaultdict[int, float] = defaultdict(float)
@@ -372,10 +397,18 @@ def _budgets(
         yield from _over("pulse_budget", f"{who} would receive in one minute", fullest, max_pulses, "pulses")
 
 
-def _welfare(starts: Sequence[int], charge_nc: float, view: GovernorView, envelope: Envelope) -> Iterator[Reason]:
+def _new_bins(starts: Sequence[int], tolerance: int, budget: SlidingBudget) -> dict[int, float]:
+    """Return the bins, not stimulated so far, in which pulses may begin, be they in time or as late as they may come."""
+    bins = {budget.bin_of(frame) for start in starts for frame in (start, start + tolerance)}
+    return {b: 1.0 for b in sorted(bins) if not budget.holds(b)}
+
+
+def _welfare(
+    starts: Sequence[int], tolerance: int, charge_nc: float, view: GovernorView, envelope: Envelope
+) -> Iterator[Reason]:
     """Rest, duty, load and loss of response (N9); `charge_nc` is that of all electrodes at one start."""
     seconds = view.bookings.seconds
-    new = {b: 1.0 for b in sorted({seconds.bin_of(start) for start in starts}) if not seconds.holds(b)}
+    new = _new_bins(starts, tolerance, seconds)
     limit_s = envelope.duty * 3600.0
     yield from _over("duty", "seconds with stimulation in an hour would be", seconds.fullest(new, limit_s), limit_s, "")
     first, _ = view.bookings.session_with(seconds.bin_of(starts[0]), envelope.rest_s)
@@ -393,7 +426,7 @@ def _welfare(starts: Sequence[int], charge_nc: float, view: GovernorView, envelo
     fullest = hour.fullest(charge, envelope.organoid_nc_h)
     yield from _over("load", "the organoid would receive in one hour", fullest, envelope.organoid_nc_h, "nC")
     day = view.bookings.day
-    stretches = {b: 1.0 for b in sorted({day.bin_of(start) for start in starts}) if not day.holds(b)}
+    stretches = _new_bins(starts, tolerance, day)
     most = envelope.day_h * 3600.0 / STRETCH_S
     fullest = day.fullest(stretches, most) * STRETCH_S / 3600.0
     yield from _over("day", "hours of 24 with stimulation would be", fullest, envelope.day_h, "h")
@@ -401,7 +434,7 @@ def _welfare(starts: Sequence[int], charge_nc: float, view: GovernorView, envelo
         yield Reason("response", f"the tissue hardly answers any more; let it rest for {envelope.rest_s:g} s")
 
 
-def _permitted(request: Request, starts: Sequence[int], view: GovernorView) -> Iterator[Reason]:
+def _permitted(request: Request, starts: Sequence[int], tolerance: int, view: GovernorView) -> Iterator[Reason]:
     """Age and review of the organoid (N9): each refusal says why no more is allowed."""
     level, why = view.permit.level, view.permit.reason
     if level is OPEN:
@@ -413,7 +446,7 @@ def _permitted(request: Request, starts: Sequence[int], view: GovernorView) -> I
     for reason in _over("review", f"at the {level.name} level the charge of a phase is", charge, level.charge_nc, "nC"):
         yield Reason(reason.limit, f"{reason.text}: {why}", reason.excess)
     seconds = view.bookings.seconds
-    new = {b: 1.0 for b in sorted({seconds.bin_of(start) for start in starts}) if not seconds.holds(b)}
+    new = _new_bins(starts, tolerance, seconds)
     most = level.duty * 3600.0
     fullest = seconds.fullest(new, most)
     text = f"at the {level.name} level seconds with stimulation in an hour would be"

@@ -1,343 +1,515 @@
-"""Band-pass filter and spike detector, one numba kernel over frame-major samples.
+"""The compiled part of the spike detector: filter, mains comb, noise level, troughs and channel states, frame after frame.
 
 Every quantity is recursive in the absolute frame index, so the same samples give the same spikes whatever the block size
-(N7). The filter is a Butterworth high-pass at 300 Hz and a low-pass at 3 kHz, second order each, as two float32 biquads in
-transposed direct form II. The noise level of each electrode is the running median of |y|, by multiplicative stochastic
-approximation (σ = median / 0.6745, robust against the spikes themselves; Quiroga et al. 2004 introduced the estimate for
-thresholds). A spike is the first frame below −5 σ, at least 2 ms after the one before. There is no look-ahead, and so no
-added delay.
-
-During blanking (N8) the filter receives the last good sample, so that an artefact cannot ring through it; nothing is detected
-and the noise level is frozen. Crossings on more than 15 % of the electrodes in one frame are an artefact, not spikes.
+(N7). :mod:`controller.nerves.detector` describes the method and owns the state; this module has the loops. All compiled
+functions are in one file, because numba's cache does not notice a change in another one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
+from numpy import float32 as f32
+from numpy import int32 as i32
 
-from controller.nerves.device import Frames
+CHUNK = 100
+"""Frames that are copied behind the history at once."""
 
-HIGH_PASS_HZ = 300.0
-LOW_PASS_HZ = 3000.0
-THRESHOLD_SIGMA = 5.0
-REFRACTORY_S = 2e-3
-"""Longer than the filter rings after a large spike, shorter than a neuron's own refractory time."""
-SETTLE_S = 0.2
-"""Time after a start or a gap (s) in which the noise level adapts fast and nothing is detected."""
+TILE = 64
+"""Electrodes that share one test for events."""
 
-MEDIAN_TO_SIGMA = 0.6745
-NOISE_EVERY_FRAMES = 8
-"""Neighbouring samples are correlated by the filter; every eighth is as informative and cheaper."""
+EVERY = 4
+"""Neighbouring samples are correlated by the filter: the noise level, the rails and the mains take every fourth frame."""
 
-NOISE_STEP_SETTLING = 0.02
-NOISE_STEP = 0.0005
-"""Relative step per update: about 0.75 s time constant and 2 % scatter at 25 kHz."""
+MIN_USED = 12
+"""Minimum number of samples of a window for a noise level."""
 
-NOISE_START_UV = 5.0
-COINCIDENCE = 0.15
-ARTEFACT_S = 1e-3
-"""Time after a coincidence (s) in which crossings are ignored: electrodes with other noise cross a little later."""
+THRESHOLD_SIGMA = 4.75
+QUICK_SIGMA = 0.7
+"""Share of the noise level of the last window that the threshold is never below (in σ): a noise step raises it at once."""
 
-ALL = -1
-"""Electrode of a :class:`Blank` that means every electrode."""
+GATE_SIGMA = 3.0
+COMB_LIMIT = 0.1
+"""Beyond its gate a sample teaches the comb no more than this share of the gate, so that a spike leaves no echo."""
 
+COMB_GAIN = 0.05
+FLOOR_UV = 1.0
+"""Minimum noise level; the thermal noise of an electrode is above it."""
 
-@dataclass(frozen=True, slots=True)
-class Blank:
-    """From `first_frame` up to (not including) `end_frame` nothing is detected on `electrode` (or :data:`ALL`)."""
+DEAD_UV = 0.3
+"""Changes of raw samples below this are no signal of an electrode: an open input has more noise, not less."""
 
-    electrode: int
-    first_frame: int
-    end_frame: int
+SHADOW_SHARE = 0.25
+MAX_SPIKE_UV = 1500.0
+"""Larger deflections are artefacts: extracellular spikes of organoids have 30 to 200 µV."""
 
+SETTLED_WINDOWS = 25
+DEAD_WINDOWS = 32
+GAIN = 1.0 / 64.0
+QUICK_GAIN = 0.25
+QUICK_WINDOWS = 12
+UP, DOWN = 1.6, 0.6
+"""Ratios of a window's power to the noise power; this number of windows in a row beyond one is a step of the noise, which is
+followed quickly until a window is on the other side."""
 
-@dataclass(frozen=True, slots=True)
-class Spikes:
-    """Spikes in the order of frame, then electrode: arrays of equal length. `uv` is the filtered value at the crossing."""
+MAX_RATIO = 4.0
+NOISY_RATIO, CALM_RATIO = 5.0, 4.0
+NOISY_UV = 15.0
+NOISY_HZ = 250
+"""A channel is noisy with this multiple of the array's median noise level, or more crossings a second than neurons make."""
 
-    frames: NDArray[np.int64]
-    electrodes: NDArray[np.int32]
-    uv: NDArray[np.float32]
+NOISY_S, CALM_S = 2, 3
+MAX_ERROR_CYCLES = 0.1
+LOCK_UV = 0.5
+"""Minimum amplitude of the mains in the mean of all channels (times a half) for its phase to be followed."""
 
-    def __len__(self) -> int:
-        return len(self.frames)
+OK, DEAD, NOISY, SATURATED, BLANKED = range(5)
+"""States of a channel, as numbers."""
 
+LANES = 9
+Y, THRESHOLD, GATE, POWER, MOVES, USED, LEVEL, CANDIDATE_UV, LAST_UV = range(LANES)
+SUMS = 4
+TOTAL, RAMP, TRIANGLE, HOLD = range(SUMS)
+MARKS = 12
+(
+    CANDIDATE,
+    LAST,
+    BELOW,
+    MUTE_UNTIL,
+    BLANK_UNTIL,
+    RAIL,
+    RUN,
+    FLAT,
+    SEEN,
+    IS_NOISY,
+    CROSSINGS,
+    BAD,
+) = range(MARKS)
+"""Rows of the state: float32 `lanes`, int32 `sums` and int64 `marks`, each with one column a channel."""
 
-def biquads(sample_rate_hz: float) -> NDArray[np.float32]:
-    """Return the band-pass as two rows (b0, b1, b2, a1, a2), by the bilinear transform with pre-warping.
+CLOCKS = 6
+HORIZON, BLANK_HORIZON, NEXT, ARTEFACTS, NOISY_COUNT, SEARCHING = range(CLOCKS)
+"""Entries of `clock`: end of the last muting and of the last blanking, next end of a window or second; numbers of rejected
+crossings, noisy channels and open searches."""
 
-    Raises:
-        ValueError: the sample rate is too low for the band.
-    """
-    if sample_rate_hz <= 2.2 * LOW_PASS_HZ:
-        raise ValueError(
-            f"{sample_rate_hz:g} Hz is too slow for a band up to {LOW_PASS_HZ:g} Hz; sample at 10 kHz or more"
-        )
-    rows = []
-    for corner_hz, high in ((HIGH_PASS_HZ, True), (LOW_PASS_HZ, False)):
-        k = math.tan(math.pi * corner_hz / sample_rate_hz)
-        norm = 1.0 / (1.0 + math.sqrt(2.0) * k + k * k)
-        b = (norm, -2.0 * norm, norm) if high else (k * k * norm, 2.0 * k * k * norm, k * k * norm)
-        rows.append((*b, 2.0 * (k * k - 1.0) * norm, (1.0 - math.sqrt(2.0) * k + k * k) * norm))
-    return np.array(rows, dtype=np.float32)
+MAINS = 5
+THETA, HZ, IN_PHASE, QUADRATURE, SLOW = range(MAINS)
+"""Entries of `mains`: phase in cycles, frequency, lock-in amplifier (µV), slow mean of the reference (µV)."""
 
-
-@numba.njit(inline="always")  # type: ignore[untyped-decorator,unused-ignore]
-def _take_blanks(  # type: ignore[no-untyped-def]
-    frame, next_blank, horizon, blank_until, blank_electrode, blank_first, blank_end
-):
-    """Apply the blanks that begin by `frame`. Return the next blank, and the last frame that any blank covers."""
-    while next_blank < len(blank_first) and blank_first[next_blank] <= frame:
-        end = blank_end[next_blank]
-        if blank_electrode[next_blank] < 0:
-            for c in range(len(blank_until)):
-                blank_until[c] = max(blank_until[c], end)
-        else:
-            c = blank_electrode[next_blank]
-            blank_until[c] = max(blank_until[c], end)
-        horizon = max(horizon, end)
-        next_blank += 1
-    return next_blank, horizon
-
-
-@numba.njit(inline="always")  # type: ignore[untyped-decorator,unused-ignore]
-def _hold(row, frame, blanking, uv_per_unit, blank_until, blanked, held):  # type: ignore[no-untyped-def]
-    """Take the samples of a frame (µV); a blanked electrode keeps its last good sample."""
-    if blanking:
-        for c in range(len(held)):
-            if frame < blank_until[c]:
-                blanked[c] += 1
-            else:
-                held[c] = np.float32(row[c]) * uv_per_unit
-    else:
-        for c in range(len(held)):
-            held[c] = np.float32(row[c]) * uv_per_unit
-
-
-@numba.njit(inline="always")  # type: ignore[untyped-decorator,unused-ignore]
-def _filter(held, high_pass, low_pass, z0, z1, z2, z3, y):  # type: ignore[no-untyped-def]
-    """Filter one frame: two biquads (b0, b1, b2, a1, a2) in transposed direct form II."""
-    b00, b01, b02, a01, a02 = high_pass
-    b10, b11, b12, a11, a12 = low_pass
-    for c in range(len(held)):
-        x = held[c]
-        u = b00 * x + z0[c]
-        z0[c] = b01 * x - a01 * u + z1[c]
-        z1[c] = b02 * x - a02 * u
-        v = b10 * u + z2[c]
-        z2[c] = b11 * u - a11 * v + z3[c]
-        z3[c] = b12 * u - a12 * v
-        y[c] = v
+SETUP = np.dtype(
+    [
+        ("short", np.int64),  # frames of each of the two short running means (M)
+        ("long", np.int64),  # frames of the long running mean (N), odd
+        ("lag", np.int64),  # age of the newest sample of the short means
+        ("look", np.int64),  # frames without a lower value that end the search for a trough
+        ("refractory", np.int64),
+        ("shadow", np.int64),  # frames after a trough in which much smaller ones are its own lobes
+        ("exclude", np.int64),  # frames after a crossing that the noise level leaves out
+        ("past", np.int64),  # age of the samples of which the noise level is taken
+        ("recover", np.int64),  # frames after the last sample at a rail
+        ("artefact", np.int64),
+        ("settle", np.int64),
+        ("window", np.int64),  # frames of a window of the noise level
+        ("second", np.int64),
+        ("rail", np.int64),
+        ("max_at_once", np.int64),
+        ("rate_hz", np.float64),
+        ("mains_hz", np.float64),  # 0: no comb
+        ("uv", np.float64),  # µV of one unit of a sample
+        ("reference", np.bool_),  # subtract the median of the live channels
+    ]
+)
 
 
-@numba.njit(inline="always")  # type: ignore[untyped-decorator,unused-ignore]
-def _follow_noise(y, frame, settled, blanking, blank_until, factor, level, threshold):  # type: ignore[no-untyped-def]
-    """Adapt the noise level and the threshold of each electrode that is not blanked."""
-    step = np.float32(NOISE_STEP if settled else NOISE_STEP_SETTLING)
-    up = np.float32(1.0) + step
-    down = np.float32(1.0) - step
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _filter(work, row, setup, total, ramp, triangle, y):  # type: ignore[no-untyped-def]
+    """Filter one frame: exact integer sums, one rounding."""
+    long, square = i32(setup.long), i32(setup.short * setup.short)
+    scale = f32(setup.uv / (setup.long * setup.short * setup.short))
+    oldest = row - setup.long
+    first = row - setup.lag
+    second = first - setup.short
+    third = second - setup.short
     for c in range(len(y)):
-        if not (blanking and frame < blank_until[c]):
-            level[c] = level[c] * (up if abs(y[c]) > level[c] else down)
-            threshold[c] = -factor * level[c]
+        t = i32(total[c] + i32(work[row, c]) - i32(work[oldest, c]))
+        r = i32(ramp[c] + i32(work[first, c]) - i32(2) * i32(work[second, c]) + i32(work[third, c]))
+        s = i32(triangle[c] + r)
+        total[c], ramp[c], triangle[c] = t, r, s
+        y[c] = f32(i32(long * s - square * t)) * scale
 
 
-@numba.njit(inline="always")  # type: ignore[untyped-decorator,unused-ignore]
-def _count_below(y, threshold):  # type: ignore[no-untyped-def]
-    """Return the number of electrodes below their threshold."""
-    below = 0
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _subtract_mains(y, comb, phase, gate):  # type: ignore[no-untyped-def]
+    """Subtract the learned wave of the mains at this phase, and learn from what is left."""
+    gain, limit = f32(COMB_GAIN), f32(COMB_LIMIT)
     for c in range(len(y)):
-        below += y[c] < threshold[c]
+        learned = comb[phase, c]
+        left = y[c] - learned
+        slow = limit * gate[c]
+        lesson = left if abs(left) < gate[c] else (slow if left > f32(0.0) else -slow)
+        comb[phase, c] = learned + gain * lesson
+        y[c] = left
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _subtract_median(y, marks):  # type: ignore[no-untyped-def]
+    """Subtract the median of the channels that are neither flat nor noisy."""
+    live = np.empty(len(y), np.float32)
+    count = 0
+    for c in range(len(y)):
+        if marks[IS_NOISY, c] == 0 and marks[FLAT, c] == 0:
+            live[count] = y[c]
+            count += 1
+    if count > 0:
+        median = np.median(live[:count])
+        for c in range(len(y)):
+            y[c] -= median
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _count_below(y, threshold, low, high):  # type: ignore[no-untyped-def]
+    below = i32(0)
+    for c in range(low, high):
+        below += i32(y[c] < threshold[c])
     return below
 
 
-@numba.njit(inline="always")  # type: ignore[untyped-decorator,unused-ignore]
-def _detect(y, frame, settled, blanking, blank_until, detector, found, out):  # type: ignore[no-untyped-def]
-    """Append the spikes of one frame to the output. Return the new number of spikes."""
-    threshold, refractory, was_below, last_spike = detector
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _search(frame, row, work, setup, lanes, sums, marks, clock, low, high, found, out):  # type: ignore[no-untyped-def]
+    """Follow crossings to their troughs and append the spikes. Return their number and that of the open searches."""
     out_frame, out_electrode, out_uv = out
+    delay = setup.long // 2
+    searching = 0
+    for c in range(low, high):
+        value = lanes[Y, c]
+        below = value < lanes[THRESHOLD, c]
+        at = marks[CANDIDATE, c]
+        if at >= 0:
+            if value < lanes[CANDIDATE_UV, c] and frame >= marks[BLANK_UNTIL, c]:
+                marks[CANDIDATE, c] = frame
+                lanes[CANDIDATE_UV, c] = value
+                searching += 1
+            elif frame - at < setup.look:
+                searching += 1
+            else:
+                marks[CANDIDATE, c] = -1
+                if _is_spike(frame, row, at, work, setup, lanes, marks, clock, c):
+                    out_frame[found] = at - delay
+                    out_electrode[found] = c
+                    out_uv[found] = lanes[CANDIDATE_UV, c]
+                    found += 1
+        elif below and marks[BELOW, c] == 0:
+            sums[HOLD, c] = max(sums[HOLD, c], i32(setup.exclude + setup.past))
+            if frame >= marks[MUTE_UNTIL, c] and frame - marks[LAST, c] >= setup.refractory:
+                marks[CANDIDATE, c] = frame
+                lanes[CANDIDATE_UV, c] = value
+                marks[CROSSINGS, c] += 1
+                searching += 1
+        marks[BELOW, c] = below
+    return found, searching
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _is_spike(frame, row, at, work, setup, lanes, marks, clock, c):  # type: ignore[no-untyped-def]
+    """Judge a trough: not in the shadow of a larger one, not larger than any spike, not at a rail, not of a noisy channel."""
+    if at - marks[LAST, c] < setup.shadow and lanes[CANDIDATE_UV, c] > SHADOW_SHARE * lanes[LAST_UV, c]:
+        return False
+    marks[LAST, c] = at
+    lanes[LAST_UV, c] = lanes[CANDIDATE_UV, c]
+    if lanes[CANDIDATE_UV, c] < -f32(MAX_SPIKE_UV):
+        _mute(marks, clock, c, frame + setup.long + setup.artefact)
+        clock[ARTEFACTS] += 1
+        return False
+    for k in range(row - (frame - at) - setup.long + 1, row + 1):
+        if work[k, c] >= setup.rail or work[k, c] < -setup.rail:
+            _at_rail(frame, setup, marks, clock, c)
+            return False
+    return marks[IS_NOISY, c] == 0
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _mute(marks, clock, c, until):  # type: ignore[no-untyped-def]
+    marks[MUTE_UNTIL, c] = max(marks[MUTE_UNTIL, c], until)
+    clock[HORIZON] = max(clock[HORIZON], until)
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _at_rail(frame, setup, marks, clock, c):  # type: ignore[no-untyped-def]
+    marks[RAIL, c] = frame
+    _mute(marks, clock, c, frame + setup.long + setup.recover)
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _reject_artefact(frame, setup, sums, marks, clock):  # type: ignore[no-untyped-def]
+    """Mute all channels: more of them are beyond their thresholds than spikes can bring there at once."""
+    until = frame + setup.long + setup.artefact
+    for c in range(marks.shape[1]):
+        if marks[CANDIDATE, c] >= 0:
+            marks[CANDIDATE, c] = -1
+            clock[ARTEFACTS] += 1
+        _mute(marks, clock, c, until)
+        sums[HOLD, c] = max(sums[HOLD, c], i32(until - frame + setup.past))
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _find_rails(frame, row, setup, sums, marks, clock):  # type: ignore[no-untyped-def]
+    """Mute the channels that are at a rail in this frame; the noise level leaves them out."""
+    for c in range(len(row)):
+        if row[c] >= setup.rail or row[c] < -setup.rail:
+            _at_rail(frame, setup, marks, clock, c)
+            sums[HOLD, c] = max(sums[HOLD, c], i32(setup.long + setup.recover + setup.past))
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _any_at_rail(work, row, rail):  # type: ignore[no-untyped-def]
+    high, low = np.int16(rail), np.int16(-rail)
+    found = i32(0)
+    for c in range(work.shape[1]):
+        found |= i32(work[row, c] >= high) | i32(work[row, c] < low)
+    return found != 0
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _add_power(work, row, uv, y, past, slot, threshold, power, moves, used, hold):  # type: ignore[no-untyped-def]
+    """Add the power of a past sample of each channel, and of the present raw change, unless a spike or an artefact is near.
+
+    The sample is as old as the lobe before a trough is long, so that it is known whether it belongs to one.
+    """
+    before = row - EVERY
     for c in range(len(y)):
-        below = y[c] < threshold[c]
-        rising = below and not was_below[c]
-        was_below[c] = below
-        if not rising or not settled or (blanking and frame < blank_until[c]):
+        old = past[slot, c]
+        past[slot, c] = y[c]
+        free = (hold[c] <= i32(0)) & (old < -threshold[c])
+        change = f32(i32(work[row, c]) - i32(work[before, c])) * uv
+        power[c] += old * old if free else f32(0.0)
+        moves[c] += change * change if free else f32(0.0)
+        used[c] += f32(1.0) if free else f32(0.0)
+        hold[c] = max(i32(hold[c] - i32(EVERY)), i32(0))
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _end_window(frame, setup, lanes, marks, clock):  # type: ignore[no-untyped-def]
+    """Take the window's power into the noise levels, set the thresholds, and find flat channels."""
+    for c in range(lanes.shape[1]):
+        if lanes[USED, c] < MIN_USED:
             continue
-        if frame - last_spike[c] < refractory:
+        power, change = lanes[POWER, c] / lanes[USED, c], lanes[MOVES, c] / lanes[USED, c]
+        lanes[POWER, c] = lanes[MOVES, c] = lanes[USED, c] = 0.0
+        if change < DEAD_UV * DEAD_UV:
+            marks[FLAT, c] += 1
+            _mute(marks, clock, c, frame + setup.window + setup.long + 1)
             continue
-        last_spike[c] = frame
-        out_frame[found] = frame
-        out_electrode[found] = c
-        out_uv[found] = y[c]
-        found += 1
+        flat, marks[FLAT, c] = marks[FLAT, c], 0
+        if flat > 0:
+            if flat >= DEAD_WINDOWS:
+                marks[SEEN, c] = 0
+                _mute(marks, clock, c, frame + setup.settle)
+            continue
+        level = _level(power, lanes[LEVEL, c], marks, c)
+        lanes[LEVEL, c] = level
+        sigma = math.sqrt(max(level, QUICK_SIGMA * QUICK_SIGMA * power))
+        lanes[THRESHOLD, c] = -THRESHOLD_SIGMA * sigma
+        lanes[GATE, c] = GATE_SIGMA * sigma
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _level(power, level, marks, c):  # type: ignore[no-untyped-def]
+    """Return the noise power after a window: a mean at first, then a slow average that follows a lasting step quickly."""
+    seen = marks[SEEN, c]
+    if seen < SETTLED_WINDOWS:
+        marks[SEEN, c] = seen + 1
+        level = power if seen == 0 else level + (min(power, MAX_RATIO * level) - level) / (seen + 1)
+        return max(level, FLOOR_UV * FLOOR_UV)
+    run = marks[RUN, c]
+    if power > (UP if run < QUICK_WINDOWS else 1.0) * level:
+        run = max(run, 0) + 1
+    elif power < (DOWN if run > -QUICK_WINDOWS else 1.0) * level:
+        run = min(run, 0) - 1
+    else:
+        run = 0
+    marks[RUN, c] = run
+    gain = QUICK_GAIN if abs(run) >= QUICK_WINDOWS else GAIN
+    return max(level + gain * (min(power, MAX_RATIO * level) - level), FLOOR_UV * FLOOR_UV)
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _judge_noise(lanes, marks, clock):  # type: ignore[no-untyped-def]
+    """Once a second: mark channels that are much louder than the array, or fire faster than neurons do."""
+    channels = lanes.shape[1]
+    live = np.empty(channels, np.float32)
+    count = 0
+    for c in range(channels):
+        if marks[FLAT, c] == 0 and marks[SEEN, c] > 0:
+            live[count] = lanes[LEVEL, c]
+            count += 1
+    median = np.median(live[:count]) if count else 0.0
+    for c in range(channels):
+        ratio = CALM_RATIO if marks[IS_NOISY, c] else NOISY_RATIO
+        loud = lanes[LEVEL, c] > max(ratio * ratio * median, NOISY_UV * NOISY_UV)
+        bad = loud or marks[CROSSINGS, c] > NOISY_HZ
+        marks[CROSSINGS, c] = 0
+        marks[BAD, c] = max(marks[BAD, c], 0) + 1 if bad else min(marks[BAD, c], 0) - 1
+        if marks[BAD, c] >= NOISY_S:
+            marks[IS_NOISY, c] = 1
+        elif marks[BAD, c] <= -CALM_S:
+            marks[IS_NOISY, c] = 0
+    clock[NOISY_COUNT] = marks[IS_NOISY].sum()
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _count_muted(frame, marks, clock, muted):  # type: ignore[no-untyped-def]
+    """Count the frames since the last call of channels that are muted but not blanked; blanked ones are counted apart."""
+    horizon = np.int64(-1)
+    for c in range(marks.shape[1]):
+        until = marks[MUTE_UNTIL, c]
+        horizon = max(horizon, until)
+        if (frame < until or marks[IS_NOISY, c]) and frame >= marks[BLANK_UNTIL, c]:
+            muted[c] += EVERY
+    clock[HORIZON] = horizon
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _follow_mains(work, row, setup, mains):  # type: ignore[no-untyped-def]
+    """Mix the mean of all channels with the mains' phase (lock-in amplifier)."""
+    total = np.int64(0)
+    for c in range(work.shape[1]):
+        total += work[row, c]
+    reference = total * setup.uv / work.shape[1]
+    mains[SLOW] += (reference - mains[SLOW]) * (EVERY / (0.05 * setup.rate_hz))
+    share = EVERY / (0.1 * setup.rate_hz)
+    turn = 2.0 * math.pi * mains[THETA]
+    mains[IN_PHASE] += share * ((reference - mains[SLOW]) * math.sin(turn) - mains[IN_PHASE])
+    mains[QUADRATURE] += share * ((reference - mains[SLOW]) * math.cos(turn) - mains[QUADRATURE])
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _lock_mains(setup, mains, comb):  # type: ignore[no-untyped-def]
+    """Correct phase and frequency by the phase error (phase-locked loop of second order, 2 rad/s).
+
+    A phase that is far off is set, and the comb begins again: what it has learned belongs to other phases.
+    """
+    size = math.hypot(mains[IN_PHASE], mains[QUADRATURE])
+    if size < LOCK_UV:
+        return
+    error = math.atan2(mains[QUADRATURE], mains[IN_PHASE]) / (2.0 * math.pi)
+    if abs(error) > MAX_ERROR_CYCLES:
+        mains[THETA] += error
+        mains[IN_PHASE], mains[QUADRATURE] = size, 0.0
+        comb[:] = 0.0
+        return
+    seconds = setup.window / setup.rate_hz
+    mains[THETA] += 2.8 * error * seconds
+    change = 4.0 * error * seconds
+    mains[HZ] = min(max(mains[HZ] + change, 0.99 * setup.mains_hz), 1.01 * setup.mains_hz)
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _take_blanks(frame, next_blank, setup, sums, marks, clock, blanks):  # type: ignore[no-untyped-def]
+    """Apply the blanks (electrode, first, end) that begin by `frame`. Return the number of the next one."""
+    while next_blank < len(blanks) and blanks[next_blank, 1] <= frame:
+        electrode, end = blanks[next_blank, 0], blanks[next_blank, 2]
+        low, high = (0, marks.shape[1]) if electrode < 0 else (electrode, electrode + 1)
+        for c in range(low, high):
+            marks[BLANK_UNTIL, c] = max(marks[BLANK_UNTIL, c], end)
+            _mute(marks, clock, c, end + setup.long)
+            sums[HOLD, c] = max(sums[HOLD, c], i32(max(end + setup.long - frame, 0) + setup.past))
+        clock[BLANK_HORIZON] = max(clock[BLANK_HORIZON], end)
+        next_blank += 1
+    return next_blank
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _hold(frame, row, before, marks, blanked):  # type: ignore[no-untyped-def]
+    """Repeat the samples of the frame before on blanked channels, so that an artefact does not enter the filter."""
+    for c in range(len(row)):
+        if frame < marks[BLANK_UNTIL, c]:
+            row[c] = before[c]
+            blanked[c] += 1
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _end_windows(frame, setup, lanes, marks, clock, mains, comb):  # type: ignore[no-untyped-def]
+    """Do what ends a window, and a second. The next end is a multiple of the window, whatever the block size."""
+    if frame % setup.window == 0:
+        _end_window(frame, setup, lanes, marks, clock)
+        if setup.mains_hz > 0.0:
+            _lock_mains(setup, mains, comb)
+    if frame % setup.second == 0:
+        _judge_noise(lanes, marks, clock)
+    clock[NEXT] = min(
+        frame - frame % setup.window + setup.window,
+        frame - frame % setup.second + setup.second,
+    )
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _search_tiles(frame, row, work, setup, lanes, sums, marks, clock, tiles, y, threshold, found, out):  # type: ignore[no-untyped-def]
+    """Search the spikes of one frame in the tiles that have any. Return their number so far."""
+    channels = len(y)
+    clock[SEARCHING] = 0
+    for tile in range(len(tiles)):
+        low = tile * TILE
+        high = min(low + TILE, channels)
+        count = _count_below(y, threshold, low, high)
+        if count > 0 or tiles[tile] > 0:
+            found, searching = _search(frame, row, work, setup, lanes, sums, marks, clock, low, high, found, out)
+            tiles[tile] = searching + count
+            clock[SEARCHING] += tiles[tile]
     return found
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _filter_and_detect(  # type: ignore[no-untyped-def]
-    samples,
-    first_frame,
-    uv_per_unit,
-    sos,
-    z,
-    held,
-    y,
-    level,
-    threshold,
-    was_below,
-    last_spike,
-    artefact_until,
-    blank_until,
-    blanked,
-    blank_electrode,
-    blank_first,
-    blank_end,
-    refractory,
-    settled_at,
-    factor,
-    max_at_once,
-    artefact_frames,
-    out_frame,
-    out_electrode,
-    out_uv,
+def detect(  # type: ignore[no-untyped-def]
+    samples, first_frame, blanks, setups, lanes, sums, marks, clock, mains, comb, tiles, counts, past, work, out
 ):
-    """Filter a block and detect its spikes. Return the number of spikes and of rejected crossings."""
-    found = 0
-    artefacts = 0
-    next_blank = 0
-    horizon = max(np.int64(-1), blank_until.max())
-    any_below = was_below.any()
-    high_pass = (sos[0, 0], sos[0, 1], sos[0, 2], sos[0, 3], sos[0, 4])
-    low_pass = (sos[1, 0], sos[1, 1], sos[1, 2], sos[1, 3], sos[1, 4])
-    z0, z1, z2, z3 = z[0], z[1], z[2], z[3]
-    detector = (threshold, refractory, was_below, last_spike)
-    out = (out_frame, out_electrode, out_uv)
-    for f in range(samples.shape[0]):
-        frame = first_frame + f
-        next_blank, horizon = _take_blanks(
-            frame, next_blank, horizon, blank_until, blank_electrode, blank_first, blank_end
-        )
-        blanking = frame < horizon
-        settled = frame >= settled_at
-        _hold(samples[f], frame, blanking, uv_per_unit, blank_until, blanked, held)
-        _filter(held, high_pass, low_pass, z0, z1, z2, z3, y)
-        if frame % NOISE_EVERY_FRAMES == 0:
-            _follow_noise(y, frame, settled, blanking, blank_until, factor, level, threshold)
-        below_now = _count_below(y, threshold)
-        if below_now == 0 and not any_below:
-            continue
-        start = found
-        found = _detect(y, frame, settled, blanking, blank_until, detector, found, out)
-        any_below = below_now > 0
-        if found - start > max_at_once:
-            artefact_until[0] = frame + artefact_frames
-        if frame < artefact_until[0]:
-            artefacts += found - start
-            found = start
-    return found, artefacts
+    """Filter a block and append its spikes to `out`. Return their number.
 
-
-class SpikeDetector:
-    """Filter and detector with their state, for one stream of frames.
-
-    `process` takes blocks of any size; call `restart` at a gap in the stream. Memory is bounded by the largest block.
+    `work` holds the samples before this block in its first rows; `counts` the blanked and the muted frames of each channel.
     """
-
-    def __init__(self, electrodes: int, sample_rate_hz: float, uv_per_unit: float, *, first_frame: int = 0) -> None:
-        self._electrodes = electrodes
-        self._uv_per_unit = np.float32(uv_per_unit)
-        self._sos = biquads(sample_rate_hz)
-        self._refractory = round(REFRACTORY_S * sample_rate_hz)
-        self._settle = round(SETTLE_S * sample_rate_hz)
-        self._max_at_once = max(3, math.floor(COINCIDENCE * electrodes))
-        self._factor = np.float32(THRESHOLD_SIGMA / MEDIAN_TO_SIGMA)
-        self._level = np.full(electrodes, NOISE_START_UV, np.float32)
-        self._threshold = -self._factor * self._level
-        self._y = np.zeros(electrodes, np.float32)
-        self._held = np.zeros(electrodes, np.float32)
-        self._blank_until = np.full(electrodes, -1, np.int64)
-        self._last_spike = np.full(electrodes, -(1 << 62), np.int64)
-        self._artefact_until = np.full(1, -1, np.int64)
-        self._artefact_frames = round(ARTEFACT_S * sample_rate_hz)
-        self._capacity = 0
-        self._pending: list[Blank] = []
-        self.blanked_frames = np.zeros(electrodes, np.int64)
-        """Frames blanked so far, by electrode (N8)."""
-        self.artefacts = 0
-        """Number of crossings that were rejected because too many electrodes crossed in one frame."""
-        self.restart(first_frame)
-
-    @property
-    def noise_uv(self) -> NDArray[np.float32]:
-        """Noise level σ of each electrode (µV)."""
-        return self._level / np.float32(MEDIAN_TO_SIGMA)
-
-    def restart(self, frame: int) -> None:
-        """Start again at `frame` after a gap: the state of the filter belongs to samples before it."""
-        self._z = np.zeros((4, self._electrodes), np.float32)
-        self._was_below = np.zeros(self._electrodes, np.bool_)
-        self._settled_at = frame + self._settle
-
-    def blank(self, blanks: Sequence[Blank]) -> None:
-        """Announce blanking. A blank takes effect from its first frame, or from the next processed frame."""
-        self._pending.extend(blanks)
-
-    def process(self, samples: Frames, first_frame: int) -> Spikes:
-        """Filter one block and return its spikes, as copies."""
-        now = self._blanks_until(first_frame + len(samples))
-        if samples.size > self._capacity:
-            self._capacity = samples.size
-            self._frames = np.empty(self._capacity, np.int64)
-            self._where = np.empty(self._capacity, np.int32)
-            self._uv = np.empty(self._capacity, np.float32)
-        found, artefacts = _filter_and_detect(
-            samples,
-            first_frame,
-            self._uv_per_unit,
-            self._sos,
-            self._z,
-            self._held,
-            self._y,
-            self._level,
-            self._threshold,
-            self._was_below,
-            self._last_spike,
-            self._artefact_until,
-            self._blank_until,
-            self.blanked_frames,
-            _array([blank.electrode for blank in now]),
-            _array([blank.first_frame for blank in now]),
-            _array([blank.end_frame for blank in now]),
-            self._refractory,
-            self._settled_at,
-            self._factor,
-            self._max_at_once,
-            self._artefact_frames,
-            self._frames,
-            self._where,
-            self._uv,
-        )
-        self.artefacts += artefacts
-        return Spikes(self._frames[:found].copy(), self._where[:found].copy(), self._uv[:found].copy())
-
-    def _blanks_until(self, end: int) -> list[Blank]:
-        """Take the announced blanks that begin before frame `end`, in order."""
-        pending, self._pending = self._pending, [blank for blank in self._pending if blank.first_frame >= end]
-        return sorted((blank for blank in pending if blank.first_frame < end), key=lambda blank: blank.first_frame)
-
-
-def _array(values: list[int]) -> NDArray[np.int64]:
-    return np.array(values, np.int64) if values else _NONE
-
-
-_NONE = np.empty(0, np.int64)
-
-
-def warm_up(electrodes: int) -> None:
-    """Compile (or load from the cache) before the first real frame arrives."""
-    SpikeDetector(electrodes, 25_000.0, 0.195).process(np.zeros((25, electrodes), np.int16), 0)
+    setup = setups[0]
+    history = work.shape[0] - CHUNK
+    total, ramp, triangle, hold = sums[TOTAL], sums[RAMP], sums[TRIANGLE], sums[HOLD]
+    y, threshold, gate = lanes[Y], lanes[THRESHOLD], lanes[GATE]
+    power, moves, used = lanes[POWER], lanes[MOVES], lanes[USED]
+    turn = 1.0 / setup.rate_hz
+    found = 0
+    next_blank = 0
+    for start in range(0, samples.shape[0], CHUNK):
+        size = min(CHUNK, samples.shape[0] - start)
+        work[history : history + size] = samples[start : start + size]
+        for k in range(size):
+            frame = first_frame + start + k
+            row = history + k
+            if next_blank < len(blanks):
+                next_blank = _take_blanks(frame, next_blank, setup, sums, marks, clock, blanks)
+            if frame < clock[BLANK_HORIZON]:
+                _hold(frame, work[row], work[row - 1], marks, counts[0])
+            _filter(work, row, setup, total, ramp, triangle, y)
+            if setup.reference:
+                _subtract_median(y, marks)
+            if setup.mains_hz > 0.0:
+                _subtract_mains(y, comb, min(int(mains[THETA] * len(comb)), len(comb) - 1), gate)
+            below = _count_below(y, threshold, 0, len(y))
+            if below > 0 or clock[SEARCHING] > 0:
+                found = _search_tiles(
+                    frame, row, work, setup, lanes, sums, marks, clock, tiles, y, threshold, found, out
+                )
+                if below > setup.max_at_once:
+                    _reject_artefact(frame, setup, sums, marks, clock)
+            if frame % EVERY == 0:
+                if _any_at_rail(work, row, setup.rail):
+                    _find_rails(frame, work[row], setup, sums, marks, clock)
+                if setup.mains_hz > 0.0:
+                    _follow_mains(work, row, setup, mains)
+                slot = (frame // EVERY) % len(past)
+                _add_power(work, row, f32(setup.uv), y, past, slot, threshold, power, moves, used, hold)
+                if frame < clock[HORIZON] or clock[NOISY_COUNT] > 0:
+                    _count_muted(frame, marks, clock, counts[1])
+                if frame >= clock[NEXT]:
+                    _end_windows(frame, setup, lanes, marks, clock, mains, comb)
+            mains[THETA] += mains[HZ] * turn
+            mains[THETA] -= math.floor(mains[THETA])
+        work[:history] = work[size : size + history]
+    return found

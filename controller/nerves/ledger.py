@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Literal
 
 from controller.nerves import ledger_head
+from controller.nerves.detector import Blank
 from controller.nerves.device import ArrayInfo, Pulse
 from controller.nerves.governor import Request, StimulationDecision
-from controller.nerves.kernels import Blank
 from controller.nerves.past import INDEX, Past, past, settle
 from controller.nerves.ring import Gap
 
@@ -36,14 +36,17 @@ EXISTS fate ( id INTEGER PRIMARY KEY, pulse INT NOT NULL, state TEXT NOT NULL, f
 NULL); CREATE INDEX IF NOT EXISTS fate_of_pulse ON fate (pulse); CREATE INDEX IF NOT EXISTS
 pulse_of_decision ON pulse (decision); CREATE TABLE IF NOT EXISTS gap (session INT NOT NULL, first_frame INT
 NOT NULL, end_frame INT NOT NULL); CREATE TABLE IF NOT EXISTS blank ( session INT NOT NULL, electrode INT
-NOT NULL, first_frame INT NOT NULL, end_frame INT NOT NULL);
+NOT NULL, first_frame INT NOT NULL, end_frame INT NOT NULL); CREATE TABLE IF NOT EXISTS request_key (
+requester TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL, decision INT NOT NULL, PRIMARY KEY
+(requester, key)) WITHOUT ROWID;
 """
 _APPEND_ONLY = "".join(
     f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table}"
     f" BEGIN SELECT RAISE(ABORT, 'the stimulation ledger is append-only'); END;\n"
-    for table in ("session", "decision", "pulse", "fate", "gap", "blank")
+    for table in ("session", "decision", "pulse", "fate", "gap", "blank", "request_key")
     for verb in ("update", "delete")
 )
+_RECORDS = "SELECT decision.*, session.utc, session.sample_rate_hz FROM decision JOIN session ON session.id = session"
 VERSION = 1
 """The format of the file, kept as SQLite's `user_version`."""
 MAX_ROWS = 1000
@@ -166,6 +169,21 @@ class StimulationLedger:
         )
         return number, pulses
 
+    def name(self, requester: str, key: str, digest: str, decision: int) -> None:
+        """Write down the idempotency key of a decision."""
+        self._begin()
+        self._db.execute("INSERT INTO request_key VALUES (?, ?, ?, ?)", (requester[:MAX_TEXT], key, digest, decision))
+
+    def named(self, requester: str, key: str) -> tuple[str, StimulationRecord] | None:
+        """Return the digest and the decision of a key that was used before."""
+        found = self._db.execute(
+            "SELECT digest, decision FROM request_key WHERE requester = ? AND key = ?", (requester[:MAX_TEXT], key)
+        ).fetchone()
+        if found is None:
+            return None
+        (row,) = self._db.execute(f"{_RECORDS} WHERE decision.id = ?", (found[1],)).fetchall()
+        return str(found[0]), _record(self._db, row)
+
     def fates(self, rows: Iterable[tuple[int, State, int | None, str]]) -> None:
         """Write what became of pulses: (pulse, state, frame, detail)."""
         self._begin()
@@ -265,9 +283,7 @@ def read(path: Path, *, after: int = 0, limit: int = 100, requester: str | None 
     db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=0.5)
     try:
         rows = db.execute(
-            "SELECT decision.*, session.utc, session.sample_rate_hz FROM decision"
-            " JOIN session ON session.id = session WHERE decision.id > ? AND (? IS NULL OR requester = ?)"
-            " ORDER BY decision.id LIMIT ?",
+            f"{_RECORDS} WHERE decision.id > ? AND (? IS NULL OR requester = ?) ORDER BY decision.id LIMIT ?",
             (after, requester, requester, max(0, min(limit, MAX_ROWS))),
         ).fetchall()
         return [_record(db, row) for row in rows]

@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 
+from controller.nerves.detector import Spikes
 from controller.nerves.device import Frames
-from controller.nerves.kernels import Spikes
 
 MAX_GAPS = 1024
 
@@ -153,6 +153,15 @@ class SpikeRing:
         self._electrodes[rows] = spikes.electrodes
         self._uv[rows] = spikes.uv
         self._count += found
+
+    def find(self, frame: int) -> tuple[int, int]:
+        """Return the number of the first kept spike at or after `frame`, and the frame from which on spikes are kept."""
+        while True:
+            oldest, end = max(0, self._claimed - self._capacity), self._count
+            frames = self._frames[np.arange(oldest, end) % self._capacity]
+            if oldest >= self._claimed - self._capacity:
+                kept_from = int(frames[0]) + 1 if oldest and len(frames) else 0
+                return oldest + int(np.searchsorted(frames, frame)), kept_from
 
     def read(self, number: int, most: int) -> tuple[int, Spikes, int]:
         """How many spikes from `number` on are lost to this reader, the next ones (at most `most`), the

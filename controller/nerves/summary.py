@@ -30,12 +30,17 @@ def life_s(seconds: float) -> float:
     return seconds * float(getattr(asyncio.get_running_loop(), "speed", 1.0))
 
 
+MIN_OBSERVED_SHARE = 0.5
+"""Share of the electrodes that must be observed; below it the array's firing is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class NervesSummary:
     """Firing of the whole array; rates in Hz, corrected for blanked time (N8).
 
     `at_s` is the loop time at which the array was last seen to go on. `firing_rate_hz` is the mean over active
-    electrodes, those with at least five spikes a minute; `rates_hz` has one entry an electrode.
+    electrodes, those with at least five spikes a minute; `rates_hz` has one entry an electrode. A muted electrode is neither
+    active nor silent: it is not among the `observed` ones.
     """
 
     at_s: float
@@ -45,6 +50,20 @@ class NervesSummary:
     rates_hz: tuple[float, ...]
     treatment: StimulationTreatment | None = None
     """None where no client can stimulate, or where it is not known."""
+    observed_electrodes: int | None = None
+    """Electrodes on which spikes could be detected; None: all."""
+    states: tuple[str, ...] = ()
+    """State of each electrode: ok, dead, noisy, saturated or blanked; empty: all ok."""
+
+    @property
+    def observed(self) -> int:
+        """Number of electrodes on which spikes could be detected."""
+        return self.electrodes if self.observed_electrodes is None else self.observed_electrodes
+
+    @property
+    def sufficient(self) -> bool:
+        """Whether enough electrodes are observed for figures of the whole array."""
+        return self.observed >= MIN_OBSERVED_SHARE * self.electrodes
 
 
 class NervesSource(Protocol):

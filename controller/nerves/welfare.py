@@ -35,6 +35,10 @@ BASELINE_SHARE = 0.002
 """Weight of a new response in the baseline, so that slow ageing is not taken for a loss."""
 
 
+MIN_OBSERVED = 0.5
+"""Minimum share of the electrodes that must be observed for stimulation: below it a lost response could go unnoticed."""
+
+
 class ResponseMonitor:
     """Monitors evoked responses.
 
@@ -47,6 +51,7 @@ class ResponseMonitor:
         self._until = round(AFTER_UNTIL_S * sample_rate_hz)
         self._before = round(BEFORE_S * sample_rate_hz)
         self._rest = round(rest_s * sample_rate_hz)
+        self._observed = 1.0
         self._spikes: deque[int] = deque()
         self._waiting: deque[int] = deque()
         self._last_pulse: int | None = None
@@ -70,8 +75,16 @@ class ResponseMonitor:
         """Mean number of spikes a pulse of the last pulses; 0 before the first."""
         return sum(self._answers) / len(self._answers) if self._answers else 0.0
 
-    def note(self, pulses: list[int], spikes: NDArray[np.int64], now_frame: int) -> None:
-        """Process the pulses and spikes of a block that ends at `now_frame`."""
+    def note(self, pulses: list[int], spikes: NDArray[np.int64], now_frame: int, observed: float = 1.0) -> None:
+        """Process the pulses and spikes of a block.
+
+        Args:
+            pulses: Frames at which pulses began, in order.
+            spikes: Frames of the spikes, in order.
+            now_frame: Frame up to which all spikes are known.
+            observed: Share of the electrodes on which spikes can be detected now; responses are scaled to the whole array.
+        """
+        self._observed = max(observed, MIN_OBSERVED)
         if self._last_pulse is not None and now_frame - self._last_pulse > self._rest:
             self._last_pulse = None
             self.reset()
@@ -95,7 +108,7 @@ class ResponseMonitor:
     def _judge(self, pulse: int) -> None:
         after = sum(pulse + self._from <= spike < pulse + self._until for spike in self._spikes)
         before = sum(pulse - self._before <= spike < pulse for spike in self._spikes)
-        answer = float(after - before)
+        answer = float(after - before) / self._observed
         self._answers.append(answer)
         if self._learned < LEARN_PULSES:
             self._learned += 1

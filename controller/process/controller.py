@@ -52,6 +52,7 @@ from controller.process.pace import Pace
 from controller.process.sink import Sink
 from controller.process.tasks import Tasks
 from controller.process.timer import Timer
+from controller.process.tissue_changes import TissueChanges
 from controller.process.trip_record import TripRecord
 from controller.readings.liveliness import Liveliness
 from controller.readings.nerves import NervesReader
@@ -65,7 +66,6 @@ from controller.runs.library import ProtocolLibrary
 from controller.runs.runner import Runner
 from controller.safety.limits import basal_states, limits_of
 from controller.safety.terms import Intent, Limits
-from controller.tissue.record import TissueRecord
 from controller.upkeep.upkeep import Upkeep
 from controller.vitals.scoring import Scoring, last_grade
 from controller.vitals.vitals import vital_signs
@@ -168,7 +168,7 @@ class Controller:
         self.alarms = Alarms(self.journal.append, self.clock.utc_text)
         self._trip_record = TripRecord(self._record)
         self.ledger = Ledger(self.rig, self.journal, self.clock, alarm=self.alarms.event)
-        self.tissue = TissueRecord(self.rig, self.journal, self.clock)
+        self.tissue = TissueChanges(self.rig, self.journal, self.clock)
         self.upkeep = Upkeep(
             self.rig,
             journal=self.journal,
@@ -279,6 +279,7 @@ class Controller:
             calibrated=self.upkeep.refusal,
             recipes=self._data_dir / "recipes",
             library=self.library,
+            tissue=self.tissue.record,
         )
         vitals = vital_signs(self.rig, runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock)
         scoring = Scoring(vitals, nerves=self.nerves, record=self._record)
@@ -311,6 +312,7 @@ class Controller:
         """Tick until `stop` is set. Ticks keep to their grid; a late one is not made up for."""
         loop = asyncio.get_running_loop()
         next_s = loop.time()
+        self.body.count_from(next_s)
         while not stop.is_set():
             self._tick(loop.time() - next_s)
             next_s += TICK_S * max(1, int((loop.time() - next_s) / TICK_S) + 1)
@@ -413,20 +415,18 @@ class Controller:
 
     def _causes(self, state: State, late_s: float) -> dict[tuple[str, str], str]:
         """Return the present causes of alarms other than those in readings: detail by (alarm kind, source)."""
-        causes = interlock_causes(state.trips, self.gate.bypasses.active())
-        for more in (
-            actuator_causes(state.actuators),
-            self.upkeep.causes,
-            self._notices,
-            nerves_causes(self._connected.scoring.concern, self._stimulator),
-            loop_causes(late_s, TICK_S, self.load),
-            record_causes(self.journal, self.history),
-            {} if self.people is None else self.people.causes(),
-            sink_causes(self._sinks),
-        ):
-            if more:
-                causes |= more
-        return causes
+        return {
+            **interlock_causes(state.trips, self.gate.bypasses.active()),
+            **actuator_causes(state.actuators),
+            **self.upkeep.causes,
+            **self.tissue.causes,
+            **self._notices,
+            **nerves_causes(self._connected.scoring.concern, self._stimulator),
+            **loop_causes(late_s, TICK_S, self.load),
+            **record_causes(self.journal, self.history),
+            **({} if self.people is None else self.people.causes()),
+            **sink_causes(self._sinks),
+        }
 
     def _listen(self, state: State) -> None:
         """Ask the nerves for a summary now and then, never waiting for it."""

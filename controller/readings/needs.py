@@ -31,6 +31,9 @@ class SamplingNeeds:
         """`rest_s` is the sampling period at rest of each device (s)."""
         self._devices = frozenset(rig.devices)
         self._inner = inner_ranges(rig, limits, rest_s)
+        self._readings: Mapping[str, Reading] = {}
+        self._actuators: Mapping[str, ActuatorView] = {}
+        """The mappings of the last state: the same objects again are the same content."""
         self._known: dict[str, Reading] = {}
         self._views: dict[str, ActuatorView] = {}
         self._needy: dict[str, str] = {}
@@ -59,16 +62,20 @@ class SamplingNeeds:
 
     def _take_in(self, state: State) -> None:
         """Judge the readings and views that are new since the last tick."""
-        known = self._known
-        for point, reading in state.readings.items():
-            if known.get(point) is not reading:
-                known[point] = reading
-                if point.partition(".")[0] in self._devices:
-                    self._note(point, self._why(point, reading))
-        for name, view in state.actuators.items():
-            if self._views.get(name) is not view:
-                self._views[name] = view
-                self._note(f"{name} status", view.fault)
+        if state.readings is not self._readings:
+            self._readings = state.readings
+            known = self._known
+            for point, reading in state.readings.items():
+                if known.get(point) is not reading:
+                    known[point] = reading
+                    if point.partition(".")[0] in self._devices:
+                        self._note(point, self._why(point, reading))
+        if state.actuators is not self._actuators:
+            self._actuators = state.actuators
+            for name, view in state.actuators.items():
+                if self._views.get(name) is not view:
+                    self._views[name] = view
+                    self._note(f"{name} status", view.fault)
 
     def _note(self, point: str, why: str) -> None:
         if why:

@@ -45,7 +45,13 @@ class NervesReader:
             return None
         if summary.at_s != self._newest_s:
             self._newest_s = summary.at_s
-            self._record(summary)
+            if summary.sufficient:
+                self._record(summary)
+            else:
+                self._lose(
+                    f"spikes can be detected on {summary.observed} of {summary.electrodes} electrodes only; the others are"
+                    " flat, noisy or saturated"
+                )
         return summary
 
     def _record(self, summary: NervesSummary) -> None:

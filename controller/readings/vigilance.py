@@ -1,11 +1,13 @@
-"""Alarm causes from readings alone: devices that do not answer, stuck probes, pH out of range, a reversed heart."""
+"""Alarm causes from readings alone: devices that do not answer, stuck probes, pH out of range, a reversed heart, flows."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from math import inf
 
 from controller.core.state import ActuatorView, Reading, State
+from controller.readings.line_flows import LineFlows
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
 from controller.rig.probes import culture_ph
@@ -22,7 +24,7 @@ PRESSURE_STALE_S = 15.0
 TURN_S = 2.0
 """Maximum time (s) that another device on the same link may delay a reading, time-outs included."""
 EARLY_S = 1e-6
-"""Margin (s) of the time at which silence is looked for: the sum that predicts it is rounded."""
+"""Margin (s) of a time at which something is looked for: the sum that predicts it is rounded."""
 
 
 Cause = tuple[str, str]
@@ -38,8 +40,9 @@ def oldest_answers(rig: Rig) -> dict[str, float]:
 class Vigilance:
     """Finds the causes in the readings of one rig, tick by tick.
 
-    It keeps which points have no good reading, and the earliest time at which a device could count as silent. Both follow
-    from the readings that are new; the devices are searched only if there is something to find.
+    It keeps which points have no good reading, the earliest time at which a device could count as silent, and the earliest
+    time at which a reading could be too old. All follow from the readings that are new; as long as there are none and no such
+    time is reached, the causes are those of the last tick.
     """
 
     def __init__(self, rig: Rig) -> None:
@@ -50,12 +53,24 @@ class Vigilance:
         self._ph_targets = culture_ph(rig)
         self._gauges = [(heart.pressure, rig.lines[heart.line].pump or "") for heart in hearts if heart.pressure]
         """Each heart that has a gauge: the gauge and the pump."""
+        self._line_flows = LineFlows(rig)
         self._known: dict[str, Reading] = {}
         self._views: dict[str, ActuatorView] = {}
         self._faulty: set[str] = set()
         """Points whose last reading is stuck or missing."""
         self._silent_from_s = -inf
         """No device counts as silent before this time (loop s)."""
+        self._trusted_for_s = dict.fromkeys(self._ph_targets, PH_STALE_S)
+        """By point whose age matters here: maximum age of its last good reading (s)."""
+        self._trusted_for_s |= {gauge: PRESSURE_STALE_S for gauge, _ in self._gauges}
+        if self._air is not None:
+            self._trusted_for_s[self._air] = self._air_stale_s
+        self._readings: Mapping[str, Reading] = {}
+        self._actuators: Mapping[str, ActuatorView] = {}
+        """The mappings of the last state: the same objects again are the same content."""
+        self._found: tuple[dict[Cause, str], list[Cause]] = {}, []
+        self._found_until_s = -inf
+        """Until when (loop s) the causes found stay the same without a change."""
 
     def causes(self, state: State) -> tuple[dict[Cause, str], list[Cause]]:
         """Find the causes in the readings, in the form that :meth:`controller.alarms.states.Alarms.levels` takes.
@@ -65,6 +80,14 @@ class Vigilance:
         Returns:
             Detail by (alarm kind, source); and the causes whose presence is unknown.
         """
+        same = state.readings is self._readings and state.actuators is self._actuators
+        if not (same and state.at_s < self._found_until_s):
+            self._readings, self._actuators = state.readings, state.actuators
+            self._found = self._look(state)
+            self._found_until_s = min(self._silent_from_s, self._first_aged_s(state)) - EARLY_S
+        return self._found
+
+    def _look(self, state: State) -> tuple[dict[Cause, str], list[Cause]]:
         causes: dict[Cause, str] = {}
         unseen: list[Cause] = []
         self._take_in(state)
@@ -76,7 +99,19 @@ class Vigilance:
         self._check_ph(state, causes, unseen)
         for gauge, pump in self._gauges:
             _look_for_suction(gauge, pump, state, causes, unseen)
+        self._line_flows.look(state, causes, unseen)
         return causes, unseen
+
+    def _first_aged_s(self, state: State) -> float:
+        """Return when the first reading that is trusted here will be too old; `-inf` if one is from the future."""
+        first_s = inf
+        for point, max_s in self._trusted_for_s.items():
+            reading = state.readings.get(point)
+            good = None if reading is None else reading.good
+            if good is not None:
+                age_s = state.at_s - good.at_s
+                first_s = min(first_s, -inf if age_s < 0.0 else good.at_s + max_s if age_s <= max_s else inf)
+        return first_s
 
     def _check_air(self, state: State, causes: dict[Cause, str]) -> None:
         """Detect a flow of air without a trusted reading."""

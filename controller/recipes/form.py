@@ -7,6 +7,7 @@ from typing import Any
 
 from protocols.blocks import BLOCKS
 from protocols.calendar import DAYS
+from protocols.chamber_steps import EACH, FOR_EACH
 from protocols.former import ATTRIBUTES
 from protocols.lab_verbs import DECISIONS
 from protocols.steps import STEPS
@@ -36,6 +37,7 @@ FORMS: Mapping[str, StepForm] = {
         *(verb.form for verb in VERBS.values() if verb.form is not None),
         *STEPS,
         *BLOCKS,
+        FOR_EACH,
     )
 }
 """Every step that a recipe may have, by its name."""
@@ -62,6 +64,7 @@ _KINDS: Mapping[str, dict[str, Any]] = {
     "condition": {"type": ["string", "boolean"]},
     "name": {"type": "string", "pattern": WORD},
     "part": {"type": "string", "pattern": PART},
+    "group": {"type": "string"},
     "text": {"type": "string"},
     "texts": {"type": "array", "items": {"type": "string"}, "minItems": 1},
     "literal": {"type": ["string", "number"]},
@@ -106,9 +109,21 @@ def schema() -> dict[str, Any]:
             "steps": {
                 "type": "array",
                 "minItems": 1,
-                "items": {"anyOf": [{"enum": bare}, *map(_step, FORMS.values()), *former]},
+                "items": {"anyOf": [{"enum": bare}, *map(_step, FORMS.values()), *former, _for_each_do()]},
             }
         },
+    }
+
+
+def _for_each_do() -> dict[str, Any]:
+    """Return the schema of a `for_each` whose steps are in a key of the same item, `do`."""
+    which = {name: _argument(argument) for name, argument in FOR_EACH.arguments.items() if name != "do"}
+    chambers = {"anyOf": [{"const": EACH}, {"type": "object", "properties": which, "additionalProperties": False}]}
+    return {
+        "type": "object",
+        "properties": {FOR_EACH.step: {**chambers, "description": FOR_EACH.help}, "do": _STEPS},
+        "required": [FOR_EACH.step, "do"],
+        "additionalProperties": False,
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from controller.recipes.catalogue import find
+from controller.recipes.doses_on_rig import dose_on_rig, lacking_doses, serves_none
 from controller.recipes.file import RecipeError
 from controller.recipes.sensors import SENSORS
 from controller.rig.description import Rig
@@ -14,15 +15,16 @@ from controller.rig.problems import Problem, nearest
 from controller.rig.quantities import quantity_text
 from controller.transfers.routes import Route, routes_of
 from protocols.blocks import Call
+from protocols.chamber_steps import DoseChamber
 from protocols.lab_verbs import ESTIMATE
-from protocols.language import KIDNEY, Kidney, Liver
+from protocols.organs import KIDNEY, Kidney, Liver
 from protocols.parameters import ParamError
 from protocols.program import NAMES, Program, Step, names_used
 from protocols.registry import Recipe
 from protocols.steps import Do, GradeBatch, Move, Read, WaitUntil
-from protocols.verbs import AnyReadingVerb, TransferVerb, Verb
+from protocols.verbs import AnyReadingVerb, ChamberVerb, TransferVerb, Verb
 
-PREFERRED = ("recycle", "exchange", "stand-by")
+PREFERRED = ("recycle", "exchange", "change-wells", "stand-by")
 """What a rig is for, the best first; every rig supports the last one."""
 ROLES = {"loop": "loop that a heart draws from", "spent": KIDNEY, "waste": KIDNEY}
 """First word of a predefined name of expressions → what the rig must have for it."""
@@ -43,6 +45,8 @@ def lacking(recipe: Recipe, rig: Rig) -> tuple[str, ...]:
         _lacking(verb, rig, routes) for verb in (*recipe.verbs, *(verb for step in steps for verb in _verbs(step)))
     ]
     lacks += [_unknown(name, rig) for step in steps for name in sorted(names_used(step))]
+    if not any(lacks):
+        lacks += [lacking_doses(step, rig, routes) for step in steps]
     return tuple(dict.fromkeys(lack for lack in lacks if lack is not None))
 
 
@@ -53,7 +57,7 @@ def preferred(rig: Rig) -> str:
 
 def _verbs(step: Step) -> tuple[Verb, ...]:
     """Return the verbs that a step carries out."""
-    if isinstance(step, Move | Read | Do):
+    if isinstance(step, Move | Read | Do | DoseChamber):
         return (step.verb,)
     if isinstance(step, WaitUntil):
         return (step.read.verb,)
@@ -72,6 +76,8 @@ def _lacking(verb: Verb, rig: Rig, routes: Mapping[str, Route]) -> str | None:
     """Return what the rig lacks for a verb; None if it has it."""
     if isinstance(verb, TransferVerb):
         return None if verb.name in routes else f"no {verb.needs}"
+    if isinstance(verb, ChamberVerb):
+        return f"no {verb.needs}" if serves_none(verb.name, routes) else None
     if isinstance(verb, AnyReadingVerb) and (probe_of := SENSORS.get(verb.sensor)) is not None:
         return None if probe_of(rig) is not None else f"no probe for {verb.name}"
     if verb is ESTIMATE:
@@ -129,6 +135,8 @@ def _on_rig(
     for key, lack in needs.items():
         if lack is not None:
             return key, f"the rig has {lack}", "Take a rig that has one (docs/recycling.md), or leave the step out"
+    if (wrong := dose_on_rig(step, rig, routes)) is not None:
+        return wrong
     if isinstance(step, WaitUntil):
         step = step.read
     if isinstance(step, Read) and step.heart and step.heart not in rig.organs.hearts:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from controller.rig.description import Rig
 from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
-from protocols.language import Lung, Skin
+from protocols.organs import Lung, Skin
 
 SENSORS: Mapping[str, Callable[[Rig], str | None]] = {
     Lung.ph.sensor: loop_ph,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from controller.recipes.answer_form import AnswerReader, assay_form, unit_of
 from controller.recipes.clock_form import clock_time
 from controller.recipes.form import FORMS, PART, STEP_OF, VERB_OF, WORD
-from controller.recipes.values import ANY_QUANTITY, Values
+from controller.recipes.step_fields import StepFields, Written
+from controller.recipes.values import ANY_QUANTITY
 from controller.rig.problems import Place, nearest
 from protocols import blocks
 from protocols.answers import DECISIONS as DECIDED
@@ -20,11 +20,13 @@ from protocols.answers import KINDS
 from protocols.assay import ANALYTES
 from protocols.blocks import Call, End, If, Repeat, Together
 from protocols.calendar import ClockTime
-from protocols.expression import PLAIN, Expression, choice_unit, constant, unit_text
+from protocols.chamber_steps import EACH, FOR_EACH, DoseChamber, ForEach
+from protocols.chambers import ALL_CHAMBERS
+from protocols.expression import PLAIN, Expression, choice_unit, constant
 from protocols.former import PARAMETERS, NamedTwiceError, present_names
 from protocols.lab_verbs import APPROVE, ASK, ASSAY_STEP, MEASURE, NOTE, OTHER_PERSON, SLEEP_UNTIL_CLOCK
 from protocols.parameters import ParamError
-from protocols.program import Step
+from protocols.program import CHAMBER_NAMES, Step
 from protocols.registry import Recipe
 from protocols.steps import (
     GRADE_BATCH,
@@ -42,32 +44,17 @@ from protocols.steps import (
     Template,
     WaitForClock,
     WaitUntil,
-    units_saved,
 )
 from protocols.table import FORMER, READINGS
-from protocols.verbs import AnyReadingVerb, Argument, StepForm, TransferVerb
+from protocols.verbs import AnyReadingVerb, Argument, ChamberVerb, StepForm, TransferVerb
 
 OWN_NOTES = ("grade", "recycle", "exchange")
 """Kinds of notes that Choroid writes itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """One step as the file has it: its form, its entries, its place in the file, and `file:line`."""
-
-    form: StepForm
-    entries: dict[str, Any]
-    place: Place
-    where: str
-
-
 @dataclass(slots=True, kw_only=True)
-class Steps(Values, ABC):
+class Steps(StepFields, ABC):
     """Reads steps. A subclass finds the recipes that they call."""
-
-    path: Path
-    saved: set[str] = field(default_factory=set)
-    """Names that the steps read so far save; of a branch, those of the branch."""
 
     @abstractmethod
     def called(self, name: str, place: Place) -> Recipe | None:
@@ -84,6 +71,8 @@ class Steps(Values, ABC):
     def _step(self, item: Any, place: Place) -> Step | None:
         if isinstance(item, str):
             item = {item: None}
+        if isinstance(item, dict) and set(item) == {FOR_EACH.step, "do"}:
+            return self._for_each_do(item, place)
         if not isinstance(item, dict) or len(item) != 1:
             self.wrong(
                 place, "a step is one verb with what it takes", "Write “- wait: 10 min”; begin each step with “- ”"
@@ -141,14 +130,16 @@ class Steps(Values, ABC):
         own = _OWN.get(form.step)
         if own is not None:
             return own(self, written)
-        save = self._save(written)
+        save = self.save_name(written)
         verb = VERB_OF.get(form.step)
         step: Step
         if isinstance(verb, TransferVerb):
-            volume = self._quantity(written, "volume")
+            volume = self.quantity(written, "volume")
             step = Move(where=written.where, verb=verb, form=form, volume=volume, save=save)
+        elif isinstance(verb, ChamberVerb):
+            step = self._dose(written, verb, save)
         elif isinstance(verb, AnyReadingVerb):
-            settle_s = self._quantity(written, "settle") if "settle" in form.arguments else constant(0.0, "s")
+            settle_s = self.quantity(written, "settle") if "settle" in form.arguments else constant(0.0, "s")
             step = Read(
                 where=written.where,
                 verb=verb,
@@ -157,77 +148,69 @@ class Steps(Values, ABC):
                 unit=verb.unit,
                 settle_s=settle_s,
                 save=save,
-                heart=self._part(written, "heart"),
+                heart=self.part(written, "heart"),
             )
         else:
-            given = {name: self._given(written, name) for name in form.arguments if name != "as"}
+            given = {name: self.given(written, name) for name in form.arguments if name != "as"}
             step = Do(where=written.where, verb=VERB_OF[form.step], form=form, given=given, save=save)
-        self._saves_as(written, save)
+        self.saves_as(written, save)
         return step
 
-    def _save(self, written: Written) -> str | None:
-        """Return the name after `as`."""
-        return self.name(written.entries.get("as"), (*written.place, "as"))
+    def _dose(self, written: Written, verb: ChamberVerb, save: str | None) -> Step:
+        bound = None
+        if "max_carry_over" in written.entries:
+            bound = self.quantity(written, "max_carry_over")
+        return DoseChamber(
+            where=written.where,
+            verb=verb,
+            form=written.form,
+            at=self.part(written, verb.place),
+            source=self.part(written, verb.source) if verb.source else "",
+            volume=self.quantity(written, "volume"),
+            max_carry_over=bound,
+            save=save,
+        )
 
-    def _saves_as(self, written: Written, save: str | None, unit: str | None = None) -> None:
-        """From here on there are the names that a step saves; `unit` replaces that of its record."""
-        if save:
-            place = (*written.place, "as") if "as" in written.entries else written.place
-            self._saves(units_saved(written.form, save, unit), place)
+    def _for_each_do(self, item: dict[str, Any], place: Place) -> Step | None:
+        """Return a `for_each` whose steps are in a key of the same item, `do`."""
+        which = item[FOR_EACH.step]
+        known = {name: argument for name, argument in FOR_EACH.arguments.items() if name != "do"}
+        if which == EACH:
+            which = {}
+        if not isinstance(which, dict) or not set(which) <= set(known):
+            what = f"“{which}” names no chambers"
+            self.wrong((*place, FOR_EACH.step), what, "Write chamber, or {group: …}, or {chambers: […]}")
+            return None
+        before = len(self.problems)
+        entries = {**which, "do": item["do"]}
+        step = self._for_each(Written(FOR_EACH, entries, place, f"{self.path}:{self.document.line(place)}"))
+        return step if len(self.problems) == before else None
 
-    def _given(self, written: Written, name: str) -> Expression | Template | str:
-        """Return the value of one argument that a verb's method takes."""
-        kind = written.form.arguments[name].kind
-        if kind == "choice":
-            return self._choice(written, name)
-        if kind == "text":
-            return self.template(written.entries[name], (*written.place, name))
-        return self._quantity(written, name)
-
-    def _quantity(self, written: Written, name: str) -> Expression:
-        """Return a quantity, or its default."""
-        argument = written.form.arguments[name]
-        if name not in written.entries:
-            return constant(argument.default, argument.unit or PLAIN)
-        return self.expression(written.entries[name], argument, (*written.place, name))
-
-    def _part(self, written: Written, name: str) -> str:
-        """Return the name of a part of the rig; empty if it is left out."""
-        given = written.entries.get(name)
-        if given is not None and not (isinstance(given, str) and re.match(PART, given)):
-            self.wrong(
-                (*written.place, name), f"“{given}” is no name of a part of a rig", "Write it as in the rig file"
-            )
-        return "" if given is None else str(given)
-
-    def _choice(self, written: Written, name: str) -> str:
-        """Return one of an argument's choices; noted when it is none."""
-        given, choices = written.entries[name], written.form.arguments[name].choices
-        if given not in choices:
-            self.wrong((*written.place, name), f"“{given}” is no choice", f"Choose {', '.join(choices)}")
-        return str(given)
-
-    def _saves(self, units: Mapping[str, str], place: Place) -> None:
-        """From here on there are these names.
-
-        A name keeps its kind: in a loop the text above is run again, with what was saved below it.
-        """
-        for name, unit in units.items():
-            before = self.units.get(name, unit)
-            if before != unit:
-                what = f"“{name}” is {unit_text(before)} above and {unit_text(unit)} here"
-                self.wrong(place, what, "Choose another name for one of them")
-                return
-        self.units |= units
-        self.saved |= set(units)
+    def _for_each(self, written: Written) -> Step:
+        """Within it the names of the chamber are known; what it saves is not known after it."""
+        place, entries = written.place, written.entries
+        if "group" in entries and "chambers" in entries:
+            self.wrong(place, "for_each has both “group” and “chambers”", "Choose one")
+        group = entries.get("group", ALL_CHAMBERS)
+        if not isinstance(group, str):
+            self.wrong((*place, "group"), f"“{group}” is no name of a group", "Write it as in the rig file")
+        names = entries.get("chambers", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) and re.match(PART, name) for name in names):
+            self.wrong((*place, "chambers"), "a list of chambers belongs here", "Write chambers: [w01, w02]")
+            names = []
+        units, saved = dict(self.units), set(self.saved)
+        self.units |= dict.fromkeys(CHAMBER_NAMES, "uL")
+        steps = self.steps(entries["do"], (*place, "do"))
+        self.units, self.saved = units, saved
+        return ForEach(where=written.where, group=str(group), chambers=tuple(names), steps=tuple(steps))
 
     def _measure(self, written: Written) -> Step:
-        save = self._save(written)
+        save = self.save_name(written)
         place = (*written.place, "point")
         point = self.point(written.entries["point"], place)
         unit = self.unit(point, written.entries.get("unit"), place, needed=save is not None)
-        settle_s = self._quantity(written, "settle")
-        self._saves_as(written, save, unit)
+        settle_s = self.quantity(written, "settle")
+        self.saves_as(written, save, unit)
         return Read(
             where=written.where,
             verb=MEASURE,
@@ -239,9 +222,9 @@ class Steps(Values, ABC):
         )
 
     def _grade(self, written: Written) -> Step:
-        save = self._save(written)
-        settle_s = self._quantity(written, "settle")
-        self._saves_as(written, save)
+        save = self.save_name(written)
+        settle_s = self.quantity(written, "settle")
+        self.saves_as(written, save)
         return GradeBatch(where=written.where, settle_s=settle_s, save=save)
 
     def _together(self, written: Written) -> Step:
@@ -272,13 +255,13 @@ class Steps(Values, ABC):
             value = self.expression(text, ANY_QUANTITY, (*place, name))
             if checked:
                 if len(self.problems) == before or checked not in self.units:  # one error need not bring others
-                    self._saves({checked: value.unit}, (*place, name))
+                    self.saves({checked: value.unit}, (*place, name))
                 values[checked] = value
         return SetValues(where=written.where, values=values)
 
     def _if(self, written: Written) -> Step:
         place, entries = written.place, written.entries
-        condition = self._quantity(written, "condition")
+        condition = self.quantity(written, "condition")
         then = self.steps(entries["then"], (*place, "then"))
         other = self.steps(entries["else"], (*place, "else")) if entries.get("else") else []
         return If(where=written.where, condition=condition, then=tuple(then), otherwise=tuple(other))
@@ -286,12 +269,12 @@ class Steps(Values, ABC):
     def _repeat(self, written: Written) -> Step:
         place, entries = written.place, written.entries
         given: list[str] = [name for name in ("times", "every", "while") if name in entries]
-        made = {name: self._quantity(written, name) for name in given}
+        made = {name: self.quantity(written, name) for name in given}
         at = clock_time(self, entries, place, key="daily_at")
         self._ends(made, at, place)
         count = self.name(entries.get("count"), (*place, "count"))
         if count:
-            self._saves({count: PLAIN}, (*place, "count"))
+            self.saves({count: PLAIN}, (*place, "count"))
         steps = self.steps(entries["steps"], (*place, "steps"))
         made_repeat = Repeat(
             where=written.where,
@@ -392,15 +375,15 @@ class Steps(Values, ABC):
         )
         kept = dict(self.units)
         self.units["value"] = unit
-        until = self._quantity(written, "until")
+        until = self.quantity(written, "until")
         self.units = kept
         return WaitUntil(
             where=written.where,
             read=read,
             until=until,
-            every_s=self._quantity(written, "every"),
-            timeout_s=self._quantity(written, "timeout"),
-            on_timeout=None if entries.get("on_timeout") is None else self._choice(written, "on_timeout"),
+            every_s=self.quantity(written, "every"),
+            timeout_s=self.quantity(written, "timeout"),
+            on_timeout=None if entries.get("on_timeout") is None else self.choice(written, "on_timeout"),
         )
 
     def _note(self, written: Written) -> Step:
@@ -427,32 +410,32 @@ class Steps(Values, ABC):
         message = self.template(entries["message"], (*place, "message"))
         given = {key: value for key, value in entries.items() if key not in ("message", "as") and value is not None}
         form = AnswerReader(self, place, given).form() if given else None
-        save = self._save(written)
+        save = self.save_name(written)
         if save and form is None:
             self.wrong((*place, "as"), "“as” without “answer”", f"Add answer: one of {', '.join(KINDS)}")
         elif save and form is not None:
-            self._saves_as(written, save, unit_of(form))
+            self.saves_as(written, save, unit_of(form))
         return Ask(where=written.where, message=message, answer=form, save=save)
 
     def _assay(self, written: Written) -> Step | None:
         entries = written.entries
-        analyte = ANALYTES.get(self._choice(written, "analyte"))
+        analyte = ANALYTES.get(self.choice(written, "analyte"))
         if analyte is None:
             return None
         form = assay_form(self, written.place, analyte, entries)
         message = self.template(entries.get("message") or f"Assay {form.analyte} in {form.vessel}", written.place)
-        save = self._save(written)
-        self._saves_as(written, save, "mM" if analyte.unit == "mmol/L" else PLAIN)
+        save = self.save_name(written)
+        self.saves_as(written, save, "mM" if analyte.unit == "mmol/L" else PLAIN)
         return RequestAssay(where=written.where, message=message, form=form, save=save)
 
     def _approve(self, written: Written) -> Step:
         chosen = {
-            key: self._choice(written, key)
+            key: self.choice(written, key)
             for key in ("role", "person", "on_reject", "default")
             if written.entries.get(key) is not None
         }
-        save = self._save(written)
-        self._saves_as(written, save, choice_unit(DECIDED))
+        save = self.save_name(written)
+        self.saves_as(written, save, choice_unit(DECIDED))
         return Approve(
             where=written.where,
             message=self.template(written.entries["message"], (*written.place, "message")),
@@ -477,6 +460,7 @@ _OWN: Mapping[str, Callable[[Steps, Written], Step | None]] = {
     GRADE_BATCH.step: Steps._grade,
     WAIT_UNTIL.step: Steps._wait_until,
     SET.step: Steps._set,
+    FOR_EACH.step: Steps._for_each,
     blocks.IF.step: Steps._if,
     blocks.REPEAT.step: Steps._repeat,
     blocks.TOGETHER.step: Steps._together,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.state import State
+from controller.core.state import Reading, State
 from controller.regulation.oxygen import OxygenRegulator
 from controller.regulation.ph import STALE_S as PH_STALE_S
 from controller.regulation.ph import PhRegulator
@@ -49,6 +49,8 @@ class GasMixer:
         self._back_since_s: float | None = None
         self._wanted: dict[str, float] = {}
         self._why = ""
+        self._read: Reading | None = None
+        """The last reading of air, while it is good and air does not count as silent."""
 
     def intents(self, state: State) -> tuple[Intent, ...]:
         """Return the three flows, every half minute or when air falls silent, if one of them has to move."""
@@ -63,9 +65,20 @@ class GasMixer:
 
     def _silent(self, state: State) -> bool:
         """Return whether air counts as silent, with the hysteresis against an unstable link."""
-        if self._lung.air not in state.readings:
+        air = state.readings.get(self._lung.air)
+        if air is None:
             return False  # not read so far
-        lost = state.readings[self._lung.air].quality is Quality.MISSING
+        if air is self._read and state.at_s - air.at_s <= self._air_gap_s:
+            return False
+        silent = self._judged(state, air)
+        read = (
+            not silent and air.quality is Quality.GOOD and trusted(state, self._lung.air, self._air_gap_s) is not None
+        )
+        self._read = air if read else None
+        return silent
+
+    def _judged(self, state: State, air: Reading) -> bool:
+        lost = air.quality is Quality.MISSING
         if self._air_failed(state, lost):
             self._back_since_s = None
             return True

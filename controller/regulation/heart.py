@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.state import State
+from controller.core.state import ActuatorView, State
 from controller.rig.description import HeartConfig
 from controller.safety.terms import Intent
 from drivers.commands import PumpStatus, Run
@@ -20,6 +20,8 @@ class HeartRegulator:
         self._flow = Run(heart.flow_ul_min)
         self._period_s = heart.lease_s / RENEWALS
         self._next_s = float("-inf")
+        self._running: ActuatorView | None = None
+        """The last view in which the pump ran as requested."""
 
     def intents(self, state: State) -> tuple[Intent, ...]:
         """Return a renewal when it is due; at every tick while the pump stands or has another command."""
@@ -30,6 +32,10 @@ class HeartRegulator:
 
     def _flows(self, state: State) -> bool:
         view = state.actuators.get(self._pump)
-        if view is None or view.commanded != self._flow:
+        if view is None:
             return False
-        return isinstance(view.status, PumpStatus) and view.status.running
+        if view is self._running:
+            return True
+        flows = view.commanded == self._flow and isinstance(view.status, PumpStatus) and view.status.running
+        self._running = view if flows else None
+        return flows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from controller.core.state import State
+from controller.regulation.agitation import AgitationRegulator
 from controller.regulation.bath import BathRegulator
 from controller.regulation.gas import GasMixer
 from controller.regulation.heart import HeartRegulator
@@ -39,4 +40,9 @@ def regulators_of(rig: Rig) -> dict[str, Regulator]:
         )
         for name, heart in rig.organs.hearts.items()
     }
-    return {**hearts, **{type(each).__name__: each for each in found}}
+    motion = {
+        f"{AgitationRegulator.__name__}.{name}": AgitationRegulator(name, agitator)
+        for name, agitator in rig.agitators.items()
+        if agitator.drive is not None
+    }
+    return {**hearts, **motion, **{type(each).__name__: each for each in found}}

@@ -9,6 +9,7 @@ from controller.rig.graph import lines_into_chambers
 from controller.rig.organ_lines import organ_lines
 from controller.rig.problems import Finding, Place, nearest
 from controller.rig.quantities import quantity_text
+from controller.rig.temperature_limits import temperature_limits
 
 
 def heart_flows(rig: Rig) -> Iterator[Finding]:
@@ -215,11 +216,12 @@ def co2_range(rig: Rig) -> Iterator[Finding]:
 def temperature_range(rig: Rig) -> Iterator[Finding]:
     """The set-point lies within the interlock's limits, or the heater would trip at once."""
     limit, skin = rig.safety.temperature, rig.organs.skin
-    if limit is None:
+    for place, each in temperature_limits(rig):
+        if each.low_c >= each.high_c:
+            yield Finding((*place, "low"), "low is not below high", "Swap them")
+    if limit is None or limit.low_c >= limit.high_c:
         return
-    if limit.low_c >= limit.high_c:
-        yield Finding(("safety", "temperature", "low"), "low is not below high", "Swap them")
-    elif skin is not None and not limit.low_c < skin.setpoint_c < limit.high_c:
+    if skin is not None and not limit.low_c < skin.setpoint_c < limit.high_c:
         what = f"{skin.setpoint_c:g} degC is outside the interlock's {limit.low_c:g} to {limit.high_c:g} degC"
         yield Finding(("organs", "skin", "setpoint"), what, "Choose a set-point within, or widen the interlock")
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
+from controller.rig.agitation import Agitator
 from controller.rig.grading import shipped_grading
 from controller.rig.notify import AlarmSpec, ZoneName
+from controller.rig.part import RigPart
 from controller.rig.quantities import (
     AreaCm2,
     ConcentrationMm,
@@ -34,6 +36,8 @@ from controller.rig.quantities import (
     VolumeUl,
 )
 from controller.rig.rules import Grading
+from controller.rig.sinks import Telemetry
+from controller.rig.upkeep import Disposable, ManualTask, Material, TubingSpec
 
 Part = TypeVar("Part")
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")]
@@ -44,17 +48,15 @@ MAX_UL = 1e8
 MAX_UL_MIN = 1e6
 MAX_GAS_ML_MIN = 1e5
 MAX_KPA = 2000.0
+MAX_PORTS = 100
+"""More positions than any selector valve has."""
 
 
 ROOM_CO2_PCT, ROOM_OXYGEN_PCT = 0.04, 20.9
 """Gas of the room (%)."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False, allow_inf_nan=False)
-
-
-class Review(_Part):
+class Review(RigPart):
     """The benefit of stimulating this tissue was weighed: by whom, when, and for how long that is valid."""
 
     on: date
@@ -63,7 +65,7 @@ class Review(_Part):
     note: str = Field(default="", max_length=1000)
 
 
-class TissueSpec(_Part):
+class TissueSpec(RigPart):
     """The living tissue in one chamber: how many organoids, how large, how old, and of which culture."""
 
     count: int = Field(ge=1, le=10_000)
@@ -80,7 +82,7 @@ class TissueSpec(_Part):
     """Required for more than gentle stimulation from 20 weeks on, and for any at all with advanced capacity."""
 
 
-class Medium(_Part):
+class Medium(RigPart):
     """Composition of one medium (mmol/L; osmolality mOsm/kg)."""
 
     glucose_mm: ConcentrationMm = Field(alias="glucose", ge=0, le=500)
@@ -91,7 +93,7 @@ class Medium(_Part):
     osmolality_mosm: OsmolalityMosm = Field(alias="osmolality", gt=0, le=2000)
 
 
-class Vessel(_Part):
+class Vessel(RigPart):
     """One vessel: what it starts with and the volumes between which it must stay (µL)."""
 
     kind: Literal["source", "loop", "chamber", "process", "waste"]
@@ -113,7 +115,7 @@ class Vessel(_Part):
         return self.capacity_ul if self.ceiling_ul is None else self.ceiling_ul
 
 
-class Zone(_Part):
+class Zone(RigPart):
     """A space whose temperature and gas another device keeps: an incubator, a refrigerator."""
 
     temperature_c: TemperatureC = Field(alias="temperature", ge=0, le=60)
@@ -122,7 +124,7 @@ class Zone(_Part):
     """Shares of the gas."""
 
 
-class Filter(_Part):
+class Filter(RigPart):
     """A sterile filter."""
 
     pore_um: LengthUm = Field(alias="pore", gt=0, le=1000)
@@ -140,7 +142,7 @@ class Filter(_Part):
     (docs/recycling.md). The rig's hash uses the former name, so that the hash of a rig stays the same."""
 
 
-class Dialyser(_Part):
+class Dialyser(RigPart):
     """Hollow fibres that hang in a stirred vessel; dialysate passes through them once."""
 
     vessel: str
@@ -153,15 +155,32 @@ class Dialyser(_Part):
     """What the fibres bear. Left out, the usual 500 mmHg."""
 
 
-class Junction(_Part):
+class Junction(RigPart):
     """A branch point without volume, such as a manifold.
 
     What enters it leaves through its passive lines, in shares that follow from their resistance.
     """
 
 
-class Line(_Part):
-    """A piece of tubing from a vessel or junction to another; moved by a pump or passive (an overflow, a branch)."""
+class Selector(RigPart):
+    """A selector valve: it connects one of its ports at a time with its common line. It has no volume but `dead_volume`.
+
+    A port is a line with `port:`, its position. All ports lead out of the selector, or all lead into it.
+    """
+
+    valve: str
+    """The actuator's point, whose position is set."""
+    rest: int = Field(ge=1, le=MAX_PORTS)
+    """The position at rest: a closed port (without a line), or one that leads to waste."""
+    dead_volume_ul: VolumeUl = Field(default=0.0, alias="dead_volume", ge=0, le=MAX_UL)
+    """What stays in the valve's passages when the position changes."""
+
+
+class Line(RigPart):
+    """A piece of tubing between two places: vessels, junctions, selectors. A pump moves it, or it is passive.
+
+    A passive line is an overflow of a vessel, a branch of a junction, or a port of a selector.
+    """
 
     from_: str = Field(alias="from")
     to: str
@@ -171,6 +190,8 @@ class Line(_Part):
     dialyser: str | None = None
     """The dialyser that it passes through on its way."""
     valve: str | None = None
+    port: int | None = Field(default=None, ge=1, le=MAX_PORTS)
+    """The position at which a selector connects it. The selector's common line has none."""
     draws_above_ul: VolumeUl = Field(default=0.0, alias="draws_above", ge=0, le=MAX_UL)
     """The volume of its source below which it draws air: the height of a straw or of a skimmer."""
     max_flow_ul_min: FlowUlMin | None = Field(default=None, alias="max_flow", gt=0, le=MAX_UL_MIN)
@@ -179,16 +200,18 @@ class Line(_Part):
     """Whether a check valve keeps medium from flowing backwards in it."""
     bore_mm: LengthMm = Field(default=1.6, alias="bore", gt=0, le=20)
     length_m: LengthM = Field(default=0.5, alias="length", gt=0, le=100)
+    material: Material | None = None
+    """What it is made of, for the wiring list. The tubing in a pump head stands under `upkeep.tubing`."""
 
 
-class DeviceChannel(_Part):
+class DeviceChannel(RigPart):
     """One channel of a device: the name of its point, its tubing."""
 
     point: Name
     tubing_mm: LengthMm | None = Field(default=None, alias="tubing", gt=0, le=20)
 
 
-class DeviceSpec(_Part):
+class DeviceSpec(RigPart):
     """One device: model, link, address, place, polling period."""
 
     model: str
@@ -202,7 +225,7 @@ class DeviceSpec(_Part):
     settings: dict[str, float | bool | str] = Field(default_factory=dict)
 
 
-class Nerves(_Part):
+class Nerves(RigPart):
     """The electrode array."""
 
     link: str
@@ -212,7 +235,7 @@ class Nerves(_Part):
     diameter_um: LengthUm = Field(alias="diameter", gt=0, le=1000)
 
 
-class HeartConfig(_Part):
+class HeartConfig(RigPart):
     """Perfuses chambers: the line leads into a chamber, or into a junction from which lines lead into chambers."""
 
     line: str
@@ -224,7 +247,7 @@ class HeartConfig(_Part):
     lease_s: TimeS = Field(alias="lease", gt=0, le=3600)
 
 
-class KidneyConfig(_Part):
+class KidneyConfig(RigPart):
     """Draws spent medium, holds it on the balance, gives it back or throws it away."""
 
     vessel: str
@@ -239,14 +262,14 @@ class KidneyConfig(_Part):
     dialysate_ul_min: FlowUlMin = Field(default=500.0, alias="dialysate_flow", gt=0, le=MAX_UL_MIN)
 
 
-class GutConfig(_Part):
+class GutConfig(RigPart):
     """Gives fresh medium."""
 
     feed: str
     flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MAX_UL_MIN)
 
 
-class LiverConfig(_Part):
+class LiverConfig(RigPart):
     """Conditions: glucose and bicarbonate by dosing."""
 
     glucose: str
@@ -256,7 +279,7 @@ class LiverConfig(_Part):
     min_dose_ul: VolumeUl = Field(alias="min_dose", gt=0, le=MAX_UL)
 
 
-class ImmuneConfig(_Part):
+class ImmuneConfig(RigPart):
     """The sterile barrier."""
 
     filter: str
@@ -264,7 +287,7 @@ class ImmuneConfig(_Part):
     valve: str | None = None
 
 
-class LungConfig(_Part):
+class LungConfig(RigPart):
     """Oxygen and carbon dioxide: three gas flows over the loop. Without it, the zone's gas determines both."""
 
     vessel: str
@@ -280,7 +303,7 @@ class LungConfig(_Part):
     co2_max_pct: Percent = Field(alias="co2_max", gt=0, le=20)
 
 
-class SkinConfig(_Part):
+class SkinConfig(RigPart):
     """Warmth: a heater or thermostat. Without it, the zone's temperature is that of the chamber."""
 
     heater: str
@@ -291,7 +314,7 @@ class SkinConfig(_Part):
     ambient_c: TemperatureC = Field(default=24.0, alias="ambient", ge=-20, le=60)
 
 
-class Organs(_Part):
+class Organs(RigPart):
     """Which devices and lines make up each organ. An organ that the rig does not have is left out."""
 
     hearts: dict[Name, HeartConfig] = Field(default_factory=dict)
@@ -315,7 +338,7 @@ def required(part: Part | None, name: str) -> Part:
     return part
 
 
-class TemperatureLimit(_Part):
+class TemperatureLimit(RigPart):
     """Temperature interlock; `trips` names the actuators that go to their basal state."""
 
     point: str
@@ -325,7 +348,7 @@ class TemperatureLimit(_Part):
     trips: tuple[str, ...]
 
 
-class PressureLimit(_Part):
+class PressureLimit(RigPart):
     """Over-pressure interlock."""
 
     point: str
@@ -334,14 +357,14 @@ class PressureLimit(_Part):
     trips: tuple[str, ...]
 
 
-class Accepted(_Part):
+class Accepted(RigPart):
     """A gap in the hazard table that a person accepts: why, and who."""
 
     reason: str = Field(min_length=20, max_length=500)
     by: str = Field(min_length=2, max_length=100)
 
 
-class WatchdogRelay(_Part):
+class WatchdogRelay(RigPart):
     """A relay that the controller must renew; its contact carries the power of `feeds` (docs/watchdog-relay.md)."""
 
     relay: str
@@ -351,7 +374,7 @@ class WatchdogRelay(_Part):
     """The devices that lose their power when it opens."""
 
 
-class EmergencyButton(_Part):
+class EmergencyButton(RigPart):
     """A digital input that is an emergency stop. A reading that is missing for `stale_s` counts as pressed."""
 
     input: str
@@ -360,74 +383,26 @@ class EmergencyButton(_Part):
     stale_s: TimeS = Field(default=5.0, alias="stale", ge=1, le=60)
 
 
-class Safety(_Part):
+class Safety(RigPart):
     """The interlocks' limits, the emergency button, and the hazards that are accepted without an interlock."""
 
     temperature: TemperatureLimit | None = None
+    temperatures: dict[Name, TemperatureLimit] = Field(default_factory=dict)
+    """By any name: further thermometers that need limits, such as those of other zones."""
     over_pressure_heart: PressureLimit | None = None
     over_pressure_filter: PressureLimit | None = None
     over_pressure: dict[Name, PressureLimit] = Field(default_factory=dict)
     """By the name of the line: any other pumped line that needs a gauge, such as one through a dialyser."""
     watchdog: WatchdogRelay | None = None
     emergency_stop: EmergencyButton | None = None
+    never: tuple[tuple[Name, Name], ...] = ()
+    """Pairs that must never meet: a vessel, medium or kind of vessel, and the one that it must not enter."""
     accepted: dict[Name, Accepted] = Field(default_factory=dict)
     """By the id of the hazard (`choroid check --hazards`)."""
 
 
-class Mqtt(_Part):
-    """An MQTT broker to send readings to; the password stays in a file of its own."""
-
-    broker: str = Field(pattern=r"^(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?$")
-    prefix: str = Field(default="choroid", pattern=r"^[^\s#+/][^\s#+]*$")
-    user: str | None = None
-    password_file: str | None = None
-    tls: bool = False
-    ca_file: str | None = None
-    """Whose certificates are believed; None = the system's."""
-
-    @property
-    def host(self) -> str:
-        """The broker's name or address."""
-        return self._host_and_port[0]
-
-    @property
-    def port(self) -> int:
-        """The broker's port; 1883, or 8883 with TLS, when none is given."""
-        return self._host_and_port[1]
-
-    @property
-    def _host_and_port(self) -> tuple[str, int]:
-        host, _, port = self.broker.rpartition(":")
-        if not host or not port.isdigit():
-            host, port = self.broker, "8883" if self.tls else "1883"
-        return host.strip("[]"), int(port)
-
-
-class Influx(_Part):
-    """A database that speaks the API of InfluxDB v2, to write readings to; the token stays in a file of its own."""
-
-    url: str = Field(pattern=r"^https?://(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?(/[^\s?#]*)?$")
-    org: str = Field(pattern=r"^\S(.*\S)?$")
-    bucket: str = Field(pattern=r"^\S(.*\S)?$")
-    token_file: str | None = None
-    ca_file: str | None = None
-    """Whose certificates are believed; None = the system's."""
-
-
-Material = Literal["silicone", "tygon", "pharmed-bpt", "santoprene", "other"]
-"""What pump tubing is made of; its life follows from it (controller/upkeep/tubing.py)."""
-
-
-class TubingSpec(_Part):
-    """The tubing in one pump head. `life` is in revolutions; without it, the usual of the material."""
-
-    material: Material = "other"
-    bore_mm: LengthMm | None = Field(default=None, alias="bore", gt=0, le=20)
-    life_revolutions: float | None = Field(default=None, alias="life", gt=0, le=1e10)
-
-
-class UpkeepSpec(_Part):
-    """What has to be looked after: calibrations, tubing, bottles and the waste.
+class UpkeepSpec(RigPart):
+    """What has to be looked after: calibrations, tubing, bottles, the waste and manual tasks.
 
     `calibration` is `required` (no record, no volumes) or `factory` (a pump without a record is trusted as its maker
     says); by default factory on a rig that is simulated as a whole, and required on any other.
@@ -439,16 +414,12 @@ class UpkeepSpec(_Part):
     stock_low_pct: Percent = Field(default=10.0, alias="stock_low", ge=0, lt=100)
     """Share of what a bottle can give, or the waste can take, below which the alarm `stock_low` or `waste_full` is raised."""
     tubing: dict[str, TubingSpec] = Field(default_factory=dict)
+    disposables: dict[Name, Disposable] = Field(default_factory=dict)
+    tasks: dict[Name, ManualTask] = Field(default_factory=dict)
+    """Manual tasks with due times, such as a change of medium by hand."""
 
 
-class Telemetry(_Part):
-    """Sinks that carry readings away."""
-
-    mqtt: Mqtt | None = None
-    influx: Influx | None = None
-
-
-class Rig(_Part):
+class Rig(RigPart):
     """A whole rig, validated."""
 
     choroid: Literal[1, 2]
@@ -460,14 +431,18 @@ class Rig(_Part):
     mixed: bool = False
     tissue: dict[Name, TissueSpec] = Field(min_length=1)
     """By the name of its chamber."""
+    groups: dict[Name, tuple[Name, ...]] = Field(default_factory=dict)
+    """Names for sets of chambers, which recipes address together. A batch of tissue is a group as well."""
     media: dict[Name, Medium]
     zones: dict[Name, Zone] = Field(default_factory=dict)
     vessels: dict[Name, Vessel]
     junctions: dict[Name, Junction] = Field(default_factory=dict)
+    selectors: dict[Name, Selector] = Field(default_factory=dict)
     filters: dict[Name, Filter] = Field(default_factory=dict)
     dialysers: dict[Name, Dialyser] = Field(default_factory=dict)
     lines: dict[Name, Line] = Field(default_factory=dict)
     devices: dict[Name, DeviceSpec]
+    agitators: dict[Name, Agitator] = Field(default_factory=dict)
     nerves: Nerves | None = None
     organs: Organs = Organs()
     safety: Safety = Safety()

@@ -26,6 +26,15 @@ ADDED = (
     "check_valve",
     "batch",
     "cell_line",
+    "tasks",
+    "temperatures",
+    "material",
+    "selectors",
+    "port",
+    "groups",
+    "never",
+    "agitators",
+    "disposables",
 )
 """Keys that the description of a rig did not have at first. As long as they are empty, a rig keeps its hash."""
 

@@ -38,8 +38,16 @@ def heart_of_line(rig: Rig, line: str) -> str | None:
 
 
 def outlets(rig: Rig, place: str) -> tuple[str, ...]:
-    """Return the passive lines that lead out of a junction or vessel: its branches, or its overflows."""
-    return tuple(name for name, line in rig.lines.items() if line.passive and line.from_ == place)
+    """Return the passive lines that lead out of a place: branches of a junction, ports of a selector, overflows of a vessel.
+
+    A line from a vessel to the port of a selector is no overflow: the pump behind the selector draws through it.
+    """
+    at_port = place in rig.selectors
+    return tuple(
+        name
+        for name, line in rig.lines.items()
+        if line.passive and line.from_ == place and (at_port or line.port is None)
+    )
 
 
 def resistance(line: Line) -> float:
@@ -73,13 +81,13 @@ def vessels_behind(rig: Rig, line: str) -> dict[str, float]:
 
 
 def entering(rig: Rig, line: str) -> dict[str, float]:
-    """Return the vessels that a line leads into, directly or over junctions, with their shares of its flow."""
+    """Return the vessels that a line leads into, directly or over junctions and selectors, with their shares of its flow."""
     found: dict[str, float] = {}
     ahead = {line: 1.0}
     while ahead:
         name, share = ahead.popitem()
         end = rig.lines[name].to
-        if end in rig.junctions:
+        if end in rig.junctions or end in rig.selectors:
             ahead |= {other: share * part for other, part in splits(rig, end).items()}
         else:
             found[end] = found.get(end, 0.0) + share
@@ -132,9 +140,14 @@ def unperfused_chambers(rig: Rig) -> tuple[str, ...]:
 
 
 def splits(rig: Rig, place: str) -> dict[str, float]:
-    """Return the passive lines out of a place, with the share of the flow that each of them takes."""
+    """Return the passive lines out of a place, with the share of the flow that each of them takes.
+
+    A port of a selector takes all of it, while it is the one that is connected.
+    """
     if place in rig.vessels and rig.vessels[place].kind in ENDS:
         return {}
+    if place in rig.selectors:
+        return dict.fromkeys(outlets(rig, place), 1.0)
     conductances = {name: 1.0 / _resistance_to_end(rig, name) for name in outlets(rig, place)}
     total = sum(conductances.values())
     return {name: each / total for name, each in conductances.items()}

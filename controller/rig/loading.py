@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from controller.rig import anatomy, plumbing, wiring
+from controller.rig import anatomy, plumbing, selector_rules, wiring
 from controller.rig.described import take_descriptions
 from controller.rig.description import Rig
 from controller.rig.document import read_document
@@ -78,13 +78,16 @@ def _checks(rig: Rig, models: Collection[str] | None) -> Iterator[Check]:
     for name, vessel in getattr(rig, "vessels", {}).items():
         yield from (partial(rule, rig, name, vessel) for rule in plumbing.VESSEL_RULES)
     for name, line in getattr(rig, "lines", {}).items():
-        yield from (partial(rule, rig, name, line) for rule in plumbing.LINE_RULES)
+        yield from (partial(rule, rig, name, line) for rule in (*plumbing.LINE_RULES, *selector_rules.LINE_RULES))
     for name in getattr(rig, "junctions", {}):
         yield from (partial(rule, rig, name) for rule in plumbing.JUNCTION_RULES)
+    for name in getattr(rig, "selectors", {}):
+        yield from (partial(rule, rig, name) for rule in selector_rules.SELECTOR_RULES)
     yield from _device_checks(rig, models)
     yield from (partial(wiring.name_means_something, rig, wants) for wants in wiring.names(rig))
     yield from (partial(wiring.trips_are_actuators, rig, interlock) for interlock in wiring.INTERLOCKS)
-    yield from (partial(rule, rig) for rule in (*plumbing.RIG_RULES, *wiring.RIG_RULES, *anatomy.RIG_RULES))
+    rules = (*plumbing.RIG_RULES, *selector_rules.RIG_RULES, *wiring.RIG_RULES, *anatomy.RIG_RULES)
+    yield from (partial(rule, rig) for rule in rules)
 
 
 def _device_checks(rig: Rig, models: Collection[str] | None) -> Iterator[Check]:

@@ -10,8 +10,9 @@ from datetime import time
 from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
+from controller.rig.part import RigPart
 from controller.rig.quantities import TimeS
 
 ChannelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")]
@@ -38,18 +39,14 @@ ZoneName = Annotated[str, AfterValidator(_zone)]
 ClockTime = Annotated[time, BeforeValidator(_clock_time)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False, allow_inf_nan=False)
-
-
-class _Secret(_Part):
+class _Secret(RigPart):
     """An address with a secret in it, by reference."""
 
     url_file: str | None = Field(default=None, min_length=1)
     url_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 
-class Quiet(_Part):
+class Quiet(RigPart):
     """Hours, in the laboratory's time, in which a channel is used for critical alarms alone."""
 
     begin: ClockTime = Field(alias="from")
@@ -84,7 +81,7 @@ class MonitorSpec(_Secret):
         return self
 
 
-class Waits(_Part):
+class Waits(RigPart):
     """A time for each priority; left out, it follows from the time that the alarm gives to respond."""
 
     critical_s: TimeS | None = Field(default=None, alias="critical", ge=10, le=3600)
@@ -98,7 +95,7 @@ class Waits(_Part):
         return value
 
 
-class NotifySpec(_Part):
+class NotifySpec(RigPart):
     """Channels, the order of escalation, the daily test and the external monitor."""
 
     channels: dict[ChannelName, ChannelSpec] = Field(min_length=1, max_length=20)
@@ -128,7 +125,7 @@ class NotifySpec(_Part):
         return self.escalation or (tuple(self.channels),)
 
 
-class AlarmSpec(_Part):
+class AlarmSpec(RigPart):
     """How alarms reach people."""
 
     notify: NotifySpec | None = None

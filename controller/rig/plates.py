@@ -1,8 +1,8 @@
 """Well plates of a rig file: each well of `plates:` becomes a vessel of kind “chamber”, before the file is validated.
 
 A well is called by its plate, row and column: `plate-A1`. `tissue: {plate: …}` is the tissue of each well; the keys of
-`tissue: {plate-B2: …}` replace those of the plate, and `plate-B2: null` leaves the well without tissue. Findings are
-reported at the keys that the file has.
+`tissue: {plate-B2: …}` replace those of the plate, and `plate-B2: null` leaves the well without tissue. `feeds: [plate]` of
+a manual task means each well. Findings are reported at the keys that the file has.
 """
 
 from __future__ import annotations
@@ -75,6 +75,9 @@ def _plate(document: Document, name: str, plate: object) -> Iterator[Finding]:
     of_well = {key: value for key, value in plate.items() if key in keys_of(Vessel)}
     yield from _add_vessels(document, name, wells, of_well | {"kind": CHAMBER})
     _add_tissue(document, name, wells)
+    upkeep = document.data.get("upkeep")
+    _add_to_lists(upkeep.get("tasks") if isinstance(upkeep, dict) else None, "feeds", name, wells)
+    _add_to_lists(document.data.get("agitators"), "at", name, wells)
 
 
 def _foreign_keys(place: Place, plate: dict[str, Any]) -> Iterator[Finding]:
@@ -120,6 +123,15 @@ def _add_tissue(document: Document, name: str, wells: Sequence[str]) -> None:
             own = common | own
         if own is not None:
             tissue[well] = own
+
+
+def _add_to_lists(entries: object, key: str, name: str, wells: Sequence[str]) -> None:
+    """Replace the plate by its wells in the list `key` of each entry: what a manual task feeds, where an agitator stands."""
+    for entry in entries.values() if isinstance(entries, dict) else ():
+        places = entry.get(key) if isinstance(entry, dict) else None
+        if isinstance(places, list) and name in places:
+            number = places.index(name)
+            entry[key] = [*places[:number], *wells, *places[number + 1 :]]
 
 
 def _inherit(document: Document, plate: Place, well: Place, keys: set[str]) -> None:

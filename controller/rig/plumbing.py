@@ -88,28 +88,33 @@ def chambers_exist(rig: Rig) -> Iterator[Finding]:
 
 
 def line_source(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
-    """It starts at a vessel or junction: no pump draws from nowhere, and nothing is drawn back out of waste."""
+    """It starts at a vessel, junction or selector: no pump draws from nowhere, and nothing is drawn back out of waste."""
     place = ("lines", name, "from")
-    if line.from_ in rig.junctions:
-        return
-    if line.from_ not in rig.vessels:
+    if line.from_ not in (known := _places(rig)):
         nowhere = f": pump {line.pump} would draw from nowhere" if line.pump else ""
         what = f"{_place_kinds(rig)} “{line.from_}” does not exist{nowhere}"
-        yield Finding(place, what, nearest(line.from_, (*rig.vessels, *rig.junctions), f"{_place_kinds(rig)}s"))
-    elif rig.vessels[line.from_].kind == "waste":
+        yield Finding(place, what, nearest(line.from_, known, f"{_place_kinds(rig)}s"))
+    elif line.from_ in rig.vessels and rig.vessels[line.from_].kind == "waste":
         yield Finding(place, f"draws out of waste “{line.from_}”", "Waste never returns; name another vessel")
 
 
 def line_end(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
-    """It ends in a vessel or at a junction."""
-    if line.to not in rig.vessels and line.to not in rig.junctions:
-        fix = nearest(line.to, (*rig.vessels, *rig.junctions), f"{_place_kinds(rig)}s")
+    """It ends in a vessel, at a junction or at a selector."""
+    if line.to not in (known := _places(rig)):
+        fix = nearest(line.to, known, f"{_place_kinds(rig)}s")
         yield Finding(("lines", name, "to"), f"{_place_kinds(rig)} “{line.to}” does not exist", fix)
 
 
 def _place_kinds(rig: Rig) -> str:
+    """Return what the ends of a line may be, as text."""
+    kinds = ("selector" if rig.selectors else "", "junction" if rig.junctions else "", "vessel")
+    *others, last = (kind for kind in kinds if kind)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _places(rig: Rig) -> tuple[str, ...]:
     """Return what the ends of a line may be."""
-    return "junction or vessel" if rig.junctions else "vessel"
+    return (*rig.vessels, *rig.junctions, *rig.selectors)
 
 
 def line_leads_on(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
@@ -124,6 +129,8 @@ def line_is_driven(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
         fix = "Add “pump: device.channel”, or “passive: true” for an overflow"
         if line.from_ in rig.junctions:
             fix = "Add “passive: true”: it is a branch"
+        elif line.port is not None:
+            fix = "Add “passive: true”: the pump of the selector's common line moves it"
         yield Finding(("lines", name), "nothing moves medium through it", fix)
     if line.pump is not None and line.passive:
         yield Finding(("lines", name, "passive"), "is driven by a pump and passive", "Remove one of the two")
@@ -166,8 +173,9 @@ def _are_cassettes_of_a_heart(rig: Rig, first: str, second: str) -> bool:
 def line_draws_above(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
     """Its inlet hangs in a vessel, below the maximum volume of that."""
     place: Place = ("lines", name, "draws_above")
-    if line.draws_above_ul and line.from_ in rig.junctions:
-        yield Finding(place, f"“{line.from_}” is a junction, and has no level", "Remove it")
+    if line.draws_above_ul and line.from_ in (*rig.junctions, *rig.selectors):
+        kind = "junction" if line.from_ in rig.junctions else "selector"
+        yield Finding(place, f"“{line.from_}” is a {kind}, and has no level", "Remove it")
     elif line.from_ in rig.vessels and line.draws_above_ul >= rig.vessels[line.from_].limit_ul:
         ceiling = quantity_text(rig.vessels[line.from_].limit_ul, "uL")
         what = f"it draws air up to the ceiling of “{line.from_}” ({ceiling}), and medium never"
@@ -232,7 +240,7 @@ def junction_is_fed(rig: Rig, name: str) -> Iterator[Finding]:
     into = {line: of for line, of in rig.lines.items() if of.to == name}
     pumped = [line for line, of in into.items() if of.pump is not None]
     from_junctions = [line for line, of in into.items() if of.from_ in rig.junctions]
-    from_vessels = [line for line, of in into.items() if of.pump is None and line not in from_junctions]
+    from_vessels = [line for line, of in into.items() if of.pump is None and of.from_ in rig.vessels]
     if not into:
         yield Finding(place, f"nothing leads into junction “{name}”", f"Add a line with “to: {name}” and a pump")
     for line in from_vessels:

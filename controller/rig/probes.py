@@ -43,6 +43,7 @@ def thermometer(rig: Rig, chamber: str) -> str | None:
     named = [part for part in (organ and organ.temperature, limit and limit.point) if part]
     if named and len(rig.tissue) == 1:
         return named[0]
+    named += [further.point for further in rig.safety.temperatures.values()]
     in_order = [*named, *(point for point, kind in points_of(rig).items() if kind == TEMPERATURE)]
     inside = [point for point in in_order if _place(rig, point) == chamber]
     return next(iter(inside or (point for point in in_order if shows_chamber(rig, point, chamber))), None)

@@ -50,6 +50,7 @@ UNITS: Mapping[str, str] = {
     "%": "%",
     "W": "[mk]?W",
     "Hz": "[kM]?Hz",
+    "rpm": "rpm",
 }
 """Unit of the description → pattern of the usual units that a file may write."""
 _WORDS = {Gt: "more than", Ge: "at least", Lt: "less than", Le: "at most"}

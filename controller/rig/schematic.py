@@ -7,34 +7,38 @@ from typing import Any
 from controller.rig.description import Line, Rig, Vessel
 from controller.rig.families import points_of
 from controller.rig.graph import chambers_of_heart, heart_of_line, lines_of_heart, splits
+from controller.rig.selectors import ports_of
 
 
 def describe(rig: Rig) -> dict[str, Any]:
     """The graph, JSON-able; volumes in µL, pressures in kPa, None for what there is not.
 
     `vessels` are the nodes: name, kind, contains, volume_ul (at the start), capacity_ul, floor_ul, ceiling_ul, zone,
-    and whether tissue lives there. `junctions` are nodes without volume. `lines` are the edges: name, from, to, pump,
-    valve, filter, passive, organ, heart (its name, of a line that a heart's pump drives), and share: the estimated part
-    that a passive line takes of what leaves its beginning. `filters` by name. `zones` are the spaces that the vessels
-    name: name, temperature_c, and co2_pct and oxygen_pct, the shares of the gas; a vessel without a zone stands in the
-    room. `probes` are the sensors: point, model, quantity, unit and `at`, the vessel or line where each sits. `heater`,
-    `gas` and `electrodes` name the points of skin, lung and nerves and the vessels they act on; `heated` is the vessel of
-    the heater, and None where the rig does not say it.
+    and whether tissue lives there. `junctions` are nodes without volume, and so are `selectors`: name, valve, position (the
+    point that reports it), rest, and ports: the line at each position. `lines` are the edges: name, from, to, pump, valve,
+    filter, dialyser, port, passive, organ, heart (its name, of a line that a heart's pump drives), and share: the estimated
+    part that a passive line takes of what leaves its beginning. `filters` and `dialysers` by name. `zones` are the spaces
+    that the vessels name: name, temperature_c, and co2_pct and oxygen_pct, the shares of the gas; a vessel without a zone
+    stands in the room. `probes` are the sensors: point, model, quantity, unit and `at`, the vessel or line where each sits.
+    `heater`, `gas` and `electrodes` name the points of skin, lung and nerves and the vessels they act on; `heated` is the
+    vessel of the heater, and None where the rig does not say it.
     """
     lung, skin = rig.organs.lung, rig.organs.skin
     organs = _organs_of_lines(rig)
-    shares = {line: share for place in (*rig.vessels, *rig.junctions) for line, share in splits(rig, place).items()}
+    shares = {
+        line: share
+        for place in (*rig.vessels, *rig.junctions, *rig.selectors)
+        for line, share in splits(rig, place).items()
+    }
     return {
         "vessels": [_vessel(rig, name, vessel) for name, vessel in rig.vessels.items()],
         "junctions": [{"name": name} for name in rig.junctions],
+        "selectors": [_selector(rig, name) for name in rig.selectors],
         "lines": [
             _line(rig, name, line) | {"organ": organs.get(name), "share": shares.get(name)}
             for name, line in rig.lines.items()
         ],
-        "filters": {
-            name: {"pore_um": of.pore_um, "area_cm2": of.area_cm2, "max_pressure_kpa": of.max_pressure_kpa}
-            for name, of in rig.filters.items()
-        },
+        **_in_lines(rig),
         "zones": [
             {"name": name, "temperature_c": of.temperature_c, "co2_pct": of.co2_pct, "oxygen_pct": of.oxygen_pct}
             for name, of in rig.zones.items()
@@ -44,6 +48,17 @@ def describe(rig: Rig) -> dict[str, Any]:
         "heated": None if skin is None else _heated(rig, skin.temperature),
         "gas": None if lung is None else {"air": lung.air, "co2": lung.co2, "o2": lung.o2, "vessel": lung.vessel},
         "electrodes": {"count": rig.nerves.electrodes, "vessel": _only_tissue(rig)} if rig.nerves else None,
+    }
+
+
+def _in_lines(rig: Rig) -> dict[str, Any]:
+    """Return what sits in lines, by name: filters and dialysers."""
+    return {
+        "filters": {
+            name: {"pore_um": of.pore_um, "area_cm2": of.area_cm2, "max_pressure_kpa": of.max_pressure_kpa}
+            for name, of in rig.filters.items()
+        },
+        "dialysers": {name: {"vessel": of.vessel, "cut_off_kda": of.cut_off_kda} for name, of in rig.dialysers.items()},
     }
 
 
@@ -87,6 +102,17 @@ def _vessel(rig: Rig, name: str, vessel: Vessel) -> dict[str, Any]:
     }
 
 
+def _selector(rig: Rig, name: str) -> dict[str, Any]:
+    selector = rig.selectors[name]
+    return {
+        "name": name,
+        "valve": selector.valve,
+        "position": f"{selector.valve.partition('.')[0]}.position",
+        "rest": selector.rest,
+        "ports": {str(port): line for port, line in ports_of(rig, name).items()},
+    }
+
+
 def _line(rig: Rig, name: str, line: Line) -> dict[str, Any]:
     return {
         "name": name,
@@ -95,6 +121,8 @@ def _line(rig: Rig, name: str, line: Line) -> dict[str, Any]:
         "pump": line.pump,
         "valve": line.valve,
         "filter": line.filter,
+        "dialyser": line.dialyser,
+        "port": line.port,
         "passive": line.passive,
         "heart": heart_of_line(rig, name),
     }

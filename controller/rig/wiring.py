@@ -233,16 +233,24 @@ def trips_are_actuators(rig: Rig, interlock: str) -> Iterator[Finding]:
 
 
 def further_interlocks(rig: Rig) -> Iterator[Finding]:
-    """The interlocks of further lines look at pressures and turn off what can be turned off."""
+    """Further interlocks look at pressures and temperatures and turn off what can be turned off."""
     for line, limit in rig.safety.over_pressure.items():
         place: Place = ("safety", "over_pressure", line)
         if line not in rig.lines:
             yield Finding(place, f"line “{line}” does not exist", nearest(line, rig.lines, "lines"))
-        if not may_be_point(rig, limit.point):
-            yield from _is_of_kind(rig, (*place, "point"), limit.point, (PRESSURE,))
-        for index, name in enumerate(limit.trips):
-            if not may_be_point(rig, name):
-                yield from _is_of_kind(rig, (*place, "trips", index), name, ACTUATORS)
+        yield from _named_by_interlock(rig, place, limit.point, PRESSURE, limit.trips)
+    for name, temperature in rig.safety.temperatures.items():
+        place = ("safety", "temperatures", name)
+        yield from _named_by_interlock(rig, place, temperature.point, TEMPERATURE, temperature.trips)
+
+
+def _named_by_interlock(rig: Rig, place: Place, point: str, kind: PointKind, trips: Sequence[str]) -> Iterator[Finding]:
+    """Yield findings for what an interlock names and what is absent or of another kind."""
+    if not may_be_point(rig, point):
+        yield from _is_of_kind(rig, (*place, "point"), point, (kind,))
+    for index, name in enumerate(trips):
+        if not may_be_point(rig, name):
+            yield from _is_of_kind(rig, (*place, "trips", index), name, ACTUATORS)
 
 
 def emergency_button_is_read_in_time(rig: Rig) -> Iterator[Finding]:
@@ -321,12 +329,56 @@ def _fed_devices(rig: Rig, watchdog: WatchdogRelay, board: str) -> Iterator[Find
             yield Finding(place, what, "Feed it from elsewhere, and take it out of this list")
 
 
+def agitators_fit(rig: Rig) -> Iterator[Finding]:
+    """Check that each agitator stands somewhere, and that its drive exists and has no other purpose."""
+    taken = {line.valve: f"the valve of line “{name}”" for name, line in rig.lines.items() if line.valve}
+    if rig.organs.skin is not None:
+        taken[rig.organs.skin.heater] = "the heater"
+    if rig.safety.watchdog is not None:
+        taken[rig.safety.watchdog.relay] = "the watchdog's relay"
+    for name, agitator in rig.agitators.items():
+        place: Place = ("agitators", name)
+        for number, at in enumerate(agitator.at):
+            if at not in rig.vessels and at not in rig.zones:
+                fix = nearest(at, (*rig.vessels, *rig.zones), "vessels and zones")
+                yield Finding((*place, "at", number), f"“{at}” is no vessel, plate or zone", fix)
+        if agitator.switch is not None and not may_be_point(rig, agitator.switch):
+            yield from _is_of_kind(rig, (*place, "switch"), agitator.switch, (SWITCH,))
+        for key, point in (("setpoint", agitator.setpoint), ("measured", agitator.measured)):
+            if point is not None and not may_be_point(rig, point):
+                what = f"“{point}” is {points_of(rig).get(point, 'no point of a device')}, and a speed belongs here"
+                yield Finding((*place, key), what, "Name a point of a device that tells or takes a speed in rpm")
+        if (drive := agitator.drive) is not None:
+            if drive in taken:
+                yield Finding(place, f"“{drive}” drives {taken[drive]}", "Give each an output of its own")
+            taken[drive] = f"the {agitator.kind} “{name}”"
+
+
+def disposables_belong_somewhere(rig: Rig) -> Iterator[Finding]:
+    """Check that each disposable belongs to a part of the rig."""
+    parts = (*rig.vessels, *rig.lines, *rig.filters, *rig.dialysers, *rig.junctions, *rig.devices)
+    for name, disposable in rig.upkeep.disposables.items():
+        if disposable.at is not None and disposable.at not in (*parts, "nerves"):
+            place = ("upkeep", "disposables", name, "at")
+            yield Finding(place, f"the rig has no part “{disposable.at}”", nearest(disposable.at, parts, "parts"))
+
+
 def tubing_is_in_a_pump(rig: Rig) -> Iterator[Finding]:
     """Check that each entry of tubing belongs to a pump of a line."""
     pumps = [line.pump for line in rig.lines.values() if line.pump is not None]
     for name in rig.upkeep.tubing:
         if name not in pumps:
             yield Finding(("upkeep", "tubing", name), f"no line has the pump “{name}”", nearest(name, pumps, "pumps"))
+
+
+def tasks_feed_vessels(rig: Rig) -> Iterator[Finding]:
+    """Check that each manual task changes the medium of vessels that exist."""
+    for name, task in rig.upkeep.tasks.items():
+        for vessel in task.feeds:
+            if vessel not in rig.vessels:
+                what = f"“{vessel}” is neither a vessel nor a plate"
+                yield Finding(("upkeep", "tasks", name, "feeds"), what, nearest(vessel, list(rig.vessels), "vessels"))
+                break
 
 
 def the_brokers_password_stays_secret(rig: Rig) -> Iterator[Finding]:
@@ -393,6 +445,9 @@ RIG_RULES = (
     watchdog_relay,
     emergency_button_is_read_in_time,
     tubing_is_in_a_pump,
+    agitators_fit,
+    disposables_belong_somewhere,
+    tasks_feed_vessels,
     the_brokers_password_stays_secret,
     the_databases_token_stays_secret,
     alarms_have_a_broker,

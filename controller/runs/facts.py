@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from controller.recipes.sensors import SENSORS
 from controller.rig.description import Medium, Rig, Vessel
+from controller.rig.dosing import dosed_groups, shared_plumbing
 from controller.rig.organ_lines import contained, fresh_medium
 from controller.rig.places import at, roles_of
 from controller.rig.probes import ph_target
@@ -16,9 +17,8 @@ from controller.runs.grading import prices_of, rules_of
 from controller.safety.kernel import SIGMAS
 from controller.steps.barrier import bounds_kpa
 from protocols.dialysis import DialyserModel, koa_at
-from protocols.host import Way
-from protocols.language import ProtocolError
-from protocols.results import VesselVolume
+from protocols.host import ProtocolError, Way
+from protocols.results import ChamberFacts, VesselVolume
 from protocols.soft_sensor import Composition
 from protocols.verbs import TransferVerb
 
@@ -49,6 +49,21 @@ class RigFacts:
     def hearts(self) -> tuple[str, ...]:
         """The names of the hearts."""
         return tuple(self._rig.organs.hearts)
+
+    @cached_property
+    def chambers(self) -> dict[str, ChamberFacts]:
+        """The chambers that can be dosed, by name."""
+        vessels, plumbing = self._rig.vessels, shared_plumbing(self._rig)
+        return {
+            name: ChamberFacts(each.capacity_ul, each.floor_ul, each.limit_ul, each.volume_ul, plumbing[name])
+            for name, each in vessels.items()
+            if name in plumbing
+        }
+
+    @cached_property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """Groups of these chambers: those of the rig file, batches of tissue, and `all`."""
+        return dosed_groups(self._rig)
 
     def sensor(self, place: str, heart: str = "") -> str | None:
         """Return the sensor (`device.point`) at a place; None on a rig without it or without its organ."""

@@ -23,8 +23,8 @@ from controller.recipes.catalogue import find, names
 from controller.recipes.file import read_recipe
 from controller.recipes.form import NAME
 from controller.rig.description import Rig
+from controller.runs.people import Person, is_shared, objection, plain_name
 from controller.runs.python_process import PythonText, described, known_recipe
-from controller.runs.replies import Person
 from protocols.answers import ROLES
 from protocols.parameters import Param, ParamError
 from protocols.registry import Recipe
@@ -82,6 +82,14 @@ class ProtocolVersion:
     source_sha256: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One submission of a text: number of its row, and who submitted it."""
+
+    seq: int
+    user: str
+
+
 class ProtocolLibrary:
     """The uploaded protocols of one data folder."""
 
@@ -90,6 +98,8 @@ class ProtocolLibrary:
         self._rig = rig
         self._journal = journal
         self._versions: dict[str, ProtocolVersion] = {}
+        self._submissions: dict[str, list[Submission]] = {}
+        """Of each text, the oldest first."""
         for row in journal.entries(kinds=KINDS):
             self._take(row)
 
@@ -132,6 +142,11 @@ class ProtocolLibrary:
             RecipeError: The recipe has problems.
         """
         _require(by, "operator", "submit a protocol")
+        if by.shared:
+            raise LibraryError(
+                f"“{by.name}” does not tell which person submits, and another person has to review. Next: use a token of your"
+                " own (in CHOROID_TOKEN for the command line)"
+            )
         suffix = Path(file).suffix.lower().replace(".yml", ".yaml")
         if suffix not in SUFFIXES or not 0 < len(text) <= MAX_BYTES:
             raise LibraryError(
@@ -164,11 +179,7 @@ class ProtocolLibrary:
         version = self.version(sha256)
         _require(by, "engineer", "review a protocol")
         self._require_state(version, VersionState.SUBMITTED)
-        if by.shared or by.name == version.submitted_by:
-            raise LibraryError(
-                f"“{by.name}” cannot review this version. Likely cause: the same person submitted it, or the name is shared"
-                " by several people. Next: another person with the role engineer reviews it, with a token of their own"
-            )
+        self._require_other(version, by, "review")
         if not accept and not reason.strip():
             raise LibraryError("a rejection needs a reason. Next: write why")
         self.text(version)
@@ -185,8 +196,7 @@ class ProtocolLibrary:
         _require(by, "engineer", "release a protocol")
         again = (VersionState.SUPERSEDED, VersionState.WITHDRAWN) if version.accepted else ()
         self._require_state(version, VersionState.REVIEWED, *again)
-        if by.name == version.submitted_by:
-            raise LibraryError(f"{by.name} submitted this version. Next: another person releases it")
+        self._require_other(version, by, "release")
         told: dict[str, Any] = {}
         text = self.text(version)
         if version.suffix == ".py":
@@ -280,18 +290,19 @@ class ProtocolLibrary:
 
     def _record(self, kind: str, sha256: str, by: Person, reason: str, told: Mapping[str, Any]) -> ProtocolVersion:
         body = {"sha256": sha256, **told, "user": by.name, "role": by.role, "reason": reason}
-        self._journal.append(kind, body)
+        seq = self._journal.append(kind, body)
         row = self._journal.last(kind)
-        self._change(kind, body, "" if row is None else row.utc)
+        self._change(seq, kind, body, "" if row is None else row.utc)
         return self._versions[sha256]
 
     def _take(self, row: Entry) -> None:
-        self._change(row.kind, row.body, row.utc)
+        self._change(row.seq, row.kind, row.body, row.utc)
 
-    def _change(self, kind: str, body: Mapping[str, Any], utc: str) -> None:
+    def _change(self, seq: int, kind: str, body: Mapping[str, Any], utc: str) -> None:
         sha256, user, reason = str(body["sha256"]), str(body["user"]), str(body["reason"])
         if kind == "protocol.submitted":
             state = VersionState.SUBMITTED
+            self._submissions.setdefault(sha256, []).append(Submission(seq, user))
             name, title, suffix = str(body["name"]), str(body["title"]), str(body["suffix"])
             self._versions[sha256] = ProtocolVersion(sha256, name, title, suffix, state, utc, user, reason=reason)
             return
@@ -309,6 +320,30 @@ class ProtocolLibrary:
         else:
             version = replace(version, state=VersionState.WITHDRAWN)
         self._versions[sha256] = version
+
+    def _require_other(self, version: ProtocolVersion, by: Person, what: str) -> None:
+        """Require another person than those who submitted this text.
+
+        An account that a submitter, or a shared account, has issued since the submission counts as the submitter's.
+        """
+        submissions = self._submissions[version.sha256]
+        why = objection(by, [submission.user for submission in submissions])
+        latest = submissions[-1]
+        if is_shared(latest.user):  # of older releases
+            why = (
+                why
+                or f"“{latest.user}” submitted it, which does not tell which person. Next: withdraw it, submit it again"
+            )
+        for row in self._journal.entries(kinds=("users.issued",), after=latest.seq):
+            issuer = str(row.body["user"])
+            own = is_shared(issuer) or plain_name(issuer) == plain_name(latest.user)
+            if own and plain_name(str(row.body["name"])) == plain_name(by.name):
+                why = why or (
+                    f"the token of {by.name} was issued by “{issuer}” after the submission. Next: a person whose account is"
+                    " older decides, or withdraw the version and submit it again"
+                )
+        if why:
+            raise LibraryError(f"{by.name} cannot {what} this version: {why}")
 
     def _require_state(self, version: ProtocolVersion, *states: VersionState) -> None:
         if version.state not in states:

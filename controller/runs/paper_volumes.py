@@ -50,7 +50,8 @@ class PaperVolumes:
             self.variance[name] += (rel_sd * ul_min * seconds / 60.0) ** 2
 
     def move(self, route: Route, volume_ul: float) -> float:
-        """Book a dose; return its standard deviation (µL)."""
+        """Book a dose; return its standard deviation (µL). A straw draws air below its height, and that moves nothing."""
+        volume_ul = self.liquid_ul(route, volume_ul)
         sd_ul = route.rel_sd * volume_ul
         if route.weighed:
             sd_ul = math.hypot(math.sqrt(2.0) * MASS_SD_G * 1000.0, 0.002 * volume_ul)
@@ -65,6 +66,9 @@ class PaperVolumes:
     def breaches(self, route: Route, volume_ul: float) -> Iterator[str]:
         """Yield why a dose does not fit: three standard deviations from floor and ceiling (I4)."""
         floor_ul = self._rig.vessels[route.source].floor_ul
+        if 0.0 < floor_ul <= self._straw_ul(route):
+            floor_ul = -math.inf
+        volume_ul = self.liquid_ul(route, volume_ul)
         lowest_ul = self.ul[route.source] - SIGMAS * math.sqrt(self.variance[route.source]) - volume_ul
         if lowest_ul < floor_ul:
             yield (f"“{route.source}” could fall to {lowest_ul / 1000:.2f} mL, below its floor, {floor_ul / 1000:g} mL")
@@ -76,7 +80,19 @@ class PaperVolumes:
                     f"“{name}” could rise to {highest_ul / 1000:.2f} mL, above its ceiling of {ceiling_ul / 1000:g} mL"
                 )
 
+    def _straw_ul(self, route: Route) -> float:
+        """Return the volume of the source at which a route draws air (µL)."""
+        line = route.line if route.path is None else route.path.lines[0]
+        return self._rig.lines[line].draws_above_ul
+
+    def liquid_ul(self, route: Route, volume_ul: float) -> float:
+        """Return what of a dose is liquid (µL): what stands above the straw; without a straw all of it."""
+        straw_ul = self._straw_ul(route)
+        return min(volume_ul, max(self.ul[route.source] - straw_ul, 0.0)) if straw_ul > 0.0 else volume_ul
+
     def _changes(self, route: Route, volume_ul: float) -> Mapping[str, float]:
+        if route.path is not None and route.path.positions:
+            return self._paths.along(route.path, volume_ul, self.ul.__getitem__).changes
         return self._paths.of(route.line, volume_ul, self.ul.__getitem__).changes
 
 

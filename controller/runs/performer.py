@@ -24,17 +24,21 @@ from controller.runs.questions import question_text
 from controller.safety.probe_rules import ProbeIntent
 from controller.steps.barrier import FilterRecord
 from controller.steps.branches import BRANCH, Claims
+from controller.steps.chamber_control import ChamberControl, GivenUp
 from controller.steps.recovery import StepProblem, Trouble
 from controller.steps.run_control import RunControl
 from controller.steps.schedule import longest_s
 from controller.steps.steps import StepRecord
+from controller.transfers.carry_over import carry_over_refusal
 from controller.transfers.routes import Route, route_of
 from controller.transfers.transfers import Transfers
 from controller.transfers.weighing import ACCURACY_SD, settled
 from drivers.commands import Calibrate, PumpStatus
 from protocols.answers import APPROVAL, UPLOADED, AnswerForm
+from protocols.chamber_verbs import MAX_CARRY_OVER_PCT
+from protocols.host import ProtocolError
 from protocols.interval import Interval
-from protocols.language import ProtocolError
+from protocols.table import OF_CHAMBERS
 
 MEASURE_PATIENCE_S = 60.0
 LATE_S = 1.0
@@ -74,7 +78,7 @@ class DrivenRun(RunControl, Protocol):
 
 
 class Performer:
-    """Carries out the steps of one run on the rig (:class:`protocols.language.Actions`)."""
+    """Carries out the steps of one run on the rig (:class:`protocols.host.Actions`)."""
 
     def __init__(self, run: DrivenRun, bench: RunContext) -> None:
         self._run = run
@@ -90,13 +94,36 @@ class Performer:
         """Which way a verb moves liquid."""
         return route_of(self._bench.transfers.routes, verb)
 
-    async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float | None]:
+    async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, Any]:
         """Move liquid; `{ul, low, high}`, and `peak_kpa` where it passes the filter and was watched."""
         route = self.route(verb)
-        async with self._claim(route.source, route.target, route.pump, route.valve, route.batch):
-            ul, low, high = await self._bench.transfers.transfer(self._run, step, route, volume_ul)
-        moved: dict[str, float | None] = {"ul": ul, "low": low, "high": high}
+        run: RunControl = self._run
+        if step.args.get("alone"):
+            run = ChamberControl(self._run, step, str(step.args[OF_CHAMBERS[step.verb].place]))
+        async with self._claim(*route.exclusive):
+            self._may_carry_over(step, route, volume_ul)
+            try:
+                ul, low, high = await self._bench.transfers.transfer(run, step, route, volume_ul)
+            except GivenUp as given_up:
+                self._bench.alarm("chamber_left_out", given_up.chamber, given_up.why)
+                ul, low, high = step.moved_ul
+                return {"ul": ul, "low": low, "high": high, "failed": given_up.why}
+        moved: dict[str, Any] = {"ul": ul, "low": low, "high": high}
         return moved if step.peak_kpa is None else {**moved, "peak_kpa": round(step.peak_kpa, 3)}
+
+    def _may_carry_over(self, step: StepRecord, route: Route, volume_ul: float) -> None:
+        """Raise :class:`ProtocolError` if too much of a dose would be what the shared line held before."""
+        if route.path is None or step.acts:
+            return
+        bound_pct = float(step.args.get("max_carry_over_pct", MAX_CARRY_OVER_PCT))
+        other_ul = self._bench.ledger.carry_over_ul(route.path, volume_ul)
+        if refusal := carry_over_refusal(self._bench.rig, route.path, volume_ul, other_ul, bound_pct):
+            raise ProtocolError(f"step {step.n} ({step.verb}): {refusal}")
+
+    def volume(self, chamber: str) -> dict[str, float]:
+        """Return the volume of a chamber in the ledger."""
+        volume = self._bench.ledger.volumes()[chamber]
+        return {"ul": volume.ul, "sd_ul": volume.sd_ul}
 
     def _claim(self, *names: str | None) -> contextlib.AbstractAsyncContextManager[None]:
         """Have vessels, pumps and valves to this branch alone."""

@@ -27,8 +27,8 @@ from typing import Any, NoReturn, cast
 from controller.runs.facts import RigFacts
 from controller.runs.python_wire import ALIVE_S, MAX_LINE_BYTES, STEP, line, packed
 from controller.transfers.routes import Route, route_of, routes_of
-from protocols.host import Perform
-from protocols.language import Actions, Lab, ProtocolError
+from protocols.host import Actions, Perform, ProtocolError
+from protocols.language import Lab
 from protocols.registry import UnknownProtocol, of_module
 from protocols.results import VesselVolume
 from protocols.verbs import Verb
@@ -98,7 +98,7 @@ class _Call:
 
 
 class RemoteActions:
-    """Notes which action a verb asks for (:class:`protocols.language.Actions`); the run carries it out."""
+    """Notes which action a verb asks for (:class:`protocols.host.Actions`); the run carries it out."""
 
     def __init__(self, routes: Mapping[str, Route]) -> None:
         self._routes = routes
@@ -174,7 +174,7 @@ class RemoteSteps:
         BRANCH.set(branch)
         try:
             result = await work
-        except Exception as error:
+        except Exception as error:  # of the laboratory's code, of any kind: the run tells it
             self._pipe.send({"kind": "ended", "branch": branch, "error": told(error)})
             raise
         self._pipe.send({"kind": "ended", "branch": branch, "error": None})
@@ -252,7 +252,7 @@ async def _live(pipe: ControllerPipe, start: Mapping[str, Any], module: ModuleTy
     lab = Lab(steps, cast(Actions, actions), RigFacts(rig, steps.volumes_now))
     try:
         await module.protocol(lab, start["params"])
-    except Exception as error:
+    except Exception as error:  # of the laboratory's code, of any kind: the run tells it
         pipe.send({"kind": "ended", "branch": "", "error": told(error)})
     else:
         pipe.send({"kind": "ended", "branch": "", "error": None})

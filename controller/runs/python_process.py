@@ -23,12 +23,12 @@ from typing import Any
 from controller.rig.description import Rig
 from controller.runs.python_wire import ALIVE_S, MAX_LINE_BYTES, PATIENCE_S, line, unpacked
 from protocols import earlier
-from protocols.host import Way
-from protocols.language import Actions, Lab, ProtocolError
+from protocols.host import Actions, ProtocolError, Way
+from protocols.language import Lab
 from protocols.parameters import Param, ParamError
 from protocols.registry import Recipe, UnknownProtocol
 from protocols.table import VERBS
-from protocols.verbs import TransferVerb, Verb
+from protocols.verbs import ChamberVerb, TransferVerb, Verb, way_of_step
 
 MAX_TEXT_BYTES = 1_000_000
 START_S = 60.0
@@ -124,10 +124,10 @@ class IsolatedProtocol:
             hello = await anext(messages)
             if hello["error"] is not None:
                 raise ProtocolError(str(hello["error"]))
-            await _Conversation(lab, process, messages).live()
+            await ProtocolConversation(lab, process, messages).live()
 
 
-class _Conversation:
+class ProtocolConversation:
     """Carries out the requests of one process, branch by branch."""
 
     def __init__(self, lab: Lab, process: asyncio.subprocess.Process, messages: AsyncIterator[dict[str, Any]]) -> None:
@@ -197,8 +197,8 @@ class _Conversation:
         action, values = str(message["action"]), list(message["values"])
         if verb is None or action not in ACTIONS or not isinstance(args, dict):
             raise ProtocolError(f"no verb is called “{message['verb']}”. Next: use the verbs of the lab")
-        if isinstance(verb, TransferVerb) or action == "transfer":
-            values = self._transfer(verb.name, args)
+        if isinstance(verb, TransferVerb | ChamberVerb) or action == "transfer":
+            values = self._transfer(way_of_step(verb, args), args)
 
         async def perform(step: Any) -> Any:
             found = getattr(self._actions, action)(*(unpacked(value, step) for value in values))

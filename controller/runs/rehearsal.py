@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controller.core.state import Volume
+from controller.ledger.line_contents import LineContents
 from controller.recipes.form import POINT_UNITS
 from controller.rig.description import Rig
 from controller.rig.organ_lines import fresh_medium
@@ -35,18 +36,20 @@ from controller.steps.branches import BRANCH, Branch, abreast, spoken
 from controller.steps.budget import StepBudget
 from controller.steps.schedule import local_text, next_time
 from controller.steps.steps import StepRecord
+from controller.transfers.carry_over import carry_over_refusal
 from controller.transfers.routes import Route, route_of, routes_of
 from controller.transfers.weighing import ACCURACY_SD
 from protocols.answers import APPROVAL, AnswerForm
-from protocols.host import Perform
+from protocols.chamber_verbs import MAX_CARRY_OVER_PCT
+from protocols.host import Perform, ProtocolError, RunEnded
 from protocols.interval import Interval
 from protocols.lab_verbs import SLEEP_UNTIL_CLOCK
-from protocols.language import Lab, ProtocolError, RunEnded
+from protocols.language import Lab
 from protocols.parameters import ParamError
 from protocols.registry import Recipe
 from protocols.results import VesselVolume
 from protocols.soft_sensor import MediaEstimate, MediaValues
-from protocols.verbs import Verb
+from protocols.verbs import Policy, Verb
 
 HOURS = 24.0
 """Default duration (h): bottles are refilled once a day."""
@@ -132,15 +135,17 @@ async def rehearse(
     calibrated: Calibrated | None = None,
     now: datetime,
     hours: float = HOURS,
+    contents: LineContents | None = None,
 ) -> Rehearsed:
     """Run `recipe` on paper for `hours` from `volumes` (all vessels); `readings` are the latest by point,
     `estimate` the soft sensor's last word (default: fresh medium everywhere). `calibrated` tells why a pump would be
-    refused volumes at a time (F5); without it calibrations are not looked at.
+    refused volumes at a time (F5); without it calibrations are not looked at. `contents` is what stands in the lines that
+    several media pass (default: each is primed with its first medium).
 
     Takes no time of the loop's. An error of the protocol's own (a dose out of its range) is a breach as well; any other
     exception is its defect and ends the rehearsal without one, as the run itself will hold at it and say so.
     """
-    paper = _Paper(rig, volumes, readings or {}, estimate, calibrated, now, hours * 3600.0)
+    paper = _Paper(rig, volumes, readings or {}, estimate, calibrated, now, hours * 3600.0, contents)
     before = BRANCH.set(paper.root)
     try:
         async with asyncio.timeout(FOREIGN_S * _haste(recipe)) as limit:
@@ -178,6 +183,7 @@ class _Paper:
         calibrated: Calibrated | None,
         now: datetime,
         horizon_s: float,
+        contents: LineContents | None,
     ) -> None:
         self.out = Rehearsed()
         self.volumes = PaperVolumes(rig, volumes)
@@ -195,6 +201,7 @@ class _Paper:
         self._now = now
         self._horizon_s = horizon_s
         self._routes = routes_of(rig)
+        self._contents = LineContents(rig) if contents is None else contents
         self._n = 0
         self._budget = StepBudget()
         self.root.volumes = self._look()
@@ -219,7 +226,7 @@ class _Paper:
         begin_s = branch.now_s
         result = await perform(step)
         branch.volumes = self._look()
-        if verb.name not in self._routes:
+        if verb.policy is not Policy.RESUME:  # transfers have events of their own
             text = str(args.get("message") or args.get("point") or args.get("kind") or "")
             if verb is SLEEP_UNTIL_CLOCK:
                 text = local_text(result, args["zone"])
@@ -264,23 +271,27 @@ class _Paper:
         self._waiting.pop(branch, None)
         self._next()
 
-    async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float | None]:
+    async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, Any]:
         route = self.route(verb)
-        used = (route.source, route.target, route.pump, route.valve, route.batch)
+        used = route.exclusive
         self._wait_for(*used)
+        self._carries_over(step, route, volume_ul)
         self._fits(step, route, volume_ul)
         begin_s = self.now_s
         self._may_dose(step, route, volume_ul)
         self._pass(volume_ul / route.flow_ul_min * 60.0 + 2 * WEIGHING_S * route.portions(volume_ul))
         self._free_s |= dict.fromkeys(used, self.now_s)
+        liquid_ul = self.volumes.liquid_ul(route, volume_ul)
         sd_ul = self.volumes.move(route, volume_ul)
+        if route.path is not None:
+            self._contents.pass_along(route.path, volume_ul)
         self.out.events.append(
             Event(
                 step.n,
-                verb,
+                step.verb,
                 begin_s,
                 self.now_s,
-                volume_ul,
+                liquid_ul,
                 route.source,
                 route.target,
                 route.line,
@@ -291,6 +302,10 @@ class _Paper:
         filtered = self._rig.lines[route.line].filter is not None
         gauge = None if self._rig.organs.immune is None else self._rig.organs.immune.pressure
         return {**moved, "peak_kpa": self._value(gauge)} if filtered and gauge is not None else moved
+
+    def volume(self, chamber: str) -> dict[str, float]:
+        volume = self.volumes.now()[chamber]
+        return {"ul": volume.ul, "sd_ul": volume.sd_ul}
 
     async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
         device = self._rig.devices.get(point.partition(".")[0])
@@ -400,6 +415,16 @@ class _Paper:
                 self.out.breaches.append(f"{what}: calibration: {why}")
                 self.out.uncalibrated = True
                 raise _Over
+
+    def _carries_over(self, step: StepRecord, route: Route, volume_ul: float) -> None:
+        """The bound of carry-over: the run itself would hold at it."""
+        if route.path is None:
+            return
+        bound_pct = float(step.args.get("max_carry_over_pct", MAX_CARRY_OVER_PCT))
+        other_ul = self._contents.other_ul(route.path, volume_ul)
+        if refusal := carry_over_refusal(self._rig, route.path, volume_ul, other_ul, bound_pct):
+            self.out.breaches.append(f"step {step.n} ({step.verb}): {refusal}")
+            raise _Over
 
     def _fits(self, step: StepRecord, route: Route, volume_ul: float) -> None:
         """The gate's rule of room: three standard deviations from floor and ceiling (I4)."""

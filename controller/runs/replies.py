@@ -9,19 +9,9 @@ from typing import Any
 from controller.attachments.store import Attachment
 from controller.estimator.assays import Assays, AssayTwice
 from controller.recipes.answers import AnswerRefused, checked
+from controller.runs.people import Person, objection
 from controller.runs.questions import OpenQuestion
 from protocols.answers import APPROVAL, APPROVED, ASSAY, MEDIA_TYPES, REJECTED, ROLES, UPLOADED, Answer, AnswerForm
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """Who replies."""
-
-    name: str
-    role: str = ""
-    """Name of the role of the account; needed for decisions."""
-    shared: bool = False
-    """Whether several people may act under this name, such as the command line's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +46,8 @@ def by_decision(form: AnswerForm, *, approved: bool, by: Person, starter: str, r
         raise AnswerRefused(
             f"{by.name} has {held}, and the decision takes the role {form.role}. Next: ask a person with that role"
         )
-    if form.other_person and by.shared:
-        raise AnswerRefused(
-            f"“{by.name}” does not tell which person acts, and the decision takes another person than the one who started"
-            " the run. Next: sign in with a token of your own"
-        )
-    if form.other_person and by.name == starter:
-        raise AnswerRefused(
-            f"{by.name} started the run, and the decision takes another person. Next: ask one with the role {form.role}"
-        )
+    if form.other_person and (why := objection(by, (starter,))):
+        raise AnswerRefused(f"the decision takes another person than “{starter}”, who started the run: {why}")
     if not approved and not reason.strip():
         raise AnswerRefused("a rejection needs a reason. Next: write why")
     value = APPROVED if approved else REJECTED
@@ -76,6 +59,22 @@ class AssayReply:
     """Enters the results of assays that runs ask for."""
 
     assays: Assays
+
+    def fits(self, question: OpenQuestion | None, analyte: str, vessel: str) -> bool:
+        """Return whether a question asks for an assay of this analyte in this vessel."""
+        form = None if question is None else question.answer
+        return (
+            form is not None
+            and form.kind == ASSAY
+            and form.analyte == analyte.strip().lower()
+            and self.assays.place(form.vessel) == self.assays.place(vessel)
+        )
+
+    def by_row(self, question: OpenQuestion, row: Mapping[str, Any]) -> QuestionReply:
+        """Return the reply that an assay on record is."""
+        value = float(row["value"])
+        text = f"{value:g}" if question.answer is None else question.answer.text(value)
+        return QuestionReply(value, text, {"assay": row["id"]})
 
     def entered(
         self, run: str, question: OpenQuestion, given: str, *, by: Person, reason: str, taken: str, sure: bool
@@ -102,5 +101,4 @@ class AssayReply:
             )
         except AssayTwice as known:  # it was entered by hand before: it counts once, and answers the question
             row = {"id": known.seq, "value": known.value}
-        value = float(row["value"])
-        return QuestionReply(value, form.text(value), {"assay": row["id"]})
+        return self.by_row(question, row)

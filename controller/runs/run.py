@@ -15,8 +15,6 @@ import sqlite3
 from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
-from itertools import islice
 from typing import Any
 
 from controller.core.run_states import RunEvent, RunState, after
@@ -27,18 +25,19 @@ from controller.runs.facts import RigFacts
 from controller.runs.performer import Performer, RunContext
 from controller.runs.questions import OpenQuestion, of_step, open_question
 from controller.runs.replies import QuestionReply
-from controller.runs.views import PROGRESS_STEPS, RunView, StepView, look, step_view
+from controller.runs.step_log import StepLog
+from controller.runs.views import RunView
 from controller.steps.branches import BRANCH, Branch, abreast, in_verb
 from controller.steps.budget import StepBudget
 from controller.steps.recovery import StepProblem, advise
-from controller.steps.schedule import next_time
 from controller.steps.steps import PAUSED, StepRecord
-from protocols.host import Perform
-from protocols.lab_verbs import SLEEP, SLEEP_UNTIL_CLOCK, TOGETHER
-from protocols.language import Lab, ProtocolError, RunEnded
+from protocols.host import Perform, ProtocolError, RunEnded
+from protocols.lab_verbs import TOGETHER
+from protocols.language import Lab
 from protocols.registry import Recipe
 from protocols.results import VesselVolume
-from protocols.verbs import Verb
+from protocols.table import VERBS
+from protocols.verbs import Verb, way_of_step
 
 DISK_ERRORS = (JournalUnwritten, sqlite3.Error)
 """What a row that cannot be written, or read, comes as."""
@@ -89,9 +88,7 @@ class ProtocolRun:
         self.messages: deque[str] = deque(history.messages, maxlen=50)
         self._bench = bench
         self._recipe = recipe
-        self._steps = history.steps
-        self._shown: dict[str, StepView] = {}
-        """Views of the latest steps that are done, by place: they stay as they are, and pages ask many times a second."""
+        self._log = StepLog(bench, run_id, history.steps)
         self._answers = history.answered
         self._held_for = history.held_for
         self._budget = StepBudget()
@@ -119,7 +116,7 @@ class ProtocolRun:
     @property
     def question(self) -> OpenQuestion | None:
         """The question that the held run waits for."""
-        return open_question(self._steps, self.state, self._held_for)
+        return open_question(self._log.steps, self.state, self._held_for)
 
     def asked(self) -> OpenQuestion:
         """Return the question that waits for an answer.
@@ -134,9 +131,7 @@ class ProtocolRun:
 
     def answered_by(self, asked: OpenQuestion, reply: QuestionReply, user: str, reason: str) -> None:
         """Record the reply to the open question, and resume the run if nothing else holds it."""
-        body = {"n": asked.n, "value": reply.value, "text": reply.text, "user": user, "reason": reason, **reply.more}
-        self._bench.journal.append("step.answered", body, run=self.id)
-        self._steps[asked.at].answer, self._steps[asked.at].reply = reply.value, body
+        self._log.answer(asked, reply, user, reason)
         if all(of_step(held, asked.n) for held in self._held_for):
             self._go(RunEvent.RESUME, user=user, reason=reason)
 
@@ -156,18 +151,14 @@ class ProtocolRun:
 
     def view(self) -> RunView:
         """The run as it stands."""
-        ended = self.state.ended
-        latest = list(islice(reversed(self._steps.values()), PROGRESS_STEPS))[::-1]
-        shown = {step.at: self._shown.get(step.at) or step_view(step, ended=ended) for step in latest}
-        self._shown = {step.at: shown[step.at] for step in latest if step.done}
         return RunView(
             id=self.id,
             protocol=self.protocol,
             state=self.state,
-            step=len(self._steps),
+            step=len(self._log.steps),
             started_utc=self.started_utc,
             params=self.params,
-            progress=tuple(shown.values()),
+            progress=self._log.views(ended=self.state.ended),
             messages=tuple(self.messages),
             question=self.question,
         )
@@ -214,7 +205,7 @@ class ProtocolRun:
     async def _settle(self, reason: str, *, give_up: bool = False) -> list[StepProblem]:
         """Find out what came of doses that were left open; what cannot be known for certain comes back as problems."""
         resolve = self._bench.transfers.resolve
-        left = [step for step in self._steps.values() if step.open_act is not None]
+        left = [step for step in self._log.steps.values() if step.open_act is not None]
         found = [await resolve(self.id, step, reason=reason, give_up=give_up) for step in left]
         return [problem for problem in found if problem is not None]
 
@@ -340,7 +331,8 @@ class ProtocolRun:
     def _transfers_by_use(self) -> tuple[list[str], list[str]]:
         """Return the transfers that the run has used, and those whose line it has not used; both sorted."""
         routes = self._bench.transfers.routes
-        used = {step.verb for step in self._steps.values()} & set(routes)
+        ways = {way_of_step(VERBS[step.verb], step.args) for step in self._log.steps.values() if step.verb in VERBS}
+        used = ways & set(routes)
         used_lines = {routes[verb].line for verb in used}
         return sorted(used), sorted(verb for verb, route in routes.items() if route.line not in used_lines)
 
@@ -406,10 +398,10 @@ class ProtocolRun:
         """The next step of this branch: what is recorded of it, or do it now."""
         branch = self._here()
         with in_verb(branch, verb.name, self._at_work):
-            step = self._known(branch, verb, args)
+            step = self._log.known(branch, verb, args)
             if step is None or not step.done:
                 step = await self._begun(branch, step, verb, args)
-                self._done(step, await perform(step))
+                self._log.finish(step, await perform(step))
                 await asyncio.sleep(0)  # a protocol of nothing but notes must not keep the loop to itself
             branch.volumes = step.volumes or branch.volumes
             return step.result
@@ -431,7 +423,7 @@ class ProtocolRun:
         branch, args = self._here(), {"branches": list(names)}
         try:
             with in_verb(branch, TOGETHER.name, self._at_work):
-                step = self._known(branch, TOGETHER, args)
+                step = self._log.known(branch, TOGETHER, args)
                 if step is None or not step.done:
                     step = await self._begun(branch, step, TOGETHER, args)
                 children = [branch.child(name) for name in names]
@@ -441,7 +433,7 @@ class ProtocolRun:
                 finally:
                     self._branches = self._branches - set(children) | {branch}
                 if not step.done:
-                    self._done(step, None)
+                    self._log.finish(step, None)
                 branch.volumes = step.volumes or branch.volumes
                 return results
         finally:
@@ -452,17 +444,6 @@ class ProtocolRun:
         self._branches = self._branches - {branch}
         self.stir()
 
-    def _known(self, branch: Branch, verb: Verb, args: Mapping[str, Any]) -> StepRecord | None:
-        """What is recorded of the branch's next step; raises :class:`ProtocolError` when it was another."""
-        branch.last += 1
-        step = self._steps.get(branch.at)
-        if step is not None and (step.verb != verb.name or not verb.same(step.args, args)):
-            raise ProtocolError(
-                f"step {branch.at} was {step.verb}{dict(step.args)} and is now {verb.name}{dict(args)}: the protocol does not"
-                " repeat itself. Likely cause: it uses something else than what the lab told it"
-            )
-        return step
-
     async def _begun(self, branch: Branch, step: StepRecord | None, verb: Verb, args: Mapping[str, Any]) -> StepRecord:
         """The step, on record as begun."""
         await self.checkpoint()
@@ -471,39 +452,7 @@ class ProtocolRun:
             return step
         if too_many := self._budget.spend(self._loop.time()):
             await self.hold(too_many)
-        step = StepRecord(len(self._steps) + 1, verb.name, args, branch.at)
-        body = {"n": step.n, "at": step.at, "verb": verb.name, "args": args, "policy": verb.policy}
-        now = self._bench.clock.utc()
-        until = None
-        if verb is SLEEP:
-            until = now + timedelta(seconds=args["seconds"])
-        elif verb is SLEEP_UNTIL_CLOCK:
-            since_s = self._since_turn_s(branch, args)
-            until = next_time(now, args, since_s=since_s)
-        if until is not None:
-            body["until"] = step.until = until.isoformat(timespec="milliseconds")
-            # From here on it is a matter of the monotonic clock: a step of UTC does not move it (E7).
-            step.deadline_s = self._loop.time() + (until - now).total_seconds()
-        self._bench.journal.append("step", body, run=self.id)
-        self._steps[step.at] = step
-        return step
-
-    def _done(self, step: StepRecord, result: Any) -> None:
-        """Put a step's result on record, with the volumes after it."""
-        volumes = look(self._bench.rig, self._bench.ledger)
-        self._bench.journal.append("step.done", {"n": step.n, "result": result, "volumes": volumes}, run=self.id)
-        step.done, step.result, step.volumes = True, result, volumes
-
-    def _since_turn_s(self, branch: Branch, args: Mapping[str, Any]) -> float | None:
-        """How long ago (s) the turn before ended its wait for the same time of day, if it did so in this process."""
-        if args["after"] is None:
-            return None
-        for n in range(branch.last - 1, 0, -1):
-            step = self._steps[f"{branch.path}{n}"]
-            same = step.verb == SLEEP_UNTIL_CLOCK.name and all(step.args[key] == args[key] for key in ("at", "zone"))
-            if same:
-                return None if step.deadline_s is None else self._loop.time() - step.deadline_s
-        return None
+        return self._log.begin(branch, verb, args)
 
     async def _unaltered(self) -> None:
         """Hold as long as the protocol's file is not what it was: how its new text would have gone on is not guessed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,15 @@ from controller.recipes.on_rig import check_on
 from controller.recipes.parameters import parse_params
 from controller.rig.description import Rig
 from controller.runs.library import LibraryError, ProtocolLibrary
+from controller.runs.people import Person, is_shared
 from controller.runs.performer import RunContext
 from controller.runs.python_process import IsolatedProtocol, PythonText, known_recipe, python_recipe
 from controller.runs.rehearsal import HOURS, Calibrated, rehearse
-from controller.runs.replies import AssayReply, Person, by_decision, by_file, by_text
+from controller.runs.replies import AssayReply, by_decision, by_file, by_text
 from controller.runs.run import DISK_ERRORS, ProtocolRun, RunHistory
 from controller.runs.views import RunView, look
 from controller.steps.steps import answered_of, held_for_of, records_of
+from controller.tissue.record import TissueRecord
 from controller.transfers.continuous import ContinuousBookings
 from controller.transfers.routes import Trust
 from controller.transfers.strays import Strays
@@ -41,6 +44,7 @@ from controller.transfers.transfers import Transfers
 from protocols.answers import ASSAY
 from protocols.parameters import by_present_key
 from protocols.registry import Recipe, UnknownProtocol, get
+from protocols.steps import Approve
 
 DISK_AGAIN_S = 10.0
 DISK_BACK = "the journal could not be written for a while; what was open is looked into, then the run goes on"
@@ -68,19 +72,19 @@ class Runner:
         catalogue: Mapping[str, Recipe] | None = None,
         recipes: Path | None = None,
         library: ProtocolLibrary | None = None,
+        tissue: TissueRecord | None = None,
         rehearsing: bool = True,
     ) -> None:
         """`calibrated` tells why a pump would be refused volumes at a time. `catalogue` defaults to what is shipped;
-        `recipes` is a folder with more, one NAME.yaml each;
-        `library` has the uploaded ones. Without `rehearsing`, a run that would be stopped is begun and
-        held (for tests of the holding).
+        `recipes` is a folder with more, one NAME.yaml each; `library` has the uploaded ones; `tissue` is what lives in the
+        chambers now. Without `rehearsing`, a run that would be stopped is begun and held (for tests of the holding).
         """
         self._rehearsing = rehearsing
         self._calibrated = calibrated
         self._shipped = shipped() if catalogue is None else catalogue
         self._recipes = recipes
         self._library = library
-        self.estimator = estimator_of(rig, ledger=ledger, journal=journal, clock=clock, store=store)
+        self.estimator = estimator_of(rig, ledger=ledger, journal=journal, clock=clock, store=store, tissue=tissue)
         self.assays = Assays(rig, estimator=self.estimator, journal=journal, clock=clock, alarm=alarm)
         transfers = Transfers(rig, gate=gate, store=store, ledger=ledger, journal=journal, alarm=alarm, trust=trust)
         self._bench = RunContext(rig, journal, clock, ledger, store, gate, transfers, self.estimator, alarm)
@@ -161,6 +165,7 @@ class Runner:
             )
         await self._journal.commit()  # a run whose rows no disk takes is not begun
         recipe = protocol if isinstance(protocol, Recipe) else await self._found(protocol)
+        _require_starter(recipe, user)
         values = parse_params(recipe, params)
         check_on(recipe, self._bench.rig, values)
         if self._rehearsing:
@@ -198,6 +203,7 @@ class Runner:
             estimate=None if self.estimator is None else self.estimator.latest,
             calibrated=self._calibrated,
             now=bench.clock.utc(),
+            contents=bench.ledger.line_contents(),
         )
         if out.breaches:
             vessels = (
@@ -274,6 +280,39 @@ class Runner:
         else:
             reply = by_text(form, given)
         run.answered_by(asked, reply, person.name, reason)
+
+    def enter_assay(
+        self,
+        analyte: str,
+        value: str,
+        *,
+        vessel: str,
+        taken: str,
+        user: str,
+        reason: str = "",
+        zone: str = "",
+        **more: Any,
+    ) -> dict[str, Any]:
+        """Enter a laboratory result as :meth:`Assays.enter`; it answers the question of a held run that asks for it.
+
+        A sample that was taken before the question was asked does not answer it.
+        """
+        run, replies = self._unended, AssayReply(self.assays)
+        asked = None if run is None or run.state is not RunState.HELD else run.question
+        if run is None or asked is None or not replies.fits(asked, analyte, vessel):
+            return self.assays.enter(
+                analyte, value, vessel=vessel, taken=taken, user=user, reason=reason, zone=zone, **more
+            )
+        steps = self._journal.entries(run=run.id, kinds=("step",), newest_first=True)
+        asked_utc = next(row.utc for row in steps if row.body["n"] == asked.n)
+        since = datetime.fromisoformat(asked_utc).replace(microsecond=0)
+        step = (run.id, asked.n) if self.assays.moment(taken, zone) >= since else None
+        row = self.assays.enter(
+            analyte, value, vessel=vessel, taken=taken, user=user, reason=reason, zone=zone, step=step, **more
+        )
+        if step is not None:
+            run.answered_by(asked, replies.by_row(asked, row), user, reason)
+        return row
 
     async def abort(self, run_id: str, user: str, reason: str) -> None:
         """Bring everything to rest and end the run."""
@@ -432,3 +471,13 @@ class Runner:
                 f" Next: choose among {', '.join(self._runs) or 'none: start one'}"
             )
         return run
+
+
+def _require_starter(recipe: Recipe, user: str) -> None:
+    """Refuse a start under a shared name of a recipe that asks for the approval by another person than the starter."""
+    steps = () if recipe.program is None else recipe.program.all_steps()
+    if is_shared(user) and any(isinstance(step, Approve) and step.other_person for step in steps):
+        raise RunnerError(
+            f"{recipe.name} asks for the approval by another person than the one who starts it, and “{user}” does not tell"
+            " which person that is. Next: start it with a token of your own"
+        )

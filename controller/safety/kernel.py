@@ -11,6 +11,7 @@ from math import isfinite
 
 from controller.safety.heat import heat_bounds
 from controller.safety.interlocks import fresh_flow, is_open, unconfirmed, watch
+from controller.safety.selectors import refusal_to_turn, selected
 from controller.safety.terms import (
     Intent,
     Limits,
@@ -57,7 +58,10 @@ def decide(intent: Intent, view: View, limits: Limits) -> Verdict:
         if pump.role == "heart":
             _heart(narrowing, pump)
         else:
-            _transfer(narrowing, intent.actuator, view, limits, pump)
+            _transfer(narrowing, intent, view, limits, pump)
+    elif intent.actuator in limits.selectors:
+        if (refusal := refusal_to_turn(intent.actuator, command, view, limits)) is not None:
+            narrowing.refuse(refusal)
     elif intent.actuator in limits.levels:
         _level(narrowing, intent.actuator, view, limits)
     else:
@@ -154,8 +158,8 @@ def _heart(narrowing: _Narrowing, pump: PumpLimits) -> None:
         narrowing.clip(Run(bounded), f"bounds: {command.flow_ul_min:g} µL/min is outside {span}")
 
 
-def _transfer(narrowing: _Narrowing, actuator: str, view: View, limits: Limits, pump: PumpLimits) -> None:
-    dose = narrowing.command
+def _transfer(narrowing: _Narrowing, intent: Intent, view: View, limits: Limits, pump: PumpLimits) -> None:
+    dose, actuator = narrowing.command, intent.actuator
     if not isinstance(dose, Dispense):
         narrowing.refuse("a transfer pump only ever gets a finite volume")
         return
@@ -166,7 +170,8 @@ def _transfer(narrowing: _Narrowing, actuator: str, view: View, limits: Limits, 
         narrowing.refuse(f"calibration: {refusal}")
     _pace(narrowing, dose, pump)
     _one_at_a_time(narrowing, actuator, dose, view, pump)
-    for reason in _no_room(actuator, dose, view, limits, pump):
+    way = selected(intent, pump, view, limits)
+    for reason in (way,) if isinstance(way, str) else _no_room(actuator, dose, view, limits, way):
         narrowing.refuse(reason)
     if pump.valve is not None and not is_open(pump.valve, view, limits):
         narrowing.refuse(f"valve: {pump.valve} is not known to be open")
@@ -250,12 +255,13 @@ def _underway_ul(actuator: str, dose: Dispense, view: View, limits: Limits) -> I
     """
     for other in view.underway:
         pump = limits.pumps.get(other.actuator)
+        pump = None if pump is None else pump.on_way(other.positions)
         if pump is not None and not (other.actuator == actuator and other.dose_id == dose.dose_id):
             yield other.remaining_ul * view.pumps.get(other.actuator, UNCALIBRATED).gain, pump
 
 
 def _level(narrowing: _Narrowing, actuator: str, view: View, limits: Limits) -> None:
-    """Bound the flow of a gas, or the set-point of a thermostat's bath."""
+    """Bound the flow of a gas, the set-point of a thermostat's bath, or the speed of an agitator."""
     command = narrowing.command
     if not isinstance(command, Level) or not isfinite(command.value):
         narrowing.refuse("a level needs a finite value")
@@ -263,10 +269,16 @@ def _level(narrowing: _Narrowing, actuator: str, view: View, limits: Limits) -> 
     low, high = limits.levels[actuator]
     if not low <= command.value <= high:
         bounded = min(max(command.value, low), high)
-        unit = "degC" if actuator in limits.heaters else "mL/min"
+        unit = "degC" if actuator in limits.heaters else "mL/min" if _is_gas(actuator, limits) else "rpm"
         narrowing.clip(Level(bounded), f"bounds: {command.value:g} {unit} is outside {low:g} to {high:g}")
-    if limits.mixture is not None and actuator not in limits.heaters:
+    if limits.mixture is not None and _is_gas(actuator, limits):
         _mixture(narrowing, actuator, view, limits.mixture, high)
+
+
+def _is_gas(actuator: str, limits: Limits) -> bool:
+    """Return whether an actuator is a gas of the mixture."""
+    gases = limits.mixture
+    return gases is not None and actuator in (gases.air, gases.co2, gases.o2)
 
 
 def _mixture(narrowing: _Narrowing, actuator: str, view: View, mixture: Mixture, high: float) -> None:

@@ -13,13 +13,27 @@ from controller.rig.description import (
     SkinConfig,
     TemperatureLimit,
 )
+from controller.rig.dosing import dosing_paths, levels_of
 from controller.rig.families import by_thermostat, max_flow_ul_min
 from controller.rig.graph import heart_of_line, vessels_behind
-from controller.rig.heating import heating_c_per_s
+from controller.rig.heating import heating_c_per_s, warmed_chambers
 from controller.rig.organ_lines import organ_lines
 from controller.rig.perfusion import fed_by, of_heart
+from controller.rig.probes import shows_chamber
+from controller.rig.selectors import paths
+from controller.rig.temperature_limits import sees_tissue
 from controller.safety.interlocks import NO_HEART_FLOW
-from controller.safety.terms import HeartLimits, Interlock, Limits, Mixture, PumpLimits, Response, VesselLimits
+from controller.safety.terms import (
+    HeartLimits,
+    Interlock,
+    Limits,
+    Mixture,
+    PumpLimits,
+    Response,
+    SelectedWay,
+    SelectorLimits,
+    VesselLimits,
+)
 from drivers.commands import Command, Level, Run, Stop, Switch
 
 FLAT_TEMPERATURE_S = 180.0
@@ -46,6 +60,9 @@ HEART_MAX_HOLD_S = 300.0
 """The heart is retried without limit, at growing intervals and at its basal flow: tissue without circulation dies for
 certain, and a try ends within seconds where the line is still blocked."""
 HEART_PROBATION_S = 120.0
+TEMPERATURE, STORAGE_TEMPERATURE = "temperature", "storage_temperature"
+"""The interlocks of temperature where tissue lives, and where none does. A further limit has a full stop and its name behind
+it."""
 OVER_PRESSURE_HEART = "over_pressure_heart"
 """The interlock of the only heart. A limit by line has a full stop and the name of the heart's line behind it."""
 GAUGE_KPA = (-90.0, 1500.0)
@@ -76,7 +93,8 @@ def limits_of(rig: Rig) -> Limits:
     valves = sorted({line.valve for line in rig.lines.values() if line.valve})
     heaters = () if organs.skin is None else (organs.skin.heater,)
     watchdog = () if rig.safety.watchdog is None else (rig.safety.watchdog.relay,)
-    switches = (*(() if by_thermostat(rig) else heaters), *valves, *watchdog)
+    motors = tuple(each.switch for each in rig.agitators.values() if each.switch is not None)
+    switches = (*(() if by_thermostat(rig) else heaters), *valves, *watchdog, *motors)
     return Limits(
         basal=basal_states(rig),
         pumps=_pumps(rig),
@@ -88,7 +106,28 @@ def limits_of(rig: Rig) -> Limits:
         hearts=tuple(_heart(rig, name, heart) for name, heart in organs.hearts.items()),
         switch_stale_s={name: stale_s(rig, name) for name in switches},
         mixture=None if organs.lung is None else _mixture(rig, organs.lung),
+        selectors=_selectors(rig),
     )
+
+
+def pumps_of_selectors(rig: Rig) -> dict[str, tuple[str, ...]]:
+    """Return the pumps whose medium passes each selector, by the selector's valve."""
+    found: dict[str, dict[str, None]] = {selector.valve: {} for selector in rig.selectors.values()}
+    for path in paths(rig):
+        for name, _ in path.positions:
+            found[rig.selectors[name].valve][path.pump] = None
+    return {valve: tuple(pumps) for valve, pumps in found.items()}
+
+
+def _selectors(rig: Rig) -> dict[str, SelectorLimits]:
+    levels: dict[str, set[float]] = {}
+    for path in dosing_paths(rig):
+        for valve, level in levels_of(rig, path).items():
+            levels.setdefault(valve, {0.0}).add(level)
+    return {
+        valve: SelectorLimits(frozenset(levels.get(valve, {0.0})), pumps, stale_s(rig, valve))
+        for valve, pumps in pumps_of_selectors(rig).items()
+    }
 
 
 def _heart(rig: Rig, name: str, heart: HeartConfig) -> HeartLimits:
@@ -122,7 +161,7 @@ def heart_pumps(rig: Rig) -> dict[str, str]:
 
 
 def _levels(rig: Rig) -> dict[str, tuple[float, float]]:
-    """Return the range of each continuous set-point: gas flows (mL/min), the bath (°C)."""
+    """Return the range of each continuous set-point: gas flows (mL/min), the bath (°C), speeds of agitators (rpm)."""
     lung, skin = rig.organs.lung, rig.organs.skin
     levels: dict[str, tuple[float, float]] = {}
     if lung is not None:
@@ -133,6 +172,7 @@ def _levels(rig: Rig) -> dict[str, tuple[float, float]]:
         }
     if skin is not None and by_thermostat(rig):
         levels[skin.heater] = _bath_c(rig, skin)
+    levels |= {each.setpoint: (0.0, each.speed_rpm) for each in rig.agitators.values() if each.setpoint is not None}
     return levels
 
 
@@ -153,7 +193,7 @@ def _mixture(rig: Rig, lung: LungConfig) -> Mixture:
 
 
 def basal_states(rig: Rig) -> dict[str, Command]:
-    """Return the basal state of each actuator (docs/rig.md): every heart circulates, gas flows, all else rests."""
+    """Return the basal state of each actuator (docs/rig.md): hearts circulate, gas flows, agitators run, all else rests."""
     lung, skin = rig.organs.lung, rig.organs.skin
     basal: dict[str, Command] = {}
     if lung is not None:
@@ -163,6 +203,7 @@ def basal_states(rig: Rig) -> dict[str, Command]:
         basal[lung.o2] = Level(0.0)
     if skin is not None:
         basal[skin.heater] = Stop() if by_thermostat(rig) else Switch(False)
+    basal |= {selector.valve: Stop() for selector in rig.selectors.values()}
     for line in rig.lines.values():
         if line.pump is not None:
             basal[line.pump] = Stop()
@@ -170,6 +211,11 @@ def basal_states(rig: Rig) -> dict[str, Command]:
             basal[line.valve] = Switch(False)
     if rig.safety.watchdog is not None:
         basal[rig.safety.watchdog.relay] = Switch(False)
+    for agitator in rig.agitators.values():  # tissue that settles clumps: what keeps it in motion goes on
+        if agitator.switch is not None:
+            basal[agitator.switch] = Switch(True)
+        if agitator.setpoint is not None:
+            basal[agitator.setpoint] = Level(agitator.speed_rpm)
     basal |= {pump: Run(rig.organs.hearts[name].basal_ul_min) for pump, name in heart_pumps(rig).items()}
     return basal
 
@@ -186,6 +232,7 @@ def _pumps(rig: Rig) -> dict[str, PumpLimits]:
     touching = [line.pump for line in rig.lines.values() if line.pump and spent in (line.from_, line.to)]
     hearts = heart_pumps(rig)
     flows = {each.line: each.max_ul_min for each in organ_lines(rig)}
+    ways = _ways(rig)
     pumps = {}
     for name, line in rig.lines.items():
         if line.pump is None:
@@ -207,10 +254,22 @@ def _pumps(rig: Rig) -> dict[str, PumpLimits]:
             max_ul_min,
             line.valve,
             excludes,
-            _fills(rig, name),
+            {} if name in ways else _fills(rig, name),
             line.draws_above_ul,
+            ways.get(name, ()),
         )
     return pumps
+
+
+def _ways(rig: Rig) -> dict[str, tuple[SelectedWay, ...]]:
+    """Return the ways of each pumped line that selectors connect with vessels."""
+    found: dict[str, tuple[SelectedWay, ...]] = {}
+    for path in dosing_paths(rig):
+        if path.positions:
+            above_ul = rig.lines[path.lines[0]].draws_above_ul
+            way = SelectedWay(levels_of(rig, path), path.source, path.target, above_ul)
+            found[path.pumped] = (*found.get(path.pumped, ()), way)
+    return found
 
 
 def _fills(rig: Rig, line: str) -> dict[str, float]:
@@ -227,10 +286,16 @@ def _others(pump: str, touching: Sequence[str]) -> tuple[str, ...]:
 def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
     warm, heart, sterile = rig.safety.temperature, rig.safety.over_pressure_heart, rig.safety.over_pressure_filter
     return (
-        *(() if warm is None else (_temperature(rig, warm),)),
+        *(() if warm is None else (_temperature(rig, TEMPERATURE, warm, heated=True),)),
+        *(_further_temperature(rig, name, limit) for name, limit in rig.safety.temperatures.items()),
         *(() if heart is None else (_heart_pressure(OVER_PRESSURE_HEART, heart),)),
         *(() if sterile is None else (_transfer_pressure("over_pressure_filter", sterile),)),
         *(_line_pressure(rig, line, limit) for line, limit in rig.safety.over_pressure.items()),
+        *(
+            Interlock(f"agitation_stopped.{name}", each.measured, (), each.stale_s, low=each.stands_below_rpm)
+            for name, each in rig.agitators.items()
+            if each.measured is not None
+        ),
     )
 
 
@@ -244,11 +309,17 @@ def pressure_interlock(rig: Rig, line: str) -> str:
     return f"over_pressure_{line}" if heart_of_line(rig, line) is None else f"{OVER_PRESSURE_HEART}.{line}"
 
 
-def _temperature(rig: Rig, limit: TemperatureLimit) -> Interlock:
-    # The heater always trips, even if the rig file omits it.
-    heaters = () if rig.organs.skin is None else (rig.organs.skin.heater,)
+def _further_temperature(rig: Rig, name: str, limit: TemperatureLimit) -> Interlock:
+    heated = any(shows_chamber(rig, limit.point, chamber) for chamber in warmed_chambers(rig))
+    kind = TEMPERATURE if sees_tissue(rig, limit.point) else STORAGE_TEMPERATURE
+    return _temperature(rig, f"{kind}.{name}", limit, heated=heated)
+
+
+def _temperature(rig: Rig, name: str, limit: TemperatureLimit, *, heated: bool) -> Interlock:
+    # The heater always trips where it warms what the thermometer shows, even if the rig file omits it.
+    heaters = () if rig.organs.skin is None or not heated else (rig.organs.skin.heater,)
     return Interlock(
-        "temperature",
+        name,
         limit.point,
         tuple(dict.fromkeys((*limit.trips, *heaters))),
         limit.stale_s,
@@ -256,12 +327,14 @@ def _temperature(rig: Rig, limit: TemperatureLimit) -> Interlock:
         low=limit.low_c,
         valid_min=PROBE_C[0],
         valid_max=PROBE_C[1],
-        flat_s=FLAT_TEMPERATURE_S,
+        flat_s=FLAT_TEMPERATURE_S
+        if sees_tissue(rig, limit.point) or name == TEMPERATURE
+        else 0.0,  # a full one is steady
         deadband=TEMPERATURE_DEADBAND_C,
         debounce_s=TEMPERATURE_DEBOUNCE_S,
         ceiling=CEILING_C,
         # A bath is bounded by its own set-point instead.
-        rise_per_s=0.0 if by_thermostat(rig) else min(heating_c_per_s(rig), MAX_RISE_C_PER_S),
+        rise_per_s=0.0 if by_thermostat(rig) or not heated else min(heating_c_per_s(rig), MAX_RISE_C_PER_S),
     )
 
 

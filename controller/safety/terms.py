@@ -6,7 +6,7 @@ Plain immutable data: no input or output, no third-party imports.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf
 from typing import Literal, Protocol
@@ -18,12 +18,16 @@ from drivers.commands import Command, Quality
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A requested command for an actuator, with its requester and reason."""
+    """A requested command for an actuator, with its requester and reason.
+
+    `positions` are the levels at which the selectors on the way of a dose must stand, by valve.
+    """
 
     actuator: str
     command: Command
     requester: str
     reason: str
+    positions: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +182,34 @@ class VesselLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class SelectedWay:
+    """Where a pump's medium comes from and goes at one setting of the selectors on its line (levels, by valve)."""
+
+    positions: Mapping[str, float]
+    source: str
+    target: str
+    draws_above_ul: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorLimits:
+    """A selector: the levels that its valve may be set to, and the pumps that must stand while it moves.
+
+    A status older than `stale_s` is unknown.
+    """
+
+    levels: frozenset[float]
+    pumps: tuple[str, ...]
+    stale_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class PumpLimits:
     """A pump: continuous (a heart), or for finite transfers from `source` to `target`, perhaps through a `valve`.
 
     It never runs together with a pump in `excludes`. Flows are in µL/min. What it moves enters each vessel of `fills` with at
-    most that share (0..1); without them, `target` alone. Below `draws_above_ul` of the source it draws air.
+    most that share (0..1); without them, `target` alone. Below `draws_above_ul` of the source it draws air. With `ways`,
+    selectors or junctions determine source and target, and a dose must name one of them.
     """
 
     role: Literal["heart", "transfer"]
@@ -194,10 +221,20 @@ class PumpLimits:
     excludes: tuple[str, ...] = ()
     fills: Mapping[str, float] = field(default_factory=dict)
     draws_above_ul: float = 0.0
+    ways: tuple[SelectedWay, ...] = ()
 
     def share_into(self, vessel: str) -> float:
         """Return the largest share of what it moves that may enter a vessel (0..1)."""
         return self.fills.get(vessel, 0.0) if self.fills else float(vessel == self.target)
+
+    def on_way(self, positions: Mapping[str, float]) -> PumpLimits | None:
+        """Return the limits on the way with these positions; None if there is no such way."""
+        if not self.ways:
+            return self
+        way = next((way for way in self.ways if way.positions == positions), None)
+        if way is None:
+            return None
+        return replace(self, source=way.source, target=way.target, fills={}, draws_above_ul=way.draws_above_ul, ways=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +301,8 @@ class Limits:
     hearts: tuple[HeartLimits, ...] = ()
     switch_stale_s: Mapping[str, float] = field(default_factory=dict)
     mixture: Mixture | None = None
+    selectors: Mapping[str, SelectorLimits] = field(default_factory=dict)
+    """By the valve."""
 
 
 # --- what is known ----------------------------------------------------------------------------------------
@@ -322,6 +361,7 @@ class Underway:
     remaining_ul: float
     dose_id: str = ""
     running: bool = True
+    positions: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

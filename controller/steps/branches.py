@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocols.language import ProtocolError, RunEnded
+from protocols.host import ProtocolError, RunEnded
 
 
 @dataclass(slots=True, eq=False)

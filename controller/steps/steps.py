@@ -32,10 +32,13 @@ class Act:
     mass_sd_g: float
     host_counted: bool = False
     """Whether `total_ul` is counted in this process and starts again at zero in the next one."""
+    ports: Mapping[str, int] = field(default_factory=dict)
+    """Positions of the selectors on its path, by name."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the journal."""
         return {
+            **({"ports": dict(self.ports)} if self.ports else {}),
             "n": self.n,
             "act": self.act,
             "line": self.line,

@@ -25,7 +25,7 @@ from influxdb_client.client.write.point import Point
 from influxdb_client.domain.write_precision import WritePrecision
 from influxdb_client.rest import ApiException
 
-from controller.rig.description import Influx
+from controller.rig.sinks import Influx
 from controller.telemetry.batches import Taken
 from controller.telemetry.outbox import Outbox
 from controller.telemetry.sink import OutboxSink

@@ -23,7 +23,7 @@ from typing import Any
 import aiomqtt
 
 from controller.core.state import State
-from controller.rig.description import Mqtt
+from controller.rig.sinks import Mqtt
 from controller.telemetry.batches import Taken, message
 from controller.telemetry.outbox import Outbox
 from controller.telemetry.sink import OutboxSink

@@ -6,9 +6,10 @@ of the chamber as when the row was written: a person who describes the chamber a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, time
+from math import pi
 from typing import Any
 
 from controller.core.clock import Clock
@@ -58,13 +59,30 @@ class TissueRecord:
         began = clock.utc_text() if first is None else first.utc
         self._cultures = {name: _of_file(name, spec, began) for name, spec in rig.tissue.items()}
         self._history: dict[str, list[dict[str, Any]]] = {}
+        self._volumes: list[tuple[int, dict[str, float]]] = [(0, self._volumes_mm3())]
+        """Tissue by chamber (mm³) after each row: number of the row, volumes."""
+        self._listeners: list[Callable[[int], None]] = []
         for entry in journal.entries(kinds=KINDS):
-            self._fold(entry.kind, entry.body, entry.utc)
+            self._fold(entry.seq, entry.kind, entry.body, entry.utc)
 
     @property
     def cultures(self) -> Mapping[str, Culture]:
         """The tissue by chamber; a chamber without tissue is left out."""
         return self._cultures
+
+    @property
+    def specs(self) -> dict[str, TissueSpec]:
+        """The tissue by chamber as a rig file describes it, as of now."""
+        return {name: self._spec(culture) for name, culture in self._cultures.items()}
+
+    def listen(self, changed: Callable[[int], None]) -> None:
+        """Call `changed` with the number of each row that is written from now on."""
+        self._listeners.append(changed)
+
+    def volumes_mm3(self, seq: int) -> tuple[dict[str, float], dict[str, float]]:
+        """Return the tissue by chamber (mm³) before and after row `seq`."""
+        after = next(n for n, (row, _) in enumerate(self._volumes) if row == seq)
+        return self._volumes[after - 1][1], self._volumes[after][1]
 
     def place(
         self,
@@ -74,6 +92,7 @@ class TissueRecord:
         diameter_mm: float,
         age_d: float,
         user: str,
+        role: str = "",
         reason: str,
         batch: str = "",
         cell_line: str = "",
@@ -91,10 +110,10 @@ class TissueRecord:
                 " or another unit. Next: give number, diameter in mm and age in days"
             )
         body = {"count": count, "diameter_mm": diameter_mm, "age_d": age_d, "batch": batch, "cell_line": cell_line}
-        self._write(PLACED, {"chamber": chamber, **body}, (chamber,), user, reason)
+        self._write(PLACED, {"chamber": chamber, **body}, (chamber,), user, role, reason)
         return self._cultures[chamber]
 
-    def move(self, source: str, target: str, *, user: str, reason: str) -> Culture:
+    def move(self, source: str, target: str, *, user: str, role: str = "", reason: str) -> Culture:
         """Record that the tissue of a chamber was moved into an empty one; it keeps its identity and its age.
 
         Raises:
@@ -104,10 +123,10 @@ class TissueRecord:
         self._empty(target)
         culture = {key: getattr(held, key) for key in ("count", "diameter_mm", "batch", "cell_line")}
         body = {"chamber": source, "target": target, **culture, "age_d": held.aged_d(self._clock.utc())}
-        self._write(MOVED, body, (source, target), user, reason)
+        self._write(MOVED, body, (source, target), user, role, reason)
         return self._cultures[target]
 
-    def remove(self, chamber: str, *, user: str, reason: str, count: int | None = None) -> None:
+    def remove(self, chamber: str, *, user: str, role: str = "", reason: str, count: int | None = None) -> None:
         """Record that a person has taken tissue out of a chamber: `count` organoids, or all.
 
         Raises:
@@ -117,7 +136,7 @@ class TissueRecord:
         taken = held if count is None else count
         if not 1 <= taken <= held:
             raise TissueError(f"{taken} organoids cannot leave {chamber}, which holds {held}. Next: count again")
-        self._write(REMOVED, {"chamber": chamber, "count": taken, "left": held - taken}, (chamber,), user, reason)
+        self._write(REMOVED, {"chamber": chamber, "count": taken, "left": held - taken}, (chamber,), user, role, reason)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return each chamber with its tissue (None without), its age now (d) and what people did with it, oldest first."""
@@ -131,9 +150,13 @@ class TissueRecord:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _chamber(self, name: str) -> None:
+    def _has(self, name: str) -> bool:
+        """Return whether the rig has a chamber of this name."""
         vessel = self._rig.vessels.get(name)
-        if vessel is None or vessel.kind != "chamber":
+        return vessel is not None and vessel.kind == "chamber"
+
+    def _chamber(self, name: str) -> None:
+        if not self._has(name):
             chambers = ", ".join(each for each, other in self._rig.vessels.items() if other.kind == "chamber")
             raise TissueError(f"no chamber is called “{name}”. Likely cause: a slip. Next: name one of {chambers}")
 
@@ -152,20 +175,39 @@ class TissueRecord:
                 " not entered. Next: enter that they were removed or moved"
             )
 
-    def _write(self, kind: str, body: Mapping[str, Any], chambers: tuple[str, ...], user: str, reason: str) -> None:
+    def _write(
+        self, kind: str, body: Mapping[str, Any], chambers: tuple[str, ...], user: str, role: str, reason: str
+    ) -> None:
         if not reason.strip():
             raise TissueError("a change of tissue needs a reason. Next: give it, such as “split for imaging”")
         described = {name: self._described.get(name) for name in chambers}
-        row = {**body, "described": described, "user": user, "reason": reason}
-        self._journal.append(kind, row)
-        self._fold(kind, row, self._clock.utc_text())
+        row = {**body, "described": described, "user": user, "role": role, "reason": reason}
+        seq = self._journal.append(kind, row)
+        self._fold(seq, kind, row, self._clock.utc_text())
+        for changed in self._listeners:
+            changed(seq)
 
-    def _fold(self, kind: str, body: Mapping[str, Any], utc: str) -> None:
+    def _volumes_mm3(self) -> dict[str, float]:
+        return {name: culture.count * pi / 6 * culture.diameter_mm**3 for name, culture in self._cultures.items()}
+
+    def _spec(self, culture: Culture) -> TissueSpec:
+        now = self._clock.utc()
+        return TissueSpec.model_construct(
+            count=culture.count,
+            diameter_mm=culture.diameter_mm,
+            age_d=culture.aged_d(now),
+            age_on=now.date(),
+            batch=culture.batch,
+            cell_line=culture.cell_line,
+        )
+
+    def _fold(self, seq: int, kind: str, body: Mapping[str, Any], utc: str) -> None:
         """Apply a row to the chambers that the rig file still describes as it did then."""
         told = {key: value for key, value in body.items() if key != "described"}
         for name in body["described"]:
             self._history.setdefault(name, []).append({"kind": kind, "utc": utc, **told})
-        valid = {name for name, spec in body["described"].items() if spec == self._described.get(name)}
+        described = body["described"]
+        valid = {name for name in described if self._has(name) and described[name] == self._described.get(name)}
         for name, culture in self._changes(kind, body, utc).items():
             if name not in valid:
                 continue
@@ -173,6 +215,7 @@ class TissueRecord:
                 self._cultures.pop(name, None)
             else:
                 self._cultures[name] = culture
+        self._volumes.append((seq, self._volumes_mm3()))
 
     def _changes(self, kind: str, body: Mapping[str, Any], utc: str) -> dict[str, Culture | None]:
         """Return what a row leaves in each chamber that it names."""

@@ -1,7 +1,8 @@
 """Bookings that belong to no dose: medium that hearts move and that does not come back, and vessels on a balance.
 
 A heart that draws from a bottle (single pass) empties it all the time. Its pump's own total tells by how much; a row `moved`
-takes that into the ledger every ten minutes, and sooner if it is a hundredth of a vessel. A heart whose medium comes back to
+takes that into the ledger every ten minutes, and sooner if it is a hundredth of a vessel. In between the ledger is
+informed of what has flowed. A heart whose medium comes back to
 its source changes no volume and has no rows.
 """
 
@@ -34,6 +35,8 @@ STANDING_SPREAD_G = 0.2
 READINGS = 3
 STEP_REL = 0.01
 """Share of the smallest vessel's capacity that is booked at once, before the ten minutes are over."""
+COUNTER_UL = 1000.0
+"""Coarsest step of a pump's total: whole millilitres. No more than that flows unseen between two of its values."""
 CLOSED = 1e-9
 """Share of a heart's flow below which a vessel counts as unchanged."""
 
@@ -58,7 +61,7 @@ class ContinuousBookings:
         self._weights.look(state.readings)
         weigh = state.at_s >= self._weigh_s and self._weights.ready
         due = weigh or state.at_s >= self._flow_s
-        self._flow.look(state.actuators, due=due)
+        self._flow.look(state.actuators, state.at_s, due=due)
         if due:
             self._flow_s = state.at_s + BOOK_EVERY_S
         if weigh:  # after what the hearts have moved until now
@@ -81,9 +84,15 @@ class _OpenFlow:
             if pump is not None and step_ul is not None:
                 self._pumps[line], self._step_ul[line] = (pump, heart), step_ul
         self._totals_ul = self._booked(journal)
+        self._counted: dict[str, tuple[float, float]] = {}
+        """By line: the pump's total, and when it changed last (s)."""
+        self._seen: tuple[Mapping[str, ActuatorView], float] = {}, 0.0
+        if self._pumps:
+            ledger.settled_by(self.settle)
 
-    def look(self, actuators: Mapping[str, ActuatorView], *, due: bool) -> None:
+    def look(self, actuators: Mapping[str, ActuatorView], now_s: float, *, due: bool) -> None:
         """Book what each pump has moved since its last row, if it is due or much; the first row of a line is due at once."""
+        self._seen = actuators, now_s
         for line, (pump, heart) in self._pumps.items():
             view = actuators.get(pump)
             if view is None or view.fault or not isinstance(view.status, PumpStatus):
@@ -93,9 +102,25 @@ class _OpenFlow:
             if before_ul is None:
                 self._book(line, pump, heart, 0.0, total_ul)
             elif total_ul != before_ul:
-                moved_ul = total_ul if went_back(before_ul, total_ul) else total_ul - before_ul
+                moved_ul = _moved_since(before_ul, total_ul)
                 if due or moved_ul >= self._step_ul[line]:
                     self._book(line, pump, heart, moved_ul, total_ul)
+            self._note(line, pump, view.status, now_s)
+
+    def settle(self) -> None:
+        """Book what each pump has moved until it was seen last: a person enters a volume that is so now."""
+        actuators, now_s = self._seen
+        self.look(actuators, now_s, due=True)
+
+    def _note(self, line: str, pump: str, status: PumpStatus, now_s: float) -> None:
+        """Inform the ledger of what has flowed since the last row: by the total, and since that changed by the flow."""
+        total_ul = status.delivered_ul
+        if line not in self._counted or self._counted[line][0] != total_ul:
+            self._counted[line] = total_ul, now_s
+        unseen_ul = min(status.flow_ul_min * (now_s - self._counted[line][1]) / 60.0, COUNTER_UL)
+        trust = self._trust(pump)
+        ul = (_moved_since(self._totals_ul[line], total_ul) + max(unseen_ul, 0.0)) * trust.gain
+        self._ledger.flowing(line, ul, trust.rel_sd * ul)
 
     def _book(self, line: str, pump: str, heart: str, counted_ul: float, total_ul: float) -> None:
         trust = self._trust(pump)
@@ -116,6 +141,11 @@ class _OpenFlow:
                 if len(found) == len(self._pumps):
                     break
         return found
+
+
+def _moved_since(before_ul: float, total_ul: float) -> float:
+    """Return the advance of a pump's total (µL); one that went back began at zero."""
+    return total_ul if went_back(before_ul, total_ul) else total_ul - before_ul
 
 
 def _step_ul(rig: Rig, changes: Mapping[str, float]) -> float | None:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from controller.core.state import StateStore
 from controller.gate.gate import Gate
 from controller.safety.terms import Intent
 from controller.steps.recovery import StepProblem, Trouble
 from controller.transfers.routes import Route
-from drivers.commands import Guarantee, PumpStatus, Switch
+from drivers.commands import (
+    Command,
+    Guarantee,
+    Level,
+    LevelStatus,
+    PumpStatus,
+    Status,
+    Stop,
+    Switch,
+    SwitchStatus,
+)
 from drivers.errors import DeviceError
 
 POLL_S = 2.0
@@ -23,9 +34,10 @@ SILENCE_S = 120.0
 class LineDevices:
     """Access to the pump and the valve of a route."""
 
-    def __init__(self, gate: Gate, store: StateStore) -> None:
+    def __init__(self, gate: Gate, store: StateStore, routes: Mapping[str, Route]) -> None:
         self._gate = gate
         self._store = store
+        self._switches = {route.valve for route in routes.values()}
 
     async def pump_status(self, route: Route) -> PumpStatus:
         """Read the status of a route's pump. Raises DeviceError."""
@@ -58,24 +70,45 @@ class LineDevices:
 
     async def switch(self, valve: str, on: bool, who: str, why: str) -> StepProblem | None:
         """Open or close a valve. Return the problem if it was refused or failed."""
-        outcome = await self._gate.submit(Intent(valve, Switch(on), who, why))
+        return await self._command(valve, Switch(on), who, why)
+
+    async def _command(self, valve: str, command: Command, who: str, why: str) -> StepProblem | None:
+        outcome = await self._gate.submit(Intent(valve, command, who, why))
         if not outcome.accepted:
             return StepProblem(Trouble.REFUSED, valve, outcome.reasons)
         if outcome.error is not None:
             return StepProblem(Trouble.FAILED, valve, (outcome.error,))
         return None
 
+    async def open(self, route: Route, who: str, why: str) -> StepProblem | None:
+        """Set the selectors of a route whose pump stands, and open its valve. Return the first problem, with all at rest."""
+        for valve, level in route.levels.items():
+            # A selector at its port of rest is not moved; where it stands is read, and the gate compares.
+            problem = await self._command(valve, Level(level) if level else Stop(), who, why)
+            if problem is not None:
+                await self.close(route, who, why)
+                return problem
+        if route.valve is None or (problem := await self.switch(route.valve, True, who, why)) is None:
+            return None
+        await self.close(route, who, why)
+        return problem
+
     async def close(self, route: Route, who: str, why: str) -> None:
-        """Close the valve of a route whose pump stands. A valve that does not close is an alarm of the gate."""
+        """Close the valve of a route whose pump stands, and bring its selectors to rest.
+
+        What does not follow is an alarm of the gate.
+        """
         if route.valve is not None:
             await self.switch(route.valve, False, who, why)
+        for valve in route.levels:
+            await self._gate.stop(valve, why, requester=who)
 
-    async def to_rest(self, name: str, is_pump: bool, who: str, reason: str) -> None:
-        """Stop a pump, or close a valve."""
-        if is_pump:
-            await self._gate.stop(name, reason, requester=who)
-        else:
+    async def to_rest(self, name: str, who: str, reason: str) -> None:
+        """Stop a pump, close a valve, or bring a selector to rest."""
+        if name in self._switches:
             await self.switch(name, False, who, reason)
+        else:
+            await self._gate.stop(name, reason, requester=who)
 
     async def at_rest(
         self, route: Route, latest_s: float, who: str, why: str, *, give_up: bool
@@ -108,3 +141,12 @@ class LineDevices:
 
 def _silent(route: Route, reason: str) -> StepProblem:
     return StepProblem(Trouble.SILENT, route.pump, (reason,))
+
+
+def active(status: Status) -> bool:
+    """Return whether a pump runs, a valve is open, or a selector stands elsewhere than at rest."""
+    match status:
+        case PumpStatus(running=on) | SwitchStatus(on=on):
+            return on
+        case LevelStatus(setpoint=level):
+            return level != 0.0

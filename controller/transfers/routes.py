@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from controller.rig.description import Rig
+from controller.rig.dosing import THROUGH, choose, dosable, dose_flow_ul_min, dosing_paths, levels_of
 from controller.rig.places import at
+from controller.rig.selectors import PumpedPath
 from controller.safety.kernel import MAX_TRANSFER_S, SLACK, SLACK_S
 from drivers.device import Dosing
 from drivers.registry import MODELS
-from protocols.language import ProtocolError
-from protocols.table import TRANSFERS
+from protocols.host import ProtocolError
+from protocols.table import OF_CHAMBERS, TRANSFERS
 
 MAX_REQUEST_UL = 1e9
 
@@ -48,6 +50,22 @@ class Route:
     dose_sd_ul: float
     weighed: int
     """+1 when the weighed vessel is filled by it, -1 when it is emptied, 0 when the balance does not see it."""
+    path: PumpedPath | None = None
+    """Of a dose of one chamber: the lines and the positions of the selectors."""
+    levels: Mapping[str, float] = field(default_factory=dict)
+    """Set-points of the selectors on its path, by valve."""
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Positions of the selectors on its path, by name."""
+        return {} if self.path is None else dict(self.path.positions)
+
+    @property
+    def exclusive(self) -> tuple[str, ...]:
+        """What no other dose may use meanwhile."""
+        shared = () if self.path is None else sorted(self.path.resources)
+        used = (self.source, self.target, self.pump, self.valve, self.batch, *shared)
+        return tuple(name for name in used if name is not None)
 
     def portions(self, volume_ul: float) -> int:
         """Into how many equal doses a volume is to be parted, so that none may last longer than the gate permits."""
@@ -78,24 +96,61 @@ def routes_of(rig: Rig) -> dict[str, Route]:
             continue
         min_ul = at(rig, verb.min_dose) if verb.min_dose else 0.0
         routes[verb.name] = _route(rig, line, at(rig, verb.flow), min_ul=min_ul)
+    return routes | _chamber_routes(rig)
+
+
+def _chamber_routes(rig: Rig) -> dict[str, Route]:
+    """Return the routes of the doses of chambers, by verb, chamber and, where it was named, source."""
+    known = dosing_paths(rig)
+    routes: dict[str, Route] = {}
+    for verb in OF_CHAMBERS.values():
+        places = rig.selectors if verb.what == THROUGH else dosable(rig)
+        for place in places:
+            for source in ("", *_sources(rig, known)) if verb.source else ("",):
+                path = choose(rig, known, verb.what, place, source)
+                if not isinstance(path, str):
+                    args = {verb.place: place, verb.source: source}
+                    routes[verb.way(args)] = _dosing_route(rig, path)
     return routes
+
+
+def _sources(rig: Rig, known: Sequence[PumpedPath]) -> tuple[str, ...]:
+    """Return the vessels that paths begin at, and the media in them."""
+    vessels = dict.fromkeys(path.source for path in known)
+    media = (rig.vessels[name].contains for name in vessels)
+    return tuple(dict.fromkeys((*vessels, *(name for name in media if name is not None))))
+
+
+def _dosing_route(rig: Rig, path: PumpedPath) -> Route:
+    plain = _route(rig, path.pumped, dose_flow_ul_min(rig, path.pumped))
+    return replace(plain, source=path.source, target=path.target, path=path, levels=levels_of(rig, path))
 
 
 def route_of(routes: Mapping[str, Route], verb: str) -> Route:
     """Return the route of a verb; raises :class:`ProtocolError` for one that this rig has no line for."""
     found = routes.get(verb)
     if found is None:
-        needs = TRANSFERS[verb].needs if verb in TRANSFERS else "such verb"
+        known = TRANSFERS.get(verb) or OF_CHAMBERS.get(verb.partition(" ")[0])
+        needs = "such verb" if known is None else known.needs
+        several = [name for name in routes if name.startswith(f"{verb} ")]
+        hint = f"; write from: one of {', '.join(name.rpartition(' ')[2] for name in several)}" if several else ""
+        cause = "several vessels lead there" if several else f"it has no {needs}"
         raise ProtocolError(
-            f"{verb}: this rig has no line for it. Likely cause: it has no {needs}. Next: run it on a rig that has one, or"
+            f"{verb}: this rig has no line for it. Likely cause: {cause}. Next: run it on a rig that has one{hint}, or"
             " leave the step out"
         )
     return found
 
 
 def by_line(routes: Mapping[str, Route]) -> dict[str, Route]:
-    """The same routes by the name of their line."""
+    """The same routes by the name of their line; of several on one line the last."""
     return {route.line: route for route in routes.values()}
+
+
+def route_of_dose(routes: Iterable[Route], line: str, ports: Mapping[str, int]) -> Route:
+    """Return the route that a dose on record took, by its line and the positions of its selectors."""
+    of_line = [route for route in routes if route.line == line]
+    return next((route for route in of_line if route.ports == ports), of_line[0])
 
 
 def dosing_of(rig: Rig, pump: str) -> Dosing:

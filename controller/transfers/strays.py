@@ -34,11 +34,14 @@ class OpenLines:
     def __init__(self) -> None:
         self._open: set[str] = set()
         self._times: dict[str, int] = {}
+        self.begun = 0
+        """Number of doses begun on all lines."""
 
     def begin(self, line: str) -> None:
         """Open `line`: a dose is about to be given, or was left open by the previous process."""
         self._open.add(line)
         self._times[line] = self._times.get(line, 0) + 1
+        self.begun += 1
 
     def end(self, line: str) -> None:
         """Close `line`: the outcome is booked."""
@@ -73,6 +76,8 @@ class Strays:
         self._alarm = alarm
         self._open = open_lines
         self._gain = gain
+        self._looked_at: tuple[Mapping[str, ActuatorView], int] | None = None
+        """The views of the last look, and the number of doses begun by then."""
         self._seen: dict[str, tuple[ActuatorView | None, int]] = {}
         """By pump: the last view, and the number of doses begun by then."""
         self._last_ul: dict[str, float] = {}
@@ -81,7 +86,12 @@ class Strays:
 
     def look(self, actuators: Mapping[str, ActuatorView]) -> list[Route]:
         """Book and report stray flow. Return the routes whose pumps run without a dose, to be stopped."""
-        return [route for route in self._routes if self._look_at(route, actuators.get(route.pump))]
+        last, begun = self._looked_at, self._open.begun
+        if last is not None and actuators is last[0] and begun == last[1]:
+            return []  # no view is new
+        routes = [route for route in self._routes if self._look_at(route, actuators.get(route.pump))]
+        self._looked_at = actuators, begun  # not before: what raised an error is looked at again
+        return routes
 
     def _look_at(self, route: Route, view: ActuatorView | None) -> bool:
         """Compare one pump with its last view. Return whether it runs without a dose."""

@@ -18,7 +18,7 @@ from controller.journal.journal import Journal
 from controller.journal.terms import JournalUnwritten
 from controller.ledger.ledger import Alarm, Ledger
 from controller.ledger.terms import Nominal
-from controller.ledger.witnesses import Moved, Weight, by_balance
+from controller.ledger.witnesses import Moved, Weight, agreed, by_balance
 from controller.rig.description import Rig
 from controller.safety.kernel import transfer_limit_s
 from controller.safety.terms import Intent
@@ -27,14 +27,15 @@ from controller.steps.run_control import RunControl
 from controller.steps.steps import PORTION, Act, StepRecord
 from controller.transfers import judgement
 from controller.transfers.delivery import Complete, Decision, Give, decide, in_doubt, problem_of
-from controller.transfers.devices import POLL_S, SILENCE_S, LineDevices
-from controller.transfers.routes import Route, Trust, by_line, routes_of, trust_of_model
+from controller.transfers.devices import POLL_S, SILENCE_S, LineDevices, active
+from controller.transfers.flow_witness import FlowWitness
+from controller.transfers.routes import Route, Trust, by_line, route_of_dose, routes_of, trust_of_model
 from controller.transfers.strays import OpenLines
 from controller.transfers.underway import DoseUnderway, end_of, problem_after
 from controller.transfers.weighing import weigh
-from drivers.commands import Dispense, PumpStatus, Quality, Status, SwitchStatus
+from drivers.commands import Dispense, PumpStatus, Quality
 from drivers.errors import DeviceError
-from protocols.language import ProtocolError
+from protocols.host import ProtocolError
 
 SURELY_MOVED_S = 20.0
 """A pump that is seen to stand still ran until at most this long (s) before: polls of some seconds, and the last turn."""
@@ -62,7 +63,8 @@ class Transfers:
         self.by_line = by_line(self.routes)
         self.open_lines = OpenLines()
         self._rig = rig
-        self._devices = LineDevices(gate, store)
+        self._flow = FlowWitness(rig)
+        self._devices = LineDevices(gate, store, self.routes)
         self._gate = gate
         self._store = store
         self._ledger = ledger
@@ -171,6 +173,7 @@ class Transfers:
             host_counted=before.host_counted,
             mass_g=None if weight is None else weight.g,
             mass_sd_g=0.0 if weight is None else weight.sd_g,
+            ports=route.ports,
         )
         return await self._give(run, step, route, act, who, why, last=last)
 
@@ -190,7 +193,7 @@ class Transfers:
             self._not_given(run, step, act, ("the run was interrupted",))
             await self._devices.close(route, who, why)
             return None
-        outcome = await self._gate.submit(Intent(route.pump, dose, who, why))
+        outcome = await self._gate.submit(Intent(route.pump, dose, who, why, route.levels))
         if not outcome.accepted:
             self._not_given(run, step, act, outcome.reasons)
             await self._devices.close(route, who, why)
@@ -205,9 +208,7 @@ class Transfers:
         if before.running:
             await self._gate.stop(route.pump, f"{why}: it must stand before a dose", requester=who)
             return StepProblem(Trouble.FAILED, route.pump, ("it was running before the dose",))
-        if route.valve is None:
-            return None
-        return await self._devices.switch(route.valve, True, who, why)
+        return await self._devices.open(route, who, why)
 
     async def _after_error(self, run: RunControl, step: StepRecord, route: Route, error: str) -> StepProblem | None:
         """Resolve a dose whose command failed. Return what still stands in the way of the step."""
@@ -249,6 +250,7 @@ class Transfers:
                     )
                 await self._stop(dose)
             self._watch_filter(route, dose.step, since_s=dose.begun_s)
+            self._flow.look(dose, self._store.readings)
             if route.valve is not None:
                 await self._devices.switch(route.valve, True, dose.who, dose.why)  # renews the valve's lease
             await (asyncio.sleep(POLL_S) if run.interrupted else run.wait(POLL_S))
@@ -276,9 +278,14 @@ class Transfers:
         moved, after_ul = await self._measured(
             dose.route, step, act, status, finished=not ended_early, moving_s=moving_s, ran_s=moving_s - dose.begun_s
         )
+        unseen = () if ended_early or not moved.certain else self._flow.doubt(dose)
+        if unseen:
+            moved = agreed(None, None, asked_ul=judgement.max_moved_ul(act, self._trust(dose.route)))
         short = ended_early and not run.interrupted and moved.ul < REST_SHORT * act.ul
         end = end_of(dose, moved, short=short, stopped=run.interrupted)
-        self._book(run.id, step, act, moved, end, after_ul, doubt=() if moved.certain else judgement.doubt(moved))
+        self._book(
+            run.id, step, act, moved, end, after_ul, doubt=unseen or (() if moved.certain else judgement.doubt(moved))
+        )
         return problem_after(dose, moved, short=short)
 
     def _moving_until_s(self, dose: DoseUnderway, ran_s: float, *, ended_early: bool) -> float:
@@ -308,7 +315,7 @@ class Transfers:
         act = step.open_act
         if act is None:
             return None
-        route = self.by_line[act.line]
+        route = route_of_dose(self.routes.values(), act.line, act.ports)
         self.open_lines.begin(route.line)
         try:
             return await self._resolved(run, step, act, route, reason=reason, give_up=give_up)
@@ -337,21 +344,18 @@ class Transfers:
 
     @property
     def min_doses_ul(self) -> dict[str, float]:
-        """The minimum dose (µL) of each transfer pump that has no valve to be closed behind it."""
-        return {route.pump: route.min_ul for route in self.routes.values() if route.valve is None}
+        """The minimum dose (µL) of each transfer pump that has no valve to be moved behind it."""
+        free = (route for route in self.routes.values() if route.valve is None and not route.levels)
+        return {route.pump: route.min_ul for route in free}
 
     async def rest(self, who: str, reason: str, verbs: Iterable[str] | None = None) -> list[str]:
-        """Bring the transfer pumps and valves of `verbs` (default: all) to rest (E2).
-
-        Returns:
-            The names of those whose readback does not show rest.
-        """
+        """Bring the transfer pumps and valves of `verbs` (default: all) to rest (E2). Return those not seen at rest."""
         restless = []
-        for name, is_pump in self._outputs(self.routes if verbs is None else verbs).items():
+        for name in self._outputs(self.routes if verbs is None else verbs):
             try:
-                if _active(await self._gate.status(name)):
-                    await self._devices.to_rest(name, is_pump, who, reason)
-                    if _active(await self._gate.status(name)):
+                if active(await self._gate.status(name)):
+                    await self._devices.to_rest(name, who, reason)
+                    if active(await self._gate.status(name)):
                         restless.append(name)
             except DeviceError:
                 restless.append(name)
@@ -359,14 +363,14 @@ class Transfers:
 
     async def leave(self, who: str, reason: str, names: Iterable[str]) -> None:
         """Command `names` to rest once: the gate goes on trying."""
-        outputs = self._outputs(self.routes)
         for name in names:
-            await self._devices.to_rest(name, outputs[name], who, reason)
+            await self._devices.to_rest(name, who, reason)
 
-    def _outputs(self, verbs: Iterable[str]) -> dict[str, bool]:
-        """Return the pumps (True) and valves (False) of `verbs` in order, each pump before its valve."""
+    def _outputs(self, verbs: Iterable[str]) -> tuple[str, ...]:
+        """Return the pumps, valves and selectors of `verbs` in order, each pump before its valves."""
         routes = [self.routes[verb] for verb in verbs]
-        return {name: name == route.pump for route in routes for name in (route.pump, route.valve) if name is not None}
+        names = (name for route in routes for name in (route.pump, route.valve, *route.levels))
+        return tuple(dict.fromkeys(name for name in names if name is not None))
 
     def left_open(self, steps: Iterable[StepRecord]) -> None:
         """Mark the lines of doses that the previous process left open: what their pumps still give belongs to them."""
@@ -377,8 +381,6 @@ class Transfers:
     def gain(self, route: Route) -> float:
         """Return the ratio of moved to counted volume of a route's pump."""
         return self._trust(route).gain
-
-    # --- inside -----------------------------------------------------------------------------------------
 
     def _closed(self, step: StepRecord, route: Route) -> None:
         if step.open_act is None:
@@ -478,6 +480,8 @@ class Transfers:
             "counter_step": moved.counter_step,
             "end": end,
         }
+        if act.ports:
+            detail["ports"] = dict(act.ports)
         if doubt:
             detail["doubt"] = list(doubt)
         if step.peak_kpa is not None:
@@ -490,7 +494,3 @@ class Transfers:
             act.line, moved.ul, moved.sd_ul, moved.source, nominal=nominal, weight=after, run=run, detail=detail
         )
         step.booked(moved, end, doubt)
-
-
-def _active(status: Status) -> bool:
-    return (isinstance(status, PumpStatus) and status.running) or (isinstance(status, SwitchStatus) and status.on)

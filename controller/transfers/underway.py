@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from controller.ledger.witnesses import Moved
 from controller.steps.recovery import StepProblem, Trouble
@@ -25,6 +25,10 @@ class DoseUnderway:
     last: bool
     begun_s: float
     overtime: bool = False
+    seen_ul_min: dict[tuple[str, float], float] = field(default_factory=dict)
+    """Flows that the sensors in its lines have read, by point and time (loop s)."""
+    air: str = ""
+    """The point that has seen air in its lines; empty if none has."""
 
     @property
     def nominal_s(self) -> float:

@@ -1,1 +1,1 @@
-"""Upkeep: calibration of pumps and probes, age of tubing, consumables."""
+"""Upkeep: calibration of pumps and probes, age of tubing, consumables, manual tasks."""

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from controller.rig.description import Rig, TubingSpec
+from controller.rig.description import Rig
+from controller.rig.upkeep import TubingSpec
 
 LIFE_REVOLUTIONS: Mapping[str, float] = {
     "silicone": 3e6,

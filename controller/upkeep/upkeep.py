@@ -1,4 +1,4 @@
-"""Upkeep of a rig: calibrations that expire, tubing that wears out, expired medium, stocks that run out.
+"""Upkeep of a rig: calibrations that expire, tubing that wears out, expired medium, stocks that run out, manual tasks.
 
 Once a minute the records in the data directory are read, revolutions are counted from the pumps' totals, and the causes of
 alarms are collected. The consequence follows at once: the gate refuses volumes to a transfer pump without a valid calibration
@@ -26,6 +26,8 @@ from controller.runs.facts import LOOP_MARGIN_UL
 from controller.safety.kernel import SIGMAS
 from controller.safety.terms import PumpTrust
 from controller.transfers.routes import Trust, dosing_of
+from controller.upkeep.disposables import disposable_causes
+from controller.upkeep.manual_tasks import ManualTasks, UnknownTask
 from controller.upkeep.tubing import LIFE_REVOLUTIONS, Tubing, bore_of, fitted, moved_since, revolution_of
 from drivers.commands import PumpStatus
 
@@ -108,6 +110,7 @@ class Upkeep:
         self._watched: dict[str, tuple[float, float, float]] = {}
         """By bottle or waste: time of its last change (s), and what was left then and last (µL)."""
         self._records: Mapping[str, Calibration] = {}
+        self.tasks = ManualTasks(rig, journal=journal, clock=clock)
         self._file_seen: tuple[int, int] | None = None
         self._file_error: str | None = None
         self._taken: dict[str, str] = {}
@@ -184,6 +187,14 @@ class Upkeep:
         self._installed(body, self._clock.utc_text())
         self._judge()
         return self.tubing[pump]
+
+    def confirm(self, task: str, *, user: str, note: str) -> None:
+        """Record that a person has done a manual task. Raises UpkeepError if the rig has no such task."""
+        try:
+            self.tasks.confirm(task, user=user, note=note)
+        except UnknownTask as error:
+            raise UpkeepError(str(error)) from error
+        self._judge()
 
     # --- what is known ----------------------------------------------------------------------------------
 
@@ -310,11 +321,13 @@ class Upkeep:
     def _see(self, now_utc: str) -> dict[tuple[str, str], str]:
         """Return the causes of alarms: what a person has to act on."""
         causes = self._calibrations(now_utc) | self._probes(now_utc) | self._tubing_causes()
+        causes |= disposable_causes(self._rig, now_utc)
         for batch in self._batches().values():
             if batch.expired(now_utc):
                 causes["medium_expired", batch.vessel] = f"lot {batch.lot} expired on {_day(batch.expires_utc)}"
         volumes = self._volumes()
         causes |= self._stocks(volumes)
+        causes |= self.tasks.causes(now_utc)
         loop = self._rig.loop
         volume = None if loop is None else volumes.get(loop)
         if loop is not None and volume is not None and SIGMAS * volume.sd_ul > self._level_margin_ul(loop):

@@ -302,17 +302,19 @@ class VitalSigns:
         self, state: State, nerves: NervesSummary | None, treatment: StimulationTreatment | None
     ) -> tuple[FiringMeasures, Interval | None]:
         """Return the activity on the array, and the firing rate in spreads of the baseline."""
-        if nerves is None or not nerves.electrodes or state.at_s - nerves.at_s > STALE_S:
+        if nerves is None or not nerves.electrodes or not nerves.sufficient or state.at_s - nerves.at_s > STALE_S:
             self._baseline.note("firing_hz", None)
             return FiringMeasures(), None
         firing = self._baseline.note("firing_hz", nerves.firing_rate_hz)
-        share = nerves.active_electrodes / nerves.electrodes
+        share = nerves.active_electrodes / nerves.observed
         active = self._baseline.note("active_share", share)
         self._watch(nerves.firing_rate_hz, firing)
         z = None if firing is None else max(firing.z(nerves.firing_rate_hz), SILENCE_Z)
         band = None if z is None else Interval(z, z - Z_BOUND, z + Z_BOUND)
-        one = 1.0 / nerves.electrodes
-        sound = sum(rate < ELECTRODE_FAULT_HZ for rate in nerves.rates_hz) / max(len(nerves.rates_hz), 1)
+        one = 1.0 / nerves.observed
+        bad = {k for k, name in enumerate(nerves.states) if name not in ("ok", "blanked")}
+        bad |= {k for k, rate in enumerate(nerves.rates_hz) if rate >= ELECTRODE_FAULT_HZ}
+        sound = 1.0 - len(bad) / max(len(nerves.rates_hz), 1)
         evoked = None if treatment is None else treatment.evoked_ratio
         return (
             FiringMeasures(

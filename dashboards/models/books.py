@@ -82,6 +82,10 @@ class AssayTaken(BaseModel):
     """What an assay did to the estimate: when it was taken, `before` and `after`, and `now`."""
 
     id: int
+    run: str | None = None
+    """The run whose question it answered."""
+    step: int | None = None
+    """The step that asked."""
     analyte: str
     vessel: str
     taken_utc: str

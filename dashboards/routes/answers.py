@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse
 
 from controller.process.controller import Controller
-from controller.runs.replies import Person
+from controller.runs.people import Person
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer
 from dashboards.auth import User
 from dashboards.models.runs import AttachmentsModel, GivenAnswer, GivenDecision, RunModel
@@ -24,7 +24,7 @@ routes = APIRouter(prefix="/api")
 
 def person(user: User) -> Person:
     """Return the user as the runner knows people."""
-    return Person(user.name, user.role.word, user.shared)
+    return Person(user.name, user.role.word)
 
 
 @routes.post("/runs/{run_id}/answer", response_model=RunModel)

@@ -26,11 +26,11 @@ async def assays(rig: Controlled, _: Viewer, limit: Annotated[int, Query(ge=1, l
 
 @routes.post("/assays", status_code=201, response_model=AssayTaken)
 async def enter(rig: Controlled, user: Operator, body: EnterAssay) -> dict[str, Any]:
-    """Enter an assay; it counts at the time when it was taken.
+    """Enter an assay; it counts at the time when it was taken, and answers a run that waits for it.
 
     Answers 409 when it was entered before or was not used.
     """
-    return rig.assays.enter(
+    return rig.runs.enter_assay(
         body.analyte,
         body.value,
         vessel=body.vessel,

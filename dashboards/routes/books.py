@@ -42,6 +42,7 @@ STORY = (
     "safety.trip",
     "act.refused",
     "speed.set",
+    "task.done",
     "tubing.installed",
 )
 """Kinds of rows that people read; most others are heater pulses."""

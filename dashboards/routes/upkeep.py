@@ -1,4 +1,4 @@
-"""Maintenance: pumps with calibration and tubing, bottles with lot numbers, levels that people read."""
+"""Maintenance: pumps with calibration and tubing, bottles with lot numbers, levels that people read, manual tasks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from controller.ledger.batches import Batch
-from controller.rig.description import Material
 from controller.rig.quantities import parse_quantity
+from controller.rig.upkeep import Material
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer
 
 ML = 1000.0
@@ -126,6 +126,33 @@ class LevelModel(BaseModel):
     gross: bool
 
 
+class Done(_Body):
+    """A manual task that was done."""
+
+    reason: str = Field(default="", max_length=1000)
+
+
+class TaskModel(BaseModel):
+    """One manual task: what to do, the vessels whose medium it changes, who confirmed it last and when it is due.
+
+    `done_utc` is null before the first confirmation. From `overdue_utc` on, the alarm is urgent.
+    """
+
+    name: str
+    text: str
+    feeds: list[str]
+    done_utc: str | None
+    done_by: str
+    due_utc: str
+    overdue_utc: str
+
+
+class TasksModel(BaseModel):
+    """Every manual task."""
+
+    tasks: list[TaskModel]
+
+
 @routes.get("/pumps", response_model=PumpsModel)
 async def pumps(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """Return calibration, tubing and measured gain of every pump."""
@@ -146,6 +173,19 @@ async def install(rig: Controlled, user: Operator, name: str, body: NewTubing) -
         reason=body.reason,
     )
     return {"pumps": [_pump(rig, entry) for entry in rig.upkeep.to_json() if entry["pump"] == name]}
+
+
+@routes.get("/tasks", response_model=TasksModel)
+async def tasks(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """Return every manual task with its due time."""
+    return {"tasks": [state.to_json() for state in rig.upkeep.tasks.states()]}
+
+
+@routes.post("/tasks/{name}/done", response_model=TasksModel)
+async def done(rig: Controlled, user: Operator, name: str, body: Done) -> dict[str, Any]:
+    """Confirm that a manual task was done; its time begins again."""
+    rig.upkeep.confirm(name, user=user.name, note=body.reason)
+    return {"tasks": [state.to_json() for state in rig.upkeep.tasks.states() if state.name == name]}
 
 
 @routes.get("/batches", response_model=BatchesModel)

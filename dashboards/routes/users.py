@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 
 from controller.journal.terms import JournalUnwritten
+from controller.runs.people import COMMAND_LINE, PAGE_LINK, same_person
 from dashboards.access import ApiProblem, Controlled, require
 from dashboards.auth import Auth, LastAdmin, Role, Unkept, User
 from dashboards.models.base import Why
@@ -32,6 +34,7 @@ async def users(request: Request, _: Admin) -> dict[str, Any]:
 async def invite(request: Request, rig: Controlled, admin: Admin, body: Invite) -> dict[str, str]:
     """Issue a new token. It is shown only in this answer."""
     auth: Auth = request.app.state.auth
+    _require_distinct(body.name, [str(user["name"]) for user in auth.users()])
     token = auth.issue(body.name, Role[body.role.upper()])
     try:
         await auth.kept(f"no token was given to {body.name}")
@@ -48,6 +51,19 @@ async def invite(request: Request, rig: Controlled, admin: Admin, body: Invite) 
             rig.journal.append("users.revoked", row | {"reason": "its row could not be written"})
         raise
     return {"name": body.name, "role": body.role, "token": token}
+
+
+def _require_distinct(name: str, known: Iterable[str]) -> None:
+    """Refuse a name that reads as another account's: decisions by two people compare names."""
+    other = next((each for each in (*known, COMMAND_LINE, PAGE_LINK) if same_person(each, name) and each != name), None)
+    if name in (COMMAND_LINE, PAGE_LINK) or other is not None:
+        raise ApiProblem(
+            409,
+            f"“{name}” reads as the account “{other or name}”",
+            where="the name",
+            cause="another spelling of the same person's name, or the name of a built-in account",
+            action="use the name of the existing account, or add a surname",
+        )
 
 
 # A name with a slash comes decoded: such names are given no more, but those that were must be taken back.

@@ -45,12 +45,24 @@ export interface Line {
   pump: string | null;
   valve: string | null;
   filter: string | null;
+  dialyser: string | null;
+  /** The position at which a selector connects it. */
+  port: number | null;
   passive: boolean;
   organ: string | null;
   /** The heart whose line it is. */
   heart: string | null;
   /** Of a passive line: the estimated part that it takes of what leaves its beginning (0 to 1). */
   share: number | null;
+}
+
+/** A selector valve: which line is at each position, and the point that reports the present one. */
+export interface Selector {
+  name: string;
+  valve: string;
+  position: string;
+  rest: number;
+  ports: Record<string, string>;
 }
 
 /** A sensor's point and the vessel or line where it measures. */
@@ -74,8 +86,10 @@ export interface Gas {
 export interface SchematicGraph {
   vessels: Vessel[];
   junctions: Junction[];
+  selectors: Selector[];
   lines: Line[];
   filters: Record<string, { pore_um: number; area_cm2: number; max_pressure_kpa: number }>;
+  dialysers: Record<string, { vessel: string; cut_off_kda: number }>;
   zones: Zone[];
   probes: Probe[];
   heater: string | null;
@@ -123,6 +137,10 @@ export interface StepArguments {
   seconds?: number;
   elapsed_s?: number;
   kind?: string;
+  to?: string;
+  from?: string;
+  selector?: string;
+  chamber?: string;
 }
 
 /** One step of a run. */
@@ -144,7 +162,11 @@ export interface Nerves {
   firing_rate_hz: number;
   active_electrodes: number;
   electrodes: number;
+  /** Electrodes on which spikes could be detected. */
+  observed_electrodes: number;
   rates_hz: number[];
+  /** State of each electrode: ok, dead, noisy, saturated or blanked; empty: all ok. */
+  states: string[];
 }
 
 /** A spike: time on the array's clock (s), and electrode. */

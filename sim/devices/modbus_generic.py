@@ -55,6 +55,8 @@ class _Cell:
     since_s: float = 0.0
     was: float = 0.0
     """What it was when the goal was set, in its unit."""
+    jammed: bool = False
+    """Whether it stands still whatever the set-point, as a stirrer whose bar is blocked."""
 
     @property
     def kind(self) -> str:
@@ -272,9 +274,19 @@ class ModbusGeneric(ModbusSlave):
             self.plant.set_gas(point, value)
         follower = self._cells.get(str(cell.told["level"].get("measured") or ""))
         if follower is not None:
-            self._refresh(follower)
-            follower.was, follower.since_s = follower.unit_value(follower.raw), self.loop.time()
-            follower.goal = value
+            self._follow(follower, value)
+
+    def _follow(self, follower: _Cell, value: float) -> None:
+        self._refresh(follower)
+        follower.was, follower.since_s = follower.unit_value(follower.raw), self.loop.time()
+        follower.goal = 0.0 if follower.jammed else value
+
+    def jam(self, point: str, *, jammed: bool = True) -> None:
+        """Block what `point` measures, such as the speed of a stirrer, or free it; the set-point stays as it is."""
+        follower = self._cells[point]
+        follower.jammed = jammed
+        level = next(cell for cell in self._cells.values() if (cell.told.get("level") or {}).get("measured") == point)
+        self._follow(follower, level.unit_value(level.raw))
 
 
 @lru_cache(maxsize=64)

@@ -29,6 +29,9 @@ class PlantPort(Protocol):
     def set_switch(self, point: str, on: bool) -> None:
         """Close or open a relay contact."""
 
+    def set_position(self, point: str, position: float) -> None:
+        """Turn a selector's valve; a fraction stands between two positions, where no port is open."""
+
     def set_gas(self, point: str, flow_ml_min: float) -> None:
         """Set the flow of a mass flow controller (mL/min at standard conditions)."""
 

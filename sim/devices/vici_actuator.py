@@ -26,7 +26,7 @@ _COMMANDS = ("CNT", "IFM", "LG", "CP", "GO", "CW", "CC", "HM", "NP", "AM", "VR")
 
 
 class ViciActuator(AsciiDevice):
-    """A valve of `positions` (device setting); the plant is informed when it leaves `rest_position` and when it returns."""
+    """A valve of `positions` (device setting); the plant is informed of each position that the rotor passes or reaches."""
 
     think_s = 0.010
 
@@ -34,7 +34,7 @@ class ViciActuator(AsciiDevice):
         super().__init__(name, spec, plant)
         self.positions = int(spec.settings.get("positions", 10))
         self.unit = spec.address.upper()
-        self.position = self._rest = int(spec.settings.get("rest_position", 1))
+        self.position = int(spec.settings.get("rest_position", 1))
         self.moves = 0
         self.stuck = False
         self.width = 2
@@ -45,7 +45,6 @@ class ViciActuator(AsciiDevice):
         """IFM: 0 moves say nothing, 1 and 2 the command is said back when it is done."""
         self.end_of_line = "\r"
         self._turning: asyncio.TimerHandle | None = None
-        self._goal = self.position
         self._told = ""
         """The move that is under way, as it was commanded."""
         self._point = f"{name}.valve"
@@ -55,11 +54,12 @@ class ViciActuator(AsciiDevice):
         return forgetting(self, {"unit": "", "positions": 10, "response": 0, "long": False})
 
     def _halt(self) -> None:
-        """Stop the motor where it is; a valve needs no power to hold its position."""
+        """Stop the motor where it is: between two ports if it turns. A valve needs no power to hold its position."""
         self.forget_input()
         if self._turning is not None:
             self._turning.cancel()
             self._turning = None
+            self.plant.set_position(self._point, self.position + 0.5)
 
     def bad_line(self) -> None:
         """Ignore noise."""
@@ -145,12 +145,16 @@ class ViciActuator(AsciiDevice):
             return
         distance = (goal - self.position) * step % self.positions
         self.moves += 1
-        self._goal, self._told = goal, told
-        self._turning = self.loop.call_later(distance * STEP_S, self._arrive)
+        self._told = told
+        self._turning = self.loop.call_later(STEP_S, self._pass, step, distance - 1)
 
-    def _arrive(self) -> None:
+    def _pass(self, step: int, left: int) -> None:
+        """Let the rotor come to the next port; `left` is the number of positions that it still goes on."""
+        self.position = (self.position - 1 + step) % self.positions + 1
+        self.plant.set_position(self._point, self.position)
+        if left:
+            self._turning = self.loop.call_later(STEP_S, self._pass, step, left - 1)
+            return
         self._turning = None
-        self.position = self._goal
-        self.plant.set_switch(self._point, self.position != self._rest)
         if self.response:
             self._say(self._told)

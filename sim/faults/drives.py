@@ -8,7 +8,10 @@ from sim.devices.port import PlantPort
 
 
 class Drives:
-    """Implements :class:`sim.devices.port.PlantPort` and passes all calls on; pumps in `reversed` turn the other way."""
+    """Implements :class:`sim.devices.port.PlantPort` and passes all calls on, except for what faults change.
+
+    Pumps in `reversed` turn the other way; the rotor of a selector may have slipped on its shaft.
+    """
 
     def __init__(self, plant: PlantPort) -> None:
         self._plant = plant
@@ -18,6 +21,8 @@ class Drives:
         self.outputs: dict[str, float] = {}
         """What each output does: a pump's flow (µL/min), a gas flow (mL/min), a switch (1: closed)."""
         self._reversed: set[str] = set()
+        self._slips: dict[str, tuple[float, int]] = {}
+        """By how many positions each rotor has slipped, and how many it has."""
         self.contacts: dict[str, Callable[[bool], None]] = {}
         """What else a contact switches, in addition to the plant: for example power."""
         self.set_bath = plant.set_bath
@@ -29,6 +34,16 @@ class Drives:
         self._plant.set_switch(point, on)
         if point in self.contacts:
             self.contacts[point](on)
+
+    def set_position(self, point: str, position: float) -> None:
+        """See :class:`sim.devices.port.PlantPort`."""
+        slip, count = self._slips.get(point, (0.0, 1))
+        self.outputs[point] = (position - 1.0 + slip) % count + 1.0 if slip else position
+        self._plant.set_position(point, self.outputs[point])
+
+    def slip(self, point: str, positions: float, count: int) -> None:
+        """Let the rotor of a selector stand so many positions beyond the actuator's, of `count`; 0 for none."""
+        self._slips[point] = positions, count
 
     def set_gas(self, point: str, flow_ml_min: float) -> None:
         """See :class:`sim.devices.port.PlantPort`."""

@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from sim.devices.vici_actuator import ViciActuator
 from sim.devices.wire import Inward
 from sim.faults import wires
 from sim.faults.schedule import Fault
@@ -204,6 +205,17 @@ class Effects:
     def _reversed(self, point: str, amount: float, rng: np.random.Generator) -> Undo:
         return self._hold("reversed", point, 1.0, lambda lasting: self._lab.drives.reverse(point, bool(lasting)))
 
+    def _slipped(self, name: str, amount: float, rng: np.random.Generator) -> Undo:
+        valve, drives = self._lab.devices[name], self._lab.drives
+        if not isinstance(valve, ViciActuator):
+            raise TypeError(f"{name} turns no selector valve")
+
+        def apply(lasting: list[float]) -> None:
+            drives.slip(f"{name}.valve", sum(lasting), valve.positions)
+            drives.set_position(f"{name}.valve", valve.position)
+
+        return self._hold("slipped", name, amount, apply)
+
     # --- readings ---------------------------------------------------------------------------------------
 
     def _stuck(self, point: str, amount: float, rng: np.random.Generator) -> Undo:
@@ -258,7 +270,12 @@ class Effects:
         return self._hold("filter_torn", name, 1.0, apply)
 
     def _empty(self, vessel: str, amount: float, rng: np.random.Generator) -> Undo:
-        lines = [name for name, line in self._lab.rig.lines.items() if line.from_ == vessel and line.pump is not None]
+        rig = self._lab.rig
+        lines = [
+            name
+            for name, line in rig.lines.items()
+            if line.from_ == vessel and (line.pump is not None or line.port is not None)
+        ]
         undos = [self._occlusion(name, 1.0, rng) for name in lines]
         return _both(*undos)
 

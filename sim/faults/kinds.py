@@ -151,6 +151,12 @@ _ALL = (
         "point", (10.0, 300.0), survivable_for_s=120.0,
     ),
     Kind(
+        "slipped", "device",
+        "The rotor of a selector valve has slipped: it stands so many positions beyond the one that is reported; with a"
+        " fraction it stands between two ports, and all are closed.",
+        "device", (60.0, 3600.0), Magnitude("by how many positions", "", -10.0, 10.0, 1.0, (-1.0, 1.0)), survivable=False,
+    ),
+    Kind(
         "stuck", "device", "The reading stays where it is.",
         "point", (30.0, 1800.0),
         Magnitude("how far from where it was it sticks, in the reading's unit", "", -1e6, 1e6, 0.0, (0.0, 0.0)),

@@ -49,7 +49,11 @@ def drawn_targets(kind: str, rig: Rig) -> tuple[str, ...]:
 
     These are wide and run by gravity; a rig shows no difference until a vessel is full, so that a plugged one is chosen.
     """
-    outlets = {name for name, line in rig.lines.items() if line.pump is None and line.from_ in rig.vessels}
+    outlets = {
+        name
+        for name, line in rig.lines.items()
+        if line.pump is None and line.port is None and line.from_ in rig.vessels
+    }
     found = targets(kind, rig)
     return found if KINDS[kind].target != "line" else tuple(name for name in found if name not in outlets)
 
@@ -126,6 +130,7 @@ _BY_KIND: dict[str, Callable[[Rig], tuple[str, ...]]] = {
     "other_address": _neighbours,
     "ignores": lambda rig: tuple(name for name, device in rig.devices.items() if device.model in ACTING),
     "reversed": _points("pump"),
+    "slipped": lambda rig: tuple(selector.valve.partition(".")[0] for selector in rig.selectors.values()),
     "occlusion": _without_hearts,
     "heart_occlusion": lambda rig: tuple(rig.organs.hearts),
     "leak": lambda rig: tuple(rig.lines),

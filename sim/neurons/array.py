@@ -1,9 +1,9 @@
-"""A simulated electrode array, sample by sample: 25,000 frames a second of noise, spikes, bursts and answers.
+"""A simulated electrode array, sample by sample: 25,000 frames a second of noise, spikes, bursts and responses.
 
-Samples are int16, 0.195 µV a unit, made ahead in ticks of 10 ms and added up: noise, field potentials and
-mains hum, spontaneous spikes, and on top whatever stimulation evokes. The same seed and the same pulses
-give the same samples, whatever the size of the blocks that are asked for. There is no clock here: frames
-exist when they are generated.
+Samples are int16, 0.195 µV a unit, made ahead in ticks of 2 ms and added up: noise, field potentials and mains hum, the
+spikes of the culture as each electrode sees them, and the artefacts of stimulation. The same seed and the same pulses give
+the same samples, whatever the size of the blocks that are asked for. There is no clock here: frames exist when they are
+generated.
 """
 
 from __future__ import annotations
@@ -11,16 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.neurons.network import BURST_LENGTH_S, REFRACTORY_S, Network
+from sim.neurons.conditions import TissueConditions
+from sim.neurons.culture import STEP_S, Floats, NeuralCulture
+from sim.neurons.spiking import SpikingNetwork, warm_up
+from sim.neurons.twins import Twin, Twins
 
 SAMPLE_RATE_HZ = 25_000
 UV_PER_UNIT = 0.195
-TICK_FRAMES = 250
+STEP_FRAMES = round(STEP_S * SAMPLE_RATE_HZ)
+TICK_FRAMES = 5 * STEP_FRAMES
 HORIZON_FRAMES = 25_000
-"""How far ahead of the frame that is read an evoked spike may lie."""
+"""How far ahead of the frame that is read an artefact may lie."""
 
 NOISE_UV = 9.0
 OPEN_NOISE_UV = 25.0
@@ -29,22 +34,19 @@ FIELD_UV = 18.0
 SPIKE_FRAMES = 60
 TROUGH_FRAME = 15
 SATURATION_UV = 32_767 * UV_PER_UNIT
+WIDTHS = np.linspace(0.8, 1.4, 7)
+"""Widths of the spike shapes; each neuron has one of them."""
+TIRED, TIRED_S = 0.3, 0.05
+"""Share by which a spike is smaller at once after another, and the time constant of that."""
 
-EVOKED_HALF_NC = 0.12
-"""Phase charge at which the stimulated electrode's neuron answers every second time."""
-
-EVOKED_SLOPE = 5.0
-REACH_UM = 250.0
-DIRECT_LATENCY_S = (0.007, 0.012)
-LATE_LATENCY_S = (0.015, 0.05)
-LATE_SPIKES = 1.2
-"""Polysynaptic spikes a responding neuron adds on average."""
-
-RECOVERY_S = 0.15
-"""Time constant with which a neuron recovers after it has answered."""
-
-BURST_CHANCE = 0.1
-BURST_REST_S = 2.0
+HALF_NC = 0.12
+"""Phase charge that brings a neuron at the electrode to its threshold."""
+CHARGE_POWER = 0.7
+REACH_UM = 150.0
+"""Distance at which the effect of a pulse has fallen to 1/e."""
+SCATTER = 0.2
+"""Scatter of the effect from pulse to pulse (standard deviation of the logarithm)."""
+LATENCY_S = (0.005, 0.012)
 ARTEFACT_UV_UA = 2500.0
 ARTEFACT_DECAY_S = 0.0008
 
@@ -57,50 +59,87 @@ def spike_shape(width: float) -> NDArray[np.float32]:
     return (after - trough).astype(np.float32)
 
 
+@numba.njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]
+def _add_spikes(ahead, who, frames, size, first, electrode, uv, shape, shapes):  # type: ignore[no-untyped-def]
+    """Add each spike to the electrodes that see its neuron."""
+    length = ahead.shape[0]
+    for n in range(len(who)):
+        i = who[n]
+        wave = shapes[shape[i]]
+        for e in range(first[i], first[i + 1]):
+            scale = np.float32(uv[e] * size[n])
+            row = frames[n] % length
+            for sample in wave:
+                ahead[row, electrode[e]] += scale * sample
+                row = row + 1 if row + 1 < length else 0
+
+
+def compiled() -> None:
+    """Compile (or load from the cache) what an array in real time needs, before its first frame and for later."""
+    warm_up()
+    array = SimulatedArray(1, 0)
+    while not array.spikes:
+        array.generate(TICK_FRAMES)
+
+
 class SimulatedArray:
-    """One specimen on one array. `health` (0 to 1) may be set at any time and takes effect with the next
-    tick.
+    """One specimen on one array. `conditions` may be replaced at any time and take effect with the next tick.
+
+    `twin` is a control of experiments on learning (:mod:`sim.neurons.twins`).
     """
 
-    def __init__(self, electrodes: int, seed: int, *, health: float = 1.0, first_second: float = 0.0) -> None:
-        self.network = Network.grown(electrodes, seed)
+    def __init__(
+        self,
+        electrodes: int,
+        seed: int,
+        *,
+        health: float = 1.0,
+        first_second: float = 0.0,
+        twin: Twin = Twin.PLASTIC,
+    ) -> None:
+        self.culture = NeuralCulture.grown(electrodes, seed)
         self.electrodes = electrodes
-        self.health = health
-        self._first_second = first_second
+        self.conditions = TissueConditions(alive=health)
+        self._network = SpikingNetwork(self.culture, seed, plastic=twin is not Twin.FROZEN, first_second=first_second)
+        self._twins = Twins(twin, electrodes, seed)
         self._noise_rng = np.random.default_rng([seed, 1])
-        self._spike_rng = np.random.default_rng([seed, 2])
-        self._answer_rng = np.random.default_rng([seed, 3])
+        self._pulse_rng = np.random.default_rng([seed, 3])
         shapes = np.random.default_rng([seed, 4])
-        open_lead = self.network.impedance_kohm > 2000.0
+        open_lead = self.culture.impedance_kohm > 2000.0
         self._noise_uv = np.where(open_lead, OPEN_NOISE_UV, NOISE_UV).astype(np.float32)
         self._hum_uv = (HUM_UV * np.where(open_lead, 10.0, 1.0) * shapes.uniform(0.5, 1.5, electrodes)).astype(
             np.float32
         )
         self._field_uv = (FIELD_UV * shapes.uniform(0.6, 1.4, electrodes)).astype(np.float32)
-        self._templates = [spike_shape(width) for width in shapes.uniform(0.8, 1.4, electrodes)]
-        apart = self.network.position_um[:, None, :] - self.network.position_um[None, :, :]
+        self._shapes = np.stack([spike_shape(width) for width in WIDTHS])
+        neurons = self.culture.neurons
+        self._shape = shapes.integers(0, len(WIDTHS), neurons)
+        apart = self.culture.electrode_um[:, None, :] - self.culture.electrode_um[None, :, :]
         self._distance_um = np.hypot(apart[..., 0], apart[..., 1])
-        # Rows of what is still to come, frame f in row f % length: drawn ticks, and evoked spikes further
-        # ahead.
+        # Rows of what is still to come, frame f in row f % length: drawn ticks, and artefacts further ahead.
         self._length = HORIZON_FRAMES + 4 * TICK_FRAMES + SPIKE_FRAMES
         self._ahead = np.zeros((self._length, electrodes), np.float32)
+        self._pulses: list[tuple[int, int, float]] = []
+        """Pulses that the network has not received: frame, electrode, charge (nC)."""
         self._drawn = 0
         self._next = 0
-        self._last_spike = np.full(electrodes, -(1 << 40), np.int64)
-        self._last_answer = np.full(electrodes, -(1 << 40), np.int64)
-        self._burst_until = 0
-        self._burst_from = 0
+        self._last_spike = np.full(neurons, -(1 << 40), np.int64)
         self.spikes = 0
-        """Spikes fired so far, evoked ones included."""
+        """Spikes fired so far by all neurons."""
 
     @property
     def next_frame(self) -> int:
         """Return the number of the next frame."""
         return self._next
 
+    @property
+    def health(self) -> float:
+        """Return the share of living tissue, 0 to 1."""
+        return self.conditions.alive
+
     def impedances_kohm(self) -> tuple[float, ...]:
         """Return the magnitude at 1 kHz of each electrode; one lead is open."""
-        return tuple(float(z) for z in self.network.impedance_kohm)
+        return tuple(float(z) for z in self.culture.impedance_kohm)
 
     def generate(self, frames: int) -> NDArray[np.int16]:
         """Return the next `frames` frames, shape (frames, electrodes)."""
@@ -120,18 +159,18 @@ class SimulatedArray:
         return out
 
     def stimulate(self, electrode: int, at_frame: int, phases: Sequence[tuple[float, float]]) -> None:
-        """Deliver a pulse of `phases` (µs, µA) that begins at `at_frame`, which must not have been
-        generated yet.
+        """Deliver a pulse of `phases` (µs, µA) that begins at `at_frame`, which must not have been generated yet.
 
-        Raises ValueError for a frame that is past or further ahead than a tick can hold.
+        Raises:
+            ValueError: The frame is past, or further ahead than can be held.
         """
         if not self._next <= at_frame < self._next + HORIZON_FRAMES // 2:
             raise ValueError(f"frame {at_frame} cannot be stimulated when {self._next} is next")
         self._artefact(electrode, at_frame, phases)
-        self._answer(electrode, at_frame, max(abs(us * ua) for us, ua in phases) / 1000.0)
+        self._pulses.append((at_frame, electrode, max(abs(us * ua) for us, ua in phases) / 1000.0))
 
     def _draw(self) -> None:
-        """Add the spontaneous activity of the next tick: background, then spikes of each neuron."""
+        """Add what the next tick brings: background, then the spikes of the culture."""
         start = self._drawn
         rows = slice(start % self._length, None)
         noise = self._noise_rng.standard_normal((TICK_FRAMES, self.electrodes), dtype=np.float32)
@@ -149,28 +188,51 @@ class SimulatedArray:
         self._fire(start)
 
     def _fire(self, start: int) -> None:
-        tick_s = TICK_FRAMES / SAMPLE_RATE_HZ
-        drive = self.network.tonic_hz(self.health, self._first_second + start / SAMPLE_RATE_HZ)
-        begins = self._spike_rng.random() < self.network.bursts_hz(self.health) * tick_s
-        if begins and start >= self._burst_until:
-            self._burst_from = start
-            self._burst_until = start + round(BURST_LENGTH_S * SAMPLE_RATE_HZ)
-        if self._burst_from <= start < self._burst_until:
-            drive = drive + self.network.burst_hz(self.health)
-        counts = self._spike_rng.poisson(drive * tick_s)
-        for electrode in np.flatnonzero(counts):
-            for offset in np.sort(self._spike_rng.integers(0, TICK_FRAMES, counts[electrode])):
-                self._spike(int(electrode), start + int(offset))
+        """Advance the network by a tick, and add its spikes to what the electrodes see."""
+        self._excite(start)
+        who, steps = self._network.advance(TICK_FRAMES // STEP_FRAMES, self.conditions)
+        self.spikes += len(who)
+        shown = self._twins.shown(start / SAMPLE_RATE_HZ)
+        if not len(who) or shown is None:
+            return
+        frames = steps * STEP_FRAMES
+        footprint = self.culture.footprint
+        electrode = footprint.electrode if shown is self._twins.all else shown[footprint.electrode]
+        size = self._sizes(who, frames).astype(np.float32)
+        _add_spikes(
+            self._ahead,
+            who,
+            frames,
+            size,
+            footprint.first,
+            electrode,
+            footprint.uv,
+            self._shape,
+            self._shapes,
+        )
 
-    def _spike(self, electrode: int, frame: int) -> bool:
-        """Let a neuron fire at `frame` unless it is refractory; returns whether it did."""
-        if abs(frame - self._last_spike[electrode]) < REFRACTORY_S * SAMPLE_RATE_HZ:
-            return False
-        self._last_spike[electrode] = max(frame, self._last_spike[electrode])
-        size = self.network.trough_uv[electrode] * (0.6 + 0.4 * min(max(self.health, 0.0), 1.0))
-        self._add(electrode, frame, self._templates[electrode] * np.float32(size))
-        self.spikes += 1
-        return True
+    def _sizes(self, who: NDArray[np.int32], frames: NDArray[np.int64]) -> Floats:
+        """Return the sizes of spikes in relation to those of a rested neuron of healthy tissue."""
+        since_s = (frames - self._last_spike[who]) / SAMPLE_RATE_HZ
+        self._last_spike[who] = frames
+        size: Floats = 1.0 - TIRED * np.exp(-since_s / TIRED_S)
+        return size * (0.6 + 0.4 * min(max(self.health, 0.0), 1.0))
+
+    def _excite(self, start: int) -> None:
+        """Give the network the pulses that begin before the end of the tick."""
+        due = [pulse for pulse in self._pulses if pulse[0] < start + TICK_FRAMES]
+        if not due:
+            return
+        self._pulses = [pulse for pulse in self._pulses if pulse[0] >= start + TICK_FRAMES]
+        rng, neurons = self._pulse_rng, self.culture.neurons
+        for at_frame, electrode, charge_nc in due:
+            place = self.culture.electrode_um[self._twins.stimulated(electrode)]
+            far_um = np.hypot(*(self.culture.position_um - place).T)
+            strength = (charge_nc / HALF_NC) ** CHARGE_POWER * np.exp(-far_um / REACH_UM)
+            strength *= rng.lognormal(0.0, SCATTER, neurons)
+            # A pulse of a tick that is drawn already arrives at its end; latencies are longer than a tick.
+            early_s = min((at_frame - start) / SAMPLE_RATE_HZ, TICK_FRAMES / SAMPLE_RATE_HZ)
+            self._network.evoke(strength, rng.uniform(*LATENCY_S, neurons) + early_s)
 
     def _add(self, electrode: int, frame: int, wave: NDArray[np.float32]) -> None:
         row = frame % self._length
@@ -191,26 +253,3 @@ class SimulatedArray:
         for other in range(self.electrodes):
             seen = wave * (reach[other] if other != electrode else 8.0 * ARTEFACT_UV_UA)
             self._add(other, at_frame, seen.clip(-SATURATION_UV, SATURATION_UV).astype(np.float32))
-
-    def _answer(self, electrode: int, at_frame: int, charge_nc: float) -> None:
-        """Evoke spikes: one directly, some through synapses, now and then a network burst."""
-        near = np.exp(-self._distance_um[electrode] / REACH_UM)
-        drive = EVOKED_SLOPE * math.log(max(charge_nc, 1e-6) / EVOKED_HALF_NC) + 4.0 * (near - 1.0)
-        since_s = (at_frame - self._last_answer) / SAMPLE_RATE_HZ
-        recovered = 1.0 - np.exp(-np.maximum(since_s, 0.0) / RECOVERY_S)
-        chance = recovered * self.network.vigour(self.health) / (1.0 + np.exp(-drive))
-        chance[self.network.base_hz == 0.0] = 0.0
-        rng = self._answer_rng
-        answering = rng.random(self.electrodes) < chance
-        for responder in np.flatnonzero(answering):
-            self._last_answer[responder] = at_frame
-            latencies = [
-                rng.uniform(*DIRECT_LATENCY_S),
-                *rng.uniform(*LATE_LATENCY_S, rng.poisson(LATE_SPIKES)),
-            ]
-            for latency_s in sorted(latencies):
-                self._spike(int(responder), at_frame + round(latency_s * SAMPLE_RATE_HZ))
-        rested = at_frame - self._burst_until > BURST_REST_S * SAMPLE_RATE_HZ
-        if answering.any() and rested and rng.random() < BURST_CHANCE * min(max(self.health, 0.0), 1.0):
-            self._burst_from = at_frame + round(0.02 * SAMPLE_RATE_HZ)
-            self._burst_until = self._burst_from + round(BURST_LENGTH_S * SAMPLE_RATE_HZ)

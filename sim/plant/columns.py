@@ -172,6 +172,11 @@ class LineRecord:
     """Mass transfer of the dialyser on the line, for small solutes."""
     koa_at_ul_s: float
     """The dialysate flow at which `koa_ul_s` holds; 0: at any."""
+    fouling: float
+    """Resistance of the filter on the line over that of a new one."""
+    filter_kpa_per_ul_min: float
+    """Resistance of a new filter."""
+    fouling_per_ul: float
 
 
 class Trait:
@@ -193,15 +198,10 @@ class Trait:
 class Body:
     """The state of a rig outside its vessels, lines, spaces and tissues (floats)."""
 
-    fouling: float
-    """Resistance of the filter over that of a new one."""
     clog: float
-    """Fault: factor on it."""
+    """Fault: factor on the resistance of every filter."""
     torn: float
     """Fault: 0 or 1."""
-    filter_kpa_per_ul_min: float
-    """Resistance of a new filter."""
-    fouling_per_ul: float
     events: float
     """How often a vessel ran dry or over."""
     ticks: float

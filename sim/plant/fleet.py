@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.rig.description import ROOM_CO2_PCT, ROOM_OXYGEN_PCT, Line, Rig
+from controller.rig.selectors import behind_ul, held_ul, ports_of
 from controller.rig.surroundings import zone_of
 from sim.plant import branches, chemistry, evaporation, gas, hydraulics, membranes, organoid, sphere, surfaces, turnover
 from sim.plant.columns import BODY, CAUSES, COLUMNS, LINE, SPACE, TISSUE, TRAIT, Content, Sizes, TallyCause, width
-from sim.plant.layout import INSIDE, layout_of, link_rows, node_rows, outlet_rows, perfused
+from sim.plant.layout import INSIDE, layout_of, link_rows, node_rows, outlet_rows, perfused, with_space
 from sim.plant.overflow import PENDING
 from sim.plant.step import step, step_branched
 
@@ -24,8 +25,6 @@ OUTER_MM = ((0.51, 1.02, 1.6), (2.1, 3.0, 4.8))
 """Bores and outer diameters of common silicone tubing [biology.md §1.3]."""
 STIRRED = {"loop": gas.KLA_LOOP_PER_S, "process": gas.KLA_SPENT_PER_S}
 """Gas transfer of vessels by kind (1/s)."""
-UNFILTERED_CM2 = 1.0
-"""Area of the filter that a rig without one does not use (cm²)."""
 START_VIABILITY = 0.97
 FRESH_LDH_U_L = 10.0
 START_O2, START_CO2 = gas.AIR_O2 * 0.93, 0.07
@@ -58,8 +57,10 @@ class Fleet:
 
         self.links, self.nodes, self.outlets = link_rows(layout), node_rows(layout), outlet_rows(layout)
         self.lines = np.zeros((rigs, sizes.lines), dtype=LINE)
-        for number, line in enumerate(layout.lines.values()):
-            self._connect(number, line)
+        for number, (name, line) in enumerate(layout.lines.items()):
+            self._connect(number, line, held_ul(line) + behind_ul(rig, name))
+        for selector in rig.selectors.values():
+            self.turn(slice(None), selector.valve, selector.rest)
         for number, seed in enumerate(seeds):
             random = np.random.default_rng(seed)
             self.lines["gain"][number, : sizes.pumped] = 1.0 + random.normal(
@@ -90,19 +91,31 @@ class Fleet:
         self.network: F8 = np.zeros((sizes.junctions, sizes.junctions + branches.SPARE))
         self.advance(0.0, 0)  # load the compiled code now, not within the first timed step
 
-    def _connect(self, number: int, line: Line) -> None:
-        """Fill in the constants of a line."""
+    def turn(self, rigs: int | slice, valve: str, position: float) -> None:
+        """Open the port of a selector at this position of its valve, and close its other ports; a fraction closes all."""
+        for name, selector in self.rig.selectors.items():
+            if selector.valve == valve:
+                for port, line in ports_of(self.rig, name).items():
+                    self.lines["open"][rigs, self.line_names.index(line)] = float(port == position)
+
+    def _connect(self, number: int, line: Line, filled_ul: float) -> None:
+        """Fill in the constants of a line that holds `filled_ul` of medium."""
         rig = self.rig
         dialyser = None if line.dialyser is None else rig.dialysers[line.dialyser]
         every, outer_mm = self.lines[:, number], _outer_mm(line.bore_mm)
         every["revolution_ul"] = hydraulics.revolution_ul(line.bore_mm)
         every["kpa_per_ul_min"] = hydraulics.tube_kpa_per_ul_min(line.bore_mm, line.length_m)
-        every["cell_ul"] = pi / 4 * line.bore_mm**2 * line.length_m * 1000.0 / hydraulics.CELLS
+        every["cell_ul"] = filled_ul / hydraulics.CELLS
         every["wall_kla_per_s"] = gas.tube_kla_per_s(line.bore_mm, outer_mm)
         every["water_loss_ul_s"] = evaporation.tube_loss_ul_s(line.bore_mm, outer_mm, line.length_m)
-        every["open"] = line.valve is None
+        every["open"] = line.valve is None and line.port is None
         every["flow_scale"], every["gain"] = 1.0, 1.0
         every["draws_above_ul"], every["one_way"] = line.draws_above_ul, line.check_valve
+        every["fouling"] = 1.0
+        if line.filter is not None:
+            area_cm2 = rig.filters[line.filter].area_cm2
+            every["filter_kpa_per_ul_min"] = membranes.filter_kpa_per_ul_min(area_cm2)
+            every["fouling_per_ul"] = membranes.FOULING_PER_UL_CM2 / area_cm2
         if dialyser is not None:
             every["koa_ul_s"] = dialyser.koa_ul_min / 60.0
             every["koa_at_ul_s"] = (dialyser.koa_at_ul_min or 0.0) / 60.0
@@ -144,19 +157,14 @@ class Fleet:
     def _begin(self) -> None:
         """Put body, spaces and tissues in their state at the start."""
         rig, body = self.rig, self.body
-        immune = rig.organs.immune
-        area_cm2 = UNFILTERED_CM2 if immune is None else rig.filters[immune.filter].area_cm2
-        body["fouling"], body["clog"] = 1.0, 1.0
-        body["filter_kpa_per_ul_min"] = membranes.filter_kpa_per_ul_min(area_cm2)
-        body["fouling_per_ul"] = membranes.FOULING_PER_UL_CM2 / area_cm2
-        for name, vessel in rig.vessels.items():
-            if vessel.kind in INSIDE:
-                number = self.layout.space_of(name)
-                space, kept_c = self.spaces[:, number], zone_of(rig, name).temperature_c
-                heated = rig.organs.skin if number == self.heated_space else None
-                space["ambient_c"] = kept_c
-                space["temperature_c"] = kept_c if heated is None else heated.setpoint_c
-                space["o2_fraction"], space["co2_fraction"] = self._start_gas(number)
+        body["clog"] = 1.0
+        for name in with_space(rig):
+            number = self.layout.space_of(name)
+            space, kept_c = self.spaces[:, number], zone_of(rig, name).temperature_c
+            heated = rig.organs.skin if number == self.heated_space else None
+            space["ambient_c"] = kept_c
+            space["temperature_c"] = kept_c if heated is None else heated.setpoint_c
+            space["o2_fraction"], space["co2_fraction"] = self._start_gas(number)
         volumes = [spec.count * spec.diameter_mm**3 for spec in rig.tissue.values()]
         for number, spec in enumerate(rig.tissue.values()):
             tissue = self.tissues[:, number]
@@ -166,8 +174,11 @@ class Fleet:
 
     @property
     def heated_space(self) -> int:
-        """Return the space that the skin heats: that of the first chamber."""
-        return self.layout.space_of(next(iter(self.rig.tissue)))
+        """Return the space that the skin heats: that of its thermometer, else that of the first chamber."""
+        skin = self.rig.organs.skin
+        thermometer = None if skin is None else self.rig.devices.get(skin.temperature.partition(".")[0])
+        place = None if thermometer is None else thermometer.at
+        return self.layout.space_of(place if place in self.rig.vessels else next(iter(self.rig.tissue)))
 
     @property
     def gassed_space(self) -> int | None:

@@ -63,8 +63,8 @@ def command_lines(
 def filter_resistance(line: LineRecord, body: Body, dt_s: float) -> float:
     """Return the resistance of the filter (kPa per µL/min) in the middle of the step."""
     passing = abs(line.flow_ul_s) * 0.5 * dt_s
-    fouling = min(MAX_FOULING, membranes.fouled(body.fouling, body.fouling_per_ul * passing, membranes.LAW))
-    whole = body.filter_kpa_per_ul_min * fouling * max(1.0, body.clog)
+    fouling = min(MAX_FOULING, membranes.fouled(line.fouling, line.fouling_per_ul * passing, membranes.LAW))
+    whole = line.filter_kpa_per_ul_min * fouling * max(1.0, body.clog)
     return whole * (membranes.TORN_RESISTANCE if body.torn > 0.0 else 1.0)
 
 
@@ -91,7 +91,7 @@ def move(
     hydraulics.pass_along(held[number], entering, leaving, volume / line.cell_ul, backwards)
     remove_negative(leaving)
     if link.filtered == 1:
-        filter_out(leaving, body, tally)
+        filter_out(leaving, line, body, tally)
     if not backwards:
         treat(link, line, vessels, leaving, tally)
     leak(line, leaving, tally, dt_s)
@@ -126,7 +126,7 @@ def branch(
     hydraulics.pass_along(held[number], entering, leaving, volume / line.cell_ul, backwards)
     remove_negative(leaving)
     if link.filtered == 1:
-        filter_out(leaving, body, tally)
+        filter_out(leaving, line, body, tally)
     leak(line, leaving, tally, dt_s)
     line.arrived_ul += leaving[Content.LIQUID]
     if nodes[target].outlets == 0 or nodes[target].holds == 0:
@@ -233,8 +233,8 @@ def lose_insulin(entering: F8, taken: float, tally: F8) -> None:
 
 
 @compiled
-def filter_out(leaving: F8, body: Body, tally: F8) -> None:
-    """Retain particles and microbes in the sterile filter, which fouls; a torn one retains little and fouls no more."""
+def filter_out(leaving: F8, line: LineRecord, body: Body, tally: F8) -> None:
+    """Retain particles and microbes in the filter of a line, which fouls; a torn one retains little and fouls no more."""
     torn = body.torn > 0.0
     stopped = 1.0 - membranes.TORN_PASSES if torn else membranes.RETENTION
     for column in (Content.PARTICLES, Content.MICROBES):
@@ -242,8 +242,8 @@ def filter_out(leaving: F8, body: Body, tally: F8) -> None:
         leaving[column] -= part
         tally[TallyCause.FILTER, column] -= part
     if not torn:
-        grown = membranes.fouled(body.fouling, body.fouling_per_ul * leaving[Content.LIQUID], membranes.LAW)
-        body.fouling = min(MAX_FOULING, grown)
+        grown = membranes.fouled(line.fouling, line.fouling_per_ul * leaving[Content.LIQUID], membranes.LAW)
+        line.fouling = min(MAX_FOULING, grown)
 
 
 @compiled

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.rig.description import Line, Rig
+from controller.rig.families import TEMPERATURE, points_of
 from sim.plant.columns import LINK, NODE, OUTLET, Sizes
 from sim.plant.hydraulics import tube_kpa_per_ul_min
 
@@ -30,7 +31,7 @@ class Layout:
 
     rig: Rig
     nodes: dict[str, int]
-    """Vessels, then junctions."""
+    """Vessels, then junctions, then selectors: a selector is a junction of which one branch at most is open."""
     lines: dict[str, Line]
     """Pumped lines, then branches, then passive outlets."""
     sizes: Sizes
@@ -61,7 +62,8 @@ class Layout:
 
 def layout_of(rig: Rig) -> Layout:
     """Return the layout of a rig's plant."""
-    nodes = {name: number for number, name in enumerate((*rig.vessels, *rig.junctions))}
+    joints = joints_of(rig)
+    nodes = {name: number for number, name in enumerate((*rig.vessels, *joints))}
     pumped = {name: line for name, line in rig.lines.items() if line.pump is not None}
     passive = {name: line for name, line in rig.lines.items() if line.pump is None}
     driven, sucked = _driven(rig), _sucked(rig)
@@ -72,13 +74,13 @@ def layout_of(rig: Rig) -> Layout:
     }
     lines = {**pumped, **branches, **{name: line for name, line in passive.items() if name not in branches}}
     loop, kidney = loop_of(rig), rig.organs.kidney
-    outlets = list(_outlets(nodes, lines, len(pumped), set(branches), set(rig.junctions)))
+    outlets = list(_outlets(nodes, lines, len(pumped), set(branches), set(joints)))
     main = rig.vessels[loop or next(iter(rig.tissue))].zone
-    zones = dict.fromkeys((main, *(vessel.zone for vessel in rig.vessels.values() if vessel.kind in INSIDE)))
+    zones = dict.fromkeys((main, *(rig.vessels[name].zone for name in with_space(rig))))
     chambers = sum(vessel.kind == "chamber" for vessel in rig.vessels.values())
     stride = min(MAX_STRIDE, ceil(chambers / EACH_STEP))
     sizes = Sizes(
-        vessels=len(rig.vessels), junctions=len(rig.junctions), pumped=len(pumped), branches=len(branches),
+        vessels=len(rig.vessels), junctions=len(joints), pumped=len(pumped), branches=len(branches),
         lines=len(lines), outlets=len(outlets), spaces=len(zones), tissues=len(rig.tissue),
         stride=stride if stride > 1 else 0,
     )  # fmt: skip
@@ -86,6 +88,18 @@ def layout_of(rig: Rig) -> Layout:
         rig, nodes, lines, sizes, list(zones), None if loop is None else nodes[loop],
         None if kidney is None else nodes[kidney.vessel], [nodes[name] for name in rig.tissue], outlets,
     )  # fmt: skip
+
+
+def with_space(rig: Rig) -> list[str]:
+    """Return the vessels whose surroundings are simulated: those in the incubator, and those with a thermometer."""
+    points = (point.partition(".")[0] for point, kind in points_of(rig).items() if kind == TEMPERATURE)
+    measured = {rig.devices[name].at for name in points}
+    return [name for name, vessel in rig.vessels.items() if vessel.kind in INSIDE or name in measured]
+
+
+def joints_of(rig: Rig) -> tuple[str, ...]:
+    """Return the places without volume: junctions, then selectors."""
+    return (*rig.junctions, *rig.selectors)
 
 
 def loop_of(rig: Rig) -> str | None:
@@ -176,14 +190,15 @@ def _follow(rig: Rig, node: str, flow_ul_min: float, flows: dict[str, float], wa
 
 def _driven(rig: Rig) -> set[str]:
     """Return the junctions in which a pump drives the medium, directly or over other junctions."""
+    joints = joints_of(rig)
     pumped = [line for line in rig.lines.values() if line.pump is not None]
-    found = {end for line in pumped for end in (line.from_, line.to) if end in rig.junctions}
+    found = {end for line in pumped for end in (line.from_, line.to) if end in joints}
     while more := {
         end
         for line in rig.lines.values()
         if line.pump is None and found & {line.from_, line.to}
         for end in (line.from_, line.to)
-        if end in rig.junctions and end not in found
+        if end in joints and end not in found
     }:
         found |= more
     return found
@@ -191,11 +206,12 @@ def _driven(rig: Rig) -> set[str]:
 
 def _sucked(rig: Rig) -> set[str]:
     """Return the junctions from which a pump draws, directly or over other junctions."""
-    found = {line.from_ for line in rig.lines.values() if line.pump is not None and line.from_ in rig.junctions}
+    joints = joints_of(rig)
+    found = {line.from_ for line in rig.lines.values() if line.pump is not None and line.from_ in joints}
     while more := {
         line.from_
         for line in rig.lines.values()
-        if line.pump is None and line.to in found and line.from_ in rig.junctions and line.from_ not in found
+        if line.pump is None and line.to in found and line.from_ in joints and line.from_ not in found
     }:
         found |= more
     return found

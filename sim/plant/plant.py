@@ -8,10 +8,13 @@ the last step.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from math import pi, sin
 
 from controller.rig.description import Rig
+from controller.rig.selectors import common_lines
 from sim.devices.port import BathRamp
+from sim.neurons.conditions import TissueConditions
 from sim.plant import chemistry, gas, heat, hydraulics
 from sim.plant.columns import CAUSES, SPECIES, Content, TallyCause
 from sim.plant.faults import Faults
@@ -28,6 +31,9 @@ AERATED_MEDIUM_MV = 200.0
 
 
 DENSITY_G_PER_UL = 0.001
+STILL_UL_MIN = 1.0
+"""Flow below which nothing moves (µL/min)."""
+MEANS = tuple(field.name for field in fields(TissueConditions))
 FLOW_LOSSES = {"evaporation": TallyCause.EVAPORATION, "overflow": TallyCause.OVERFLOW, "leak": TallyCause.LEAK}
 
 
@@ -40,18 +46,22 @@ class Plant:
         self.events: list[tuple[float, str]] = []
         self.fleet = Fleet(rig, [seed])
         self.switches: dict[str, bool] = {}
+        self.positions: dict[str, float] = {each.valve: each.rest for each in rig.selectors.values()}
+        """Where each selector's valve stands."""
+        self.turned_under_flow: list[tuple[float, str, float]] = []
+        """Times (s) at which a selector turned while medium flowed through it, with its valve and the flow (µL/min)."""
         self._now = now
         self._at_s = now()
         self._grid_s = self.fleet.layout.grid_s
         self._names = self.fleet.vessel_names
-        self._nodes = [*self._names, *rig.junctions]
+        self._nodes = list(self.fleet.layout.nodes)
         self._vessels, self._lines, self._body = self.fleet.vessels[0], self.fleet.lines[0], self.fleet.body[0]
         self._spaces, self._tissues = self.fleet.spaces[0], self.fleet.tissues[0]
         self._ph = self.fleet.ph[0]
         self._main = next(iter(self.fleet.chambers.values())) if self.fleet.loop is None else self.fleet.loop
         """The vessel whose medium a probe without a place measures: the loop, or else the first chamber."""
         self._gases: dict[str, float] = {}
-        self._dried = [0.0] * self.fleet.sizes.pumped
+        self._dried = [0.0] * (self.fleet.sizes.pumped + self.fleet.sizes.branches)
         self._told = 0.0
         self._faulty = False
         self._contaminated: dict[str, float] = {}
@@ -92,6 +102,27 @@ class Plant:
             skin = self.rig.organs.skin
             if skin is not None and point == skin.heater:
                 self._spaces["heater_w"][self.fleet.heated_space] = skin.power_w if on else 0.0
+
+    def set_position(self, point: str, position: float) -> None:
+        """See :class:`sim.devices.port.PlantPort`."""
+        if self.positions.get(point) != position:
+            self._advance(exact=True)
+            if (flow_ul_min := self._through(point)) > STILL_UL_MIN:
+                self.turned_under_flow.append((self._at_s, point, flow_ul_min))
+            self.positions[point] = position
+            self.fleet.turn(0, point, position)
+            self._refresh()
+
+    def _through(self, valve: str) -> float:
+        """Return the flow through a selector (µL/min), by its common line."""
+        names = self.fleet.line_names
+        common = [
+            line
+            for name, each in self.rig.selectors.items()
+            if each.valve == valve
+            for line in common_lines(self.rig, name)
+        ]
+        return max((abs(float(self._lines["flow_ul_s"][names.index(line)])) * 60.0 for line in common), default=0.0)
 
     def set_gas(self, point: str, flow_ml_min: float) -> None:
         """See :class:`sim.devices.port.PlantPort`."""
@@ -178,10 +209,11 @@ class Plant:
         return float(self._tissues["viability"].min())
 
     @property
-    def firing_scale(self) -> float:
-        """Return the firing activity of the tissue in the first chamber, 0 to 1, by health, warmth and oxygen."""
+    def conditions(self) -> TissueConditions:
+        """Return what the neurons on the electrode array live in: the mean of all chambers with tissue."""
         self._advance(exact=False)
-        return self._firing_scale(0)
+        each = [self._conditions(number) for number in range(len(self._tissues))]
+        return TissueConditions(**{name: sum(getattr(one, name) for one in each) / len(each) for name in MEANS})
 
     def advance(self) -> None:
         """Bring the plant to the present."""
@@ -201,7 +233,7 @@ class Plant:
             concentrations=concentrations,
             ph=acidity,
             tissue={name: self._tissue(number) for number, name in enumerate(self.fleet.chambers)},
-            filter_resistance=float(self._body["fouling"]) * self.faults.clog,
+            filter_resistance=self._filter_resistances(),
             losses_ul=self.losses_ul,
             moved_ul=dict(zip(names, lines["moved_ul"].tolist(), strict=True)),
             arrived_ul=dict(zip(names, lines["arrived_ul"].tolist(), strict=True)),
@@ -217,6 +249,12 @@ class Plant:
         )
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _filter_resistances(self) -> dict[str, float]:
+        """Return the resistance of the filter on each filtered line over that of a new one, with its fault."""
+        fouling = self._lines["fouling"].tolist()
+        lines = enumerate(self.fleet.layout.lines.items())
+        return {name: fouling[number] * self.faults.clog for number, (name, line) in lines if line.filter is not None}
 
     def _concentrations(self) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
         """Return the concentrations and the pH of every vessel."""
@@ -301,7 +339,6 @@ class Plant:
             dead_fraction=float(tissue["dead_fraction"]),
             oxygen_uptake_nmol_s=float(tissue["uptake_nmol_s"]),
             oxygen_surface_mm=float(tissue["surface_oxygen_mm"]),
-            firing_scale=self._firing_scale(number),
             temperature_c=self._temperature_c(number),
         )
 
@@ -312,10 +349,15 @@ class Plant:
         """Return the vessel of a tissue."""
         return self.fleet.layout.hosts[tissue]
 
-    def _firing_scale(self, tissue: int) -> float:
-        warmth = max(0.0, 1.0 - abs(self._temperature_c(tissue) - 37.0) / 8.0)
-        oxygen = self._per_volume(self._host(tissue), Content.OXYGEN)
-        return float(self._tissues["viability"][tissue]) ** 2 * warmth * min(1.0, oxygen / 0.06)
+    def _conditions(self, tissue: int) -> TissueConditions:
+        host = self._host(tissue)
+        return TissueConditions(
+            alive=float(self._tissues["viability"][tissue]),
+            temperature_c=self._temperature_c(tissue),
+            oxygen_mm=self._per_volume(host, Content.OXYGEN),
+            ph=self._ph_of(host),
+            ammonia_mm=self._per_volume(host, Content.AMMONIA),
+        )
 
     def _advance(self, *, exact: bool) -> None:
         due_s, grid_s = self._now() - self._at_s, self._grid_s
@@ -348,7 +390,9 @@ class Plant:
             if count != before:
                 self._dried[number] = count
                 links = self.fleet.links[number]
-                forwards = lines["command_ul_min"][number] * lines["flow_scale"][number] > 0
+                pumped = number < self.fleet.sizes.pumped
+                moving = lines["command_ul_min"][number] * lines["flow_scale"][number]
+                forwards = (moving if pumped else lines["flow_ul_s"][number]) > 0
                 empty = self._nodes[links["source" if forwards else "target"]]
                 self.events.append((self._at_s, f"{self.fleet.line_names[number]} pumped air: {empty} was empty"))
         spilled = self.fleet.spilled[0]

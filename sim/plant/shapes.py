@@ -81,6 +81,40 @@ def shared_loop(count: int, *, each_ul_min: float = 500.0) -> Rig:
     )  # fmt: skip
 
 
+def selected(count: int, *, inhabited: int | None = None) -> Rig:
+    """Return wells behind two selectors; a third one chooses between the bottles `fresh` and `plain` (without glucose).
+
+    Tissue lives in the first `inhabited` wells; None: in all.
+    `supply` and `takeoff` have a well at each port, then the waste, then a closed port; `choice` has one of each bottle.
+    """
+    names = [f"w{number}" for number in range(1, count + 1)]
+    short = {"passive": True, "bore": "0.3 mm", "length": "0.01 m"}
+    common = {"bore": "0.8 mm", "length": "0.5 m"}
+    lines: dict[str, dict[str, Any]] = {
+        "from_fresh": {"from": "fresh", "to": "choice", "port": 1, **short},
+        "from_plain": {"from": "plain", "to": "choice", "port": 2, **short},
+        "dose": {"from": "choice", "to": "supply", "pump": "pump.dose", **common},
+        "take": {"from": "takeoff", "to": "waste", "pump": "pump.take", **common},
+        "flush": {"from": "supply", "to": "waste", "port": count + 1, **short},
+    }
+    for port, name in enumerate(names, start=1):
+        lines[f"to_{name}"] = {"from": "supply", "to": name, "port": port, **short}
+        lines[f"from_{name}"] = {"from": name, "to": "takeoff", "port": port, **short}
+    bottle = {"kind": "source", "volume": "100 mL", "capacity": "120 mL"}
+    well = {"kind": "chamber", "volume": "1 mL", "capacity": "2 mL", "surface": "1.9 cm^2"}
+    vessels: dict[str, dict[str, Any]] = {
+        "fresh": bottle, "plain": {**bottle, "contains": "plain"}, **dict.fromkeys(names, well),
+        "waste": {"kind": "waste", "volume": "0 mL", "capacity": "500 mL", "contains": None},
+    }  # fmt: skip
+    selectors = {
+        name: {"valve": f"{name}.valve", "rest": rest}
+        for name, rest in (("choice", 3), ("supply", count + 2), ("takeoff", count + 2))
+    }
+    media = {"fresh": FRESH, "plain": {**FRESH, "glucose": "0 mM"}}
+    tissue = dict.fromkeys(names[:inhabited], organoids(diameter_mm=1.0))
+    return build(vessels, lines, tissue, selectors=selectors, media=media)
+
+
 def _loop_and_chambers(names: Sequence[str]) -> dict[str, dict[str, str]]:
     chamber = {"kind": "chamber", "volume": "2 mL", "capacity": "3 mL"}
     loop = {"kind": "loop", "volume": f"{40 + 2 * len(names)} mL", "capacity": "1 L"}

@@ -17,7 +17,6 @@ class TissueTruth:
     oxygen_uptake_nmol_s: float
     oxygen_surface_mm: float
     """At the organoids' surface: less than in the chamber by the film of medium around them."""
-    firing_scale: float
     temperature_c: float
 
 
@@ -36,7 +35,8 @@ class PlantTruth:
     ph: dict[str, float]
     tissue: dict[str, TissueTruth]
     """By chamber."""
-    filter_resistance: float
+    filter_resistance: dict[str, float]
+    """By filtered line: over that of a new filter."""
     losses_ul: dict[str, float]
     moved_ul: dict[str, float]
     """What each line has taken in since the beginning, either way."""
@@ -73,11 +73,6 @@ class PlantTruth:
     def diameter_mm(self) -> float:
         """Return the diameter of the worst tissue."""
         return self.worst.diameter_mm
-
-    @property
-    def firing_scale(self) -> float:
-        """Return the firing activity of the worst tissue."""
-        return self.worst.firing_scale
 
     @property
     def core_mm(self) -> float:

@@ -19,6 +19,7 @@ from controller.rig.description import Rig
 from sim.plant import chemistry, dialysis, hydraulics, kinetics, membranes, organoid, sphere
 from sim.plant.validation_branches import v13, v14, v15, v16, v17
 from sim.plant.validation_rigs import v10, v12
+from sim.plant.validation_selectors import v18
 from sim.plant.verdicts import Curves, Part, Validation, verdict
 
 F8 = NDArray[np.float64]
@@ -354,6 +355,6 @@ def v9() -> Validation:
 def everything(rig: Rig) -> list[Validation]:
     """Run all tests in order, on `rig` where a rig is needed; takes about ten seconds."""
     tests: tuple[Callable[[], Validation], ...] = (
-        v1, v2, v3, v4, v5, v6, v7, v8, v9, lambda: v10(rig), v11, lambda: v12(rig), v13, v14, v15, v16, v17,
+        v1, v2, v3, v4, v5, v6, v7, v8, v9, lambda: v10(rig), v11, lambda: v12(rig), v13, v14, v15, v16, v17, v18,
     )  # fmt: skip
     return [test() for test in tests]

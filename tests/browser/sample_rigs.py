@@ -220,9 +220,57 @@ def vial() -> Rig:
     )
 
 
+def wells_behind_selectors(count: int = 24) -> Rig:
+    """Wells behind two selectors for the doses and two for the extraction, and a choice of three media."""
+    wells = [f"w{number:02d}" for number in range(1, count + 1)]
+    passive = {"passive": True}
+    lines: dict[str, Any] = {
+        f"{medium}_in": {"from": medium, "to": "media", "port": port, **passive}
+        for port, medium in enumerate(("growth", "assay", "wash"), start=1)
+    }
+    lines |= {
+        "dose": {"from": "media", "to": "inlet_1", "pump": "reglo.dose"},
+        "take": {"from": "outlet_1", "to": "waste", "pump": "reglo.take"},
+        "flush": {"from": "inlet_1", "to": "waste", "port": 14, **passive},
+        "on": {"from": "inlet_1", "to": "inlet_2", "port": 13, **passive},
+        "back": {"from": "outlet_2", "to": "outlet_1", "port": 13, **passive},
+    }
+    for number, well in enumerate(wells):
+        valve, port = number // 12 + 1, number % 12 + 1
+        lines[f"to_{well}"] = {"from": f"inlet_{valve}", "to": well, "port": port, **passive}
+        lines[f"from_{well}"] = {"from": well, "to": f"outlet_{valve}", "port": port, **passive}
+    selectors = ("media", "inlet_1", "inlet_2", "outlet_1", "outlet_2")
+    valves = {
+        f"v_{name}": {
+            "model": "vici-actuator", "link": f"sim:{name}", "settings": {"positions": 16, "rest_position": 16},
+        }
+        for name in selectors
+    }  # fmt: skip
+    return rig(
+        name="wells-behind-selectors",
+        tissue=dict.fromkeys(wells, tissue()),
+        zones={"incubator": {"temperature": "37 degC", "co2": "5 %"}},
+        vessels={
+            **{medium: vessel("source", "200 mL", "250 mL") for medium in ("growth", "assay", "wash")},
+            **{well: vessel("chamber", "1 mL", "2 mL", zone="incubator") for well in wells},
+            "waste": {"kind": "waste", "volume": "0 mL", "capacity": "2 L"},
+        },
+        selectors={name: {"valve": f"v_{name}.valve", "rest": 16} for name in selectors},
+        lines=lines,
+        devices={
+            "reglo": {
+                "model": "ismatec-reglo-icc", "link": "sim:reglo",
+                "channels": {"1": {"point": "dose"}, "2": {"point": "take"}},
+            },
+            **valves,
+        },
+    )  # fmt: skip
+
+
 SAMPLES = {
     "dish": dish, "sixteen": sixteen, "plate of 96": plates, "two plates of 96": lambda: plates(2),
     "plate of 384": lambda: plates(1, (16, 24)), "plate of 24": lambda: plates(1, (4, 6)),
     "unequal branches": unequal_branches, "many ways": many_ways, "vial": vial,
+    "24 wells behind selectors": wells_behind_selectors,
 }  # fmt: skip
 """Rigs by name."""

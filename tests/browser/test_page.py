@@ -485,6 +485,7 @@ def test_other_rigs_are_drawn_too(browser: Browser, server: Server) -> None:
             {"point": f"{at}.{i}", "quantity": "pH", "at": at} for at in ("loop", "one", "two", "spent") for i in (1, 2)
         ],
         "junctions": [],
+        "selectors": [],
         "filters": {},
         "zones": [],
         "gas": {"air": "a.flow", "co2": "b.flow", "o2": None, "vessel": "loop"},

@@ -104,6 +104,45 @@ def test_an_overview_shows_which_chambers_are_perfused_and_which_have_an_alarm(b
         assert visit.complaints == []
 
 
+def at(position: float | None) -> dict[str, Any]:
+    """A reading of a selector's position."""
+    quality = "missing" if position is None else "good"
+    return {"value": position, "unit": "position", "quality": quality, "stable": True, "at_s": 1000.0, "detail": ""}
+
+
+def test_a_selector_shows_its_port_and_where_it_leads(browser: Browser) -> None:
+    rig = RIGS["two_selectors"]()
+    readings = state_of(rig)["readings"] | {"giver.position": at(7), "taker.position": at(16)}
+    actuators = state_of(rig)["actuators"]
+    actuators["reglo.dose"]["status"] |= {"on": True, "flow_ul_min": 500.0}
+    with staged(browser, rig, readings=readings, actuators=actuators) as visit:
+        page = visit.page
+        supply, takeoff = (page.locator(f'[data-selector="{name}"]') for name in ("supply", "takeoff"))
+        expect(supply.locator(".selector-state")).to_have_text("7: w07")
+        expect(takeoff.locator(".selector-state")).to_have_text("16: rest")
+        expect(supply).to_have_class("selector open")
+        expect(takeoff).to_have_class("selector")
+        expect(page.locator(".cell.connected")).to_have_count(1)
+        expect(page.locator(".cell.connected")).to_have_attribute("data-vessel", "w07")
+        expect(page.locator('[data-line="selector supply to chambers, passive"]')).to_have_class("line flowing")
+        expect(page.locator('[data-line="flush"]')).to_have_class("line")
+        assert page.evaluate(MEASURE) == []
+    readings |= {"giver.position": at(13), "taker.position": at(None)}
+    with staged(browser, rig, readings=readings, actuators=actuators) as visit:
+        page = visit.page
+        expect(page.locator('[data-selector="supply"] .selector-state')).to_have_text("13: waste")
+        expect(page.locator('[data-selector="takeoff"] .selector-state')).to_have_text("position?")
+        expect(page.locator(".cell.connected")).to_have_count(0)
+        expect(page.locator('[data-line="flush"]')).to_have_class("line flowing")
+
+
+def test_a_dialyser_is_drawn_on_its_line(browser: Browser) -> None:
+    with staged(browser, RIGS["bench_dialysis"]()) as visit:
+        dialyser = visit.page.locator(".device.dialyser")
+        expect(dialyser).to_have_count(1)
+        expect(dialyser.locator("title")).to_have_text("fibres: hollow fibres in spent, cut-off 10 kDa")
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_a_chamber_is_selected_and_its_details_are_shown(browser: Browser, size: str) -> None:
     with staged(browser, sixteen(), size=SIZES[size]) as visit:

@@ -39,7 +39,7 @@ def parts(data: Data) -> Iterator[str]:
         yield f"devices.{name}"
         for number in device.get("channels", ()):
             yield f"devices.{name}.channels.{number}"
-    for name in data["organs"]:
+    for name in data.get("organs", ()):
         yield f"organs.{name}"
     for name in data["tissue"]:
         yield f"tissue.{name}"

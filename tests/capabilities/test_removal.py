@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from tests.capabilities.removal import Smaller, parts, smaller
 RIGS = sorted((Path(__file__).resolve().parents[2] / "examples" / "rigs").glob("*.yaml"))
 COMPULSORY = "tissue"
 """A rig has tissue; without the last chamber that has some, the file is refused with this place."""
-PAIRS = 40
-"""Pairs of one rig."""
+PAIRS = int(os.environ.get("CHOROID_TEST_PAIRS", "40"))
+"""Random pairs of each rig; `CHOROID_TEST_PAIRS=500 pytest tests/capabilities/test_removal.py` tries more."""
 
 
 def judged(found: Smaller) -> str:
@@ -35,12 +36,14 @@ def judged(found: Smaller) -> str:
 def test_each_part_and_random_pairs_may_be_absent(path: Path, tmp_path: Path) -> None:
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
     every = list(parts(data))
-    pairs = random.Random(16).sample([(one, other) for one in every for other in every if one < other], PAIRS)
+    both = [(one, other) for one in every for other in every if one < other]
+    pairs = random.Random(16).sample(both, min(PAIRS, len(both)))
     verdicts = {places: judged(smaller(data, places, tmp_path)) for places in [*((one,) for one in every), *pairs]}
     last = len(data["tissue"]) == 1
-    assert {"smaller", "hazard", *(("compulsory",) if last else ())} == set(verdicts.values())
-    assert verdicts[("organs.gut",)] == "smaller"
-    assert verdicts[("organs.liver",)] == "smaller"
+    found = {"smaller", *(("hazard",) if data.get("lines") else ()), *(("compulsory",) if last else ())}
+    assert found <= set(verdicts.values()) <= {"smaller", "hazard", "compulsory"}
+    for organ in {"gut", "liver"} & set(data.get("organs", {})):
+        assert verdicts[f"organs.{organ}",] == "smaller"
     assert all(verdicts[f"tissue.{name}",] == ("compulsory" if last else "smaller") for name in data["tissue"])
 
 

@@ -148,7 +148,7 @@ async def test_matterlab_turns_a_valve() -> None:
         found = await answer(environment(*BENCH), "valco_valve.py", path, "4")
         assert found == {"ports": 10, "home": 1, "port": 4}
         assert device.position == 4
-    assert plant.last("d.valve") == 1.0
+    assert plant.last("d.valve") == 4
 
 
 async def test_vicivalve_turns_a_valve() -> None:

@@ -18,6 +18,7 @@ from controller.journal.journal import Journal
 from controller.rig.description import Rig
 from controller.rig.document import read_document
 from controller.rig.loading import load_rig
+from controller.rig.selectors import paths
 from sim.lab import SimulatedLab
 
 RIGS = Path(__file__).parents[2] / "examples" / "rigs"
@@ -36,12 +37,20 @@ class Person:
     async def __call__(self, question: str) -> bool:
         self.asked.append(question)
         await asyncio.sleep(5.0)
+        if question.startswith("Has liquid gone from "):
+            return self._leads_as_told(question)
         for name, line in self.told.lines.items():
             if f"liquid gone along line “{name}”" in question:
                 return self.true.lines[name].pump == line.pump
             if f"valve of line “{name}”" in question:
                 return self.true.lines[name].valve == line.valve
         return True
+
+    def _leads_as_told(self, question: str) -> bool:
+        """Return whether the path that the question names has the same ports in the true rig."""
+        ends = [f"from “{path.source}” to “{path.target}”," for path in paths(self.told)]
+        asked = [path for path, end in zip(paths(self.told), ends, strict=True) if end in question]
+        return asked[0] in paths(self.true)
 
 
 def rewired(folder: Path, miswire: Miswire, rig: str = "bench") -> Rig:

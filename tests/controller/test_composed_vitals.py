@@ -14,6 +14,7 @@ from controller.core.state import ActuatorView, Reading, State, StateStore
 from controller.estimator.estimator import estimator_of
 from controller.journal.journal import Journal
 from controller.ledger.ledger import Ledger
+from controller.nerves.summary import NervesSummary
 from controller.rig.description import DeviceSpec, Nerves, Rig
 from controller.vitals.scoring import Scoring
 from controller.vitals.vitals import VitalSigns, vital_signs, why_unscored
@@ -81,6 +82,32 @@ async def test_an_array_is_scored_without_a_loop(tmp_path: Path) -> None:
         inputs = signs.score(state({"thermometer.temperature": (37.0, "degC")}), None, "").to_json()["inputs"]
     assert inputs["temperature_c"]["value"] == 37.0
     assert inputs["lactate_yield"] is None
+
+
+async def test_N8_muted_electrodes_lower_the_quality_of_the_signal_and_are_not_silent(tmp_path: Path) -> None:
+    array = Nerves.model_validate({"link": "sim:nerves", "electrodes": 8, "sample_rate": "20 kHz", "diameter": "30 um"})
+    rig = dishes().model_copy(update={"nerves": array})
+
+    def firing(dead: int) -> NervesSummary:
+        states = ("dead",) * dead + ("ok",) * (8 - dead)
+        rates = (0.0,) * dead + (2.0,) * (8 - dead)
+        now_s = asyncio.get_running_loop().time()
+        return NervesSummary(now_s, 2.0, 8 - dead, 8, rates, None, 8 - dead, states)
+
+    with scored(rig, tmp_path) as signs:
+        assert signs is not None
+        known = {"thermometer.temperature": (37.0, "degC")}
+        for _ in range(30 * 60):
+            await asyncio.sleep(60.0)
+            signs.score(state(known), firing(0), "")
+        whole, muted, deaf = (signs.score(state(known), firing(dead), "").vitals.firing for dead in (0, 3, 5))
+    assert whole.active_ratio is not None
+    assert muted.active_ratio is not None
+    assert muted.active_ratio.value == pytest.approx(whole.active_ratio.value)
+    assert whole.signal_quality is not None
+    assert muted.signal_quality is not None
+    assert (whole.signal_quality.value, muted.signal_quality.value) == (1.0, 5 / 8)
+    assert (deaf.active_ratio, deaf.rate_z, deaf.signal_quality) == (None, None, None)
 
 
 async def test_a_probe_that_the_rig_lacks_does_not_keep_the_baseline_from_forming(tmp_path: Path) -> None:

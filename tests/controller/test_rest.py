@@ -151,7 +151,8 @@ async def test_a_jump_after_a_pause_at_rest_is_confirmed_as_at_full_rate(tmp_pat
     """What is permitted without confirmation does not grow with the period: a garbled digit stays as visible as before."""
     async with living(tmp_path, warm_up_s=SETTLED_S) as (controller, lab):
         near = bounds_of(RIG)[TEMPERATURE]
-        step = near.error(RIG.devices["t_chamber"].every_s) + 0.05
+        warmed = 0.12  # the heater warms the medium by up to 0.1 degC between two readings
+        step = near.error(RIG.devices["t_chamber"].every_s) + warmed
         assert step < near.grain + near.per_s * (REST_S["t_chamber"] + 1.5), "or it proves nothing"
         qualities = []
         lab.plant.faults.sensor_offset[TEMPERATURE] = -step

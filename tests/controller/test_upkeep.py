@@ -19,7 +19,8 @@ from controller.journal.journal import Journal
 from controller.journal.terms import JournalUnwritten
 from controller.ledger.batches import Batch
 from controller.memory.calibrations import FILE, Calibration, keep
-from controller.rig.description import Rig, TubingSpec, UpkeepSpec
+from controller.rig.description import Rig, UpkeepSpec
+from controller.rig.upkeep import TubingSpec
 from controller.safety.kernel import decide
 from controller.safety.limits import limits_of
 from controller.safety.terms import Intent, Seen, View

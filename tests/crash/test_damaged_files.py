@@ -240,11 +240,15 @@ async def test_A11_each_file_of_the_data_folder_may_be_damaged_and_the_rig_is_ca
     assert not untold, "\n".join(untold)
 
 
+OF_THE_ENGINE = ("stimulation.db", "nerves-credentials.json", "nerves-local.json")
+"""Files that the electrode engine reads, which is not started here."""
+
+
 def _must_tell(name: str, damage: Callable[[Path], None]) -> bool:
     if damage in (directory, dead_link):
         return (name, damage) != ("recipes", directory)
-    if name.startswith(REWRITTEN) or name.endswith(("-wal", "-shm")) or name == "stimulation.db":
-        return False  # the electrode engine looks at its ledger
+    if name.startswith(REWRITTEN) or name.endswith(("-wal", "-shm")) or name in OF_THE_ENGINE:
+        return False
     return damage is not emptied or name in ("journal.db", "credentials.json")
 
 

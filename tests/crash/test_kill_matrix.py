@@ -124,6 +124,15 @@ def test_a_trial_is_judged_by_its_reference(changes: dict[str, object], says: st
     assert len(outcome.problems) == bool(says)
 
 
+def test_steps_of_a_chamber_that_was_left_out_are_not_lost() -> None:
+    outcome = replace(REFERENCE, verbs=["gut.feed"], problems=[])
+    compare(outcome, REFERENCE)
+    assert "a step was lost: kidney.give_back" in outcome.problems
+    outcome = replace(REFERENCE, verbs=["gut.feed"], problems=[], left_out=["w05"])
+    compare(outcome, REFERENCE)
+    assert outcome.problems == []
+
+
 def test_the_short_parameters_are_within_their_ranges() -> None:
     recipes = shipped()
     assert set(SHORT) <= set(recipes)
@@ -132,8 +141,9 @@ def test_the_short_parameters_are_within_their_ranges() -> None:
 
 
 def test_a_rig_is_asked_only_for_what_it_has_the_organs_for() -> None:
-    names = set(shipped())
+    names = set(shipped()) - {"change-wells"}
     assert set(runnable(shipped(), BENCH.with_name("bench_dialysis.yaml"))) == names
+    assert "change-wells" in runnable(shipped(), BENCH.with_name("selector_wells.yaml"))
     assert set(runnable(shipped(), BENCH)) == names - {"dialyse"}
 
 

@@ -46,7 +46,7 @@ class FakeAssays:
         if any((old["text"], old["taken"]) == (value, taken) for old in self.recent()):
             raise AssayRefused("this assay was entered before. Likely cause: a command was repeated. Next: nothing")
         seq = self._journal.append("assay", row)
-        return {"id": seq, **row, "before": BELIEVED, "after": BELIEVED, "now": BELIEVED}
+        return {"id": seq, "run": None, **row, "before": BELIEVED, "after": BELIEVED, "now": BELIEVED}
 
     def recent(self, limit: int = 50) -> list[dict[str, Any]]:
         rows = self._journal.entries(kinds=("assay",), newest_first=True, limit=limit)

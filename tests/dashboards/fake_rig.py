@@ -33,6 +33,7 @@ from controller.nerves.summary import NervesSummary
 from controller.process.controller import Controller
 from controller.process.health import ControllerHealth
 from controller.process.load import ProcessLoad
+from controller.process.tissue_changes import TissueChanges
 from controller.rig.families import points_of
 from controller.rig.loading import load_rig
 from controller.runs.grading import rules_of
@@ -279,7 +280,9 @@ class FakeController:
         self.runs = FakeRuns(self._act, self.journal.append, self.clock.utc_text)
         self.attachments = AttachmentStore(Path("no-such-folder"))
         self.library = ProtocolLibrary(Path("no-such-folder"), rig=self.rig, journal=cast(Journal, self.journal))
+        self.tissue = TissueChanges(self.rig, cast(Journal, self.journal), cast(Clock, self.clock))
         self.assays = FakeAssays(self.journal, self.clock.utc_text)
+        self.runs.enter_assay = self.assays.enter
         array = self.rig.nerves
         self.nerves = FakeNerves(array_clock or self.clock.now_s, array.electrodes) if array else None
         self.nerves_summary: NervesSummary | None = self.nerves.now() if self.nerves else None

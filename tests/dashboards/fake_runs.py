@@ -51,6 +51,8 @@ class FakeRuns:
         self._record = record
         self._utc = utc
         self._runs: dict[str, _Run] = {}
+        self.enter_assay: Callable[..., dict[str, Any]]
+        """Set by the rig."""
 
     @property
     def active(self) -> RunView | None:

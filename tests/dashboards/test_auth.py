@@ -84,7 +84,7 @@ async def test_S2_a_viewer_sees_everything_and_operates_nothing() -> None:
                 if path.startswith("/api/session"):
                     continue
                 answer = await ask(viewer, verb, path)
-                if path.startswith("/api/users"):
+                if path.startswith(("/api/users", "/api/agents")):
                     assert answer.status_code == 403, (verb, path)
                     assert "admin" in answer.json()["error"]["cause"]
                 elif verb == "GET":
@@ -286,6 +286,18 @@ async def test_D2_a_new_user_signs_in_although_neither_credentials_nor_journal_c
         async with w.http(Cookie=f"choroid_session_8080={cookie}") as browser:
             assert (await browser.get("/api/rig")).json()["user"] == "a operator"
         assert "a operator (operator) signed in" in caplog.text
+
+
+@pytest.mark.virtual_time
+async def test_a_name_that_reads_as_another_account_is_refused() -> None:
+    async with world() as w, w.http(Role.ADMIN) as admin:
+        bob = {"name": "Bob Miller", "role": "viewer"}
+        assert (await admin.post("/api/users", json=bob)).status_code == 201
+        assert (await admin.post("/api/users", json=bob)).status_code == 201, "a second token of the same account"
+        for name in ("bob miller", "Bob  Miller", "command line", "Page Link"):
+            refused = await admin.post("/api/users", json={**bob, "name": name})
+            assert (refused.status_code, "reads as the account" in refused.text) == (409, True), name
+        assert (await admin.post("/api/users", json={**bob, "name": "Bob Miller jr"})).status_code == 201
 
 
 @pytest.mark.virtual_time

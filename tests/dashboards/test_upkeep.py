@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from choroid.commands.ledger import MATERIALS
+from choroid.operating.tissue import as_text
 from controller.upkeep.tubing import LIFE_REVOLUTIONS
 from dashboards.auth import Role
 from tests.dashboards.world import world
@@ -77,3 +78,33 @@ async def test_F6_what_cannot_be_is_refused(path: str, body: dict[str, str], sta
 
 def test_the_command_line_knows_the_materials_of_the_rig_file() -> None:
     assert set(MATERIALS) == set(LIFE_REVOLUTIONS)
+
+
+@pytest.mark.virtual_time
+async def test_tissue_is_listed_moved_and_taken_out_with_role_and_reason() -> None:
+    async with world() as w, w.http(Role.VIEWER) as viewer, w.http(Role.OPERATOR) as operator:
+        chamber = (await viewer.get("/api/tissue")).json()["chambers"][0]["chamber"]
+        gone = {"reason": "fixed for histology"}
+        assert (await viewer.post(f"/api/tissue/{chamber}/remove", json=gone)).status_code == 403
+        assert (await operator.post(f"/api/tissue/{chamber}/remove", json={"reason": ""})).status_code == 422
+        (after,) = (await operator.post(f"/api/tissue/{chamber}/remove", json=gone)).json()["chambers"]
+        assert after["tissue"] is None
+        (row,) = after["history"]
+        assert (row["kind"], row["user"], row["role"]) == ("tissue.removed", "a operator", "operator")
+        nowhere = await operator.post(f"/api/tissue/{chamber}/move", json={**gone, "target": chamber})
+        assert (nowhere.status_code, "there is no tissue in" in nowhere.text) == (422, True)
+        too_many = {"reason": "many", "count": 9000, "diameter": "4 mm", "age": "60 d"}
+        unsafe = await operator.post(f"/api/tissue/{chamber}/place", json=too_many)
+        assert (unsafe.status_code, "does not protect tissue" in unsafe.text) == (409, True)
+        sure = await operator.post(f"/api/tissue/{chamber}/place", json={**too_many, "sure": True})
+        assert (sure.status_code, "takes the role engineer" in sure.text) == (403, True)
+        few = {"reason": "new batch", "count": 8, "diameter": "3 mm", "age": "60 d", "batch": "b8"}
+        (placed,) = (await operator.post(f"/api/tissue/{chamber}/place", json=few)).json()["chambers"]
+        assert (placed["tissue"]["count"], placed["tissue"]["batch"], placed["tissue"]["by"]) == (
+            8,
+            "b8",
+            "a operator",
+        )
+        lines = as_text({"chambers": [placed]}, history=True).splitlines()
+        assert lines[0].split() == [chamber, "8", "×", "3", "mm,", "60.0", "d,", "batch", "b8"]
+        assert lines[1].endswith(f"{chamber}, by a operator (operator): fixed for histology")

@@ -30,8 +30,8 @@ from controller.delivery.notifier import Notifier
 from controller.delivery.people import People
 from controller.delivery.sender import without_secrets
 from controller.delivery.store import NoticeStore
-from controller.rig.description import Mqtt
 from controller.rig.notify import ChannelSpec, MonitorSpec, NotifySpec
+from controller.rig.sinks import Mqtt
 from tests.telemetry.mosquitto import Mosquitto
 
 pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS:UserWarning")

@@ -77,7 +77,7 @@ async def test_a_whole_cycle(address: str) -> None:
             assert await valve.status() == LevelStatus(position, position)
             assert await pair.driver.sensors["position"].read() == position
         assert pair.box.moves == 3
-        assert pair.plant.last("d.valve") == 1.0
+        assert pair.plant.last("d.valve") == 5.0
         for wrong in (11.0, -1.0, 2.5, 2.0, float("nan"), float("inf")):
             with pytest.raises(Refused, match="no position to go to"):
                 await valve.apply(Level(wrong))
@@ -89,7 +89,7 @@ async def test_a_whole_cycle(address: str) -> None:
         await pair.driver.close()
         assert pair.box.position == 2
         assert await valve.status() == LevelStatus(0.0, 0.0)
-        assert pair.plant.last("d.valve") == 0.0
+        assert pair.plant.last("d.valve") == 2.0
 
 
 @pytest.mark.parametrize("change", [("long", True), ("response", 1), ("end_of_line", "\r\n"), ("width", 1)])

@@ -20,7 +20,8 @@ from controller.recipes.file import RecipeError, read_recipe
 from controller.runs.rehearsal import Rehearsed, rehearse
 from controller.runs.runner import Runner, RunnerError
 from controller.transfers.routes import routes_of
-from protocols.language import Lab, ProtocolError
+from protocols.host import ProtocolError
+from protocols.language import Lab
 from protocols.registry import Recipe
 from sim.virtual_time import run_virtual
 from tests.execution.protocols_for_tests import recipe

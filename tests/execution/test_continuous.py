@@ -9,35 +9,30 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.clock import Clock
 from controller.core.state import ActuatorView, Reading, State
-from controller.journal.journal import Journal
 from controller.journal.terms import JournalUnwritten
-from controller.ledger.ledger import Ledger
 from controller.rig.description import Rig
 from controller.transfers.continuous import BOOK_EVERY_S, ContinuousBookings
 from controller.transfers.strays import OpenLines
 from drivers.commands import Guarantee, PumpStatus, Quality, Run
 from tests.composed_rigs import single_pass, two_plates
-from tests.execution.world import EPOCH, RIG
+from tests.execution.ledger_bench import LedgerBench
+from tests.execution.world import RIG
 
 pytestmark = pytest.mark.virtual_time
 DAY_S = 86_400.0
 
 
-class Bench:
+class Bench(LedgerBench):
     """Ledger and continuous bookings of a rig; `process` begins again, as after a restart."""
 
     def __init__(self, rig: Rig, folder: Path) -> None:
-        self.rig = rig
-        self.clock = Clock(follow_system=False, epoch=EPOCH)
-        self.journal = Journal(folder / "journal.db", self.clock, durable=False)
-        self.alarms: list[tuple[str, str, str]] = []
+        super().__init__(rig, folder)
         self.open_lines = OpenLines()
         self.process()
 
     def process(self) -> None:
-        self.ledger = Ledger(self.rig, self.journal, self.clock, alarm=lambda *alarm: self.alarms.append(alarm))
+        self.ledger = self.opened()
         self.bookings = ContinuousBookings(
             self.rig, ledger=self.ledger, journal=self.journal, trust=None, open_lines=self.open_lines
         )
@@ -80,7 +75,9 @@ async def test_a_bottle_that_a_heart_empties_is_booked_and_a_restart_loses_nothi
         assert made.ledger.volumes()["waste"].ul == pytest.approx(20_000.0)
         await asyncio.sleep(60.0)
         made.look(total_ul=22_070.0)
-        assert made.ledger.volumes()["bottle"].ul == pytest.approx(180_000.0)  # not due yet
+        assert made.rows("moved") == 2, "not due yet"
+        assert made.ledger.volumes()["bottle"].ul == pytest.approx(178_000.0), "and known in between"
+        assert made.ledger.volumes()["waste"].ul == pytest.approx(22_000.0)
         made.look(total_ul=22_570.0)
         assert made.ledger.volumes()["bottle"].ul == pytest.approx(177_500.0)  # a hundredth of the bottle
         made.process()
@@ -90,6 +87,36 @@ async def test_a_bottle_that_a_heart_empties_is_booked_and_a_restart_loses_nothi
         made.look(total_ul=1_000.0)  # the pump lost its power and began at zero
         assert made.ledger.volumes()["bottle"].ul == pytest.approx(175_000.0)
         assert made.ledger.volumes()["chip"].ul == pytest.approx(12_000.0)
+
+
+async def test_a_counter_of_whole_millilitres_leaves_no_gap_between_two_of_its_values(tmp_path: Path) -> None:
+    """The pump's total stays for minutes while its flow goes on (2 mL/min here); a counter that is stuck adds no more."""
+    with bench(tmp_path, single_pass()) as made:
+        made.look()
+        for seconds, bottle_ul in ((20.0, 199_333.3), (9.0, 199_033.3), (600.0, 199_000.0)):
+            await asyncio.sleep(seconds)
+            made.look()
+            assert made.ledger.volumes()["bottle"].ul == pytest.approx(bottle_ul, abs=0.1)
+        made.look(total_ul=1_000.0)
+        assert made.ledger.volumes()["bottle"].ul == pytest.approx(199_000.0)
+        assert made.ledger.volumes()["chip"].ul == pytest.approx(12_000.0)
+
+
+async def test_a_volume_that_a_person_enters_is_that_of_now(tmp_path: Path) -> None:
+    """What flowed before the entry is booked before it: neither the new volume nor the next row contains it."""
+    with bench(tmp_path, single_pass()) as made:
+        made.look()
+        await asyncio.sleep(60.0)
+        made.look(total_ul=2_000.0)
+        made.ledger.reconcile("waste", 0.0, 100.0, user="ada", reason="emptied")
+        assert made.ledger.volumes()["waste"].ul == pytest.approx(0.0)
+        (row,) = made.journal.entries(kinds=("ledger.reconciled",))
+        assert row.body["change_ul"] == pytest.approx(-2_000.0)
+        await asyncio.sleep(BOOK_EVERY_S)
+        made.look(total_ul=22_000.0)
+        assert made.ledger.volumes()["waste"].ul == pytest.approx(20_000.0)
+        residual = made.ledger.level("waste", 20_000.0, 100.0, user="ada", reason="")
+        assert residual.value == pytest.approx(0.0, abs=1.0)
 
 
 async def test_the_doubt_about_the_flow_adds_up_as_one_gain(tmp_path: Path) -> None:

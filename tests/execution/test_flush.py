@@ -17,7 +17,8 @@ from controller.rig.description import required
 from controller.runs.rehearsal import Rehearsed, rehearse
 from controller.transfers.delivery import tolerance
 from controller.transfers.routes import Trust, routes_of
-from protocols.language import Gut, Kidney, Lab
+from protocols.language import Lab
+from protocols.organs import Gut, Kidney
 from protocols.registry import Recipe
 from tests.execution.protocols_for_tests import recipe
 from tests.execution.world import RIG, Controller, World

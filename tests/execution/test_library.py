@@ -13,7 +13,7 @@ from controller.core.run_states import RunState
 from controller.journal.journal import Journal
 from controller.recipes.file import RecipeError
 from controller.runs.library import LibraryError, ProtocolLibrary, VersionState
-from controller.runs.replies import Person
+from controller.runs.people import Person
 from protocols.registry import UnknownProtocol
 from tests.execution.test_python_protocols import HEAD, scaled
 from tests.execution.test_recipes import HEAD as RECIPE
@@ -23,7 +23,7 @@ from tests.execution.world import EPOCH, RIG, Controller, World
 ANNA = Person("anna", "operator")
 BEN = Person("ben", "engineer")
 CLEO = Person("cleo", "admin")
-SHELL = Person("command line", "admin", shared=True)
+SHELL = Person("command line", "admin")
 TEXT = (RECIPE + "steps:\n  - ask_operator: Now\n  - note: {kind: seen, text: first}\n").encode()
 
 
@@ -50,7 +50,7 @@ async def test_a_version_is_reviewed_and_released_by_others_and_every_state_is_k
     assert (version.name, version.state) == ("mine", VersionState.SUBMITTED)
     assert books.released() == {}
     short = version.sha256[:8]
-    for person, why in ((ANNA, "takes the role engineer"), (SHELL, "cannot review this version")):
+    for person, why in ((ANNA, "takes the role engineer"), (SHELL, "does not tell which person acts")):
         with pytest.raises(LibraryError, match=why):
             books.review(short, accept=True, by=person, reason="")
     with pytest.raises(LibraryError, match="cannot review this version"):
@@ -62,7 +62,7 @@ async def test_a_version_is_reviewed_and_released_by_others_and_every_state_is_k
     with pytest.raises(LibraryError, match="this text is submitted"):
         books.submit("other.yaml", TEXT, BEN, "")
     books.review(short, accept=True, by=BEN, reason="read it")
-    with pytest.raises(LibraryError, match="anna submitted this version"):
+    with pytest.raises(LibraryError, match="anna cannot release this version: anna is the same person"):
         await books.release(short, Person("anna", "admin"), "")
     await books.release(short, BEN, "go")
     assert list(books.released()) == ["mine"]
@@ -78,6 +78,75 @@ async def test_a_version_is_reviewed_and_released_by_others_and_every_state_is_k
     assert found.versions() == books.versions()
     assert found.text(found.versions()[0]) == TEXT
     assert [row.kind for row in OPENED[-1].entries()].count("protocol.released") == 3
+
+
+def submitted(books: ProtocolLibrary, by: Person = ANNA) -> str:
+    return books.submit("mine.yaml", TEXT, by, "").sha256
+
+
+@pytest.mark.parametrize("name", ["Anna", " anna", "ＡＮＮＡ", "anna "])
+async def test_another_spelling_of_a_name_is_the_same_person(name: str, tmp_path: Path) -> None:
+    books = library(tmp_path)
+    sha256 = submitted(books)
+    with pytest.raises(LibraryError, match="is the same person"):
+        books.review(sha256, accept=True, by=Person(name, "engineer"), reason="")
+
+
+@pytest.mark.parametrize("name", ["command line", "page link", "admin", "Admin"])
+async def test_an_account_of_several_people_neither_submits_nor_reviews_nor_releases(name: str, tmp_path: Path) -> None:
+    books, shared = library(tmp_path), Person(name, "admin")
+    with pytest.raises(LibraryError, match="does not tell which person submits"):
+        submitted(books, shared)
+    sha256 = submitted(books)
+    with pytest.raises(LibraryError, match="does not tell which person acts"):
+        books.review(sha256, accept=True, by=shared, reason="")
+    books.review(sha256, accept=True, by=BEN, reason="")
+    with pytest.raises(LibraryError, match="does not tell which person acts"):
+        await books.release(sha256, shared, "")
+
+
+async def test_who_has_submitted_a_text_once_does_not_review_it_when_another_submits_it_again(tmp_path: Path) -> None:
+    books = library(tmp_path)
+    sha256 = submitted(books)
+    books.withdraw(sha256, BEN, "")
+    assert submitted(books, BEN) == sha256
+    for name in ("anna", "ben"):
+        with pytest.raises(LibraryError, match="is the same person"):
+            books.review(sha256, accept=True, by=Person(name, "engineer"), reason="")
+    OPENED.pop().close()
+    books = library(tmp_path)
+    with pytest.raises(LibraryError, match="is the same person"):
+        books.review(sha256, accept=True, by=Person("anna", "engineer"), reason="")
+    assert books.review(sha256, accept=True, by=CLEO, reason="").state is VersionState.REVIEWED
+
+
+@pytest.mark.parametrize("issuer", ["anna", "command line"])
+async def test_a_submitter_does_not_review_with_an_account_issued_for_it(issuer: str, tmp_path: Path) -> None:
+    books = library(tmp_path)
+    OPENED[-1].append("users.issued", {"user": issuer, "name": "ben", "role": "engineer", "reason": ""})
+    sha256 = submitted(books, Person("anna", "admin"))
+    OPENED[-1].append("users.issued", {"user": issuer, "name": "cleo", "role": "engineer", "reason": ""})
+    OPENED[-1].append("users.issued", {"user": "dora", "name": "emil", "role": "engineer", "reason": ""})
+    with pytest.raises(LibraryError, match=r"was issued by “.*” after the submission"):
+        books.review(sha256, accept=True, by=CLEO, reason="")
+    books.review(sha256, accept=True, by=BEN, reason="")
+    with pytest.raises(LibraryError, match="was issued by"):
+        await books.release(sha256, CLEO, "")
+    assert (await books.release(sha256, Person("emil", "engineer"), "")).state is VersionState.RELEASED
+
+
+async def test_a_version_that_an_older_release_took_from_the_command_line_is_not_reviewed(tmp_path: Path) -> None:
+    books = library(tmp_path)
+    sha256 = submitted(books)
+    row = OPENED[-1].last("protocol.submitted")
+    assert row is not None
+    OPENED[-1].append("protocol.submitted", {**row.body, "user": "command line"})
+    books = ProtocolLibrary(tmp_path, rig=RIG, journal=OPENED[-1])
+    with pytest.raises(LibraryError, match="withdraw it, submit it again"):
+        books.review(sha256, accept=True, by=BEN, reason="")
+    books.withdraw(sha256, BEN, "")
+    submitted(books)
+    assert books.review(sha256, accept=True, by=BEN, reason="").accepted
 
 
 async def test_what_was_refused_is_not_released_even_after_it_was_withdrawn(tmp_path: Path) -> None:

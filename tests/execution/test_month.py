@@ -13,6 +13,7 @@ from controller.attachments.store import Attachment
 from controller.core.run_states import RunState
 from controller.recipes.catalogue import of_file
 from protocols.registry import Recipe
+from sim.virtual_time import run_virtual
 from tests.execution.test_recipes import SLOW_S, notes
 from tests.execution.world import BENCH, EPOCH, Controller, World
 
@@ -53,7 +54,7 @@ async def tended(controller: Controller, run: str, *, until_change: int = 0) -> 
         if change == until_change:
             await controller.until(lambda: pump.flow_ul_min > 0.0, 600.0)
             return
-        await controller.until(lambda done=change: len(notes(controller, "half_change")) >= done, 7_200.0)  # type: ignore[misc]
+        await controller.until(lambda done=change: len(notes(controller, "change")) >= done, 7_200.0)  # type: ignore[misc]
     raise AssertionError("the month does not end")
 
 
@@ -61,23 +62,28 @@ def recipe_of(name: str) -> Recipe:
     return of_file(EXAMPLES / name)
 
 
-@pytest.mark.virtual_time
-@pytest.mark.parametrize("name", ["month.yaml", "month.py"])
-async def test_a_month_keeps_local_time_and_loses_no_dose_over_a_kill(name: str, tmp_path: Path) -> None:
-    recipe = recipe_of(name)
+def test_a_month_keeps_local_time_and_books_the_same_in_yaml_and_in_python_over_a_kill(tmp_path: Path) -> None:
+    yaml, python = (run_virtual(a_month(name, tmp_path)) for name in ("month.yaml", "month.py"))
+    assert len(yaml) > 4 * len(CHANGES)
+    assert yaml == python
+
+
+async def a_month(name: str, folder: Path) -> list[tuple[str, str, float]]:
+    """Run the month through a kill, and check it; return time, line and volume (µL) of every booked dose."""
+    recipe, journal = recipe_of(name), folder / f"{name}.db"
     world = World()
     world.clock_step_s = (BEGIN - EPOCH).total_seconds()
-    first = Controller(world, tmp_path / "j.db", catalogue={recipe.name: recipe})
+    first = Controller(world, journal, catalogue={recipe.name: recipe})
     run = await first.runs.start(recipe.name, {}, "anna", "a month")
     await tended(first, run, until_change=KILLED_AT)
     await first.gone()
     await asyncio.sleep(5.0)
-    second = Controller(world, tmp_path / "j.db", catalogue={recipe.name: recipe})
+    second = Controller(world, journal, catalogue={recipe.name: recipe})
     await second.runs.recover()
-    await second.until(lambda: len(notes(second, "half_change")) == KILLED_AT)
+    await second.until(lambda: len(notes(second, "change")) == KILLED_AT)
     await tended(second, run)
     assert second.runs.get(run).state is RunState.COMPLETE
-    changes = notes(second, "half_change")
+    changes = notes(second, "change")
     assert [note["change"] for note in changes] == list(range(1, len(CHANGES) + 1))
     for note in changes:
         assert note["replaced"] == pytest.approx(note["wanted"], abs=1_000.0)
@@ -89,7 +95,7 @@ async def test_a_month_keeps_local_time_and_loses_no_dose_over_a_kill(name: str,
     local = [datetime.fromisoformat(text).astimezone(zone) for text in due]
     assert sorted(local) == sorted(
         [datetime.fromisoformat(f"{day}T09:00").replace(tzinfo=zone) for day in CHANGES]
-        + [datetime.fromisoformat(f"{day}T10:00").replace(tzinfo=zone) for day in MONDAYS]
+        + [datetime.fromisoformat(f"{day}T08:55").replace(tzinfo=zone) for day in MONDAYS]
     )
     offsets = {moment.utcoffset() for moment in local}
     assert offsets == {timedelta(hours=1), timedelta(hours=2)}, "the month does not cross the change of the clocks"
@@ -98,4 +104,6 @@ async def test_a_month_keeps_local_time_and_loses_no_dose_over_a_kill(name: str,
     assays = [row for row in second.journal.entries(kinds=("assay",)) if row.body["used"]]
     assert len(assays) == len(MONDAYS)
     assert {row.run for row in assays} == {run}
+    booked = [(row.utc, row.body["line"], row.body["ul"]) for row in second.journal.entries(run=run, kinds=("moved",))]
     await second.gone()
+    return booked

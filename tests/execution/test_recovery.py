@@ -15,7 +15,7 @@ from controller.steps.recovery import PATIENCE, StepProblem, Trouble, advise
 from controller.steps.steps import records_of
 from drivers.commands import Guarantee
 from protocols.language import Lab, ProtocolFunction
-from protocols.table import TRANSFERS, VERBS
+from protocols.table import OF_CHAMBERS, TRANSFERS, VERBS
 from protocols.verbs import Policy
 from tests.execution.protocols_for_tests import CATALOGUE, recipe
 from tests.execution.world import Controller, World
@@ -480,5 +480,5 @@ def test_E8_the_policy_waits_for_what_passes_and_holds_for_the_rest() -> None:
 
 
 def test_E8_every_verb_declares_its_policy() -> None:
-    assert {name for name, verb in VERBS.items() if verb.policy is Policy.RESUME} == set(TRANSFERS)
+    assert {name for name, verb in VERBS.items() if verb.policy is Policy.RESUME} == {*TRANSFERS, *OF_CHAMBERS}
     assert {"kidney.draw", "kidney.dialyse", "gut.feed", "liver.add_base"} <= set(TRANSFERS)

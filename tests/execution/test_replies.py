@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from controller.core.run_states import RunState
 from controller.estimator.assays import AssayError, AssayRefused
 from controller.recipes.answers import AnswerRefused, safe_name
 from controller.recipes.file import RecipeError
-from controller.runs.replies import Person
+from controller.runs.people import Person
 from controller.runs.runner import RunnerError
 from protocols.answers import AnswerForm
 from tests.execution.test_recipes import notes, recipe_of, to_an_end
@@ -124,6 +125,8 @@ async def test_a_photo_and_an_approval_are_recorded_and_survive_a_restart(tmp_pa
     world = World()
     store = AttachmentStore(tmp_path, min_free_bytes=0)
     first = Controller(world, tmp_path / "j.db", catalogue={}, recipes=folder)
+    with pytest.raises(RunnerError, match="“command line” does not tell which person that is"):
+        await first.runs.start("mine", {}, "command line", "a test")
     run = await first.runs.start("mine", {}, "anna", "a test")
     assert await to_an_end(first, run) is RunState.HELD
     with pytest.raises(AnswerRefused, match="a text is no photo"):
@@ -152,8 +155,8 @@ async def test_a_photo_and_an_approval_are_recorded_and_survive_a_restart(tmp_pa
         (Person("ben", "operator"), "takes the role engineer"),
         (Person("ben", ""), "takes the role engineer"),
         (Person("ben", "viewer"), "takes the role engineer"),
-        (Person("anna", "admin"), "anna started the run"),
-        (Person("command line", "admin", shared=True), "does not tell which person acts"),
+        (Person("Anna ", "admin"), "who started the run: Anna  is the same person"),
+        (Person("command line", "admin"), "does not tell which person acts"),
     ):
         with pytest.raises(AnswerRefused, match=why):
             await second.runs.answer(run, True, person, "")
@@ -233,6 +236,39 @@ async def test_an_assay_that_was_entered_by_hand_answers_the_step_and_counts_onc
     await controller.runs.answer(run, "0.2 mM", "ben", "", taken=taken)
     assert await to_an_end(controller, run) is RunState.COMPLETE
     assert len(list(controller.journal.entries(kinds=("assay",)))) == 1
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
+async def test_an_assay_that_is_entered_while_a_run_waits_for_it_answers_the_run(tmp_path: Path) -> None:
+    controller = Controller(World(), tmp_path / "j.db")
+    before = controller.clock.utc_text()
+    await asyncio.sleep(60.0)
+    run = await controller.runs.start(recipe_of(tmp_path, ASSAYS), {}, "anna", "a test")
+    enter = partial(controller.runs.enter_assay, user="cleo", reason="the usual")
+    await to_an_end(controller, run)
+    await asyncio.sleep(60.0)
+    now = controller.clock.utc_text()
+    for analyte, value, vessel, taken in (
+        ("lactate", "0.2 mM", "loop", before),
+        ("glucose", "21 mM", "loop", now),
+        ("lactate", "0.2 mM", "spent", now),
+    ):
+        assert enter(analyte, value, vessel=vessel, taken=taken)["run"] is None, (analyte, vessel, taken)
+    with pytest.raises(AssayRefused):
+        enter("lactate", "30 mM", vessel="loop", taken=now)
+    assert controller.runs.get(run).state is RunState.HELD
+    row = enter("Lactate", "0.3 mM", vessel=controller.runs.assays.place("loop"), taken=now)
+    assert (row["run"], row["step"]) == (run, 1)
+    assert await to_an_end(controller, run) is RunState.COMPLETE
+    assert notes(controller, "seen")[0]["lactate"] == pytest.approx(0.3)
+    (answered,) = controller.journal.entries(run=run, kinds=("step.answered",))
+    assert {key: answered.body[key] for key in ("user", "reason", "assay")} == {
+        "user": "cleo",
+        "reason": "the usual",
+        "assay": row["id"],
+    }
+    assert enter("lactate", "0.4 mM", vessel="loop", taken=controller.clock.utc_text())["run"] is None
     await controller.gone()
 
 

@@ -110,3 +110,13 @@ async def test_what_cannot_be_is_refused_and_not_recorded(tmp_path: Path) -> Non
             with pytest.raises(TissueError, match=why):
                 wrong()
         assert journal.next_seq == rows
+
+
+async def test_tissue_of_a_chamber_that_the_rig_no_longer_has_is_not_counted(tmp_path: Path) -> None:
+    """Neither the row nor the new file describes the chamber; that is no agreement of the two."""
+    rig = without(two_plates(), "left")
+    with journal_in(tmp_path) as (journal, clock):
+        TissueRecord(rig, journal, clock).move("right", "left", **PERSON)
+        smaller = rig.model_copy(update={"vessels": {n: v for n, v in rig.vessels.items() if n != "left"}})
+        record = TissueRecord(smaller, journal, clock)
+        assert "left" not in record.cultures

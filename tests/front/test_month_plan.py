@@ -15,12 +15,12 @@ from controller.core.clock import Clock
 from controller.journal.journal import Journal
 from tests.execution.world import BENCH
 
-MORNING = datetime(2026, 3, 30, 6, 50, tzinfo=UTC)
-"""A Monday in Berlin: 08:50 of daylight saving time, which began the day before."""
+MORNING = datetime(2026, 3, 30, 6, 40, tzinfo=UTC)
+"""A Monday in Berlin: 08:40 of daylight saving time, which began the day before."""
 
 
 @pytest.mark.parametrize("name", ["month.yaml", "month.py"])
-def test_a_half_change_and_an_assay_are_planned_and_simulated(name: str, tmp_path: Path) -> None:
+def test_a_change_and_an_assay_are_planned_and_simulated(name: str, tmp_path: Path) -> None:
     async def begin() -> None:
         journal = Journal(tmp_path / "journal.db", Clock(follow_system=False, epoch=MORNING), durable=False)
         journal.append("note.begin", {"step": 0})
@@ -38,11 +38,11 @@ def test_a_half_change_and_an_assay_are_planned_and_simulated(name: str, tmp_pat
     }
     found = plan(**keywords) if path.suffix == ".yaml" else isolated(plan, keywords, protocol=path)
     assert found["feasible"], as_text(found)
-    photo, assay = found["assumed"]
-    assert photo["message"] == "Photograph the chamber before half-change 1"
-    assert 600.0 <= photo["at_s"] <= 780.0, "09:00 in Berlin is 07:00 UTC from that day on"
+    assay, photo = found["assumed"]
+    assert photo["message"] == "Photograph the chamber before change 1"
+    assert 1200.0 <= photo["at_s"] <= 1380.0, "09:00 in Berlin is 07:00 UTC from that day on"
     assert assay["message"] == "Assay lactate of week 1"
-    assert 4200.0 <= assay["at_s"] <= 4380.0
+    assert 900.0 <= assay["at_s"] <= 1080.0
     lines = [(step["line"], step["ml"]) for step in found["steps"] if "line" in step]
     assert [line for line, _ in lines] == ["draw", "discard", "feed", "return"]
     assert lines[0][1] == pytest.approx(20.0, rel=0.05)

@@ -12,15 +12,17 @@ import pytest
 from choroid.cli import main
 from choroid.common.failure import UserError
 from choroid.new_rig.new import as_text, new_rig
-from choroid.new_rig.questions import BALANCES, GASES, HEATERS, NONE, PUMPS, QUESTIONS, gather
+from choroid.new_rig.questions import BALANCES, GASES, HEATERS, MAX_DOSED, NONE, PUMPS, QUESTIONS, gather
+from choroid.rig_file.check import check_rig
 from controller.rig.loading import load_rig
 from tests.rig.test_schema import refusals
 
+SHIPPED = Path(__file__).resolve().parents[2] / "examples" / "rigs"
 TABLE: dict[str, tuple[str, ...]] = {
     "culture": ("chambers", "dishes", "plate"),
     "count": ("1", "2", "6", "96"),
     "organoids": ("1", "16"),
-    "perfusion": ("loop", "single-pass", NONE),
+    "perfusion": ("loop", "single-pass", "doses", NONE),
     "pump": PUMPS,
     "drive": ("manifold", "cassettes", "each"),
     "exchange": ("hand", "pumps"),
@@ -28,6 +30,7 @@ TABLE: dict[str, tuple[str, ...]] = {
     "heat": ("incubator", *HEATERS),
     "probes": (NONE, "atlas-ezo-rtd, atlas-ezo-ph, keller-x-line", "hamilton-ph-arc, hamilton-visiferm-do", "vaisala-gmp25x"),
     "balance": (NONE, *BALANCES),
+    "agitation": ("shaker", NONE),
     "electrodes": ("0", "32"),
     "links": ("simulated", "real"),
 }  # fmt: skip
@@ -64,6 +67,8 @@ def _with(row: dict[str, str], key: str, option: str) -> list[tuple[tuple[str, s
 def fitting(row: dict[str, str]) -> dict[str, str]:
     """Return the answers of a row to the questions that are asked with them."""
     row = row | ({"count": "24"} if row["culture"] == "plate" and row["count"] in ("1", "2") else {})
+    if row["perfusion"] == "doses" and int(row["count"]) > MAX_DOSED:
+        row["count"] = "6"
     if row["perfusion"] == NONE:
         row["probes"] = row["probes"].replace(", keller-x-line", "")
     answers: dict[str, str] = {}
@@ -106,6 +111,7 @@ BASES: tuple[dict[str, str], ...] = (
     {"culture": "plate", "count": "96", "feeder": "R. Franklin"},
     {"culture": "plate", "count": "6", "perfusion": "loop"},
     {"exchange": "pumps"},
+    {"culture": "dishes", "count": "3", "perfusion": "doses"},
 )
 """Answers that give a sound rig, whatever the others are."""
 
@@ -139,6 +145,59 @@ def test_sound_answers_give_a_sound_rig(tmp_path: Path, given: dict[str, str]) -
     assert answer["ok"], answer["problems"]
 
 
+LIKE_SHIPPED: dict[str, dict[str, str]] = {
+    "monitored_plates": {
+        "culture": "plate", "count": "96", "feeder": "Cell culture", "agitation": "shaker", "balance": "mettler-sics",
+        "probes": "atlas-ezo-rtd, vaisala-gmp25x",
+    },
+    "straw_vial": {
+        "culture": "dishes", "count": "1", "volume": "20 mL", "organoids": "5", "diameter": "1 mm", "perfusion": "doses",
+        "pump": "atlas-ezo-pmp", "heat": "eurotherm-3200", "agitation": "stirrer", "agitation_drive": "relay",
+        "balance": "sartorius-sbi",
+    },
+    "skimmed_plates": {
+        "culture": "dishes", "count": "2", "volume": "10 mL", "organoids": "20", "diameter": "1 mm", "perfusion": "doses",
+        "media": "2", "balance": "mettler-sics", "probes": "atlas-ezo-rtd, keller-x-line",
+    },
+    "selector_wells": {
+        "culture": "plate", "count": "12", "perfusion": "doses", "balance": "mettler-sics", "probes": "atlas-ezo-rtd",
+        "agitation": "rocker", "agitation_drive": "modbus",
+    },
+    "perfusion_tank": {
+        "count": "1", "volume": "20 mL", "organoids": "100", "exchange": "pumps", "dialysis": "yes", "waste": "20 L",
+        "gas": "alicat-mfc", "heat": "julabo", "pump": "masterflex-ls",
+        "probes": "atlas-ezo-rtd, hamilton-ph-arc, hamilton-visiferm-do, keller-x-line",
+    },
+}  # fmt: skip
+"""Answers that give rigs like the shipped ones."""
+
+
+@pytest.mark.parametrize("name", LIKE_SHIPPED)
+def test_answers_give_a_rig_like_a_shipped_one(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "rig.yaml"
+    answer = new_rig(path, LIKE_SHIPPED[name], None)
+    assert answer["ok"], answer["problems"]
+    mine, shipped = load_rig(path), load_rig(SHIPPED / f"{name}.yaml")
+    assert {line.draws_above_ul > 0 for line in mine.lines.values()} == {
+        line.draws_above_ul > 0 for line in shipped.lines.values()
+    }
+    assert bool(mine.selectors) == bool(shipped.selectors)
+    assert bool(mine.dialysers) == bool(shipped.dialysers)
+    assert set(mine.organs.hearts) == set(shipped.organs.hearts)
+    assert [each.kind for each in mine.agitators.values()] or not shipped.agitators
+    organs = [key for key, organ in shipped.organs if organ]
+    assert all(getattr(mine.organs, key) for key in organs)
+    here, there = check_rig(path), check_rig(SHIPPED / f"{name}.yaml")
+    able = {row["function"] for row in there["capabilities"] if row["available"]}
+    assert able <= {row["function"] for row in here["capabilities"] if row["available"]}
+
+
+def test_too_many_chambers_for_two_selectors_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="two selectors dose at most 14 chambers, and there are 24"):
+        new_rig(tmp_path / "rig.yaml", {"culture": "plate", "count": "24", "perfusion": "doses"}, None)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_hazard_that_remains_is_named_with_what_to_add(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "rig.yaml"
     assert main(["new", "--defaults", "--set", "perfusion=none", "--output", str(path)]) == 1
@@ -168,7 +227,7 @@ def test_questions_on_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Defaults with the return key; a wrong answer is asked again; questions that do not apply are left out."""
-    typed = ["terminal", "plate", "25", "24", "", "2", "1 mm", "", "", "", "none", "R. Franklin", *[""] * 6]
+    typed = ["terminal", "plate", "25", "24", "", "2", "1 mm", "", "", "", "none", "R. Franklin", *[""] * 7]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(typed) + "\n"))
     path = tmp_path / "rig.yaml"
     assert main(["new", "--output", str(path)]) == 0

@@ -24,7 +24,11 @@ from tests.execution.world import BENCH
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-IN_AN_EXTRA = {"controller/telemetry/influx.py": "influx"}
+IN_AN_EXTRA = {
+    "controller/telemetry/influx.py": "influx",
+    "choroid/bench/detection.py": "dev",
+    "choroid/bench/ground_truth.py": "dev",
+}
 """Modules that are imported only when their extra is asked for."""
 RUN_BY_PYTEST = "choroid/tools/conformance/test_conformance.py"
 """The kit as a module of tests, for those who have pytest; `choroid conformance` does without."""

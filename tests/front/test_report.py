@@ -20,10 +20,13 @@ import pytest
 from choroid.common.failure import UserError
 from choroid.report.period import asked, zone_of
 from choroid.report.report import as_text, report
+from choroid.simulation.rates import ACTIVE_HZ
 from choroid.simulation.simulate import EPOCH, simulate
 from controller.figures.records import Records
 from controller.journal.terms import JournalError
 from sim.lab import SimulatedLab
+from sim.neurons.conditions import TissueConditions
+from sim.neurons.rates import RateModel
 from tests.execution.test_whole_stack import controlled
 from tests.execution.world import BENCH, RIG
 
@@ -88,7 +91,8 @@ def test_the_figures_are_those_of_the_simulation(simulated: tuple[Path, dict[str
     assert organs["heart"]["flow"]["coverage"] > 0.9
     assert organs["skin"]["duty"]["value"] == pytest.approx(45.0, abs=10.0)
     assert organs["immune"]["tmp"]["value"] > 5.0
-    assert organs["nerves"]["active"]["value"] == pytest.approx(28.0, abs=1.0)
+    rates = RateModel(32, 1).rates_hz(TissueConditions(alive=truth["viability_true"]), 0.0)
+    assert organs["nerves"]["active"]["value"] == pytest.approx(float((rates >= ACTIVE_HZ).sum()), abs=1.0)
     assert answer["journal"]["verified"] >= truth["journal_rows"]
     assert [run["protocol"] for run in answer["runs"]] == ["exchange"]
     assert len(answer["grades"]) == sum(truth["grade_counts"].values())

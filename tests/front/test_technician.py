@@ -17,8 +17,9 @@ from controller.core.run_states import RunState
 from controller.ledger.batches import Batch
 from controller.process.controller import Controller
 from controller.recipes.catalogue import chosen
-from controller.rig.description import Rig, TubingSpec, UpkeepSpec, required
+from controller.rig.description import Rig, UpkeepSpec, required
 from controller.rig.loading import load_rig
+from controller.rig.upkeep import TubingSpec
 from drivers.registry import MODELS
 from sim.lab import SimulatedLab
 from sim.plant.columns import Content

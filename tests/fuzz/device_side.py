@@ -154,6 +154,9 @@ class _Numbers(BenchPlant):
     def set_switch(self, point: str, on: bool) -> None:
         self._check(point, float(on))
 
+    def set_position(self, point: str, position: float) -> None:
+        self._check(point, position)
+
     def sense(self, point: str) -> float:
         return self.outputs.get(point, 7.0)
 

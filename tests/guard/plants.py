@@ -32,6 +32,10 @@ class Watched(Plant):
         self._note(point, float(on))
         super().set_switch(point, on)
 
+    def set_position(self, point: str, position: float) -> None:
+        self._note(point, position)
+        super().set_position(point, position)
+
     def set_gas(self, point: str, flow_ml_min: float) -> None:
         self._note(point, flow_ml_min)
         super().set_gas(point, flow_ml_min)

@@ -19,6 +19,7 @@ from controller.guard.rescue import Rescue
 from controller.links.connect import device_config
 from controller.process.controller import Controller
 from controller.rig.description import Rig
+from controller.rig.loading import load_rig
 from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 from drivers.device import DeviceConfig
@@ -33,6 +34,7 @@ from tests.controller.safety.hearts import HEARTS, dish, pump, three_hearts
 from tests.guard.plants import BASAL_AIR, BASAL_CO2, RIG, Watched
 from tests.sim.bench import RecordingPlant, device_on_a_line
 
+TWO_SELECTORS = Path(__file__).resolve().parents[1] / "rigs" / "two_selectors.yaml"
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -152,6 +154,32 @@ async def test_A1_every_heart_is_brought_to_its_basal_flow() -> None:
     assert [plant.told.get(pump(heart), 0.0) for heart in HEARTS] == pytest.approx([2000.0, 0.0, 4000.0], rel=0.005)
     assert await asyncio.wait_for(Rescue(guard_plan(rig), lab.opener, lambda text: None).run(60.0), 2.0) == []
     assert [plant.told[pump(heart)] for heart in HEARTS] == pytest.approx([1000.0] * 3, rel=0.005)
+    await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_A1_a_pump_stops_before_its_selector_moves_to_rest() -> None:
+    """A dose into a well is under way, and its pump would go on into the wells that the rotor passes."""
+    rig = load_rig(TWO_SELECTORS)
+    plan = guard_plan(rig)
+    assert plan.valves == {"giver.valve": ("reglo.dose",), "taker.valve": ("reglo.take",)}
+    plant = Watched(rig)
+    lab = SimulatedLab(rig, seed=5, plant=plant)
+    for name, point, command in (
+        ("giver", "valve", Level(13.0)),
+        ("reglo", "dose", Dispense(2000.0, 500.0, "d")),
+    ):
+        spec = rig.devices[name]
+        link = open_link(spec.link, [spec.model], lab.opener)
+        actuator = build(spec.model, link, device_config(name, spec)).actuators[point]
+        await link.start()
+        await actuator.apply(command)
+        await link.close()
+    assert plant.told["giver.valve"] == 13.0
+    assert plant.told["reglo.dose"] > 400.0
+    plant.order.clear()
+    assert await asyncio.wait_for(Rescue(plan, lab.opener, lambda text: None).run(60.0), 3.0) == []
+    assert plant.order == ["reglo.dose 0", "giver.valve 14", "giver.valve 15", "giver.valve 16"]
     await lab.close()
 
 

@@ -112,7 +112,7 @@ def _section(one: Any, other: Any) -> str:
 
 def _gases(path: Path, _: Rig) -> Iterator[Spoiling]:
     gases = ("air", "co2", "o2")
-    if "lung" not in _data(path)["organs"]:
+    if "lung" not in _data(path).get("organs", {}):
         return
     for one, other in (("air", "co2"), ("air", "o2"), ("co2", "o2")):
         data = _data(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from pathlib import Path
 
@@ -38,20 +39,46 @@ HARMLESS_IN = {
         r"t_chamber at (loop|spent)": "it shows the incubator as well from there; the table says so",
         r"(ph|do)_loop at .*|remove (ph|do)_loop": "nothing depends on it: the list of functions says that it is not seen",
         r"relay every (10 min|1 h)": "only a valve, which is read back when it is commanded",
-    }
+    },
+    "straw_vial": {
+        r"temperature also trips (feeder|extractor)\.pump": "a transfer that stops is held and resumed",
+        r"(ph_vial|balance) .*|remove (ph_vial|balance)": "nothing depends on it: the functions say what is not seen",
+        r"bottle in the room|fridge with .*": "cold slows the ageing of the feed; the tissue does not stand there",
+        r"cabinet with 24 degC temperature": "it is that temperature",
+        r"safety\.temperature\.stale x 10|organs\.skin\.(power|lease) x 10": "the thermostat regulates its own block",
+        r"(extractor|relay) every (10 min|1 h)": "the straw keeps the level; a stirrer is read back when it is commanded",
+        r"vial without floor|no overflow line": "the straw keeps what is below it",
+        r"no filter": "it has none: medium is fed only",
+    },
+    "perfusion_tank": {
+        r".* also trips (feeder|dialysate)\.pump": "a transfer that stops is held and resumed",
+        r"(ph|do)_tank at (basket|cell_loop)": "the cell loop carries the medium of the tank there",
+        r"feed_scale .*|remove feed_scale": "it corrects the book of the feed bag; no interlock or regulator reads it",
+        r"feed_bag in the room|fridge with .*": "cold slows the ageing of the feed; the tissue does not stand there",
+        r"safety\.temperature\.stale x 10|organs\.skin\.(power|lease) x 10": "the thermostat regulates its own bath, which is"
+        " never set above the limit of the chamber",
+    },
 }
 """The same for one rig."""
+HARMLESS_IN["sixteen_chambers"] = HARMLESS_IN["incubator"]  # an incubator gives gas and warmth there as well
 
 
-SPOILT = [path for path in SHIPPED if path.stem != "sixteen_chambers"]
-"""Rigs that are spoilt. 3,000 spoilings of sixteen equal chambers take many minutes and repeat those of the incubator."""
+SPOILT = [path for path in SHIPPED if path.stem not in ("monitored_plates", "skimmed_plates", "selector_wells")]
+"""Rigs that are spoilt. Where no heart, heater or gas acts, there is nothing to spoil but the thermometer of an alarm."""
+SHARE = {"perfusion_tank": 0.3, "sixteen_chambers": 0.03}
+"""Share of the spoilings that is tried, drawn with a seed: there are thousands with sixteen equal chambers."""
+MIN_TRIED = {"perfusion_tank": 100, "straw_vial": 90, "sixteen_chambers": 60}
+"""Minimum number of tried spoilings where it is less than 250."""
 
 
 @pytest.mark.parametrize("path", SPOILT, ids=[path.stem for path in SPOILT])
 def test_J1_check_rejects_every_harmful_spoiling(path: Path, tmp_path: Path) -> None:
     file = tmp_path / "rig.yaml"
     accepted, count = [], 0
+    share, draw = SHARE.get(path.stem, 1.0), random.Random(16)
     for spoiling in spoilings(path, load_checked_rig(path, models=MODELS)):
+        if draw.random() >= share:
+            continue
         file.write_text(json.dumps(spoiling.data), encoding="utf-8")
         count += 1
         if not problems(file):
@@ -59,7 +86,7 @@ def test_J1_check_rejects_every_harmful_spoiling(path: Path, tmp_path: Path) -> 
     harmless = HARMLESS | HARMLESS_IN.get(path.stem, {})
     missed = [name for name in accepted if not any(re.fullmatch(pattern, name) for pattern in harmless)]
     assert not missed, f"{len(missed)} of {count} spoilings pass unseen: {missed}"
-    assert count > 250
+    assert count > MIN_TRIED.get(path.stem, 250)
     if path.stem == "other_makers":  # it has every device that the others have, and more
         idle = [pattern for pattern in HARMLESS if not any(re.fullmatch(pattern, name) for name in accepted)]
         assert not idle, f"nothing that is accepted is called so: {idle}"

@@ -225,6 +225,53 @@ def test_dishes_without_a_pump_have_their_own_hazards(tmp_path: Path) -> None:
     assert rows(checked(data, tmp_path))["under_temperature"]["sensor"] == "none"
 
 
+FEED = {"text": "change half of the medium", "every": "48 h", "grace": "2 h", "feeds": ["plate_a", "plate_b"]}
+
+
+def tasks(*each: Data) -> Data:
+    """Return dishes that people feed by these tasks."""
+    data = dishes()
+    del data["safety"]["accepted"]
+    return data | {"upkeep": {"tasks": {f"feed_{number}": task for number, task in enumerate(each)}}}
+
+
+def test_a_manual_task_that_asks_in_time_closes_missed_feeding(tmp_path: Path) -> None:
+    answer = checked(tasks(FEED), tmp_path)
+    assert answer["ok"], answer["problems"]
+    found = rows(answer)["missed_feeding"]
+    assert (found["verdict"], found["interlock"], found["detection_s"]) == (
+        "residual",
+        "task_overdue: alarm",
+        180_000.0,
+    )
+    monday = FEED | {"at": "09:00", "days": ["mon", "wed", "fri"]}
+    del monday["every"]
+    found = rows(checked(tasks(monday), tmp_path))["missed_feeding"]
+    assert found["detection_s"] == 3600.0 * (3 * 24 + 9 + 1 + 2), "Friday 0:00 to Monday 9:00, and daylight saving"
+
+
+def test_a_task_that_asks_too_late_or_not_for_all_leaves_the_gap(tmp_path: Path) -> None:
+    assert "and nothing reminds them" in gaps(checked(tasks(FEED | {"feeds": ["plate_a"]}), tmp_path))["missed_feeding"]
+    data = tasks(FEED | {"every": "30 d"})
+    answer = checked(data, tmp_path)
+    assert "the alarm of a missed change comes after up to 722 h" in gaps(answer)["missed_feeding"]
+    assert answer["problems"][0]["key"] == "upkeep.tasks.feed_0"
+    assert checked(tasks(FEED | {"every": "30 d"}, FEED), tmp_path)["ok"], "the more frequent one counts"
+
+
+def test_a_task_is_refused_without_a_schedule_or_with_an_unknown_vessel(tmp_path: Path) -> None:
+    path = tmp_path / "rig.yaml"
+    for task, key in (
+        (FEED | {"at": "09:00"}, "upkeep.tasks.feed_0"),
+        (FEED | {"feeds": ["plate_c"]}, "upkeep.tasks.feed_0.feeds"),
+        (FEED | {"at": "09:00", "days": []}, "upkeep.tasks.feed_0"),
+    ):
+        path.write_text(yaml.safe_dump(json.loads(json.dumps(tasks(task)))), encoding="utf-8")
+        (problem,) = check_rig(path)["problems"]
+        assert problem["key"] == key, problem
+        assert problem["fix"]
+
+
 def test_too_much_tissue_under_too_little_surface_is_a_gap(tmp_path: Path) -> None:
     """D·c·A/h for 12 mL over 10 cm²: 3e-9 · 0.19 · 1e-3 / 0.012 m is 47.5 pmol/s; six of 1.5 mm use about 101."""
     data = dishes()
@@ -374,7 +421,7 @@ def test_chambers_in_two_zones_have_rows_of_their_own(tmp_path: Path) -> None:
     lacks = {row["function"]: row["lacks"] for row in answer["capabilities"]}
     assert lacks["temperature_alarm"] == [
         "a temperature probe with “at: plate_b”",
-        "limits of temperature in the zone of plate_b (a rig has those of one thermometer)",
+        "limits of temperature in the zone of plate_b (safety.temperatures)",
     ]
 
 

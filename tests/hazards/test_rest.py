@@ -56,6 +56,8 @@ def assert_served(rig: Rig) -> None:
 def test_I8_at_rest_every_need_of_a_shipped_rig_is_served(path: Path) -> None:
     rig = load_checked_rig(path, models=MODELS)
     assert_served(rig)
+    if not rig.lines:  # read every 10 s at full rate: nothing moves on it
+        return
     assert sum(1 / each for each in rest_periods(rig).values()) < 0.7 * sum(1 / d.every_s for d in rig.devices.values())
 
 

@@ -57,10 +57,11 @@ def test_I8_the_table_names_every_pump_vessel_and_gauge(path: Path) -> None:
     for name, line in rig.lines.items():
         if line.pump is not None:
             assert {f"over_pressure_{name}", f"blocked_{name}"} & set(rows), name
-            assert f"dry_{line.from_}" in rows
-            assert f"overflow_{line.to}" in rows
+            assert line.from_ not in rig.vessels or f"dry_{line.from_}" in rows
+            assert line.to not in rig.vessels or f"overflow_{line.to}" in rows
     acted_on = {actuator for row in rows.values() for actuator in row.actuators}
-    assert acted_on >= set(limits_of(rig).basal) - {required(rig.organs.immune, "organs.immune").valve}
+    valves = {line.valve for line in rig.lines.values()}
+    assert acted_on >= set(limits_of(rig).basal) - valves
     for row in rows.values():
         assert row.detection_s <= row.harm_s or row.verdict is not HazardVerdict.COVERED, row.id
         assert {"temperature", "pressure"} & set(row.id.split("_")) == set() or row.detection_s > 0, row.id
@@ -165,7 +166,13 @@ def test_I8_a_dialyser_needs_its_own_gauge(tmp_path: Path) -> None:
 def test_I8_whatever_runs_a_rig_loads_it_checked() -> None:
     """Only what reads a rig without running it may load it unchecked, and the guard, which must guard whatever runs."""
     packages = {"report", "export", "comparison", "sensitivity", "tools", "bench"}
-    files = {"running/guarding.py", "rig_file/check.py", "rig_file/converting.py", "operating/ledger.py"}
+    files = {
+        "running/guarding.py",
+        "rig_file/check.py",
+        "rig_file/fleet.py",
+        "rig_file/converting.py",
+        "operating/ledger.py",
+    }
     for path in sorted((ROOT / "choroid").rglob("*.py")):
         inside = path.relative_to(ROOT / "choroid")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

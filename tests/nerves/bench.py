@@ -8,11 +8,12 @@ from pathlib import Path
 
 from choroid.running.nerves_process import PacedArray, simulated_array
 from controller.nerves.brake import Brake
-from controller.nerves.core import Core, LeaseCommand, StimulateCommand, StimulationOutcome
+from controller.nerves.commands import LeaseCommand, StimulateCommand, StimulationOutcome
+from controller.nerves.core import Core
+from controller.nerves.detector import Spikes
 from controller.nerves.device import FrameBlock, Phase
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Request
-from controller.nerves.kernels import Spikes
 from controller.nerves.leases import Lease, LeaseRefused
 from controller.nerves.ledger import StimulationLedger
 from controller.nerves.permit import Tissue

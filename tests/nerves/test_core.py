@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 
 from controller.nerves import ledger
-from controller.nerves.core import MAX_WAITING, Busy, LeaseCommand, StimulateCommand
-from controller.nerves.device import Phase
+from controller.nerves.commands import Busy, LeaseCommand, StimulateCommand
+from controller.nerves.core import MAX_WAITING
+from controller.nerves.detector import SETTLE_S, ElectrodeState
+from controller.nerves.device import FrameBlock, Phase
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Request
 from controller.nerves.leases import LeaseRefused
+from sim.neurons.conditions import TissueConditions
 from tests.nerves.bench import PULSE, Bench, bench
 
 RATE = 25_000
@@ -122,7 +125,8 @@ def test_S2_a_lease_is_no_use_to_another_requester_and_an_electrode_has_one_hold
         lab.core.submit(LeaseCommand("acquire", "ben", answers.append, electrodes=(0, 1), ttl_s=1.0))
         lab.core.submit(LeaseCommand("release", "ben", answers.append, lease=lease.id))
         lab.run(0.001)
-        assert "held by anna" in str(answers[0])
+        assert "another agent" in str(answers[0])
+        assert "anna" not in str(answers[0])
         assert "no living lease of ben" in str(answers[1])
         assert lab.ask(replace(ask(lease.id, 0), requester="anna")).decision.accepted
 
@@ -175,7 +179,11 @@ def test_N8_rates_are_corrected_for_blanked_time(path: Path) -> None:
         assert len(lab.begun()) == 200
         assert blanked[0] >= 200 * 0.005 * RATE
         assert 200 * 0.002 * RATE <= blanked[1] < blanked[0]
-        np.testing.assert_array_equal(observed, lab.core.next_frame - blanked)
+        unobserved = lab.core._detector.unobserved_frames
+        np.testing.assert_array_equal(observed, lab.core.next_frame - unobserved)
+        beyond = unobserved - blanked - SETTLE_S * RATE  # the filter's length after each pulse
+        assert (beyond >= 0).all()
+        assert (beyond <= 200 * 36 + 4).all()
     with contextlib.closing(sqlite3.connect(path)) as db:
         (frames,) = db.execute("SELECT sum(end_frame - first_frame) FROM blank WHERE electrode = 0").fetchone()
     assert frames == blanked[0]
@@ -199,7 +207,7 @@ def test_the_tissue_answers_stimulation_and_not_its_absence(path: Path) -> None:
                 lab.run(0.4)
                 lab.command("renew", lease)
             counts.append(found)
-    assert counts[0] > 2 * counts[1] + 40
+    assert counts[0] > 1.5 * counts[1] + 40
 
 
 def test_N9_exhausted_tissue_is_left_alone(path: Path) -> None:
@@ -209,7 +217,7 @@ def test_N9_exhausted_tissue_is_left_alone(path: Path) -> None:
         refused = ""
         for k in range(120):
             if k == 60:
-                lab.array.set_health(0.0)
+                lab.array.set_conditions(TissueConditions(alive=0.0))
             decision = lab.ask(ask(lease.id, 5, phases=(Phase(200, -1.7), Phase(200, 1.7)))).decision
             refused = refused or ("" if decision.accepted else str(decision.limiting))
             lab.run(0.2)
@@ -346,3 +354,43 @@ def test_same_seed_and_same_pulses_give_the_same_spikes(path: Path) -> None:
         runs.append([spikes.frames.tolist() for spikes in lab.run(1.0)])
         lab.core.close()
     assert runs[0] == runs[1]
+
+
+def test_N8_a_flat_channel_is_muted_and_counts_neither_as_silent_nor_as_active(path: Path) -> None:
+    with bench(path) as lab:
+        lab.run(2.0)
+        before = lab.core.firing()
+        assert before.observed == 32
+        busiest = int(np.argmax(before.rates_hz))
+        unplug(lab, [busiest], 30.0)
+        firing = lab.core.firing()
+        assert firing.states[busiest] == ElectrodeState.DEAD
+        assert firing.states.count(ElectrodeState.OK) == 31
+        assert firing.observed == 31
+        assert firing.rates_hz[busiest] == 0.0
+        others = [rate for k, rate in enumerate(firing.rates_hz) if k != busiest and rate >= 5 / 60]
+        assert firing.mean_active_hz == pytest.approx(np.mean(others))
+
+
+def test_N9_an_array_that_is_not_observed_is_not_stimulated(path: Path) -> None:
+    with bench(path) as lab:
+        lab.run(1.0)
+        unplug(lab, list(range(20)), 2.5)
+        lease = lab.lease(25, ttl_s=10.0)
+        outcome = lab.ask(ask(lease.id, 25))
+        assert not outcome.decision.accepted
+        assert "38% of the electrodes" in outcome.decision.reasons[0].text
+        assert "38%" in lab.core.trouble
+        lab.run(3.0)
+        lease = lab.lease(26, ttl_s=10.0)
+        assert lab.core.trouble == ""
+        assert lab.ask(ask(lease.id, 26)).decision.accepted
+
+
+def unplug(lab: Bench, electrodes: list[int], seconds: float) -> None:
+    """Step the core with frames in which these electrodes are flat."""
+    for _ in range(round(seconds * 1_000)):
+        block = lab.array.read()
+        samples = block.samples.copy()
+        samples[:, electrodes] = 0
+        lab.core.step(FrameBlock(block.first_frame, samples, block.deliveries))

@@ -23,7 +23,7 @@ from controller.core.clock import Clock
 from controller.gate.latch import Latch
 from controller.nerves import ledger
 from controller.nerves.brake import Brake, BrakeOrder
-from controller.nerves.core import StimulateCommand
+from controller.nerves.commands import StimulateCommand
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 from controller.process.controller import Controller

@@ -27,7 +27,8 @@ import pytest
 
 from choroid.running.nerves_source import GatewayNerves
 from controller.nerves import ledger
-from controller.nerves.gateway import MAX_MESSAGE_BYTES, SCOPES
+from controller.nerves.admission import SCOPES
+from controller.nerves.server import MAX_MESSAGE_BYTES
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 
@@ -98,6 +99,31 @@ async def lease(stub: pb_grpc.NervesAsyncStub, engine: Engine, *electrodes: int,
     reply = await stub.AcquireLease(request, metadata=engine.agent)
     assert reply.granted, reply.reason
     return reply.lease
+
+
+@contextlib.asynccontextmanager
+async def held(stub: pb_grpc.NervesAsyncStub, engine: Engine, *electrodes: int) -> AsyncIterator[pb.LeaseReply]:
+    """A lease with a heartbeat stream."""
+    call: Any = stub.HoldLease(metadata=engine.agent)  # type: ignore[call-arg]
+    await call.write(pb.HoldRequest(electrodes=electrodes, ttl_ms=5_000))
+    given = await call.read()
+    assert given.granted, given.reason
+
+    async def beat() -> None:
+        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            while True:
+                await asyncio.sleep(0.005)
+                await call.write(pb.HoldRequest())
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield given
+    finally:
+        beating.cancel()
+        await asyncio.gather(beating, return_exceptions=True)
+        call.cancel()
+        await call.code()
+        await settled()
 
 
 async def release(stub: pb_grpc.NervesAsyncStub, engine: Engine, name: str) -> None:
@@ -317,11 +343,13 @@ async def test_N6_a_stalled_reader_delays_no_other_and_gets_a_gap_report(engine:
             if read.HasField("gap"):
                 assert position == read.gap.first_frame
                 gaps.append(read.gap)
-                break
+                if read.gap.cause == pb.Gap.READER:
+                    break
+                position = read.gap.end_frame  # on a loaded machine the array itself loses frames, and says so
+                continue
             position = read.frames.first_frame + read.frames.count
         await end(stream)
-    assert gaps
-    assert gaps[0].cause == pb.Gap.READER
+    assert [gap.cause for gap in gaps][-1:] == [pb.Gap.READER]
     assert worst < 0.5
 
 
@@ -375,8 +403,10 @@ async def test_the_example_agent_speaks_with_the_engine(engine: Engine) -> None:
 def test_S4_the_agents_address_file_is_for_its_owner_and_the_ledger_keeps_no_token(engine: Engine) -> None:
     address_file = engine.data / "nerves.json"
     assert address_file.stat().st_mode & 0o777 == 0o600
+    local = engine.data / "nerves-local.json"
+    assert local.stat().st_mode & 0o777 == 0o600
     for file in engine.data.iterdir():
-        if file != address_file:
+        if file not in (address_file, local):
             assert engine.agent_token.encode() not in file.read_bytes()
             assert engine.token.encode() not in file.read_bytes()
 
@@ -394,10 +424,9 @@ def test_D4_the_ledger_cannot_be_edited(engine: Engine) -> None:
 async def test_N4_the_ledger_survives_a_kill_and_names_what_is_unknown(tmp_path: Path) -> None:
     engine = await asyncio.to_thread(start, tmp_path)
     small = [pb.Phase(duration_us=100, current_ua=-0.4), pb.Phase(duration_us=100, current_ua=0.4)]
-    async with engine.stub() as stub:
-        name = await lease(stub, engine, 1)
+    async with engine.stub() as stub, held(stub, engine, 1) as given:
         train = pb.StimulateRequest(
-            lease=name,
+            lease=given.lease,
             electrodes=[1],
             phases=small,
             pulses=100,

@@ -34,7 +34,7 @@ RATE = simulated_array(electrodes=32, seed=1).info.sample_rate_hz
 
 
 class ScriptedSource:
-    """A source that returns what the test sets: "fresh", "standing" or "nothing"."""
+    """A source that returns what the test sets: "fresh", "standing", "deaf" or "nothing"."""
 
     def __init__(self, says: str = "fresh") -> None:
         self._says = says
@@ -47,6 +47,10 @@ class ScriptedSource:
     async def summary(self) -> NervesSummary | None:
         if self._says == "fresh":
             self._at_s = asyncio.get_running_loop().time()
+        if self._says == "deaf":
+            states = ("ok",) * 15 + ("dead",) * 17
+            rates = (2.5,) * 15 + (0.0,) * 17
+            return NervesSummary(asyncio.get_running_loop().time(), 2.5, 14, 32, rates, None, 15, states)
         kept = StimulationTreatment(0.1, 20.0, self.evoked, False, 1, "open", "")
         return None if self._says == "nothing" else NervesSummary(self._at_s, 2.5, 29, 32, (2.5,) * 32, kept)
 
@@ -111,6 +115,27 @@ async def test_an_engine_that_falls_silent_is_an_alarm_and_leaves_no_figures(
         assert controller.nerves_summary is not None
         assert lost(controller) == ["return_to_normal_unacknowledged"]
         assert all(len(points(controller, point)) > len(known[point]) for point in POINTS[:2])
+
+
+@pytest.mark.virtual_time
+async def test_N8_an_array_with_an_array_with_nearly_all_electrodes_muted_is_an_alarm_and_gives_no_figures(
+    tmp_path: Path,
+) -> None:
+    source = ScriptedSource()
+    async with living(tmp_path, source) as controller:
+        await asyncio.sleep(120.0)
+        known = points(controller, POINTS[0])
+        source.say("deaf")
+        await asyncio.sleep(60.0)
+        assert lost(controller) == ["unacknowledged"]
+        (alarm,) = [alarm for alarm in controller.alarms.active() if alarm.id == LOST]
+        assert "15 of 32 electrodes" in str(alarm)
+        assert controller.store.state.readings[POINTS[0]].quality is Quality.MISSING
+        assert len(points(controller, POINTS[0])) <= len(known) + 1
+        assert controller.nerves_summary is not None, "the page shows which electrodes are muted"
+        source.say("fresh")
+        await asyncio.sleep(60.0)
+        assert lost(controller) == ["return_to_normal_unacknowledged"]
 
 
 @pytest.mark.virtual_time

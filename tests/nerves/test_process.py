@@ -17,6 +17,7 @@ from choroid.running.listening import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, 
 from choroid.running.nerves_process import EngineHandle, spawn_engine
 from choroid.running.nerves_source import GatewayNerves
 from controller.rig.loading import load_rig
+from sim.neurons.conditions import TissueConditions
 from tests.nerves.test_gateway import settled
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
@@ -28,7 +29,7 @@ async def test_health_of_the_tissue_reaches_the_electrodes(tmp_path: Path) -> No
     try:
         while len(nerves.recent_spikes()) < 30:
             await asyncio.sleep(0.05)
-        engine.set_health(0.0)
+        engine.set_conditions(TissueConditions(alive=0.0))
         await asyncio.sleep(0.3)
         before = len(nerves.recent_spikes())
         await asyncio.sleep(1.0)
@@ -38,7 +39,7 @@ async def test_health_of_the_tissue_reaches_the_electrodes(tmp_path: Path) -> No
         await nerves.close()
         await settled()
         await engine.close()
-    engine.set_health(1.0)  # a dead engine is no concern of the tissue
+    engine.set_conditions(TissueConditions())  # a dead engine is no concern of the tissue
     assert not (tmp_path / "nerves.json").exists()
 
 

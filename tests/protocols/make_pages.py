@@ -17,6 +17,7 @@ from protocols.steps import Ask
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "recipes"
 WHEN = {
     "back-flush": "When filter-integrity reports a clogged filter, or when its pressure has risen from run to run.",
+    "change-wells": "The usual medium change of wells and chips whose chambers have a pumped line, such as a plate behind selectors.",
     "circulate": "After set-up, before organoids are inserted; after any work at the rig.",
     "debubble": "After priming, after a bottle ran empty, and when the pressure of the heart fluctuates.",
     "dialyse": "When only lactate and ammonia limit the grade, and the growth factors should be kept.",

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from controller.recipes.form import FORMS, VERB_OF
-from protocols.language import ProtocolError
+from protocols.host import ProtocolError
 from protocols.table import VERBS
 from protocols.verbs import AnyReadingVerb, Argument, Policy, StepForm, Verb
 from tests.protocols import make_schema
@@ -35,7 +35,7 @@ def page_text() -> str:
     ]
     head = (
         "// Texts of the verbs of a protocol. Written by `python -m tests.protocols.make_verbs` from the verb table in\n"
-        "// protocols/language.py; do not edit.\n"
+        "// protocols/organs.py; do not edit.\n"
     )
     return "\n".join([f"{head}export const VERBS = {{", *rows, "};", ""])
 

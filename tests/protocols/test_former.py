@@ -16,7 +16,8 @@ from controller.recipes.form import schema
 from controller.recipes.parameters import parse_params
 from protocols import former
 from protocols.blocks import Call, If
-from protocols.language import Immune, Lab
+from protocols.language import Lab
+from protocols.organs import Immune
 from protocols.parameters import Param, ParamError, by_present_key
 from protocols.program import NAMES, Step
 from protocols.registry import Recipe

@@ -15,6 +15,7 @@ from controller.rig.loading import load_rig
 from protocols.parameters import complete
 from protocols.registry import UnknownProtocol
 from protocols.table import FORMER, READINGS, TRANSFERS
+from tests.execution.plate import PLATE
 from tests.protocols import make_pages, make_schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,8 +46,11 @@ def problems_of(path: Path) -> RecipeError:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_shipped_recipes_are_sound(path: Path) -> None:
     recipe = of_file(path)
-    check_on(recipe, DIALYSIS if path.stem == "dialyse" else RIG, complete(recipe.params, {}))
-    assert recipe.name == path.stem
+    rigs = {"dialyse": DIALYSIS, "change-wells": PLATE}
+    own = ROOT / "examples" / "rigs" / path.name
+    rig = load_rig(own) if own.is_file() else rigs.get(path.stem, RIG)
+    check_on(recipe, rig, complete(recipe.params, {}))
+    assert recipe.name == path.stem.replace("_", "-")
     first = path.read_text(encoding="utf-8").splitlines()[0]
     assert first.startswith("# yaml-language-server: $schema=")
     assert (path.parent / first.partition("=")[2]).resolve() == make_schema.SCHEMA

@@ -25,7 +25,7 @@ class Api:
         self.runs = runs
         self.posted: list[Any] = []
 
-    def __call__(self, endpoint: object, method: str, path: str, body: object = None) -> dict[str, Any]:
+    def __call__(self, endpoint: object, method: str, path: str, body: object = None, **_: float) -> dict[str, Any]:
         if method == "GET":
             return {"runs": self.runs}
         self.posted.append(body)

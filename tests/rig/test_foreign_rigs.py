@@ -11,15 +11,17 @@ from pathlib import Path
 import pytest
 
 from choroid.rig_file.check import check_rig
-from choroid.simulation.plan import plan
 from controller.hazards.loading import load_checked_rig
 from controller.rig.convert import convert
 from controller.rig.loading import load_rig
 from controller.rig.problems import RigError
 from controller.rig.schematic import describe
 from drivers.registry import MODELS
+from sim.lab import SimulatedLab
+from sim.plant.columns import Content
 from tests.rig.test_schema import refusals
-from tests.rigs.outcomes import RIGS, expected, outcome
+from tests.rigs.outcomes import FOLDER, RIGS, expected, outcome
+from tests.rigs.survey import survey, unexplained_ul
 
 SOUND = [path for path in RIGS if "refused" not in json.loads(expected(path).read_text(encoding="utf-8"))]
 REFUSED = [path for path in RIGS if path not in SOUND]
@@ -55,12 +57,25 @@ def test_an_unsound_rig_is_refused_once_and_by_its_hazards(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SOUND, ids=[path.stem for path in SOUND])
-def test_a_recipe_of_a_sound_rig_is_planned_without_a_refusal(path: Path) -> None:
-    recipes = json.loads(expected(path).read_text(encoding="utf-8"))["recipes"]
-    assert "stand-by" in recipes
-    planned = plan(path, protocol="stand-by", params={}, hours=0.25, seed=1)
-    assert planned["refusals"] == []
-    assert planned["looked_h"] == 0.25
+def test_a_sound_rig_is_planned_and_its_tissue_lives(path: Path) -> None:
+    """A short sample; `python -m tests.rigs.survey` simulates two days of each rig."""
+    found = survey(path, days=0.05, plan_h=0.25)
+    assert found.plan_feasible, found.plan_problems
+    assert found.violations == ()
+    assert found.volume_error_ul < 0.01, "the plant conserves liquid"
+    assert min(found.viability.values()) > 0.95
+    assert {alarm.partition(":")[0] for alarm in found.alarms} <= {"hazard_accepted"}
+    assert "stand-by" in found.recipes
+
+
+@pytest.mark.virtual_time
+async def test_the_survey_finds_liquid_that_no_cause_explains() -> None:
+    lab = SimulatedLab(load_rig(FOLDER / "two_plates.yaml", models=MODELS), seed=1)
+    before_ul = unexplained_ul(lab.plant.truth())
+    lab.plant.fill("bottle", 150_000.0)
+    assert unexplained_ul(lab.plant.truth()) == pytest.approx(before_ul), "what a person does is a cause"
+    lab.plant.fleet.vessels[0, 0, Content.LIQUID] -= 5.0
+    assert unexplained_ul(lab.plant.truth()) == pytest.approx(before_ul - 5.0)
 
 
 @pytest.mark.parametrize("path", SOUND, ids=[path.stem for path in SOUND])
@@ -69,5 +84,5 @@ def test_the_graph_of_a_sound_rig_names_all_that_it_has(path: Path) -> None:
     graph = describe(rig)
     assert [vessel["name"] for vessel in graph["vessels"]] == list(rig.vessels)
     assert {vessel["name"] for vessel in graph["vessels"] if vessel["organoid"]} == set(rig.tissue)
-    places = {*rig.vessels, *rig.junctions}
+    places = {*rig.vessels, *rig.junctions, *rig.selectors}
     assert all({line["from"], line["to"]} <= places for line in graph["lines"])

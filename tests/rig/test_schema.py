@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from choroid.cli import main
@@ -80,6 +80,7 @@ def test_the_mistakes_in_the_form_are_among_those_that_are_tested() -> None:
 def test_each_quantity_of_the_schema_is_one_of_the_reader(unit: str) -> None:
     pattern = str(quantity(unit, signed=True)["pattern"])
 
+    @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(st.from_regex(pattern, fullmatch=True).filter(lambda text: len(text) <= 40))
     def read(text: str) -> None:
         parse_quantity(text, unit)

@@ -26,6 +26,9 @@ class RecordingPlant:
     def set_switch(self, point: str, on: bool) -> None:
         self._note(point, float(on))
 
+    def set_position(self, point: str, position: float) -> None:
+        self._note(point, position)
+
     def set_gas(self, point: str, flow_ml_min: float) -> None:
         self._note(point, flow_ml_min)
         self.values[point] = flow_ml_min

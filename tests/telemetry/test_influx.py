@@ -17,8 +17,8 @@ from aiohttp import web
 from choroid.common.failure import UserError
 from choroid.running import run
 from controller.core.state import Reading, State
-from controller.rig.description import Influx
 from controller.rig.loading import load_rig
+from controller.rig.sinks import Influx
 from controller.telemetry import sink
 from controller.telemetry.influx import InfluxSink
 from controller.telemetry.outbox import Outbox

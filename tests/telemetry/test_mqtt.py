@@ -18,7 +18,7 @@ import aiomqtt
 import pytest
 
 from controller.core.state import Reading, State
-from controller.rig.description import Mqtt
+from controller.rig.sinks import Mqtt
 from controller.telemetry import mqtt, sink
 from controller.telemetry.mqtt import MqttSink
 from controller.telemetry.outbox import Outbox
@@ -165,7 +165,7 @@ async def test_D1_what_was_gathered_when_the_controller_ends_is_sent_after_its_r
 SINK = """
 import asyncio, sys
 from pathlib import Path
-from controller.rig.description import Mqtt
+from controller.rig.sinks import Mqtt
 from controller.telemetry import mqtt, sink
 from controller.telemetry.outbox import Outbox
 async def main():

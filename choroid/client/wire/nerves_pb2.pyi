@@ -23,6 +23,38 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _ElectrodeState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ElectrodeStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ElectrodeState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ELECTRODE_STATE_UNSPECIFIED: _ElectrodeState.ValueType  # 0
+    ELECTRODE_OK: _ElectrodeState.ValueType  # 1
+    ELECTRODE_DEAD: _ElectrodeState.ValueType  # 2
+    """The signal is flat."""
+    ELECTRODE_NOISY: _ElectrodeState.ValueType  # 3
+    """Much louder than the array, or more spikes than neurons make."""
+    ELECTRODE_SATURATED: _ElectrodeState.ValueType  # 4
+    """At a rail within the last second; muted while it is there."""
+    ELECTRODE_BLANKED: _ElectrodeState.ValueType  # 5
+    """After a pulse."""
+
+class ElectrodeState(_ElectrodeState, metaclass=_ElectrodeStateEnumTypeWrapper):
+    """What the detector thinks of the signal of an electrode."""
+
+ELECTRODE_STATE_UNSPECIFIED: ElectrodeState.ValueType  # 0
+ELECTRODE_OK: ElectrodeState.ValueType  # 1
+ELECTRODE_DEAD: ElectrodeState.ValueType  # 2
+"""The signal is flat."""
+ELECTRODE_NOISY: ElectrodeState.ValueType  # 3
+"""Much louder than the array, or more spikes than neurons make."""
+ELECTRODE_SATURATED: ElectrodeState.ValueType  # 4
+"""At a rail within the last second; muted while it is there."""
+ELECTRODE_BLANKED: ElectrodeState.ValueType  # 5
+"""After a pulse."""
+Global___ElectrodeState: _TypeAlias = ElectrodeState  # noqa: Y015
+
 @_typing.final
 class InfoRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -147,6 +179,7 @@ class StatusReply(_message.Message):
     UNKNOWN_PULSES_FIELD_NUMBER: _builtins.int
     next_frame: _builtins.int
     leases: _builtins.int
+    """Living leases of this caller; of all agents with the scope audit."""
     pulses_pending: _builtins.int
     pulses_delivered: _builtins.int
     charge_nc: _builtins.float
@@ -225,10 +258,14 @@ class SummaryReply(_message.Message):
     RATES_HZ_FIELD_NUMBER: _builtins.int
     NOISE_UV_FIELD_NUMBER: _builtins.int
     WELFARE_FIELD_NUMBER: _builtins.int
+    OBSERVED_ELECTRODES_FIELD_NUMBER: _builtins.int
+    STATES_FIELD_NUMBER: _builtins.int
     frame: _builtins.int
     mean_active_hz: _builtins.float
     active_electrodes: _builtins.int
     electrodes: _builtins.int
+    observed_electrodes: _builtins.int
+    """Electrodes on which spikes could be detected; active_electrodes and mean_active_hz are of these only."""
     @_builtins.property
     def rates_hz(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
     @_builtins.property
@@ -236,6 +273,10 @@ class SummaryReply(_message.Message):
     @_builtins.property
     def welfare(self) -> Global___Welfare:
         """How the organoid is treated."""
+
+    @_builtins.property
+    def states(self) -> _containers.RepeatedScalarFieldContainer[Global___ElectrodeState.ValueType]:
+        """State of each electrode; nothing is detected on one that is not OK."""
 
     def __init__(
         self,
@@ -247,10 +288,12 @@ class SummaryReply(_message.Message):
         rates_hz: _abc.Iterable[_builtins.float] | None = ...,
         noise_uv: _abc.Iterable[_builtins.float] | None = ...,
         welfare: Global___Welfare | None = ...,
+        observed_electrodes: _builtins.int = ...,
+        states: _abc.Iterable[Global___ElectrodeState.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["welfare", b"welfare"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_electrodes", b"active_electrodes", "electrodes", b"electrodes", "frame", b"frame", "mean_active_hz", b"mean_active_hz", "noise_uv", b"noise_uv", "rates_hz", b"rates_hz", "welfare", b"welfare"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_electrodes", b"active_electrodes", "electrodes", b"electrodes", "frame", b"frame", "mean_active_hz", b"mean_active_hz", "noise_uv", b"noise_uv", "observed_electrodes", b"observed_electrodes", "rates_hz", b"rates_hz", "states", b"states", "welfare", b"welfare"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -432,18 +475,34 @@ class StreamSpikesRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MIN_INTERVAL_MS_FIELD_NUMBER: _builtins.int
+    FROM_FRAME_FIELD_NUMBER: _builtins.int
+    ELECTRODES_FIELD_NUMBER: _builtins.int
+    WAVEFORMS_FIELD_NUMBER: _builtins.int
     min_interval_ms: _builtins.int
     """Shortest real time between two messages, 0 to 10,000; 0 sends each spike with its 1 ms block."""
+    from_frame: _builtins.int
+    """Where to begin; absent means now. Spikes that are not kept any more are reported as a gap."""
+    waveforms: _builtins.bool
+    """Send the raw samples around each spike, from 1 ms before it to 2 ms after it."""
+    @_builtins.property
+    def electrodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Only spikes of these electrodes; empty means all."""
+
     def __init__(
         self,
         *,
         min_interval_ms: _builtins.int = ...,
+        from_frame: _builtins.int | None = ...,
+        electrodes: _abc.Iterable[_builtins.int] | None = ...,
+        waveforms: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_from_frame", b"_from_frame", "from_frame", b"from_frame"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_interval_ms", b"min_interval_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_from_frame", b"_from_frame", "electrodes", b"electrodes", "from_frame", b"from_frame", "min_interval_ms", b"min_interval_ms", "waveforms", b"waveforms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__from_frame: _TypeAlias = _typing.Literal["from_frame"]  # noqa: Y015
+    _WhichOneofArgType__from_frame: _TypeAlias = _typing.Literal["_from_frame", b"_from_frame"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__from_frame) -> _WhichOneofReturnType__from_frame | None: ...
 
 Global___StreamSpikesRequest: _TypeAlias = StreamSpikesRequest  # noqa: Y015
 
@@ -456,10 +515,21 @@ class SpikesReply(_message.Message):
     ELECTRODES_FIELD_NUMBER: _builtins.int
     UV_FIELD_NUMBER: _builtins.int
     NEXT_FRAME_FIELD_NUMBER: _builtins.int
+    GAP_FIELD_NUMBER: _builtins.int
+    WAVEFORM_FRAMES_FIELD_NUMBER: _builtins.int
+    WAVEFORM_BEFORE_FIELD_NUMBER: _builtins.int
+    WAVEFORMS_FIELD_NUMBER: _builtins.int
     lost: _builtins.int
     """Spikes this reader has lost just before these."""
     next_frame: _builtins.int
     """The array's clock when this was sent."""
+    waveform_frames: _builtins.int
+    """Frames of each waveform, and those of them before its spike; 0 without waveforms."""
+    waveform_before: _builtins.int
+    waveforms: _builtins.bytes
+    """int16, little-endian, spike after spike, waveform_frames values each; times uv_per_unit gives microvolts. All values are
+    -32768 where the frames around a spike are lost.
+    """
     @_builtins.property
     def frames(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
@@ -467,6 +537,10 @@ class SpikesReply(_message.Message):
     @_builtins.property
     def uv(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """Filtered value at the crossing of the threshold."""
+
+    @_builtins.property
+    def gap(self) -> Global___Gap:
+        """Frames whose spikes are not kept any more, just before these."""
 
     def __init__(
         self,
@@ -476,14 +550,150 @@ class SpikesReply(_message.Message):
         electrodes: _abc.Iterable[_builtins.int] | None = ...,
         uv: _abc.Iterable[_builtins.float] | None = ...,
         next_frame: _builtins.int = ...,
+        gap: Global___Gap | None = ...,
+        waveform_frames: _builtins.int = ...,
+        waveform_before: _builtins.int = ...,
+        waveforms: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["gap", b"gap"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["electrodes", b"electrodes", "frames", b"frames", "lost", b"lost", "next_frame", b"next_frame", "uv", b"uv"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["electrodes", b"electrodes", "frames", b"frames", "gap", b"gap", "lost", b"lost", "next_frame", b"next_frame", "uv", b"uv", "waveform_before", b"waveform_before", "waveform_frames", b"waveform_frames", "waveforms", b"waveforms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SpikesReply: _TypeAlias = SpikesReply  # noqa: Y015
+
+@_typing.final
+class StreamEventsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AFTER_FIELD_NUMBER: _builtins.int
+    after: _builtins.int
+    """Events with a higher number than this; absent means only those to come."""
+    def __init__(
+        self,
+        *,
+        after: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__after: _TypeAlias = _typing.Literal["after"]  # noqa: Y015
+    _WhichOneofArgType__after: _TypeAlias = _typing.Literal["_after", b"_after"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after) -> _WhichOneofReturnType__after | None: ...
+
+Global___StreamEventsRequest: _TypeAlias = StreamEventsRequest  # noqa: Y015
+
+@_typing.final
+class Event(_message.Message):
+    """Something happened. Numbers grow over restarts of the engine; an agent sees the events of its own leases only."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Kind:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _KindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Event._Kind.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        KIND_UNSPECIFIED: Event._Kind.ValueType  # 0
+        ENGINE_STARTED: Event._Kind.ValueType  # 1
+        """earlier leases and pulses are gone; frames count from 0"""
+        LEASE_ENDED: Event._Kind.ValueType  # 2
+        CHANNEL_MUTED: Event._Kind.ValueType  # 3
+        CHANNEL_RESTORED: Event._Kind.ValueType  # 4
+        GAP: Event._Kind.ValueType  # 5
+        """frames from frame to end_frame are lost"""
+        PERMIT_CLOSED: Event._Kind.ValueType  # 6
+        """age or review of the tissue allow less stimulation from now on"""
+        PERMIT_OPENED: Event._Kind.ValueType  # 7
+        STIMULATION_STOPPED: Event._Kind.ValueType  # 8
+        """by an emergency stop or an alarm of the rig"""
+        STIMULATION_ALLOWED: Event._Kind.ValueType  # 9
+        ALARM: Event._Kind.ValueType  # 10
+        """of the engine: its ledger, the response of the tissue"""
+
+    class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
+    KIND_UNSPECIFIED: Event.Kind.ValueType  # 0
+    ENGINE_STARTED: Event.Kind.ValueType  # 1
+    """earlier leases and pulses are gone; frames count from 0"""
+    LEASE_ENDED: Event.Kind.ValueType  # 2
+    CHANNEL_MUTED: Event.Kind.ValueType  # 3
+    CHANNEL_RESTORED: Event.Kind.ValueType  # 4
+    GAP: Event.Kind.ValueType  # 5
+    """frames from frame to end_frame are lost"""
+    PERMIT_CLOSED: Event.Kind.ValueType  # 6
+    """age or review of the tissue allow less stimulation from now on"""
+    PERMIT_OPENED: Event.Kind.ValueType  # 7
+    STIMULATION_STOPPED: Event.Kind.ValueType  # 8
+    """by an emergency stop or an alarm of the rig"""
+    STIMULATION_ALLOWED: Event.Kind.ValueType  # 9
+    ALARM: Event.Kind.ValueType  # 10
+    """of the engine: its ledger, the response of the tissue"""
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    FRAME_FIELD_NUMBER: _builtins.int
+    END_FRAME_FIELD_NUMBER: _builtins.int
+    LEASE_FIELD_NUMBER: _builtins.int
+    ELECTRODES_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    LOST_BEFORE_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    kind: Global___Event.Kind.ValueType
+    frame: _builtins.int
+    end_frame: _builtins.int
+    lease: _builtins.str
+    text: _builtins.str
+    lost_before: _builtins.bool
+    """Events just before this one that are not kept any more."""
+    @_builtins.property
+    def electrodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        kind: Global___Event.Kind.ValueType = ...,
+        frame: _builtins.int = ...,
+        end_frame: _builtins.int = ...,
+        lease: _builtins.str = ...,
+        electrodes: _abc.Iterable[_builtins.int] | None = ...,
+        text: _builtins.str = ...,
+        lost_before: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["electrodes", b"electrodes", "end_frame", b"end_frame", "frame", b"frame", "kind", b"kind", "lease", b"lease", "lost_before", b"lost_before", "number", b"number", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Event: _TypeAlias = Event  # noqa: Y015
+
+@_typing.final
+class HoldRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ELECTRODES_FIELD_NUMBER: _builtins.int
+    TTL_MS_FIELD_NUMBER: _builtins.int
+    ttl_ms: _builtins.int
+    @_builtins.property
+    def electrodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Of the first message only."""
+
+    def __init__(
+        self,
+        *,
+        electrodes: _abc.Iterable[_builtins.int] | None = ...,
+        ttl_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["electrodes", b"electrodes", "ttl_ms", b"ttl_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HoldRequest: _TypeAlias = HoldRequest  # noqa: Y015
 
 @_typing.final
 class AcquireLeaseRequest(_message.Message):
@@ -554,11 +764,17 @@ class LeaseReply(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     LEASE_FIELD_NUMBER: _builtins.int
     UNTIL_FRAME_FIELD_NUMBER: _builtins.int
+    FENCE_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
     granted: _builtins.bool
     reason: _builtins.str
     """Why not, when it was not."""
     lease: _builtins.str
     until_frame: _builtins.int
+    fence: _builtins.int
+    """Grows with each lease, also over restarts of the engine; requests that carry it are refused after a newer lease."""
+    ended: _builtins.str
+    """Of the last message of HoldLease: why the lease has ended."""
     def __init__(
         self,
         *,
@@ -566,10 +782,12 @@ class LeaseReply(_message.Message):
         reason: _builtins.str = ...,
         lease: _builtins.str = ...,
         until_frame: _builtins.int = ...,
+        fence: _builtins.int = ...,
+        ended: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["granted", b"granted", "lease", b"lease", "reason", b"reason", "until_frame", b"until_frame"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "fence", b"fence", "granted", b"granted", "lease", b"lease", "reason", b"reason", "until_frame", b"until_frame"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -610,6 +828,8 @@ class StimulateRequest(_message.Message):
     PERIOD_FRAMES_FIELD_NUMBER: _builtins.int
     PURPOSE_FIELD_NUMBER: _builtins.int
     REPLY_AT_DECISION_FIELD_NUMBER: _builtins.int
+    FENCE_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     lease: _builtins.str
     at_frame: _builtins.int
     """Frame at which the pulse is to begin; 0 means as soon as possible."""
@@ -622,6 +842,12 @@ class StimulateRequest(_message.Message):
     """What it is for; kept in the ledger."""
     reply_at_decision: _builtins.bool
     """Answer with the decision instead of waiting for the last pulse's delivery."""
+    fence: _builtins.int
+    """The lease's fencing token; 0 means that the lease's name alone is checked."""
+    idempotency_key: _builtins.str
+    """Names this request, at most 64 characters. A repeat with the same key is not stimulated again: it is answered as the first
+    was. Kept in the ledger, so also after a restart of the engine.
+    """
     @_builtins.property
     def electrodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
@@ -638,10 +864,12 @@ class StimulateRequest(_message.Message):
         period_frames: _builtins.int = ...,
         purpose: _builtins.str = ...,
         reply_at_decision: _builtins.bool = ...,
+        fence: _builtins.int = ...,
+        idempotency_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_frame", b"at_frame", "electrodes", b"electrodes", "lease", b"lease", "not_after", b"not_after", "period_frames", b"period_frames", "phases", b"phases", "pulses", b"pulses", "purpose", b"purpose", "reply_at_decision", b"reply_at_decision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_frame", b"at_frame", "electrodes", b"electrodes", "fence", b"fence", "idempotency_key", b"idempotency_key", "lease", b"lease", "not_after", b"not_after", "period_frames", b"period_frames", "phases", b"phases", "pulses", b"pulses", "purpose", b"purpose", "reply_at_decision", b"reply_at_decision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -657,6 +885,7 @@ class StimulateReply(_message.Message):
     DECISION_FIELD_NUMBER: _builtins.int
     DECIDED_FRAME_FIELD_NUMBER: _builtins.int
     PULSES_FIELD_NUMBER: _builtins.int
+    REPEATED_FIELD_NUMBER: _builtins.int
     accepted: _builtins.bool
     limiting: _builtins.str
     """The name of the most limiting reason."""
@@ -664,6 +893,8 @@ class StimulateReply(_message.Message):
     """The number of this decision in the ledger."""
     decided_frame: _builtins.int
     """The array's clock at the decision."""
+    repeated: _builtins.bool
+    """Whether this repeats the answer to an earlier request with the same key."""
     @_builtins.property
     def reasons(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reason]: ...
     @_builtins.property
@@ -677,10 +908,11 @@ class StimulateReply(_message.Message):
         decision: _builtins.int = ...,
         decided_frame: _builtins.int = ...,
         pulses: _abc.Iterable[Global___PulseFate] | None = ...,
+        repeated: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "decided_frame", b"decided_frame", "decision", b"decision", "limiting", b"limiting", "pulses", b"pulses", "reasons", b"reasons"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "decided_frame", b"decided_frame", "decision", b"decision", "limiting", b"limiting", "pulses", b"pulses", "reasons", b"reasons", "repeated", b"repeated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -64,6 +64,16 @@ class NervesStub:
                 request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamSpikesRequest.SerializeToString,
                 response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.SpikesReply.FromString,
                 _registered_method=True)
+        self.StreamEvents = channel.unary_stream(
+                '/choroid.nerves.v1.Nerves/StreamEvents',
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamEventsRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.Event.FromString,
+                _registered_method=True)
+        self.HoldLease = channel.stream_stream(
+                '/choroid.nerves.v1.Nerves/HoldLease',
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.HoldRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeaseReply.FromString,
+                _registered_method=True)
         self.AcquireLease = channel.unary_unary(
                 '/choroid.nerves.v1.Nerves/AcquireLease',
                 request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.AcquireLeaseRequest.SerializeToString,
@@ -136,8 +146,25 @@ class NervesServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StreamEvents(self, request, context):
+        """Events since a number: ended leases, muted channels, gaps, permit, stops, alarms. Scope: read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def HoldLease(self, request_iterator, context):
+        """A lease that lives no longer than this call. The first message acquires it; each further one is a heartbeat. Without a
+        heartbeat for 40 ms no pulse is delivered; after the lease's time to live, or when the call ends, the lease ends.
+        Scope: stimulate.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AcquireLease(self, request, context):
-        """The right to stimulate electrodes, for a short time. Scope: stimulate.
+        """A lease without a heartbeat: prefer HoldLease. A Stimulate call under it that is cut off takes its waiting pulses with
+        it, and one that is answered at the decision may only ask for pulses within the next 40 ms. Scope: stimulate.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -203,6 +230,16 @@ def add_NervesServicer_to_server(servicer, server):
                     servicer.StreamSpikes,
                     request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamSpikesRequest.FromString,
                     response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.SpikesReply.SerializeToString,
+            ),
+            'StreamEvents': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamEvents,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamEventsRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.Event.SerializeToString,
+            ),
+            'HoldLease': grpc.stream_stream_rpc_method_handler(
+                    servicer.HoldLease,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.HoldRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeaseReply.SerializeToString,
             ),
             'AcquireLease': grpc.unary_unary_rpc_method_handler(
                     servicer.AcquireLease,
@@ -392,6 +429,60 @@ class Nerves:
             '/choroid.nerves.v1.Nerves/StreamSpikes',
             choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamSpikesRequest.SerializeToString,
             choroid_dot_nerves_dot_v1_dot_nerves__pb2.SpikesReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/choroid.nerves.v1.Nerves/StreamEvents',
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamEventsRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.Event.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HoldLease(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/choroid.nerves.v1.Nerves/HoldLease',
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.HoldRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeaseReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -52,6 +52,10 @@ class BenchPlant:
         """See :class:`sim.devices.port.PlantPort`."""
         self.outputs[point] = float(on)
 
+    def set_position(self, point: str, position: float) -> None:
+        """See :class:`sim.devices.port.PlantPort`."""
+        self.outputs[point] = position
+
     def set_gas(self, point: str, flow_ml_min: float) -> None:
         """See :class:`sim.devices.port.PlantPort`."""
         self.outputs[point] = flow_ml_min

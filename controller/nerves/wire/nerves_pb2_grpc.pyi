@@ -47,8 +47,17 @@ class NervesStub:
     """Raw frames. A slow reader loses frames, and receives which. Scope: read."""
     StreamSpikes: _grpc.UnaryStreamMultiCallable[_nerves_pb2.StreamSpikesRequest, _nerves_pb2.SpikesReply]
     """Spikes as they are found. A slow reader loses spikes, and receives how many. Scope: read."""
+    StreamEvents: _grpc.UnaryStreamMultiCallable[_nerves_pb2.StreamEventsRequest, _nerves_pb2.Event]
+    """Events since a number: ended leases, muted channels, gaps, permit, stops, alarms. Scope: read."""
+    HoldLease: _grpc.StreamStreamMultiCallable[_nerves_pb2.HoldRequest, _nerves_pb2.LeaseReply]
+    """A lease that lives no longer than this call. The first message acquires it; each further one is a heartbeat. Without a
+    heartbeat for 40 ms no pulse is delivered; after the lease's time to live, or when the call ends, the lease ends.
+    Scope: stimulate.
+    """
     AcquireLease: _grpc.UnaryUnaryMultiCallable[_nerves_pb2.AcquireLeaseRequest, _nerves_pb2.LeaseReply]
-    """The right to stimulate electrodes, for a short time. Scope: stimulate."""
+    """A lease without a heartbeat: prefer HoldLease. A Stimulate call under it that is cut off takes its waiting pulses with
+    it, and one that is answered at the decision may only ask for pulses within the next 40 ms. Scope: stimulate.
+    """
     RenewLease: _grpc.UnaryUnaryMultiCallable[_nerves_pb2.RenewLeaseRequest, _nerves_pb2.LeaseReply]
     """Renew a lease: its time begins again. Scope: stimulate."""
     ReleaseLease: _grpc.UnaryUnaryMultiCallable[_nerves_pb2.ReleaseLeaseRequest, _nerves_pb2.LeaseReply]
@@ -73,8 +82,17 @@ class NervesAsyncStub(NervesStub):
     """Raw frames. A slow reader loses frames, and receives which. Scope: read."""
     StreamSpikes: _aio.UnaryStreamMultiCallable[_nerves_pb2.StreamSpikesRequest, _nerves_pb2.SpikesReply]  # type: ignore[assignment]
     """Spikes as they are found. A slow reader loses spikes, and receives how many. Scope: read."""
+    StreamEvents: _aio.UnaryStreamMultiCallable[_nerves_pb2.StreamEventsRequest, _nerves_pb2.Event]  # type: ignore[assignment]
+    """Events since a number: ended leases, muted channels, gaps, permit, stops, alarms. Scope: read."""
+    HoldLease: _aio.StreamStreamMultiCallable[_nerves_pb2.HoldRequest, _nerves_pb2.LeaseReply]  # type: ignore[assignment]
+    """A lease that lives no longer than this call. The first message acquires it; each further one is a heartbeat. Without a
+    heartbeat for 40 ms no pulse is delivered; after the lease's time to live, or when the call ends, the lease ends.
+    Scope: stimulate.
+    """
     AcquireLease: _aio.UnaryUnaryMultiCallable[_nerves_pb2.AcquireLeaseRequest, _nerves_pb2.LeaseReply]  # type: ignore[assignment]
-    """The right to stimulate electrodes, for a short time. Scope: stimulate."""
+    """A lease without a heartbeat: prefer HoldLease. A Stimulate call under it that is cut off takes its waiting pulses with
+    it, and one that is answered at the decision may only ask for pulses within the next 40 ms. Scope: stimulate.
+    """
     RenewLease: _aio.UnaryUnaryMultiCallable[_nerves_pb2.RenewLeaseRequest, _nerves_pb2.LeaseReply]  # type: ignore[assignment]
     """Renew a lease: its time begins again. Scope: stimulate."""
     ReleaseLease: _aio.UnaryUnaryMultiCallable[_nerves_pb2.ReleaseLeaseRequest, _nerves_pb2.LeaseReply]  # type: ignore[assignment]
@@ -134,12 +152,33 @@ class NervesServicer(metaclass=_abc_1.ABCMeta):
         """Spikes as they are found. A slow reader loses spikes, and receives how many. Scope: read."""
 
     @_abc_1.abstractmethod
+    def StreamEvents(
+        self,
+        request: _nerves_pb2.StreamEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_nerves_pb2.Event], _abc.AsyncIterator[_nerves_pb2.Event]]:
+        """Events since a number: ended leases, muted channels, gaps, permit, stops, alarms. Scope: read."""
+
+    @_abc_1.abstractmethod
+    def HoldLease(
+        self,
+        request_iterator: _MaybeAsyncIterator[_nerves_pb2.HoldRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_nerves_pb2.LeaseReply], _abc.AsyncIterator[_nerves_pb2.LeaseReply]]:
+        """A lease that lives no longer than this call. The first message acquires it; each further one is a heartbeat. Without a
+        heartbeat for 40 ms no pulse is delivered; after the lease's time to live, or when the call ends, the lease ends.
+        Scope: stimulate.
+        """
+
+    @_abc_1.abstractmethod
     def AcquireLease(
         self,
         request: _nerves_pb2.AcquireLeaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_nerves_pb2.LeaseReply, _abc.Awaitable[_nerves_pb2.LeaseReply]]:
-        """The right to stimulate electrodes, for a short time. Scope: stimulate."""
+        """A lease without a heartbeat: prefer HoldLease. A Stimulate call under it that is cut off takes its waiting pulses with
+        it, and one that is answered at the decision may only ask for pulses within the next 40 ms. Scope: stimulate.
+        """
 
     @_abc_1.abstractmethod
     def RenewLease(

@@ -49,7 +49,7 @@ export function supplyOf(rig, state, chamber) {
 }
 
 /**
- * Return whether a pump leads to a place, directly or over junctions.
+ * Return whether a pump leads to a place, directly or over junctions and selectors.
  * @param {SchematicGraph} graph
  * @param {string} place
  * @param {Set<string>} passed
@@ -58,7 +58,7 @@ export function supplyOf(rig, state, chamber) {
 function isDosed(graph, place, passed) {
   passed.add(place);
   const into = graph.lines.filter((line) => line.to === place);
-  const junctions = graph.junctions.map(({ name }) => name);
+  const junctions = [...graph.junctions, ...graph.selectors].map(({ name }) => name);
   return into.some(
     (line) =>
       line.pump || (junctions.includes(line.from) && !passed.has(line.from) && isDosed(graph, line.from, passed)),

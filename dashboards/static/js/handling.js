@@ -1,7 +1,7 @@
-// Manual work on a vessel, entered into the ledger: a new bottle, an emptied waste vessel, a level that was read.
+// Manual work, entered by people: a new bottle, an emptied waste vessel, a level that was read, a task that was done.
 
-import { call, showDone } from "./api.js";
-import { fillIn } from "./dialog.js";
+import { act, call, showDone } from "./api.js";
+import { ask, fillIn } from "./dialog.js";
 import { capital, volume } from "./format.js";
 
 /** @import { AlarmModel, VolumeView } from "../../types/api.d.ts" */
@@ -71,7 +71,17 @@ const ACTIONS = {
 const POSSIBLE = { source: ["bottle", "topped", "read", "changed"], waste: ["emptied", "read", "changed"] };
 const POSSIBLE_ELSEWHERE = ["read", "changed"];
 /** @type {Record<string, string>} The action that an alarm asks for. */
-const BY_ALARM = { stock_low: "bottle", medium_expired: "bottle", waste_full: "emptied", level_due: "read" };
+const BY_ALARM = {
+  stock_low: "bottle",
+  medium_expired: "bottle",
+  waste_full: "emptied",
+  level_due: "read",
+  task_due: "task",
+  task_overdue: "task",
+};
+
+/** The action of an alarm that asks for a manual task, which concerns no single vessel. */
+export const TASK = "task";
 
 /**
  * Return the action that an alarm asks for; undefined when no work on a vessel answers it.
@@ -79,6 +89,22 @@ const BY_ALARM = { stock_low: "bottle", medium_expired: "bottle", waste_full: "e
  * @returns {string | undefined}
  */
 export const actionFor = (alarm) => BY_ALARM[alarm.kind];
+
+/**
+ * Ask whether a manual task was done, and confirm it.
+ * @param {string} name - the name of the task
+ */
+export async function confirmTask(name) {
+  const note = await ask({
+    title: capital(name.replaceAll("_", " ")),
+    text: "Do the work first, then confirm it here. Its time begins again.",
+    confirm: "Done",
+  });
+  if (note === null) return;
+  if (await act("POST", `/api/tasks/${encodeURIComponent(name)}/done`, { reason: note })) {
+    showDone(`Confirmed: ${name}`);
+  }
+}
 
 /**
  * Ask what was done to a vessel, and enter it into the ledger.

@@ -72,6 +72,7 @@ const SENTENCES = {
   "safety.estop": (b) => ["bad", `Emergency stop${by(b)}`],
   "safety.reset": (b) => ["warn", `Emergency stop reset${by(b)}`],
   "safety.trip": (b) => ["bad", `Interlock ${spoken(b.interlock)} tripped: ${b.detail}`],
+  "task.done": (b) => ["good", `Done: ${spoken(b.task)}${by(b)}`],
   "speed.set": (b) => ["", `Speed ${b.old}× → ${b.new}×${by(b)}`],
 };
 

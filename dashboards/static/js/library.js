@@ -18,11 +18,16 @@ const ACTIONS = /** @type {Record<string, [string, string, Record<string, unknow
   superseded: [["Release", "release", {}]],
 });
 
+/** Called after each change of a version. */
+let changed = () => {};
+
 /**
  * Show the library when its panel is opened.
  * @param {boolean} mayOperate
+ * @param {() => void} onChange called after each change of a version
  */
-export function startLibrary(mayOperate) {
+export function startLibrary(mayOperate, onChange) {
+  changed = onChange;
   const panel = byId("library");
   panel.hidden = !mayOperate;
   panel.querySelector("details")?.addEventListener("toggle", show);
@@ -99,4 +104,5 @@ function done(text) {
   showDone(text);
   byId("library-form", HTMLFormElement).reset();
   show();
+  changed();
 }

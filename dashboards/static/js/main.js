@@ -12,7 +12,7 @@ import { Feed } from "./feed.js";
 import { useZone } from "./format.js";
 import { showFunctions } from "./functions.js";
 import { showGrade } from "./grade.js";
-import { enterWork } from "./handling.js";
+import { confirmTask, enterWork, TASK } from "./handling.js";
 import { applyTheme, Header } from "./header.js";
 import { startJournal } from "./journal.js";
 import { showLedger } from "./ledger.js";
@@ -66,6 +66,10 @@ class Page {
     this.volumes = {};
     /** @type {(name: string, action?: string) => void} */
     const enterFor = (name, action) => {
+      if (action === TASK) {
+        confirmTask(name);
+        return;
+      }
       const vessel = rig.schematic.vessels.find((each) => each.name === name);
       if (vessel) enterWork(vessel, this.volumes[name], action);
     };
@@ -82,7 +86,7 @@ class Page {
     this.protocols = new Protocols(protocols, mayOperate);
     this.raster = rig.electrodes ? new Raster(byId("raster", HTMLCanvasElement), rig.electrodes) : null;
     showFunctions(rig.capabilities);
-    startLibrary(mayOperate);
+    startLibrary(mayOperate, () => this.protocols.reload());
     startJournal();
     if (can(rig, "spent_medium")) startDecisions();
     showCards(rig);

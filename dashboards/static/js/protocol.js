@@ -1,6 +1,6 @@
 // Protocols: choose one, start it, pause, resume or abort its run, and follow its steps.
 
-import { act, showDone } from "./api.js";
+import { act, call, showDone } from "./api.js";
 import { ask } from "./dialog.js";
 import { byId, h, redraw, setText } from "./dom.js";
 import { duration, inUtc, moment, typed, volume } from "./format.js";
@@ -22,14 +22,15 @@ export class Protocols {
    * @param {boolean} mayOperate
    */
   constructor(protocols, mayOperate) {
-    this.protocols = protocols;
+    /** @type {ProtocolView[]} */
+    this.protocols = [];
     this.mayOperate = mayOperate;
     /** @type {Run | null} */
     this.run = null;
     this.question = new QuestionCard(mayOperate);
     this.select = byId("protocol-select", HTMLSelectElement);
-    this.select.replaceChildren(...protocols.map((each) => h("option", { value: each.name, text: each.name })));
     this.select.onchange = () => this.showParameters();
+    byId("start-form").onpointerenter = () => this.reload(); // another person may have released one
     byId("start-form").onsubmit = (event) => {
       event.preventDefault();
       this.start();
@@ -37,8 +38,26 @@ export class Protocols {
     byId("pause-run").onclick = () => this.command("pause");
     byId("resume-run").onclick = () => this.command("resume");
     byId("abort-run").onclick = () => this.abort();
-    this.showParameters();
+    this.offer(protocols);
     this.update(null);
+  }
+
+  /** Ask which protocols may be started now. */
+  async reload() {
+    const found = await call("GET", "/api/protocols", undefined, { quiet: true }).catch(() => null);
+    if (found && JSON.stringify(found.protocols) !== JSON.stringify(this.protocols)) this.offer(found.protocols);
+  }
+
+  /**
+   * Offer protocols for a start; the chosen one stays chosen.
+   * @param {ProtocolView[]} protocols
+   */
+  offer(protocols) {
+    const chosen = this.select.value;
+    this.protocols = protocols;
+    this.select.replaceChildren(...protocols.map((each) => h("option", { value: each.name, text: each.name })));
+    if (protocols.some((each) => each.name === chosen)) this.select.value = chosen;
+    this.showParameters();
   }
 
   showParameters() {

@@ -69,7 +69,10 @@ export class Raster {
       this.spikes = this.spikes.filter(([at]) => at > newest[0] - SECONDS - MARGIN_S && at <= newest[0]);
     }
     this.ratesHz = nerves ? nerves.rates_hz : [];
-    const active = nerves && `${nerves.active_electrodes} of ${nerves.electrodes} electrodes active`;
+    const muted = nerves ? nerves.electrodes - nerves.observed_electrodes : 0;
+    const active =
+      nerves &&
+      `${nerves.active_electrodes} of ${nerves.electrodes} electrodes active${muted ? `, ${muted} muted` : ""}`;
     setText(byId("nerves-rate"), nerves ? fixed(nerves.firing_rate_hz, 1) : "–");
     setText(byId("nerves-active"), active ?? "no data from the electrode engine");
   }

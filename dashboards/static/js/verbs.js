@@ -1,5 +1,5 @@
 // Texts of the verbs of a protocol. Written by `python -m tests.protocols.make_verbs` from the verb table in
-// protocols/language.py; do not edit.
+// protocols/organs.py; do not edit.
 export const VERBS = {
   "kidney.draw": "Kidney draws",
   "kidney.give_back": "Kidney gives back",
@@ -21,4 +21,8 @@ export const VERBS = {
   approve: "Wait for approval",
   note: "Record",
   together: "Run branches",
+  dispense: "Dispense into the chamber",
+  aspirate: "Aspirate from the chamber",
+  rinse: "Rinse the selector's line",
+  chamber_volume: "Read the chamber's volume in the ledger",
 };

@@ -87,7 +87,11 @@ const VERB_TEXTS = /** @type {Record<string, string>} */ (VERBS);
  */
 export function step(verb, args) {
   const what = VERB_TEXTS[verb] ?? verb.replaceAll("_", " ").replace(".", " · ");
-  if (args.volume_ul !== undefined) return `${what} ${volume(args.volume_ul).join("\u00a0")}`;
+  const at = args.selector ?? args.to ?? args.from ?? args.chamber;
+  if (args.volume_ul !== undefined) {
+    return [what, at, volume(args.volume_ul).join("\u00a0")].filter(Boolean).join(" ");
+  }
+  if (at !== undefined) return `${what} ${at}`;
   if (args.point !== undefined) {
     return `${what} ${spoken(args.point)}`;
   }

@@ -26,7 +26,7 @@ async def test_golden_replies() -> None:
     device, talker, plant = await actuator()
     assert await talker.ask(b"CP\r") == b"CP01\r"
     assert await talker.ask(b"GO3\r") == b""
-    assert plant.last("d.valve") == 1.0
+    assert plant.last("d.valve") == 3.0
     assert await talker.ask(b"AM\r") == b"AM3\r"
     device.moves = 12
     assert await talker.ask(b"CNT\r") == b"CNT00012\r"
@@ -101,15 +101,22 @@ async def test_bad_commands_move_nothing(command: bytes) -> None:
     assert plant.log == []
 
 
-async def test_power_stops_the_motor_and_the_valve_stays() -> None:
+async def test_power_stops_the_motor_and_the_valve_stays_between_two_ports() -> None:
     device, talker, plant = await actuator(rest_position=2)
     talker.say(b"GO7\r")
     await asyncio.sleep(0.2)
     device.power_cycle()
     await asyncio.sleep(5)
-    assert device.position == 2
-    assert await talker.ask(b"CP\r") == b"CP02\r"
-    assert plant.log == []
+    assert device.position == 3
+    assert await talker.ask(b"CP\r") == b"CP03\r"
+    assert plant.last("d.valve") == 3.5
+
+
+async def test_on_its_way_the_rotor_passes_the_ports_between() -> None:
+    _, talker, plant = await actuator()
+    talker.say(b"GO8\r")
+    await asyncio.sleep(2)
+    assert [value for _, point, value in plant.log if point == "d.valve"] == [10.0, 9.0, 8.0]
 
 
 async def _fed(chunks: list[bytes]) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
@@ -15,11 +16,12 @@ from sim.lab import SimulatedLab
 
 ROOT = Path(__file__).parents[3]
 RIG = load_rig(ROOT / "examples" / "rigs" / "bench.yaml")
+SELECTORS = load_rig(ROOT / "tests" / "rigs" / "two_selectors.yaml")
 
 
 @asynccontextmanager
-async def lab_with(*faults: Fault, seed: int = 1) -> AsyncIterator[tuple[SimulatedLab, Injector]]:
-    lab = SimulatedLab(RIG, seed=seed)
+async def lab_with(*faults: Fault, seed: int = 1, rig: Rig = RIG) -> AsyncIterator[tuple[SimulatedLab, Injector]]:
+    lab = SimulatedLab(rig, seed=seed)
     try:
         yield lab, Injector(lab, faults, seed=seed)
     finally:

@@ -259,7 +259,7 @@ def test_every_kind_of_this_file_is_a_device_kind() -> None:
         "offset",
         "noise",
     }
-    assert {name for name, kind in KINDS.items() if kind.group == "device"} == shown | {"drift"}
+    assert {name for name, kind in KINDS.items() if kind.group == "device"} == shown | {"drift", "slipped"}
 
 
 async def test_the_relays_of_a_dark_relay_board_open() -> None:

@@ -16,10 +16,10 @@ from sim.faults.conditions import Conditional, PointBeyond, StepBegun
 from sim.faults.injector import Injector
 from sim.faults.kinds import KINDS, survivable
 from sim.faults.schedule import Fault, Schedule, from_json, to_json
-from sim.faults.targets import targets
+from sim.faults.targets import drawn_targets, targets
 from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
-from tests.sim.faults.bench import RIG, ROOT, lab_with, listener_on
+from tests.sim.faults.bench import RIG, ROOT, SELECTORS, lab_with, listener_on
 
 OF_THE_LAB = [kind for kind in KINDS.values() if kind.group not in ("host", "network")]
 
@@ -114,8 +114,10 @@ def test_what_is_survivable() -> None:
     assert not survivable(Fault("contaminated", "loop", 0.0))
 
 
-def test_every_kind_has_a_target_on_the_bench_rig() -> None:
-    assert {name for name in KINDS if not targets(name, RIG)} == set()
+def test_every_kind_has_a_target_on_the_bench_rig_or_on_one_with_selectors() -> None:
+    assert {name for name in KINDS if not targets(name, RIG)} == {"slipped"}
+    assert targets("slipped", SELECTORS) == ("giver", "taker")
+    assert "from01" in drawn_targets("occlusion", SELECTORS)
     assert targets("other_address", RIG) == ("p_heart", "p_filter", "relay", "gas_air", "gas_co2", "gas_o2")
     assert targets("wrong_address", RIG) == ("sim:rs485", "sim:gas")
     assert "heart" not in targets("occlusion", RIG)
@@ -126,7 +128,11 @@ def test_every_target_works_and_is_taken_back(kind: str) -> None:
     """The healthy lab and one that has had the fault on every target differ in nothing that a fault sets."""
 
     def state(lab: SimulatedLab) -> dict[str, object]:
-        found: dict[str, object] = {"lines": list(lab.lines), "reversed": set(lab.drives._reversed)}
+        found: dict[str, object] = {
+            "lines": list(lab.lines),
+            "reversed": set(lab.drives._reversed),
+            "positions": dict(lab.plant.positions),
+        }
         for link, line in lab.lines.items():
             found[link] = (line.plugged, line.echo, line.elsewhere, line.inward[:], line.outward[:], set(line.ghosts))
         for name, device in lab.devices.items():
@@ -143,11 +149,12 @@ def test_every_target_works_and_is_taken_back(kind: str) -> None:
         return found
 
     async def run() -> None:
-        async with lab_with() as (lab, _):
+        rig = RIG if targets(kind, RIG) else SELECTORS
+        async with lab_with(rig=rig) as (lab, _):
             healthy = state(lab)
             faults = [
                 Fault(kind, target, 10.0 * number, 0.0 if KINDS[kind].momentary else 5.0)
-                for number, target in enumerate(targets(kind, RIG), start=1)
+                for number, target in enumerate(targets(kind, rig), start=1)
             ]
             injector = Injector(lab, faults)
             running = asyncio.create_task(injector.run())
@@ -340,7 +347,7 @@ async def test_a_fault_waits_for_a_step_of_a_run() -> None:
 async def test_chance_draws_every_kind_and_only_what_can_happen() -> None:
     schedule = draw(np.random.default_rng(11), RIG, 40.0, 60.0)
     assert len(schedule) == pytest.approx(2400, abs=200)
-    assert {fault.kind for fault in schedule} == set(KINDS)
+    assert {fault.kind for fault in schedule} == set(KINDS) - {"slipped"}
     assert [fault.at_s for fault in schedule] == sorted(fault.at_s for fault in schedule)
     assert all((fault.for_s == 0) == KINDS[fault.kind].momentary for fault in schedule)
     assert schedule == draw(np.random.default_rng(11), RIG, 40.0, 60.0)

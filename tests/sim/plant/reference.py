@@ -39,6 +39,7 @@ class Reference:
         self.fleet = fleet
         self._vessels, self._held = fleet.vessels[0].shape, fleet.held[0].shape
         self._profile = fleet.profile[0, 0].copy()
+        (self._filtered,) = np.flatnonzero(fleet.links["filtered"])
         self._live = np.flatnonzero(fleet.traits["live"])
         self._tubes = np.flatnonzero(fleet.links["breathes"])
         self._guess: F8 = np.full(len(self._live) + len(self._tubes) * hydraulics.CELLS, 7.4)
@@ -48,7 +49,7 @@ class Reference:
         fleet = self.fleet
         tissue = fleet.tissues[0, 0]
         grown = [tissue[field] for field in ("viability", "volume_mm3", "dead_fraction")]
-        body = np.array([fleet.spaces["temperature_c"][0, 0], *grown, fleet.body["fouling"][0]])
+        body = np.array([fleet.spaces["temperature_c"][0, 0], *grown, fleet.lines["fouling"][0, self._filtered]])
         return np.concatenate([fleet.vessels[0].ravel(), fleet.held[0].ravel(), body, fleet.lines["revolutions"][0]])
 
     def split(self, y: F8) -> tuple[F8, F8, F8, F8]:
@@ -64,7 +65,7 @@ class Reference:
         dy = np.zeros_like(y)
         d_vessels, d_held, d_body, d_revolutions = self.split(dy)
         temperature, viability, volume_mm3, dead, fouling = body.tolist()
-        fixed, space, tissue = fleet.body[0], fleet.spaces[0, 0], fleet.tissues[0, 0]
+        space, tissue = fleet.spaces[0, 0], fleet.tissues[0, 0]
         (chamber,) = fleet.chambers.values()
         (beyond,) = fleet.outlets["target"].tolist()
         stream = 0.0
@@ -77,7 +78,7 @@ class Reference:
             source, target, filtered = (int(fleet.links[what][number]) for what in ("source", "target", "filtered"))
             worn = 1 - hydraulics.WEAR_LOSS * (1 - exp(-revolutions[number] / hydraulics.WEAR_REVOLUTIONS))
             free = line["command_ul_min"] * line["gain"] * worn
-            resistance = line["kpa_per_ul_min"] + (fixed["filter_kpa_per_ul_min"] * fouling if filtered else 0.0)
+            resistance = line["kpa_per_ul_min"] + (line["filter_kpa_per_ul_min"] * fouling if filtered else 0.0)
             flow = free / (1 + resistance * free / hydraulics.P_STALL_KPA) / 60
             entering = vessels[source] / vessels[source, Content.LIQUID] * flow
             d_vessels[source] -= entering
@@ -92,7 +93,7 @@ class Reference:
             if filtered:
                 entering = entering.copy()
                 entering[[Content.PARTICLES, Content.MICROBES]] *= 1 - membranes.RETENTION
-                d_body[4] = fixed["fouling_per_ul"] * entering[Content.LIQUID]  # cake: grows with the volume alone
+                d_body[4] = line["fouling_per_ul"] * entering[Content.LIQUID]  # cake: grows with the volume alone
             if fleet.links["returns"][number]:
                 entering[Content.REUSE] += entering[Content.LIQUID]
             d_vessels[target] += entering

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from controller.rig.description import Rig
 from controller.rig.families import FAMILIES
 from controller.rig.loading import load_rig
 from sim.plant import hydraulics
@@ -21,9 +22,9 @@ BENCH = load_rig(Path(__file__).resolve().parents[3] / "examples" / "rigs" / "be
 
 
 class Bench:
-    def __init__(self, seed: int = 1) -> None:
+    def __init__(self, seed: int = 1, rig: Rig = BENCH) -> None:
         self.now = 0.0
-        self.plant = Plant(BENCH, seed=seed, now=lambda: self.now)
+        self.plant = Plant(rig, seed=seed, now=lambda: self.now)
         self.plant.set_gas("gas_air.flow", 46.5)
         self.plant.set_gas("gas_co2.flow", 3.5)
         self.plant.set_switch("relay.return_valve", True)
@@ -118,6 +119,24 @@ def test_a_clogged_filter_resists_and_slows_and_a_torn_one_lets_pass() -> None:
     assert flows[1] < 0.7 * flows[0] < 0.7 * flows[2]
     assert pressures[2] < pressures[0] < 80 < pressures[1]
     assert microbes[2] > 0.7 * microbes[0], "half of them stays back (negative: lost to the filter)"
+
+
+def test_each_filter_fouls_by_what_passes_it() -> None:
+    """A second filter on the feed line, of a quarter of the area: each has its own resistance."""
+    sterile = BENCH.filters["sterile"]
+    small = sterile.model_copy(update={"area_cm2": sterile.area_cm2 / 4})
+    lines = BENCH.lines | {"feed": BENCH.lines["feed"].model_copy(update={"filter": "small"})}
+    bench = Bench(rig=BENCH.model_copy(update={"filters": {"sterile": sterile, "small": small}, "lines": lines}))
+    assert bench.plant.truth().filter_resistance == {"return": 1.0, "feed": 1.0}
+    bench.plant.set_pump("dose_fresh.pump", 4000.0)
+    first = bench.after(240.0)
+    assert first.filter_resistance["return"] == 1.0
+    assert first.filter_resistance["feed"] > 1.0
+    assert first.pressures_kpa["feed"] > 0.0
+    bench.plant.set_pump("dose_fresh.pump", 0.0)
+    bench.plant.set_pump("reglo.return", 500.0)
+    second = bench.after(240.0)
+    assert second.filter_resistance["feed"] == first.filter_resistance["feed"]
 
 
 def test_contamination_is_added_once_grows_and_kills() -> None:

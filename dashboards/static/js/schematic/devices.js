@@ -5,7 +5,7 @@ import { statusOf } from "../feed.js";
 import { flow } from "../format.js";
 import { shortened } from "./columns/sizes.js";
 import { angleAt } from "./geometry.js";
-import { doubt, filter, pump, valve } from "./symbols.js";
+import { dialyser, doubt, filter, pump, valve } from "./symbols.js";
 
 /** @import { LiveState, Rig } from "../../../types/live.d.ts" */
 /** @import { Box, PlacedDevice, PlacedLine, Plan } from "./plan.js" */
@@ -50,6 +50,13 @@ export class Devices {
       drawn.setDirection(1);
     } else if (kind === "valve") {
       this.add({ ...valve(device), names });
+    } else if (kind === "dialyser") {
+      const place = { x: device.x, y: device.y + 36, "text-anchor": "middle" };
+      const symbol = dialyser(device, names.map((name) => this.dialyserText(name)).join("\n"));
+      this.add(
+        { ...symbol, names },
+        s("text", { class: "organ", ...place, text: shortened(names[0], FILTER_ROOM, LETTER) }),
+      );
     } else {
       const place = { x: device.x, y: device.y + 38, "text-anchor": "middle" };
       const symbol = filter(device, names.map((name) => this.filterText(name)).join("\n"));
@@ -72,6 +79,12 @@ export class Devices {
     const found = this.rig.schematic.filters?.[name];
     if (!found) return name;
     return `${name} filter: ${found.pore_um} µm, ${found.area_cm2} cm², at most ${found.max_pressure_kpa} kPa`;
+  }
+
+  /** @param {string} name */
+  dialyserText(name) {
+    const found = this.rig.schematic.dialysers[name];
+    return found ? `${name}: hollow fibres in ${found.vessel}, cut-off ${found.cut_off_kda} kDa` : name;
   }
 
   /**

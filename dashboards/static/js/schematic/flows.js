@@ -2,7 +2,7 @@
 
 import { statusOf } from "../feed.js";
 
-/** @import { Line, LiveState, SchematicGraph } from "../../../types/live.d.ts" */
+/** @import { Line, LiveState, SchematicGraph, Selector } from "../../../types/live.d.ts" */
 
 /** The maximum number of passive lines in a row that are followed. */
 const MAX_PASSIVE = 12;
@@ -18,12 +18,15 @@ export function flowsOf(graph, state) {
   /** @type {Record<string, number>} */
   const flows = {};
   for (const line of graph.lines) flows[line.name] = line.pump ? pumpedFlow(line, state) : 0;
-  const passive = graph.lines.filter((line) => line.passive);
+  const open = openPorts(graph, state);
+  const drawn = drawnThrough(graph, open);
+  const passive = graph.lines.filter((line) => line.passive && (line.port === null || open.has(line.name)));
   for (let round = 0; round < MAX_PASSIVE; round++) {
     const net = netFlows(graph.lines, flows);
     let changed = false;
     for (const line of passive) {
-      const flow = Math.max(0, net[line.from] ?? 0) * (line.share ?? 0);
+      const behind = drawn.get(line.name);
+      const flow = behind ? flows[behind] : Math.max(0, net[line.from] ?? 0) * (line.share ?? 0);
       changed ||= Math.abs(flow - flows[line.name]) > 0.01;
       flows[line.name] = flow;
     }
@@ -31,6 +34,49 @@ export function flowsOf(graph, state) {
   }
   return flows;
 }
+
+/**
+ * Return the position that a selector reports; null if it is not known.
+ * @param {Selector} selector
+ * @param {LiveState} state
+ */
+export function positionOf(selector, state) {
+  const reading = state.readings[selector.position];
+  return reading && reading.value !== null && reading.quality === "good" ? Math.round(reading.value) : null;
+}
+
+/**
+ * Return the lines at the ports that are connected.
+ * @param {SchematicGraph} graph
+ * @param {LiveState} state
+ * @returns {Set<string>}
+ */
+export const openPorts = (graph, state) =>
+  new Set(graph.selectors.flatMap((each) => each.ports[String(positionOf(each, state))] ?? []));
+
+/**
+ * Return, for each connected port through which a pump draws, the line behind its selector.
+ * @param {SchematicGraph} graph
+ * @param {Set<string>} open
+ * @returns {Map<string, string>}
+ */
+function drawnThrough(graph, open) {
+  const found = new Map();
+  for (const line of graph.lines) {
+    if (!open.has(line.name) || !graph.selectors.some((each) => each.ports[String(line.port)] === line.name)) continue;
+    const behind = graph.lines.find((other) => other.from === line.to && isCommon(other, graph));
+    if (behind) found.set(line.name, behind.name);
+  }
+  return found;
+}
+
+/**
+ * Return whether a line leads from a selector without being one of its ports: its pump draws through them.
+ * @param {Line} line
+ * @param {SchematicGraph} graph
+ */
+const isCommon = (line, graph) =>
+  graph.selectors.some((each) => each.name === line.from && !Object.values(each.ports).includes(line.name));
 
 /**
  * Return what flows into each place and is not pumped out (µL/min).
@@ -66,7 +112,7 @@ function pumpedFlow(line, state) {
  * @returns {string[]}
  */
 export function originsOf(place, graph, passed) {
-  if (!graph.junctions.some((each) => each.name === place)) return [place];
+  if (![...graph.junctions, ...graph.selectors].some((each) => each.name === place)) return [place];
   if (passed.has(place)) return [];
   passed.add(place);
   return graph.lines.filter((line) => line.to === place).flatMap((line) => originsOf(line.from, graph, passed));

@@ -35,6 +35,7 @@ function isRow(graph) {
   const probes = (place) => graph.probes.filter((probe) => probe.at === place).length;
   return (
     !graph.junctions.length &&
+    !graph.selectors.length &&
     main.every((each) => each.length === 1) &&
     count("source") <= MAX_SOURCES &&
     count("waste") === 1 &&

@@ -1,6 +1,6 @@
 // The plan of a drawing: what stands where. A layout makes it, and the symbols follow it.
 
-/** @import { Line, Probe, Vessel } from "../../../types/live.d.ts" */
+/** @import { Line, Probe, Selector, Vessel } from "../../../types/live.d.ts" */
 /** @import { ZoneFrame } from "./zones.js" */
 
 /** @typedef {[x: number, y: number]} Point */
@@ -28,6 +28,7 @@
  */
 /** @typedef {Rect & {to: Point}} GasBox */
 /** @typedef {Rect & {name: string, text: string}} Manifold */
+/** @typedef {Rect & {text: string, selector: Selector}} PlacedSelector */
 /** @typedef {Rect & {vessel: Vessel, row: number, column: number}} Cell */
 /**
  * Many vessels, drawn as cells; of a well plate with letters and numbers.
@@ -44,6 +45,7 @@
  * @property {Chip[]} chips
  * @property {GasBox | null} gas
  * @property {Manifold[]} manifolds
+ * @property {PlacedSelector[]} selectors
  * @property {Block[]} blocks
  * @property {ZoneFrame[]} zones
  * @property {boolean} legend - whether the colours of medium are explained, at the upper right
@@ -63,6 +65,7 @@ export const emptyPlan = () => ({
   chips: [],
   gas: null,
   manifolds: [],
+  selectors: [],
   blocks: [],
   zones: [],
   legend: true,

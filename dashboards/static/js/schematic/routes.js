@@ -16,10 +16,10 @@ const PORT_DEPTH = 26;
 /**
  * Return the kinds of devices on a line, in the direction of flow.
  * @param {Line} line
- * @returns {("filter" | "valve" | "pump")[]}
+ * @returns {("filter" | "valve" | "dialyser" | "pump")[]}
  */
 export function devicesOf(line) {
-  return /** @type {const} */ (["filter", "valve", "pump"]).filter((kind) => line[kind]);
+  return /** @type {const} */ (["filter", "valve", "dialyser", "pump"]).filter((kind) => line[kind]);
 }
 
 /**

@@ -3,7 +3,7 @@
 import { s } from "../dom.js";
 import { allConditions, CHARACTER } from "./zones.js";
 
-/** @import { Chip, Manifold, PlacedDevice } from "./plan.js" */
+/** @import { Chip, Manifold, PlacedDevice, PlacedSelector } from "./plan.js" */
 /** @import { ZoneFrame } from "./zones.js" */
 
 const ROTOR = 20.5;
@@ -125,6 +125,49 @@ export function zoneFrame({ zone, x, y, w, h, label, labelX, labelWidth }) {
   });
   const box = s("rect", { class: "zone-box", x, y, width: w, height: h, rx: 18 });
   return s("g", { class: "zone", "data-zone": zone.name }, box, lines, s("title", { text: allConditions(zone) }));
+}
+
+/**
+ * A dialyser: a capsule with hollow fibres along the line.
+ * @param {PlacedDevice} device
+ * @param {string} title
+ */
+export function dialyser({ x, y }, title) {
+  const node = s(
+    "g",
+    { class: "device dialyser", transform: `translate(${x} ${y})` },
+    s("rect", { class: "body", x: -24, y: -15, width: 48, height: 30, rx: 9 }),
+    s("path", { class: "fibre", d: "M-17 -7 H17 M-17 0 H17 M-17 7 H17" }),
+    s("title", { text: title }),
+  );
+  return { node };
+}
+
+/**
+ * A selector valve: a rotor whose pointer shows the side of its common line and the port that is connected.
+ * @param {PlacedSelector} place
+ */
+export function selectorValve({ x, y, w, h, text, selector }) {
+  const middle = { x: x + w / 2, "text-anchor": "middle" };
+  const state = s("text", { class: "selector-state", ...middle, y: y + h + 38 });
+  const title = s("title", { text: `selector ${selector.name} (${selector.valve})` });
+  const pointer = s("path", { class: "selector-pointer", d: `M${-w / 2 + 8} 0 H${w / 2 - 8}` });
+  const rotor = s(
+    "g",
+    { transform: `translate(${x + w / 2} ${y + h / 2})` },
+    pointer,
+    s("circle", { class: "selector-hub", r: 5 }),
+  );
+  const node = s(
+    "g",
+    { class: "selector", "data-selector": selector.name },
+    s("rect", { class: "selector-body", x, y, width: w, height: h, rx: w / 2 }),
+    rotor,
+    s("text", { class: "organ", ...middle, y: y + h + 19, text }),
+    state,
+    title,
+  );
+  return { node, state, pointer, title };
 }
 
 /**

@@ -77,13 +77,15 @@ const captionOf = ({ at, point }) => shortened(at ?? point.split(".")[0], CHIP.w
 
 /**
  * Return the probes that stand at nothing that is drawn, such as those of a zone. Those in a block stand with the
- * details of their chambers.
+ * details of their chambers, and selectors show their position themselves.
  * @param {SchematicGraph} graph
  * @param {Node[]} nodes
  * @returns {Probe[]}
  */
 function looseProbes(graph, nodes) {
   const shown = new Set(nodes.flatMap((each) => each.probes));
+  const positions = graph.selectors.map((each) => each.position);
   const places = new Set([...graph.vessels, ...graph.lines].map((each) => each.name));
-  return graph.probes.filter((probe) => !shown.has(probe) && !places.has(probe.at ?? ""));
+  const loose = graph.probes.filter((probe) => !shown.has(probe) && !places.has(probe.at ?? ""));
+  return loose.filter((probe) => !positions.includes(probe.point));
 }

@@ -42,6 +42,7 @@ export function drawn(graph, net, routing) {
   for (const each of placed) {
     if (each.kind === "vessel") addVessel(plan, each, graph);
     else if (each.kind === "block") addBlock(plan, each);
+    else if (each.selector) plan.selectors.push({ ...coreOf(each), text: junctionText(each), selector: each.selector });
     else plan.manifolds.push({ ...coreOf(each), name: each.id, text: junctionText(each) });
   }
   for (const edge of net.edges) addLine(plan, edge, routing);

@@ -7,10 +7,10 @@ import { devicesOf } from "../routes.js";
 import { isPlate, plateOf } from "./plates.js";
 import { sizeOf } from "./sizes.js";
 
-/** @import { Line, Probe, SchematicGraph, Vessel } from "../../../../types/live.d.ts" */
+/** @import { Line, Probe, SchematicGraph, Selector, Vessel } from "../../../../types/live.d.ts" */
 
 /** @typedef {{dx: number, dy: number, w: number, h: number}} Core */
-/** @typedef {{kind: "filter" | "valve" | "pump", names: string[]}} NetDevice */
+/** @typedef {{kind: "filter" | "valve" | "dialyser" | "pump", names: string[]}} NetDevice */
 /**
  * A node. `core` is what lines end at, as seen from the upper left corner of the node, which surrounds its texts too.
  * @typedef {object} Node
@@ -19,6 +19,7 @@ import { sizeOf } from "./sizes.js";
  * @property {string | null} zone
  * @property {Vessel[]} vessels
  * @property {string[]} junctions
+ * @property {Selector | null} selector - of a junction that is a selector valve
  * @property {Probe[]} probes
  * @property {NetDevice[]} devices - of an item: what sits on its edge, in the direction of flow
  * @property {boolean} leftwards - of an item: whether its medium flows to the left
@@ -49,6 +50,7 @@ export const node = (id, kind, more) => ({
   zone: null,
   vessels: [],
   junctions: [],
+  selector: null,
   probes: [],
   devices: [],
   leftwards: false,
@@ -97,6 +99,10 @@ function placesOf(graph) {
     places.set(vessel.name, found);
   }
   addJunctions(graph, places);
+  for (const selector of graph.selectors) {
+    const { name } = selector;
+    places.set(name, node(`selector ${name}`, "junction", { junctions: [name], selector }));
+  }
   return places;
 }
 
@@ -181,7 +187,7 @@ function portsOf(place, edges) {
  * @returns {NetDevice[]}
  */
 export function devicesOn(edge) {
-  const kinds = /** @type {const} */ (["filter", "valve", "pump"]);
+  const kinds = /** @type {const} */ (["filter", "valve", "dialyser", "pump"]);
   return kinds
     .filter((kind) => edge.lines.some((line) => devicesOf(line).includes(kind)))
     .map((kind) => ({ kind, names: [...new Set(edge.lines.flatMap((line) => line[kind] ?? []))] }));

@@ -42,6 +42,8 @@ const WELL_PITCH = [
   { columns: Infinity, pitch: 26 },
 ];
 export const PLATE_HEAD = 22;
+/** A selector: the width of its body, of the text below it, and the height of its texts. */
+export const SELECTOR = { w: 46, text: 104, foot: 58 };
 const BLOCK_PAD = 16;
 
 /**
@@ -156,6 +158,12 @@ function sizeBlock(place, ports) {
  * @param {number} ports
  */
 function sizeJunction(place, ports) {
+  if (place.selector) {
+    const high = Math.max(SELECTOR.w, (ports - 1) * PORT + 2 * PORT_MARGIN);
+    const wide = Math.max(SELECTOR.text, junctionText(place).length * SMALL_LETTER);
+    setSize(place, wide, high + SELECTOR.foot, { dx: (wide - SELECTOR.w) / 2, dy: 6, w: SELECTOR.w, h: high });
+    return;
+  }
   const h = Math.max(MIN_MANIFOLD, (ports - 1) * PORT + PORT_MARGIN);
   const w = Math.max(30, Math.min(150, junctionText(place).length * SMALL_LETTER));
   setSize(place, w, h + 36, { dx: w / 2 - 6, dy: 6, w: 12, h });

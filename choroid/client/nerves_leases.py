@@ -1,0 +1,125 @@
+"""Leases that live as long as their client: heartbeats every 10 ms, and an end with the connection.
+
+When the client's process dies its connection ends and the lease with it. When its heartbeats stop for 30 ms, as after a power
+cut, no pulse is delivered until they go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import grpc
+import grpc.aio
+
+from choroid.client.nerves_terms import granted
+from choroid.client.wire import nerves_pb2 as pb
+from choroid.client.wire import nerves_pb2_grpc as pb_grpc
+
+HEARTBEAT_S = 0.01
+GRANTED_WITHIN_S = 10.0
+Metadata = tuple[tuple[str, str], ...]
+
+
+class HeldLease:
+    """A lease whose heartbeats come from a thread of this process.
+
+    Attributes:
+        reply: The lease as granted.
+    """
+
+    def __init__(self, stub: pb_grpc.NervesStub, metadata: Metadata, electrodes: list[int], ttl_ms: int) -> None:
+        """Acquire it.
+
+        Raises:
+            NervesError: It was not granted.
+            grpc.RpcError: The engine cannot be reached or refuses the call.
+        """
+        self._released = threading.Event()
+        first = pb.HoldRequest(electrodes=electrodes, ttl_ms=ttl_ms)
+        self._call = stub.HoldLease(self._heartbeats(first), metadata=metadata)
+        late = threading.Timer(GRANTED_WITHIN_S, self._call.cancel)
+        late.start()
+        try:
+            self.reply = granted(next(iter(self._call)))
+        except BaseException:
+            self._end()
+            raise
+        finally:
+            late.cancel()
+
+    def release(self) -> None:
+        """End the lease; it is over when this returns."""
+        self._released.set()
+        with contextlib.suppress(grpc.RpcError):
+            for _ in self._call:
+                pass
+
+    def _end(self) -> None:
+        self._released.set()
+        self._call.cancel()  # type: ignore[no-untyped-call]
+
+    def _heartbeats(self, first: pb.HoldRequest) -> Iterator[pb.HoldRequest]:
+        yield first
+        beat = pb.HoldRequest()
+        while not self._released.wait(HEARTBEAT_S):
+            yield beat
+
+
+class AsyncHeldLease:
+    """A lease whose heartbeats come from the event loop: a blocked loop is a silent client.
+
+    Attributes:
+        reply: The lease as granted, after :meth:`acquire`.
+    """
+
+    def __init__(self, stub: pb_grpc.NervesAsyncStub, metadata: Metadata) -> None:
+        self._call: grpc.aio.StreamStreamCall[pb.HoldRequest, pb.LeaseReply] = stub.HoldLease(  # type: ignore[call-arg]
+            metadata=metadata
+        )
+        self._beating: asyncio.Task[None] | None = None
+        self.reply = pb.LeaseReply()
+
+    async def acquire(self, electrodes: list[int], ttl_ms: int) -> None:
+        """Acquire it; errors as :class:`HeldLease`."""
+        try:
+            async with asyncio.timeout(GRANTED_WITHIN_S):
+                await self._call.write(pb.HoldRequest(electrodes=electrodes, ttl_ms=ttl_ms))
+                self.reply = granted(await self._first())
+        except BaseException:
+            self._call.cancel()
+            raise
+        self._beating = asyncio.create_task(self._beat(), name="heartbeats of a lease")
+
+    async def release(self) -> None:
+        """End the lease; it is over when this returns."""
+        await self._stop_beating()
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+            await self._call.done_writing()
+            while isinstance(await self._call.read(), pb.LeaseReply):
+                pass
+        await self._call.code()
+
+    async def drop(self) -> None:
+        """Let the connection end the lease."""
+        await self._stop_beating()
+        self._call.cancel()
+        await self._call.code()
+
+    async def _first(self) -> pb.LeaseReply:
+        reply = await self._call.read()  # raises the error of a call that was refused
+        return reply if isinstance(reply, pb.LeaseReply) else pb.LeaseReply(reason="the engine has ended the call")
+
+    async def _stop_beating(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+
+    async def _beat(self) -> None:
+        beat = pb.HoldRequest()
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+            while not self._call.done():
+                await asyncio.sleep(HEARTBEAT_S)
+                await self._call.write(beat)

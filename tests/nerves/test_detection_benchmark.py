@@ -1,0 +1,86 @@
+"""The detector against SpikeInterface on short recordings with known spikes (`choroid bench detection` has the long ones)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.needs_module("spikeinterface", "dev")
+
+SECONDS = 13.0
+FROM_S = 5.0
+
+
+@pytest.fixture(scope="module")
+def truth() -> Any:
+    from choroid.bench.ground_truth import Plan, generate
+
+    return generate(Plan("plain", 8.0, channels=4, seconds=4.0))
+
+
+@pytest.mark.parametrize("kind", ["plain", "bursts", "drift", "hum", "noise_steps", "artefacts", "saturation", "flat"])
+def test_N7_recall_is_that_of_spikeinterfaces_best_detector_and_few_are_false(kind: str) -> None:
+    from choroid.bench.detection import compare
+    from choroid.bench.ground_truth import Plan, generate
+
+    one = compare(generate(Plan(kind, 6.0, seconds=SECONDS)), FROM_S)
+    assert one.ratio >= 0.97, one
+    assert one.recall >= 0.95, one
+    assert one.false <= 0.05, one
+    assert abs(one.delay_ms) <= 0.1, one
+
+
+def test_the_same_plan_gives_the_same_recording(truth: Any) -> None:
+    from choroid.bench.ground_truth import generate
+
+    again = generate(truth.plan)
+    np.testing.assert_array_equal(again.samples, truth.samples)
+    np.testing.assert_array_equal(again.spike_frames, truth.spike_frames)
+
+
+def test_the_snr_of_a_recording_is_that_of_its_plan(truth: Any) -> None:
+    """Troughs in the band over the noise in the band, measured on the samples."""
+    from choroid.bench.ground_truth import UV_PER_UNIT, band_pass
+
+    in_band = band_pass(truth.samples * UV_PER_UNIT)
+    noise = 1.4826 * np.median(np.abs(in_band))
+    inner = truth.spike_frames < len(in_band) - 100
+    troughs = [
+        in_band[frame - 3 : frame + 4, channel].min()
+        for frame, channel in zip(truth.spike_frames[inner], truth.spike_channels[inner], strict=True)
+    ]
+    assert -np.median(troughs) / noise == pytest.approx(8.0, rel=0.12)  # a minimum of seven samples is a little lower
+
+
+def test_J1_the_score_sees_missed_late_doubled_and_invented_spikes(truth: Any) -> None:
+    from choroid.bench.ground_truth import score
+
+    frames, channels = truth.spike_frames, truth.spike_channels
+    assert score(truth, frames, channels, 0) == {"recall": 1.0, "false": 0.0, "false_hz": 0.0, "offset_ms": 0.0}
+    assert score(truth, frames[::2], channels[::2], 0)["recall"] == pytest.approx(0.5, abs=0.01)
+    late = score(truth, frames + 25, channels, 0)
+    assert late["recall"] < 0.05
+    assert late["false"] > 0.95
+    assert score(truth, frames, (channels + 1) % 4, 0)["recall"] < 0.05
+    twice = score(truth, np.repeat(frames, 2) + np.tile([0, 5], len(frames)), np.repeat(channels, 2), 0)
+    assert twice["recall"] == 1.0
+    assert twice["false"] == pytest.approx(0.5, abs=0.01)
+
+
+def test_J1_a_detector_that_is_too_deaf_or_too_quick_fails_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    from choroid.bench import detection
+    from choroid.bench.ground_truth import Plan, generate
+
+    recording = generate(Plan("plain", 6.0, channels=8, seconds=8.0))
+    frames, channels = detection.choroid_spikes(recording.samples)
+    monkeypatch.setattr(detection, "choroid_spikes", lambda _: (frames[::2], channels[::2]))
+    assert detection.compare(recording, 1.0).ratio < 0.97
+    invented = np.sort(np.random.default_rng(1).integers(0, len(recording.samples), len(frames)))
+    monkeypatch.setattr(
+        detection,
+        "choroid_spikes",
+        lambda _: (np.concatenate([frames, invented]), np.concatenate([channels, channels])),
+    )
+    assert detection.compare(recording, 1.0).false > 0.05

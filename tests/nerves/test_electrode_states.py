@@ -1,0 +1,74 @@
+"""States of electrodes from the engine to the page: a muted electrode is neither silent nor active (N8)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import grpc.aio
+import pytest
+
+from choroid.running.nerves_source import GatewayNerves
+from controller.nerves.summary import NervesSummary
+from controller.nerves.wire import nerves_pb2 as pb
+from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
+from dashboards.views import nerves_view
+from tests.nerves.test_gateway import Engine, settled, start, stop
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    started = start(tmp_path_factory.mktemp("states"))
+    yield started
+    stop(started)
+
+
+async def test_N8_the_engine_names_the_state_of_each_electrode(engine: Engine) -> None:
+    async with engine.stub() as stub:
+        reply = await stub.Summary(pb.SummaryRequest(), metadata=engine.agent)
+    await settled()
+    assert len(reply.states) == reply.electrodes == 32
+    assert set(reply.states) <= {pb.ELECTRODE_OK, pb.ELECTRODE_BLANKED}
+    assert reply.observed_electrodes == 32
+
+
+class Muted(pb_grpc.NervesServicer):
+    """A service with four electrodes, one of them dead and one saturated for a moment."""
+
+    async def Info(self, request: pb.InfoRequest, context: object) -> pb.InfoReply:
+        return pb.InfoReply(sample_rate_hz=25_000.0)
+
+    async def StreamSummary(self, request: object, context: object) -> AsyncIterator[pb.SummaryReply]:
+        states = [pb.ELECTRODE_OK, pb.ELECTRODE_DEAD, pb.ELECTRODE_SATURATED, pb.ELECTRODE_OK]
+        yield pb.SummaryReply(
+            frame=9, mean_active_hz=2.0, active_electrodes=1, electrodes=4, observed_electrodes=3, states=states
+        )
+        await asyncio.sleep(60.0)
+
+
+async def test_N8_the_states_reach_the_page() -> None:
+    server = grpc.aio.server()
+    pb_grpc.add_NervesServicer_to_server(Muted(), server)  # type: ignore[abstract]  # the other calls are never made
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    nerves = GatewayNerves(address, "token")
+    try:
+        while (summary := await nerves.summary()) is None:
+            await asyncio.sleep(0.02)
+    finally:
+        await nerves.close()
+        await server.stop(None)
+        await settled()
+    view = nerves_view(summary)
+    assert view is not None
+    assert view["states"] == ["ok", "dead", "saturated", "ok"]
+    assert view["observed_electrodes"] == 3
+
+
+@pytest.mark.parametrize(("observed", "sufficient"), [(None, True), (32, True), (16, True), (15, False), (0, False)])
+def test_N8_figures_of_the_array_need_half_of_its_electrodes(observed: int | None, sufficient: bool) -> None:
+    summary = NervesSummary(0.0, 2.0, 3, 32, (2.0,) * 32, None, observed)
+    assert summary.sufficient is sufficient
+    view = nerves_view(summary)
+    assert view is not None
+    assert view["observed_electrodes"] == (32 if observed is None else observed)
