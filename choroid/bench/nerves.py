@@ -21,11 +21,11 @@ import grpc.aio
 import numpy as np
 
 from choroid.common.child import python
-from choroid.running.nerves_process import simulated_array
+from choroid.running.simulated_card import simulated_card
+from controller.nerves.cards.contract import Phase
 from controller.nerves.commands import LeaseCommand
 from controller.nerves.core import Core
 from controller.nerves.detector import SpikeDetector, Spikes
-from controller.nerves.device import Phase
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Request
 from controller.nerves.leases import Lease
@@ -89,7 +89,7 @@ def _simulated_array() -> dict[str, float]:
         now[0] += seconds + 1e-9
 
     with tempfile.TemporaryDirectory() as folder:
-        array = simulated_array(electrodes=32, seed=1, clock=lambda: now[0], sleep=sleep)
+        array = simulated_card(electrodes=32, seed=1, clock=lambda: now[0], sleep=sleep)
         core = Core(array, StimulationLedger(Path(folder) / "ledger.db", array.info, ""), Envelope())
         generating = stepping = 0.0
         for turn in range(5_500):
@@ -108,7 +108,7 @@ def _in_process() -> tuple[list[float], int]:
     """Return latencies and the number of unanswered spikes of a reflex inside the engine, on its real-time thread."""
     latencies: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        array = simulated_array(electrodes=32, seed=1)
+        array = simulated_card(electrodes=32, seed=1)
         core = Core(array, StimulationLedger(Path(folder) / "ledger.db", array.info, ""), Envelope())
         leases: list[Any] = []
         asked: list[int] = []

@@ -1,7 +1,7 @@
 """The electrode engine as a child process: `spawn_engine` for the parent, `python -m choroid.running.nerves_process`
 for the child.
 
-Only this module connects the engine with the simulated array. The child writes the address of its API to standard
+The child writes the address of its API to standard
 output, as one JSON line. It reads what the tissue lives in from standard input (a channel of the simulator) and ends when
 that closes, so that it never outlives its parent. The parent stops stimulation over the same pipe (A9), which no
 other process can fill, and the child confirms on standard output.
@@ -17,8 +17,7 @@ import logging
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,18 +25,18 @@ from typing import TYPE_CHECKING, Any
 from choroid.common.child import python
 from choroid.running.local_agent import ENDPOINT, former_port, keep_port
 from choroid.running.nerves_orders import Orders, first_agents
+from choroid.running.simulated_card import simulated_card
 from choroid.running.tls_folder import tls_files
 from controller.core.clock import Clock
 from controller.nerves.brake import Brake
 from controller.nerves.credentials import AgentCredentials
-from controller.nerves.device import ArrayInfo, Delivery, FrameBlock, Impedance, Pulse
 from controller.nerves.engine import EngineConfig, serve
 from controller.nerves.envelope import Envelope
 from controller.nerves.ledger_head import LedgerRefused
 from controller.nerves.server import RemoteAddress
 from controller.nerves.summary import life_s
 from controller.nerves.tokens import Grant, Keyring, TokenScope, new_token
-from sim.neurons.array import SAMPLE_RATE_HZ, UV_PER_UNIT, SimulatedArray, compiled
+from sim.neurons.array import SAMPLE_RATE_HZ
 from sim.neurons.conditions import TissueConditions
 
 if TYPE_CHECKING:
@@ -48,11 +47,6 @@ logger = logging.getLogger(__name__)
 REFUSED = 3
 """Exit status of an engine that does not start because its stimulation ledger cannot be used."""
 LEDGER = "stimulation.db"
-BLOCK_FRAMES = 25
-LEAD_FRAMES = 5
-BUFFER_FRAMES = 12_500
-"""Frames that the simulated hardware can buffer for a stalled reader: 0.5 s; older ones are lost, as a gap."""
-
 MAX_REASON = 500
 START_WITHIN_S = 60.0
 LEDGER_BYTES_S = 50e6
@@ -66,112 +60,6 @@ DIES_WITHIN_S = 1.0
 """Maximum wait of an emergency stop for a killed engine (s of real time); a hung disk can hold one for ever."""
 ALLOWED_WITHIN_S = 5.0
 """An engine that has not confirmed the end of a stop after this time (s) hangs."""
-
-
-class PacedArray:
-    """The simulated array in real time, as a device: frames come at the rate of its crystal, and are lost if not
-    fetched.
-
-    `clock` (seconds) and `sleep` are those of the machine, or of a test.
-    """
-
-    def __init__(
-        self,
-        array: SimulatedArray,
-        info: ArrayInfo,
-        *,
-        clock: Callable[[], float] = time.monotonic,  # noqa: TID251  (the array's own crystal)
-        sleep: Callable[[float], None] = time.sleep,  # noqa: TID251  (on the real-time thread, which has no loop)
-    ) -> None:
-        self.info = info
-        self._array = array
-        self._clock = clock
-        self._sleep = sleep
-        self._start_s = clock()
-        self._lost = 0
-        self._waiting: list[tuple[int, Pulse]] = []
-        self._dropped: list[Delivery] = []
-        self._closed = False
-
-    def now_frame(self) -> int:
-        """Return the frame number of the crystal's present time."""
-        return int((self._clock() - self._start_s) * self.info.sample_rate_hz)
-
-    def read(self) -> FrameBlock:
-        """Wait until the next block is complete, and return it."""
-        first = self._array.next_frame + self._lost
-        end = first + self.info.block_frames
-        behind = self.now_frame() - end
-        if behind > BUFFER_FRAMES:
-            self._lost += behind
-            self._waiting = [(frame + behind, pulse) for frame, pulse in self._waiting]
-            first += behind
-            end += behind
-        while (ahead := end - self.now_frame()) > 0:
-            self._sleep(ahead / self.info.sample_rate_hz)
-        samples = self._array.generate(self.info.block_frames)
-        begun = [entry for entry in self._waiting if entry[0] < end]
-        self._waiting = [entry for entry in self._waiting if entry[0] >= end]
-        deliveries = (*self._dropped, *(Delivery(pulse, frame) for frame, pulse in begun))
-        self._dropped = []
-        return FrameBlock(first, samples, deliveries)
-
-    def deliver(self, pulse: Pulse) -> None:
-        """Stimulate exactly at the pulse's frame; if that is past, as soon as possible, but never after
-        `not_after`.
-        """
-        frame = max(pulse.at_frame, self.now_frame() + 1, self._array.next_frame + self._lost)
-        if frame > pulse.not_after or self._closed:
-            self._dropped.append(Delivery(pulse, None))
-            return
-        phases = [(phase.duration_us, phase.current_ua) for phase in pulse.phases]
-        self._array.stimulate(pulse.electrode, frame - self._lost, phases)
-        self._waiting.append((frame, pulse))
-
-    def impedances(self) -> tuple[Impedance, ...]:
-        """Return the impedances that the array measures once an hour."""
-        now = self._array.next_frame + self._lost
-        measured = now - now % round(3600 * self.info.sample_rate_hz)
-        return tuple(Impedance(kohm, measured) for kohm in self._array.impedances_kohm())
-
-    def set_conditions(self, conditions: TissueConditions) -> None:
-        """Set what the tissue lives in; callable from any thread."""
-        self._array.conditions = conditions
-
-    def close(self) -> None:
-        """Accept no more pulses."""
-        self._closed = True
-
-
-def simulated_array(
-    *,
-    electrodes: int,
-    material: Any = "Pt",
-    diameter_um: float = 30.0,
-    seed: int,
-    clock: Callable[[], float] | None = None,
-    sleep: Callable[[float], None] | None = None,
-) -> PacedArray:
-    """Return the simulated array with the data sheet that the rig file gives."""
-    info = ArrayInfo(
-        name=f"simulated array of {electrodes} electrodes",
-        electrodes=electrodes,
-        sample_rate_hz=float(SAMPLE_RATE_HZ),
-        uv_per_unit=UV_PER_UNIT,
-        material=material,
-        diameter_um=diameter_um,
-        block_frames=BLOCK_FRAMES,
-        lead_frames=LEAD_FRAMES,
-        time_step_us=20.0,
-        current_step_ua=0.01,
-        compliance_v=7.0,
-        simulated=True,
-    )
-    compiled()
-    array = SimulatedArray(electrodes, seed)
-    if clock is None or sleep is None:
-        return PacedArray(array, info)
-    return PacedArray(array, info, clock=clock, sleep=sleep)
 
 
 @dataclass
@@ -378,7 +266,7 @@ async def _child(config: dict[str, Any]) -> None:
     keyring = Keyring({token: Grant("controller", frozenset({TokenScope.READ, TokenScope.AUDIT}))})
     credentials = AgentCredentials(data_dir, Clock(follow_system=True).utc_text)
     agent_token = first_agents(data_dir, credentials, keyring)
-    device = simulated_array(
+    card = simulated_card(
         electrodes=config["electrodes"],
         material=config["material"],
         diameter_um=config["diameter_um"],
@@ -399,7 +287,7 @@ async def _child(config: dict[str, Any]) -> None:
         print(json.dumps({"ready": True, "address": address, "token": token, "agent_token": agent_token}), flush=True)
 
     brake = Brake(config.get("stopped", ""))
-    orders = Orders(device.set_conditions, brake, credentials)
+    orders = Orders(card.set_conditions, brake, credentials)
     listening = asyncio.create_task(orders.follow(stop))
     engine = EngineConfig(
         ledger=data_dir / LEDGER,
@@ -409,7 +297,7 @@ async def _child(config: dict[str, Any]) -> None:
         tissue=config.get("tissue"),
     )
     try:
-        await serve(device, engine, keyring, ready=ready, control=orders.connect, stop=stop, brake=brake)
+        await serve(card, engine, keyring, ready=ready, control=orders.connect, stop=stop, brake=brake)
     finally:
         signal.setitimer(signal.ITIMER_REAL, END_WITHIN_S)  # an engine that cannot end is ended
         with contextlib.suppress(OSError):  # the disk may have turned read-only

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from controller.nerves.device import Pulse
+from controller.nerves.cards.contract import Pulse
 from controller.nerves.governor import Request, StimulationDecision
 from controller.nerves.leases import Lease, LeaseRefused
 from controller.nerves.ledger import State

@@ -20,6 +20,7 @@ import numpy as np
 
 from controller.nerves.bookings import Bookings
 from controller.nerves.brake import Brake
+from controller.nerves.cards.contract import Delivery, ElectrodeCard, FrameBlock, Pulse
 from controller.nerves.commands import (
     Busy,
     Command,
@@ -31,7 +32,6 @@ from controller.nerves.commands import (
     ends_something,
 )
 from controller.nerves.detector import ALL, Blank, ElectrodeState, SpikeDetector, Spikes
-from controller.nerves.device import ArrayDevice, Delivery, FrameBlock, Pulse
 from controller.nerves.envelope import Envelope
 from controller.nerves.events import EventKind, EventLog
 from controller.nerves.governor import GovernorView, Reason, Request, StimulationDecision, book, decide
@@ -84,14 +84,14 @@ class Core:
 
     def __init__(
         self,
-        device: ArrayDevice,
+        card: ElectrodeCard,
         ledger: StimulationLedger,
         envelope: Envelope,
         tissue: Tissue | None = None,
         brake: Brake | None = None,
         new_lease_id: Callable[[], str] = random_id,
     ) -> None:
-        info = device.info
+        info = card.info
         self.info = info
         self.envelope = envelope
         self.frames = FrameRing(round(HISTORY_S * info.sample_rate_hz), info.electrodes)
@@ -101,7 +101,7 @@ class Core:
         self.charge_nc = 0.0
         self.gaps = 0
         self.lost_frames = 0
-        self._device = device
+        self._card = card
         self._ledger = ledger
         self._record = LedgerRecorder(ledger)
         self._detector = SpikeDetector(info.electrodes, info.sample_rate_hz, info.uv_per_unit)
@@ -113,7 +113,7 @@ class Core:
         self._repeats = Repeats(ledger)
         self._bookings = Bookings(info.sample_rate_hz)
         self._monitor = ResponseMonitor(info.sample_rate_hz, envelope.rest_s)
-        self._impedances = device.impedances()
+        self._impedances = card.impedances()
         self._commands: deque[Command] = deque()
         self._due: list[tuple[int, int, Pulse, str]] = []
         self._handed: dict[int, Pulse] = {}
@@ -228,7 +228,7 @@ class Core:
         self._leases.drop_all()
         self._cancel(list(self._due), "the engine closed")
         self._record.commit()
-        self._device.close()
+        self._card.close()
         self._ledger.close()
 
     def _take_gap(self, block: FrameBlock) -> None:
@@ -274,7 +274,7 @@ class Core:
             if self._handed.pop(pulse.id, None) is None:
                 continue
             if delivery.frame is None:
-                fates.append((pulse.id, "dropped", None, "the array could not begin it before its latest frame"))
+                fates.append((pulse.id, "dropped", None, delivery.why))
             else:
                 fates.append((pulse.id, "delivered", delivery.frame, ""))
                 self.delivered += 1
@@ -389,7 +389,7 @@ class Core:
                 outcome.listeners.append(command.finished)
         for pulse in due:
             self._handed[pulse.id] = pulse
-            self._device.deliver(pulse)
+            self._card.stimulate(pulse)
 
     def _take_due(self, now: int) -> list[Pulse]:
         """Take the pulses that are due before the next block; drop those whose latest frame has passed."""
@@ -479,7 +479,7 @@ class Core:
         self._next_second = now + round(self.info.sample_rate_hz)
         states = self._detector.states
         self._observed = float(np.isin(states, DETECTED).mean())
-        self._impedances = self._device.impedances()
+        self._impedances = self._card.impedances()
         self._bookings.forget_before(now)
         self._record.try_again()
         self.permit = permit(self._tissue, now / self.info.sample_rate_hz / DAY_S)

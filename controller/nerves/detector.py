@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.nerves import kernels
-from controller.nerves.device import Frames
+from controller.nerves.cards.contract import Frames
 from controller.nerves.kernels import SETUP
 
 LONG_S = 1.24e-3

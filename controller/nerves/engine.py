@@ -23,10 +23,10 @@ from typing import Any
 from controller.core.clock import Clock
 from controller.memory.file import checkpoint
 from controller.nerves.brake import Brake
+from controller.nerves.cards.contract import ElectrodeCard
 from controller.nerves.commands import RevokeCommand
 from controller.nerves.core import Core
 from controller.nerves.detector import warm_up
-from controller.nerves.device import ArrayDevice
 from controller.nerves.envelope import Envelope
 from controller.nerves.gateway import Gateway
 from controller.nerves.ledger import StimulationLedger
@@ -60,9 +60,9 @@ class EngineConfig:
 class RealTimeThread(threading.Thread):
     """Reads, steps, wakes; ends with `end()` or with the array, and then closes the core."""
 
-    def __init__(self, device: ArrayDevice, core: Core, gateway: Gateway, ended: Callable[[], object]) -> None:
+    def __init__(self, card: ElectrodeCard, core: Core, gateway: Gateway, ended: Callable[[], object]) -> None:
         super().__init__(name="nerves", daemon=True)
-        self._device = device
+        self._card = card
         self._core = core
         self._gateway = gateway
         self._ended = ended
@@ -82,7 +82,7 @@ class RealTimeThread(threading.Thread):
         next_signal = 0
         try:
             while not self._stopping:
-                block = self._device.read()
+                block = self._card.read()
                 spikes = self._core.step(block)
                 if len(spikes):
                     streams.spike_signal.rise()
@@ -102,7 +102,7 @@ class RealTimeThread(threading.Thread):
 
 
 async def serve(
-    device: ArrayDevice,
+    card: ElectrodeCard,
     config: EngineConfig,
     keyring: Keyring,
     *,
@@ -121,18 +121,18 @@ async def serve(
         Exception: Whatever else ended the real-time thread.
     """
     loop = asyncio.get_running_loop()
-    warm_up(device.info.electrodes)
+    warm_up(card.info.electrodes)
     clock = Clock(follow_system=True)
     with _refusing(config.ledger):
-        ledger = StimulationLedger(config.ledger, device.info, clock.utc_text())
+        ledger = StimulationLedger(config.ledger, card.info, clock.utc_text())
         began = datetime.fromisoformat(ledger.first_utc)
         tissue = Tissue() if config.tissue is None else tissue_at(config.tissue, clock.utc(), began)
-        core = Core(device, ledger, config.envelope, tissue, brake)
+        core = Core(card, ledger, config.envelope, tissue, brake)
     if ledger.unknown:
         logger.warning("%d pulse(s) of an earlier session have an unknown fate; see the ledger", ledger.unknown)
     gateway = Gateway(core, keyring, config.ledger, ledger.unknown)
     server = GatewayServer(gateway, keyring)
-    thread = RealTimeThread(device, core, gateway, lambda: loop.call_soon_threadsafe(stop.set))
+    thread = RealTimeThread(card, core, gateway, lambda: loop.call_soon_threadsafe(stop.set))
     with _undisturbed():
         thread.start()
         try:

@@ -19,9 +19,9 @@ import grpc.aio
 
 from controller.nerves import ledger
 from controller.nerves.admission import Context
+from controller.nerves.cards.contract import Phase
 from controller.nerves.commands import Busy, Command, CutOffCommand, LeaseCommand, StimulateCommand, StimulationOutcome
 from controller.nerves.core import Core
-from controller.nerves.device import Phase
 from controller.nerves.events import EventKind
 from controller.nerves.governor import Request
 from controller.nerves.leases import Lease, LeaseRefused

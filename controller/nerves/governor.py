@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from controller.nerves.bookings import STRETCH_S, Booking, Bookings, SlidingBudget
-from controller.nerves.device import ArrayInfo, Impedance, Phase
+from controller.nerves.cards.contract import ArrayInfo, Impedance, Phase
 from controller.nerves.envelope import UNLIMITED, AgentBudget, Envelope, disc_area_cm2, shannon_k
 from controller.nerves.permit import OPEN, ORDINARY, Permit
 

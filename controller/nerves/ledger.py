@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Literal
 
 from controller.nerves import ledger_head
+from controller.nerves.cards.contract import ArrayInfo, Pulse
 from controller.nerves.detector import Blank
-from controller.nerves.device import ArrayInfo, Pulse
 from controller.nerves.governor import Request, StimulationDecision
 from controller.nerves.past import INDEX, Past, past, settle
 from controller.nerves.ring import Gap

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 
+from controller.nerves.cards.contract import Pulse
 from controller.nerves.commands import StimulationOutcome
-from controller.nerves.device import Pulse
 from controller.nerves.governor import Reason, Request, StimulationDecision
 from controller.nerves.ledger import StimulationLedger, StimulationRecord
 

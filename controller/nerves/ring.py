@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 
+from controller.nerves.cards.contract import Frames
 from controller.nerves.detector import Spikes
-from controller.nerves.device import Frames
 
 MAX_GAPS = 1024
 

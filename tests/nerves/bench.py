@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from choroid.running.nerves_process import PacedArray, simulated_array
+from choroid.running.simulated_card import SimulatedCard, simulated_card
 from controller.nerves.brake import Brake
+from controller.nerves.cards.contract import FrameBlock, Phase
 from controller.nerves.commands import LeaseCommand, StimulateCommand, StimulationOutcome
 from controller.nerves.core import Core
 from controller.nerves.detector import Spikes
-from controller.nerves.device import FrameBlock, Phase
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Request
 from controller.nerves.leases import Lease, LeaseRefused
@@ -52,7 +52,7 @@ class Bench:
         brake: Brake | None = None,
     ) -> None:
         self.crystal = VirtualCrystal()
-        self.array: PacedArray = simulated_array(
+        self.array: SimulatedCard = simulated_card(
             electrodes=electrodes, seed=seed, clock=self.crystal, sleep=self.crystal.sleep
         )
         self.core = Core(

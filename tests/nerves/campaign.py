@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from controller.nerves.bookings import Bookings
-from controller.nerves.device import ArrayInfo, Impedance, Phase
+from controller.nerves.cards.contract import ArrayInfo, Impedance, Phase
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import GovernorView, Request, book, decide
 from controller.nerves.permit import GENTLE, ORDINARY, Permit

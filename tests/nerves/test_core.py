@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from controller.nerves import ledger
+from controller.nerves.cards.contract import FrameBlock, Phase
 from controller.nerves.commands import Busy, LeaseCommand, StimulateCommand
 from controller.nerves.core import MAX_WAITING
 from controller.nerves.detector import SETTLE_S, ElectrodeState
-from controller.nerves.device import FrameBlock, Phase
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Request
 from controller.nerves.leases import LeaseRefused

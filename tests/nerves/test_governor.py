@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.nerves.bookings import Bookings, SlidingBudget
-from controller.nerves.device import ArrayInfo, Impedance, Phase
+from controller.nerves.cards.contract import ArrayInfo, Impedance, Phase
 from controller.nerves.envelope import HARD, Envelope, shannon_k
 from controller.nerves.governor import GovernorView, Request, StimulationDecision, book, decide
 

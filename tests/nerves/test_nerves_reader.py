@@ -14,8 +14,8 @@ import grpc.aio
 import pytest
 
 from choroid.running import nerves_source
-from choroid.running.nerves_process import simulated_array
 from choroid.running.nerves_source import GatewayNerves
+from choroid.running.simulated_card import simulated_card
 from controller.core.clock import Clock
 from controller.nerves.summary import NervesSummary, StimulationTreatment
 from controller.nerves.wire import nerves_pb2 as pb
@@ -30,7 +30,7 @@ RIG = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "benc
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 LOST = "device_lost:nerves"
 POINTS = ("nerves.firing_rate", "nerves.active_electrodes", "nerves.evoked_ratio")
-RATE = simulated_array(electrodes=32, seed=1).info.sample_rate_hz
+RATE = simulated_card(electrodes=32, seed=1).info.sample_rate_hz
 
 
 class ScriptedSource:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from choroid.running.nerves_process import simulated_array
+from choroid.running.simulated_card import simulated_card
 from controller.nerves import ledger
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Reason, Request, StimulationDecision
@@ -22,7 +22,7 @@ from controller.nerves.past import Past
 from tests.nerves.bench import PULSE, Bench, bench
 
 RATE = 25_000
-INFO = simulated_array(electrodes=32, seed=1).info
+INFO = simulated_card(electrodes=32, seed=1).info
 HOUR = 3600 * RATE
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.nerves.bookings import Bookings
-from controller.nerves.device import ArrayInfo, Impedance, Phase
+from controller.nerves.cards.contract import ArrayInfo, Impedance, Phase
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import GovernorView, Request, StimulationDecision, book, decide
 from controller.nerves.permit import (
