@@ -78,7 +78,7 @@ mutate: $(MUTATION)  ## change what safety rests on in small ways: does a test n
 trace: $(DEV)  ## behaviour ids -> tests that prove them; fails when one has none
 	$(BIN)/python -m tests.trace
 
-proto: $(DEV)  ## regenerate the gRPC code from controller/nerves/nerves.proto
+proto: $(DEV)  ## regenerate the gRPC code from nerves.proto and grid.proto
 	$(BIN)/python -m tests.proto
 
 docs: $(DEV)  ## regenerate docs/devices from the drivers, docs/api.md from docstrings

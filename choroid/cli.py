@@ -43,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
         compare,
         export,
         files,
+        grid,
         guards,
         handover,
         kills,
@@ -63,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
         live, virtual, files, tools, ledger, compare, kills, handover, report, export, operate, guards, measure,
-        commissioning, new, tissue,
+        commissioning, new, tissue, grid,
     )  # fmt: skip
     for group in groups:
         group.add(commands)

@@ -109,7 +109,18 @@ def sources_of(group: Group) -> list[str]:
 def config(group: Group) -> str:
     """mutmut's settings for a group, as a section of pyproject.toml."""
     sources = sorted({Path(name).parts[0] for name in group.files})
-    packages = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim", "examples", "docs", "tests")
+    packages = (
+        "choroid",
+        "dashboards",
+        "controller",
+        "protocols",
+        "drivers",
+        "sim",
+        "grid",
+        "examples",
+        "docs",
+        "tests",
+    )
     settings = {
         "source_paths": sources,
         "only_mutate": sources_of(group),

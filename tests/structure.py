@@ -16,7 +16,7 @@ from pathlib import Path
 from radon.complexity import cc_visit
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim")
+PACKAGES = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim", "grid")
 GENERATED = "wire"
 """Folders of generated code."""
 MAX_COMPLEXITY = 10

@@ -1,4 +1,4 @@
-"""The same trials on a Ray cluster: an executor whose work are Ray tasks (extra `grid`)."""
+"""The same trials on a Ray cluster: an executor whose work are Ray tasks (extra `bulk`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RayExecutor(Executor):
     """
 
     def __init__(self, address: str) -> None:
-        ray: Any = load_extra("ray", "grid", needed_for="--ray", otherwise="leave --ray out")
+        ray: Any = load_extra("ray", "bulk", needed_for="--ray", otherwise="leave --ray out")
         self._ray = ray
         ray.init(
             address=None if address == "local" else address,

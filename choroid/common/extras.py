@@ -7,7 +7,7 @@ from types import ModuleType
 
 from choroid.common.failure import UserError
 
-FIRST_PARTY = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim")
+FIRST_PARTY = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim", "grid")
 
 
 def load_extra(module: str, extra: str, *, needed_for: str, otherwise: str) -> ModuleType:

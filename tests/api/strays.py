@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-FLAT = ("dashboards", "controller", "protocols", "drivers", "sim")
+FLAT = ("dashboards", "controller", "protocols", "drivers", "sim", "grid")
 STRAY = "raise SystemExit('a stray file was run')\n"
 
 

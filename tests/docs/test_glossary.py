@@ -13,7 +13,7 @@ from tests.docs.citations import texts
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (?!term|---)(.+?) \| (.+?) \| (?:`([\w.]+)`)? ?\|$", re.MULTILINE)
-PACKAGES = ("choroid/", "dashboards/", "controller/", "protocols/", "drivers/", "sim/")
+PACKAGES = ("choroid/", "dashboards/", "controller/", "protocols/", "drivers/", "sim/", "grid/")
 
 
 def rows(page: str) -> list[tuple[str, str, str]]:

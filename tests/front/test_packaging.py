@@ -40,6 +40,8 @@ NEVER_NEEDED = (
     "scipy",
     "matplotlib",
     "influxdb_client",
+    "cryptography",
+    "onnxruntime",
     "ray",
     "atheris",
     "mutmut",
@@ -105,7 +107,7 @@ def test_every_package_that_is_imported_is_declared_where_it_is_needed() -> None
     for file, distribution, at_import in third_party():
         if distribution in CORE:
             continue
-        of = IN_AN_EXTRA.get(file)
+        of = "grid" if file.startswith("grid/") else IN_AN_EXTRA.get(file)
         known = extra(of) | {"aiohttp"} if of else set()  # influxdb-client[async] is aiohttp
         in_some_extra = any(distribution in extra(name) for name in OF_COMMANDS)
         if distribution not in known and (at_import or not in_some_extra):
@@ -127,7 +129,7 @@ def test_the_tools_of_fuzzing_and_mutation_come_by_their_own_extras() -> None:
 
 def test_the_core_is_imported_without_any_extra() -> None:
     left_out = ",".join(file.removesuffix(".py").replace("/", ".") for file in (*IN_AN_EXTRA, RUN_BY_PYTEST))
-    words = [sys.executable, "-c", IMPORT_ALL, ",".join(PACKAGES), ",".join(NEVER_NEEDED), left_out]
+    words = [sys.executable, "-c", IMPORT_ALL, ",".join(set(PACKAGES) - {"grid"}), ",".join(NEVER_NEEDED), left_out]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=ROOT)
     assert done.stdout == "all of it\n", done.stderr
 

@@ -24,7 +24,7 @@ def test_N10_the_nerves_import_nothing_of_perfusion() -> None:
             elif isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             for name in names:
-                if name.split(".")[0] in {"choroid", "dashboards", "controller", "protocols", "drivers", "sim"}:
+                if name.split(".")[0] in {"choroid", "dashboards", "controller", "protocols", "drivers", "sim", "grid"}:
                     assert name.startswith(ALLOWED), f"{path.name} imports {name}"
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.proto import NAMES, WIRES, generate
+from tests.proto import NERVES, generate
 
 
 @pytest.fixture(scope="module")
 def generated() -> dict[str, str]:
-    return generate()
+    return generate(NERVES)
 
 
-@pytest.mark.parametrize("wire", WIRES, ids=["server", "client"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("wire", NERVES.wires, ids=["server", "client"])
+@pytest.mark.parametrize("name", NERVES.names)
 def test_the_generated_code_is_up_to_date(generated: dict[str, str], name: str, wire: Path) -> None:
     assert (wire / name).read_text(encoding="utf-8") == generated[name], "run `make proto` and commit the result"

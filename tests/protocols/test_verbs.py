@@ -29,7 +29,7 @@ from tests.protocols import make_verbs
 
 ROOT = Path(__file__).resolve().parents[2]
 RIGS = sorted((ROOT / "examples" / "rigs").glob("*.yaml"))
-SOURCES = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim")
+SOURCES = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim", "grid")
 TABLE = {
     ROOT / "protocols" / name
     for name in (

@@ -1,0 +1,1 @@
+"""What `choroid grid …` executes."""

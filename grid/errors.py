@@ -1,0 +1,11 @@
+"""Errors of the grid that a user can correct."""
+
+from __future__ import annotations
+
+
+class GridError(Exception):
+    """What happened, where, the likely cause and the next action."""
+
+
+class GridRefused(GridError):
+    """The hub or the laboratory has refused a request; the message has the reason."""
