@@ -40,6 +40,14 @@ def _detection() -> dict[str, Any]:
     return figures
 
 
+def _sandbox() -> dict[str, Any]:
+    module = load_extra(
+        "choroid.bench.sandbox", "dev", needed_for="the benchmark “sandbox”", otherwise="run the others by name"
+    )
+    figures: dict[str, Any] = module.bench_sandbox()
+    return figures
+
+
 def _culture() -> dict[str, Any]:
     from choroid.bench.culture import bench_culture
 
@@ -115,6 +123,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "nerves": _nerves,
     "detection": _detection,
     "culture": _culture,
+    "sandbox": _sandbox,
     "estimator": _estimator,
     "report": _report,
     "vitals": _vitals,

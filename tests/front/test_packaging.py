@@ -28,6 +28,8 @@ IN_AN_EXTRA = {
     "controller/telemetry/influx.py": "influx",
     "choroid/bench/detection.py": "dev",
     "choroid/bench/ground_truth.py": "dev",
+    "choroid/bench/sandbox.py": "dev",
+    "controller/sandbox/worker.py": "agents",
 }
 """Modules that are imported only when their extra is asked for."""
 RUN_BY_PYTEST = "choroid/tools/conformance/test_conformance.py"
@@ -38,6 +40,7 @@ USED_BY_OTHERS = {
 }
 NEVER_NEEDED = (
     "scipy",
+    "onnxruntime",
     "matplotlib",
     "influxdb_client",
     "cryptography",

@@ -1,0 +1,93 @@
+"""Assemble the seccomp filter: an allow-list of system calls; any other one ends the process.
+
+Sources: linux/seccomp.h, linux/bpf_common.h, linux/audit.h, and the system call tables of x86-64 and arm64.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LOAD, JUMP_EQUAL, JUMP_FROM, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+ALLOW, KILL_PROCESS = 0x7FFF0000, 0x80000000
+NUMBER, MACHINE, FIRST_ARGUMENT = 0, 4, 16
+"""Offsets in `struct seccomp_data`."""
+
+PROT_EXEC = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What differs between machines: the number in `seccomp_data.arch`, that of seccomp(2), and the system calls allowed."""
+
+    audit: int
+    seccomp: int
+    calls: Mapping[str, int]
+
+
+X86_64 = Machine(
+    audit=0xC000003E,
+    seccomp=317,
+    calls={
+        "read": 0, "write": 1, "futex": 202, "clock_gettime": 228, "mmap": 9, "munmap": 11, "madvise": 28, "brk": 12,
+        "mprotect": 10, "mremap": 25, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15, "sigaltstack": 131,
+        "sched_yield": 24, "nanosleep": 35, "clock_nanosleep": 230, "gettimeofday": 96, "getrandom": 318, "getpid": 39,
+        "gettid": 186, "getcpu": 309, "restart_syscall": 219, "tgkill": 234, "exit": 60, "exit_group": 231,
+    },
+)  # fmt: skip
+ARM64 = Machine(
+    audit=0xC00000B7,
+    seccomp=277,
+    calls={
+        "read": 63, "write": 64, "futex": 98, "clock_gettime": 113, "mmap": 222, "munmap": 215, "madvise": 233, "brk": 214,
+        "mprotect": 226, "mremap": 216, "rt_sigaction": 134, "rt_sigprocmask": 135, "rt_sigreturn": 139, "sigaltstack": 132,
+        "sched_yield": 124, "nanosleep": 101, "clock_nanosleep": 115, "gettimeofday": 169, "getrandom": 278, "getpid": 172,
+        "gettid": 178, "getcpu": 168, "restart_syscall": 128, "tgkill": 131, "exit": 93, "exit_group": 94,
+    },
+)  # fmt: skip
+MACHINES: Mapping[str, Machine] = {"x86_64": X86_64, "aarch64": ARM64}
+"""Machines that a filter is known for, by the name that uname(2) gives."""
+
+X32_CALLS = 0x40000000
+"""System calls of the x32 interface of x86-64 begin here; they would bypass a filter by number."""
+
+
+def assemble(machine: Machine, pid: int) -> bytes:
+    """Return the filter program for a process.
+
+    Memory can be mapped but not made executable, and a signal (of `abort`) reaches only the process itself.
+
+    Args:
+        machine: Whose numbers to use.
+        pid: The process that is to be locked in.
+    """
+    program = [
+        _step(LOAD, MACHINE),
+        _step(JUMP_EQUAL, machine.audit, yes=1),
+        _step(RETURN, KILL_PROCESS),
+        _step(LOAD, NUMBER),
+        _step(JUMP_FROM, X32_CALLS, no=1),
+        _step(RETURN, KILL_PROCESS),
+    ]
+    for name, number in machine.calls.items():
+        program += _allow(name, number, pid)
+    program.append(_step(RETURN, KILL_PROCESS))
+    return b"".join(program)
+
+
+def _allow(name: str, number: int, pid: int) -> list[bytes]:
+    """Return the steps that end the filter if the call is `number`."""
+    if name in ("mmap", "mprotect"):
+        body = [_step(LOAD, FIRST_ARGUMENT + 2 * 8), _step(JUMP_ANY_BIT, PROT_EXEC, no=1), _step(RETURN, KILL_PROCESS)]
+    elif name == "tgkill":
+        body = [_step(LOAD, FIRST_ARGUMENT), _step(JUMP_EQUAL, pid, yes=1), _step(RETURN, KILL_PROCESS)]
+    else:
+        body = []
+    body.append(_step(RETURN, ALLOW))
+    return [_step(JUMP_EQUAL, number, no=len(body)), *body]
+
+
+def _step(code: int, k: int, *, yes: int = 0, no: int = 0) -> bytes:
+    """Return one `struct sock_filter`: code, steps to skip if true and if false, operand."""
+    return struct.pack("=HBBI", code, yes, no, k)
