@@ -1,0 +1,1 @@
+"""Task processes of the grid's boards: data and simulated tissue, with baselines and controls."""

@@ -1,0 +1,114 @@
+"""A grader: claims queued submissions, grades them in a sandbox, and signs what it finds.
+
+Two graders run on the hub's machine, or on machines of the same operator: they hold models and hidden seeds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from importlib.metadata import version
+
+from grid.boards.board import Board
+from grid.clock import UtcSeconds, utc_s
+from grid.errors import GridError
+from grid.grading.agreement import sign_verdict
+from grid.grading.grading import ModelGrade, baseline_scores, grade_model
+from grid.grading.model import ModelRejected, OpenModel
+from grid.grading.service import GRADERS, BoardService
+from grid.grading.task import TaskFailed, task_process
+from grid.identity.keys import IdentityKey
+
+POLL_S = 1.0
+MARGIN_S = 60.0
+"""What a claim lasts beyond the time that a board allows for grading."""
+
+
+class ModelGrader:
+    """One grader with its own key."""
+
+    def __init__(
+        self, service: BoardService, key: IdentityKey, open_model: OpenModel, *, clock: UtcSeconds = utc_s
+    ) -> None:
+        self._service = service
+        self._key = key
+        self._open_model = open_model
+        self._clock = clock
+        self.problem = ""
+        """Why the last attempt of this grader failed, empty if it did not."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Grade until `stop` is set."""
+        while not stop.is_set():
+            if not await self.step():
+                await _wait(stop, POLL_S)
+
+    async def step(self) -> bool:
+        """Measure what baselines are missing, and grade one submission; return whether there was one."""
+        store, public = self._service.store, self._key.public.hex()
+        now_s = self._clock()
+        longest = max(board.limits.grading_s for board in self._service.boards.values())
+        claim = store.claim(public, now_s, now_s + longest + MARGIN_S, GRADERS)
+        if claim is None:
+            return False
+        submission, number = claim
+        try:
+            grade, refused = await self._graded(submission, number)
+            verdict = sign_verdict(
+                self._key.private,
+                submission=submission,
+                rotation=number,
+                platform=platform_text(),
+                grade=grade,
+                refused=refused,
+            )
+            self._service.take_verdict(verdict)
+            self.problem = ""
+        except (TaskFailed, GridError, OSError) as error:
+            self.problem = str(error)
+            store.give_back(submission, number, public)
+            return False
+        return True
+
+    async def measure_baselines(self) -> None:
+        """Measure the baselines of every board whose rotation has none yet."""
+        store = self._service.store
+        for board in self._service.boards.values():
+            rotation = store.rotation(board.key)
+            if rotation is None or store.baselines(board.key, rotation.number) is not None:
+                continue
+            async with task_process() as task:
+                scores = await baseline_scores(board, rotation.seeds(board.rotation.episodes), task)
+            store.set_baselines(board.key, rotation.number, {name: list(each) for name, each in scores.items()})
+
+    async def _graded(self, submission: str, number: int) -> tuple[ModelGrade | None, str]:
+        store = self._service.store
+        manifest = store.manifest_of(submission)
+        board = self._board(manifest.board)
+        rotation = store.rotation(board.key, number)
+        if rotation is None:
+            raise GridError(f"{board.key} has no rotation {number}. Next: restore boards.db")
+        model = store.model_path(manifest.model_sha256).read_bytes()
+        try:
+            return await grade_model(board, model, rotation.seeds(board.rotation.episodes), self._open_model), ""
+        except ModelRejected as error:
+            return None, str(error)
+
+    def _board(self, key: str) -> Board:
+        board = self._service.boards.get(key)
+        if board is None:
+            raise GridError(f"the file of {key} is gone. Next: put it back into the hub's folder of boards")
+        return board
+
+
+def platform_text() -> str:
+    """Return what exact agreement of two graders depends on: the machine, numpy and the runtime."""
+    return f"{platform.machine()}, numpy {version('numpy')}, onnxruntime {version('onnxruntime')}"
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    except TimeoutError:
+        return

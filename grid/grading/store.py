@@ -1,0 +1,310 @@
+"""The durable state of the boards, in one SQLite file for hub and graders: rotations, submissions, verdicts, scores."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grid.boards.manifest import ModelManifest, read_manifest
+from grid.errors import GridError
+from grid.grading.agreement import GraderVerdict
+from grid.grading.rotation import Rotation
+
+SCHEMA = """
+create table if not exists rotation (
+  board text, number integer, secret blob not null, began_s real not null, ended_s real, baselines text,
+  primary key (board, number)) without rowid;
+create table if not exists submission (
+  id text primary key, board text not null, author text not null, member text not null, manifest text not null,
+  received_s real not null, unique (board, author, received_s, id));
+create table if not exists result (
+  submission text, rotation integer, state text not null, published real, reason text not null default '',
+  detail text not null default '', settled_s real, primary key (submission, rotation)) without rowid;
+create table if not exists claim (
+  submission text, rotation integer, grader text, until_s real not null, verdict text,
+  primary key (submission, rotation, grader)) without rowid;
+create table if not exists ladder (
+  board text, rotation integer, author text, best real not null, primary key (board, rotation, author)) without rowid;
+create table if not exists call (board text, member text, at_s real);
+create index if not exists call_of on call (board, member, at_s);
+"""
+BUSY_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRow:
+    """A line of a board: an author's model with its published score."""
+
+    submission: str
+    name: str
+    member: str
+    received_s: float
+    state: str
+    published: float | None
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class BoardStore:
+    """The store in a folder: `boards.db`, and each model as a file that its owner alone can read."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.models = folder / "models"
+        self.models.mkdir(mode=0o700, exist_ok=True)
+        self._db = sqlite3.connect(folder / "boards.db", isolation_level=None, timeout=BUSY_MS / 1000)
+        self._db.row_factory = sqlite3.Row
+        self._db.execute("pragma journal_mode = wal")
+        self._db.execute("pragma synchronous = full")
+        self._db.executescript(SCHEMA)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """One transaction: all of the block or nothing, and no other process in between."""
+        self._db.execute("begin immediate")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("rollback")
+            raise
+        self._db.execute("commit")
+
+    # --- rotations --------------------------------------------------------------------------------------
+
+    def rotation(self, board: str, number: int | None = None) -> Rotation | None:
+        """Return a rotation of a board (`name@version`), by default the newest."""
+        where = "board = ? order by number desc limit 1" if number is None else "board = ? and number = ?"
+        row = self._one(f"select * from rotation where {where}", board, *([] if number is None else [number]))  # noqa: S608
+        return row and Rotation(board, row["number"], row["secret"], row["began_s"])
+
+    def begin_rotation(self, rotation: Rotation) -> None:
+        """Add a rotation, and end the one before it."""
+        ended = "update rotation set ended_s = ? where board = ? and number = ?"
+        self._db.execute(ended, (rotation.began_s, rotation.board, rotation.number - 1))
+        row = (rotation.board, rotation.number, rotation.secret, rotation.began_s)
+        self._db.execute("insert into rotation (board, number, secret, began_s) values (?, ?, ?, ?)", row)
+
+    def ended_rotations(self, board: str) -> list[Rotation]:
+        """Return the rotations that are over, whose secrets are public."""
+        rows = self._db.execute(
+            "select * from rotation where board = ? and ended_s is not null order by number", (board,)
+        )
+        return [Rotation(board, row["number"], row["secret"], row["began_s"]) for row in rows]
+
+    def baselines(self, board: str, number: int) -> dict[str, list[float]] | None:
+        """Return the exact scores of the baselines in a rotation, or None before they were measured."""
+        row = self._one("select baselines from rotation where board = ? and number = ?", board, number)
+        return None if row is None or row["baselines"] is None else dict(json.loads(row["baselines"]))
+
+    def set_baselines(self, board: str, number: int, scores: dict[str, list[float]]) -> None:
+        """Keep the exact scores of the baselines of a rotation."""
+        text = json.dumps(scores)
+        self._db.execute("update rotation set baselines = ? where board = ? and number = ?", (text, board, number))
+
+    # --- submissions ------------------------------------------------------------------------------------
+
+    def add(self, manifest: ModelManifest, model: bytes, *, member: str, now_s: float, rotation: int) -> None:
+        """Add a submission that is to be graded in a rotation; its model is on the disk before its row."""
+        path = self.model_path(manifest.model_sha256)
+        partial = path.with_suffix(".part")
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(model)
+            file.flush()
+            os.fsync(descriptor)
+        partial.replace(path)
+        row = (manifest.id, manifest.board, manifest.author, member, json.dumps(manifest.to_json()), now_s)
+        self._db.execute("insert into submission values (?, ?, ?, ?, ?, ?)", row)
+        self.queue(manifest.id, rotation)
+
+    def queue(self, submission: str, rotation: int) -> None:
+        """Let a submission be graded in a rotation."""
+        row = (submission, rotation, "queued")
+        self._db.execute("insert or ignore into result (submission, rotation, state) values (?, ?, ?)", row)
+
+    def model_path(self, sha256: str) -> Path:
+        """Return the file of a model."""
+        return self.models / f"{sha256}.onnx"
+
+    def manifest(self, submission: str) -> ModelManifest | None:
+        """Return the manifest of a submission."""
+        row = self._one("select manifest from submission where id = ?", submission)
+        return row and read_manifest(json.loads(row["manifest"]))
+
+    def manifest_of(self, submission: str) -> ModelManifest:
+        """Return the manifest of a known submission; raise :class:`GridError` without one."""
+        found = self.manifest(submission)
+        if found is None:
+            raise GridError(f"the store of the boards has no submission {submission}. Next: restore boards.db")
+        return found
+
+    def member_of(self, submission: str) -> str | None:
+        """Return the member who submitted."""
+        row = self._one("select member from submission where id = ?", submission)
+        return row and str(row["member"])
+
+    def has_model(self, board: str, model_sha256: str) -> bool:
+        """Whether a model is on a board already."""
+        rows = self._db.execute("select manifest from submission where board = ?", (board,))
+        return any(json.loads(row["manifest"])["model_sha256"] == model_sha256 for row in rows)
+
+    def submitted_since(self, board: str, member: str, since_s: float) -> int:
+        """Return how many models a member submitted since a time."""
+        return self._count("submission where board = ? and member = ? and received_s > ?", board, member, since_s)
+
+    def submissions_in(self, board: str, rotation: int) -> int:
+        """Return how many submissions a rotation of a board has seen."""
+        return self._count(
+            "result join submission on id = submission where board = ? and rotation = ?", board, rotation
+        )
+
+    # --- results ----------------------------------------------------------------------------------------
+
+    def result(self, submission: str, rotation: int) -> sqlite3.Row:
+        """Return state, published score, reason and detail; raise :class:`GridError` if it is not graded in a rotation."""
+        row = self._one("select * from result where submission = ? and rotation = ?", submission, rotation)
+        if row is None:
+            raise GridError(f"submission {submission} is not graded in rotation {rotation}. Next: restore boards.db")
+        found: sqlite3.Row = row
+        return found
+
+    def newest_rotation_of(self, submission: str) -> int | None:
+        """Return the newest rotation in which a submission is graded."""
+        row = self._one("select max(rotation) as newest from result where submission = ?", submission)
+        return None if row is None or row["newest"] is None else int(row["newest"])
+
+    def settle(
+        self,
+        submission: str,
+        rotation: int,
+        *,
+        state: str,
+        published: float | None,
+        reason: str,
+        detail: str,
+        now_s: float,
+    ) -> None:
+        """Set the result of a submission."""
+        self._db.execute(
+            "update result set state = ?, published = ?, reason = ?, detail = ?, settled_s = ?"
+            " where submission = ? and rotation = ?",
+            (state, published, reason, detail, now_s, submission, rotation),
+        )
+
+    def rows(self, board: str, rotation: int) -> list[BoardRow]:
+        """Return the lines of a board: graded ones by score, then the others, each group by age."""
+        found = self._db.execute(
+            "select s.id, s.manifest, s.member, s.received_s, r.state, r.published, r.reason from result r"
+            " join submission s on s.id = r.submission where s.board = ? and r.rotation = ?"
+            " order by r.state != 'graded', r.published desc, s.received_s, s.id",
+            (board, rotation),
+        )
+        return [
+            BoardRow(
+                row["id"],
+                json.loads(row["manifest"])["name"],
+                row["member"],
+                row["received_s"],
+                row["state"],
+                row["published"],
+                row["reason"],
+            )
+            for row in found
+        ]
+
+    def ladder_best(self, board: str, rotation: int, author: str) -> float | None:
+        """Return the score that was published last for an author."""
+        row = self._one(
+            "select best from ladder where board = ? and rotation = ? and author = ?", board, rotation, author
+        )
+        return row and float(row["best"])
+
+    def set_ladder(self, board: str, rotation: int, author: str, best: float) -> None:
+        """Keep the score that was published for an author."""
+        self._db.execute("insert or replace into ladder values (?, ?, ?, ?)", (board, rotation, author, best))
+
+    # --- graders ----------------------------------------------------------------------------------------
+
+    def claim(self, grader: str, now_s: float, until_s: float, graders: int) -> tuple[str, int] | None:
+        """Give a grader the oldest submission that it has not graded and that fewer than `graders` are at.
+
+        A claim that is past its time does not count: a grader that hangs or is too slow loses it.
+        """
+        with self.writing():
+            row = self._one(
+                "select r.submission, r.rotation from result r join submission s on s.id = r.submission"
+                " where r.state = 'queued'"
+                " and not exists (select 1 from claim c where c.submission = r.submission and c.rotation = r.rotation"
+                "   and c.grader = :grader and (c.verdict is not null or c.until_s > :now))"
+                " and (select count(*) from claim c where c.submission = r.submission and c.rotation = r.rotation"
+                "   and (c.verdict is not null or c.until_s > :now)) < :graders"
+                " order by s.received_s, s.id limit 1",
+                {"grader": grader, "now": now_s, "graders": graders},
+            )
+            if row is None:
+                return None
+            claim = (row["submission"], row["rotation"], grader, until_s)
+            self._db.execute("insert or replace into claim values (?, ?, ?, ?, null)", claim)
+        return str(row["submission"]), int(row["rotation"])
+
+    def give_back(self, submission: str, rotation: int, grader: str) -> None:
+        """End a claim without a verdict."""
+        where = "submission = ? and rotation = ? and grader = ? and verdict is null"
+        self._db.execute(f"delete from claim where {where}", (submission, rotation, grader))  # noqa: S608
+
+    def claimed_until(self, submission: str, rotation: int, grader: str) -> float | None:
+        """Return the end of a claim without a verdict, or None without such a claim."""
+        row = self._one(
+            "select until_s from claim where submission = ? and rotation = ? and grader = ? and verdict is null",
+            submission,
+            rotation,
+            grader,
+        )
+        return row and float(row["until_s"])
+
+    def keep_verdict(self, verdict: GraderVerdict) -> None:
+        """Keep the verdict of a claim."""
+        self._db.execute(
+            "update claim set verdict = ? where submission = ? and rotation = ? and grader = ?",
+            (json.dumps(verdict.to_json()), verdict.submission, verdict.rotation, verdict.grader),
+        )
+
+    def verdicts(self, submission: str, rotation: int) -> list[GraderVerdict]:
+        """Return the verdicts on a submission."""
+        rows = self._db.execute(
+            "select verdict from claim where submission = ? and rotation = ? and verdict is not null order by grader",
+            (submission, rotation),
+        )
+        return [GraderVerdict.from_json(json.loads(row["verdict"])) for row in rows]
+
+    # --- calls ------------------------------------------------------------------------------------------
+
+    def call_counted(self, board: str, member: str, now_s: float, since_s: float) -> int:
+        """Count one call of a board's model by a member; return how many there were since a time, this one included."""
+        with self.writing():
+            self._db.execute("delete from call where at_s <= ?", (since_s,))
+            self._db.execute("insert into call values (?, ?, ?)", (board, member, now_s))
+            return self._count("call where board = ? and member = ?", board, member)
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _one(self, text: str, *values: Any) -> Any:
+        given = values[0] if len(values) == 1 and isinstance(values[0], dict) else values
+        return self._db.execute(text, given).fetchone()
+
+    def _count(self, rest: str, *values: Any) -> int:
+        row = self._db.execute(f"select count(*) from {rest}", values).fetchone()  # noqa: S608  (our own text)
+        return int(row[0])
