@@ -15,6 +15,7 @@ from choroid.running.local_agent import LOCAL_AGENT, local_token
 from controller.nerves.brake import Brake, BrakeOrder
 from controller.nerves.credentials import SCOPES_OF, AgentCredentials, AgentRole, CredentialsProblem
 from controller.nerves.engine import EngineControl
+from controller.nerves.recording.quota import RecordingRefused
 from controller.nerves.tokens import Grant, Keyring, new_token, token_digest
 from sim.neurons.conditions import TissueConditions
 
@@ -40,7 +41,7 @@ def first_agents(data_dir: Path, credentials: AgentCredentials, keyring: Keyring
 
 
 class Orders:
-    """What the parent says on standard input: stops, changed credentials, and the conditions of the simulated tissue."""
+    """What the parent says on standard input: stops, credentials, recordings, and the conditions of the simulated tissue."""
 
     def __init__(
         self, set_conditions: Callable[[TissueConditions], None], brake: Brake, credentials: AgentCredentials
@@ -49,6 +50,7 @@ class Orders:
         self._brake = brake
         self._credentials = credentials
         self._control: EngineControl | None = None
+        self._recording: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
 
     def connect(self, control: EngineControl) -> None:
@@ -76,6 +78,10 @@ class Orders:
             self._brake.order(BrakeOrder(str(said["stopped"]), done))
         elif "agents" in said:
             self._read_agents(functools.partial(self._confirm, int(said["agents"])))
+        elif "record" in said:
+            task = self._loop.create_task(self._record(int(said["record"]), str(said["verb"]), dict(said["body"])))
+            self._recording.add(task)
+            task.add_done_callback(self._recording.discard)
         else:
             self._set_conditions(TissueConditions(**said["conditions"]))
 
@@ -90,6 +96,23 @@ class Orders:
             done()  # they are read again when the engine serves
         else:
             self._control.set_agents(grants, done)
+
+    async def _record(self, number: int, verb: str, body: dict[str, str]) -> None:
+        """Begin or end a recording, and answer with the status or the refusal."""
+        recording = None if self._control is None else self._control.recording
+        try:
+            if recording is None:
+                raise RecordingRefused("the engine is starting, or was started without recordings. Next: try again")
+            if verb == "start":
+                status = await recording.start(body["name"], body["requester"], body["reason"])
+            elif verb == "stop":
+                status = await recording.stop(body["reason"])
+            else:
+                status = recording.view()
+        except RecordingRefused as refused:
+            _say({"done": number, "refused": str(refused)})
+        else:
+            _say({"done": number, "status": status})
 
     def _confirm(self, number: int) -> None:
         """Tell the parent; called on the real-time thread, which writes nothing itself."""

@@ -33,6 +33,8 @@ from controller.nerves.credentials import AgentCredentials
 from controller.nerves.engine import EngineConfig, serve
 from controller.nerves.envelope import Envelope
 from controller.nerves.ledger_head import LedgerRefused
+from controller.nerves.recording.layout import RecordingPlan
+from controller.nerves.recording.quota import RecordingRefused
 from controller.nerves.server import RemoteAddress
 from controller.nerves.summary import life_s
 from controller.nerves.tokens import Grant, Keyring, TokenScope, new_token
@@ -58,6 +60,8 @@ STOPPED_WITHIN_S = 0.15
 """An engine that has not confirmed a stop after this real time (s) is killed: what it delivers is unknown."""
 DIES_WITHIN_S = 1.0
 """Maximum wait of an emergency stop for a killed engine (s of real time); a hung disk can hold one for ever."""
+RECORDED_WITHIN_S = 40.0
+"""Longest wait for the begin or the end of a recording (s of real time); the engine itself answers sooner."""
 ALLOWED_WITHIN_S = 5.0
 """An engine that has not confirmed the end of a stop after this time (s) hangs."""
 
@@ -75,7 +79,7 @@ class EngineHandle:
     pid: int
     _process: asyncio.subprocess.Process
     _orders: int = 0
-    _waiting: dict[int, asyncio.Future[bool]] = field(default_factory=dict)
+    _waiting: dict[int, asyncio.Future[dict[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._receiving = asyncio.create_task(self._receive(), name="electrode engine's confirmations")
@@ -116,6 +120,33 @@ class EngineHandle:
                 await self._process.wait()
         return False
 
+    async def record(self, verb: str, **body: str) -> dict[str, Any]:
+        """Begin (`start`) or end (`stop`) a recording, or ask for its `status`; return the status.
+
+        Raises:
+            RecordingRefused: The engine refuses, has ended or does not answer.
+        """
+        self._orders += 1
+        number = self._orders
+        done = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._tell({"record": number, "verb": verb, "body": body})
+            async with asyncio.timeout(life_s(RECORDED_WITHIN_S)):
+                answer = await done
+        except TimeoutError:
+            answer = {}
+        finally:
+            del self._waiting[number]
+        if "refused" in answer:
+            raise RecordingRefused(answer["refused"])
+        if "status" not in answer:
+            raise RecordingRefused(
+                "the electrode engine does not answer. Likely cause: it has just ended, or the machine is overloaded. Next: try"
+                " again in some seconds"
+            )
+        status: dict[str, Any] = answer["status"]
+        return status
+
     @property
     def dead(self) -> bool:
         """Whether the process has ended."""
@@ -131,15 +162,16 @@ class EngineHandle:
         assert self._process.stdout is not None  # noqa: S101  (a pipe was asked for)
         try:
             while line := await self._process.stdout.readline():
-                done = self._waiting.get(json.loads(line)["done"])
+                said = json.loads(line)
+                done = self._waiting.get(said["done"])
                 if done is not None and not done.done():
-                    done.set_result(True)
+                    done.set_result(said)
         except (ValueError, KeyError, TypeError):
             logger.exception("the electrode engine sent an unknown message")
         finally:
             for done in self._waiting.values():
                 if not done.done():
-                    done.set_result(False)
+                    done.set_result({})
 
     async def ended(self) -> int:
         """Wait until the process is dead for any reason; return its exit status (negative: the signal)."""
@@ -184,13 +216,18 @@ def tissue_said(tissues: Collection[TissueSpec]) -> dict[str, Any]:
 
 
 async def spawn_engine(
-    rig: Rig, data_dir: Path, seed: int, stopped: str = "", remote: tuple[str, int] | None = None
+    rig: Rig,
+    data_dir: Path,
+    seed: int,
+    stopped: str = "",
+    remote: tuple[str, int] | None = None,
+    recording: RecordingPlan | None = None,
 ) -> EngineHandle:
     """Start the engine of a rig with a simulated array, and return when its API is open.
 
     Its API has the port of the engine before, on loopback, if that is free; `remote` is an address for agents on other
     machines, with mutual TLS. With a reason in `stopped` it refuses all stimulation until :meth:`EngineHandle.order` allows
-    it. Writes `nerves.json` (address and the token of the agent on this machine, for its owner's eyes only) into `data_dir`.
+    it. Recordings go by the plan `recording`; None makes them impossible. Writes `nerves.json` (address and the token of the agent on this machine, for its owner's eyes only) into `data_dir`.
     Takes about 3 s, 10 s the first time; await it in the background. Raises ValueError for a rig without a simulated array,
     LedgerRefused when the stimulation ledger cannot be used, and RuntimeError when the engine ends before it is ready for
     any other reason.
@@ -209,6 +246,7 @@ async def spawn_engine(
         "tissue": tissue_said(rig.tissue.values()),
         "stopped": stopped[:MAX_REASON],
         "remote": remote,
+        "recording": None if recording is None else recording.as_dict(),
     }
     process = await asyncio.create_subprocess_exec(
         *python("choroid.running.nerves_process"),
@@ -295,6 +333,7 @@ async def _child(config: dict[str, Any]) -> None:
         remote=_remote(config, data_dir),
         envelope=Envelope.of(config["material"]),
         tissue=config.get("tissue"),
+        recording=RecordingPlan(**config["recording"]) if config.get("recording") else None,
     )
     try:
         await serve(card, engine, keyring, ready=ready, control=orders.connect, stop=stop, brake=brake)

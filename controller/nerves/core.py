@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.nerves.bookings import Bookings
 from controller.nerves.brake import Brake
@@ -36,10 +37,10 @@ from controller.nerves.envelope import Envelope
 from controller.nerves.events import EventKind, EventLog
 from controller.nerves.governor import GovernorView, Reason, Request, StimulationDecision, book, decide
 from controller.nerves.leases import SILENCE_S, UNHELD_AHEAD_S, Lease, LeaseRefused, Leases, random_id
-from controller.nerves.ledger import StimulationLedger
+from controller.nerves.ledger import Fate, StimulationLedger, StimulationWatcher
 from controller.nerves.permit import DAY_S, Permit, Tissue, permit
 from controller.nerves.rates import ACTIVE_HZ, FiringRates
-from controller.nerves.recorder import Fate, LedgerRecorder
+from controller.nerves.recorder import LedgerRecorder
 from controller.nerves.repeats import KeyReused, Repeats
 from controller.nerves.reporter import DETECTED, Reporter
 from controller.nerves.ring import FrameRing, Gap, SpikeRing
@@ -148,6 +149,29 @@ class Core:
     def leases(self) -> int:
         """Living leases."""
         return len(self._leases)
+
+    @property
+    def session(self) -> int:
+        """Number of this run of the engine in the stimulation ledger."""
+        return self._ledger.session
+
+    @property
+    def electrode_states(self) -> NDArray[np.int8]:
+        """State of each electrode as of the last frame, as a copy; real-time thread only."""
+        return self._detector.states
+
+    @property
+    def detector_latency_frames(self) -> int:
+        """Frames from a spike to the frame in which it is reported."""
+        return self._detector.latency_frames
+
+    def living_leases(self) -> tuple[Lease, ...]:
+        """Return the living leases; real-time thread only."""
+        return self._leases.every()
+
+    def watch_stimulation(self, watcher: StimulationWatcher) -> None:
+        """Have `watcher` receive what the stimulation ledger commits from now on."""
+        self._ledger.watcher = watcher
 
     def leases_of(self, requester: str) -> int:
         """Living leases of a requester; from any thread."""

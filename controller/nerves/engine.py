@@ -32,6 +32,9 @@ from controller.nerves.gateway import Gateway
 from controller.nerves.ledger import StimulationLedger
 from controller.nerves.ledger_head import LedgerRefused
 from controller.nerves.permit import Tissue, tissue_at
+from controller.nerves.recording.layout import RecordingPlan
+from controller.nerves.recording.service import RecordingService
+from controller.nerves.recording.tap import RecordingTap
 from controller.nerves.server import GatewayServer, RemoteAddress
 from controller.nerves.tokens import Grant, Keyring
 
@@ -55,17 +58,27 @@ class EngineConfig:
     """Where agents on other machines connect, with mutual TLS; without it the service listens on loopback only."""
     tissue: Mapping[str, Any] | None = None
     """What the rig file says of the organoid's age and review (see :func:`controller.nerves.permit.tissue_at`)."""
+    recording: RecordingPlan | None = None
+    """Where recordings go, and when they begin by themselves; None: there are none."""
 
 
 class RealTimeThread(threading.Thread):
-    """Reads, steps, wakes; ends with `end()` or with the array, and then closes the core."""
+    """Reads, steps, records, wakes; ends with `end()` or with the array, and then closes the core."""
 
-    def __init__(self, card: ElectrodeCard, core: Core, gateway: Gateway, ended: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        card: ElectrodeCard,
+        core: Core,
+        gateway: Gateway,
+        ended: Callable[[], object],
+        tap: RecordingTap | None = None,
+    ) -> None:
         super().__init__(name="nerves", daemon=True)
         self._card = card
         self._core = core
         self._gateway = gateway
         self._ended = ended
+        self._tap = tap
         self._stopping = False
         self.failure: Exception | None = None
         """The error that ended the thread; None while it runs, and after `end`."""
@@ -84,6 +97,8 @@ class RealTimeThread(threading.Thread):
             while not self._stopping:
                 block = self._card.read()
                 spikes = self._core.step(block)
+                if self._tap is not None:
+                    self._tap.take(block, spikes)
                 if len(spikes):
                     streams.spike_signal.rise()
                 if events.last != told:
@@ -132,13 +147,17 @@ async def serve(
         logger.warning("%d pulse(s) of an earlier session have an unknown fate; see the ledger", ledger.unknown)
     gateway = Gateway(core, keyring, config.ledger, ledger.unknown)
     server = GatewayServer(gateway, keyring)
-    thread = RealTimeThread(card, core, gateway, lambda: loop.call_soon_threadsafe(stop.set))
+    recording = None if config.recording is None else RecordingService(core, config.recording, clock)
+    tap = None if recording is None else recording.tap
+    thread = RealTimeThread(card, core, gateway, lambda: loop.call_soon_threadsafe(stop.set), tap)
     with _undisturbed():
         thread.start()
         try:
             ready(await _listen(server, config))
             if control is not None:
-                control(EngineControl(core, keyring))
+                control(EngineControl(core, keyring, recording))
+            if recording is not None:
+                await recording.open()
             upkeep = asyncio.create_task(_upkeep(config.ledger))
             await stop.wait()
             upkeep.cancel()
@@ -146,6 +165,8 @@ async def serve(
         finally:
             thread.end()
             await asyncio.to_thread(thread.join)
+            if recording is not None:
+                await recording.close()
             await server.close()
     if thread.failure is not None:
         raise thread.failure
@@ -154,9 +175,11 @@ async def serve(
 class EngineControl:
     """What the owner of the engine may change while it runs; from the event loop."""
 
-    def __init__(self, core: Core, keyring: Keyring) -> None:
+    def __init__(self, core: Core, keyring: Keyring, recording: RecordingService | None = None) -> None:
         self._core = core
         self._keyring = keyring
+        self.recording = recording
+        """The recordings; None where there are none."""
 
     def set_agents(self, agents: Mapping[str, Grant], done: Callable[[], None]) -> None:
         """Replace the agents' grants (digest → grant) and end the leases of those that lost theirs; `done` confirms it.

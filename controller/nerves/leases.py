@@ -125,6 +125,10 @@ class Leases:
         lease = self._leases.get(lease_id)
         return lease is None or (lease.held and now_frame - lease.alive_frame > self._silence)
 
+    def every(self) -> tuple[Lease, ...]:
+        """Return the living leases, the oldest first."""
+        return tuple(self._leases.values())
+
     def count(self, requester: str) -> int:
         """The number of living leases of a requester."""
         return sum(lease.requester == requester for lease in tuple(self._leases.values()))

@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from controller.nerves import ledger_head
 from controller.nerves.cards.contract import ArrayInfo, Pulse
@@ -24,6 +24,8 @@ from controller.nerves.past import INDEX, Past, past, settle
 from controller.nerves.ring import Gap
 
 State = Literal["planned", "handed", "delivered", "dropped", "cancelled", "unknown"]
+Fate = tuple[int, State, int | None, str]
+"""Pulse, what became of it, at which frame, and why."""
 
 _SCHEMA = """ CREATE TABLE IF NOT EXISTS session ( id INTEGER PRIMARY KEY, utc TEXT NOT NULL, array TEXT NOT
 NULL, sample_rate_hz REAL NOT NULL, simulated INT NOT NULL); CREATE TABLE IF NOT EXISTS decision ( id
@@ -90,6 +92,24 @@ class StimulationRecord:
     pulses: tuple[PulseRecord, ...]
 
 
+class StimulationWatcher(Protocol):
+    """Receives what the ledger holds from then on, after each commit, on the thread that commits. It must not wait."""
+
+    def decided(
+        self, number: int, frame: int, request: Request, decision: StimulationDecision, pulses: Sequence[Pulse]
+    ) -> None:
+        """Take a decision and its pulses."""
+        ...
+
+    def fates(self, rows: Sequence[Fate]) -> None:
+        """Take what became of pulses."""
+        ...
+
+    def blanked(self, blanks: Sequence[Blank]) -> None:
+        """Take blanked time."""
+        ...
+
+
 class StimulationLedger:
     """The writing end. One thread writes; nothing is lost that `commit` returned from.
 
@@ -106,6 +126,9 @@ class StimulationLedger:
             self._db.close()
             raise
         self._open = False
+        self.watcher: StimulationWatcher | None = None
+        """Who receives what is committed."""
+        self._news: list[Callable[[StimulationWatcher], None]] = []
 
     def _begin_session(self, info: ArrayInfo, utc: str) -> None:
         """Prepare the file and write the row of this session."""
@@ -147,7 +170,7 @@ class StimulationLedger:
                 request.lease[:MAX_TEXT],
                 request.purpose[:MAX_TEXT],
                 _electrodes_text(request.electrodes),
-                _phases_text(request),
+                json.dumps(phases_of(request)),
                 min(request.at_frame, MAX_INTEGER),
                 min(request.not_after, MAX_INTEGER),
                 min(request.pulses, MAX_INTEGER),
@@ -167,6 +190,7 @@ class StimulationLedger:
             "INSERT INTO pulse VALUES (?, ?, ?, ?, ?)",
             [(pulse.id, number, pulse.electrode, pulse.at_frame, pulse.not_after) for pulse in pulses],
         )
+        self._tell(lambda watcher: watcher.decided(number, frame, request, decision, pulses))
         return number, pulses
 
     def name(self, requester: str, key: str, digest: str, decision: int) -> None:
@@ -184,10 +208,12 @@ class StimulationLedger:
         (row,) = self._db.execute(f"{_RECORDS} WHERE decision.id = ?", (found[1],)).fetchall()
         return str(found[0]), _record(self._db, row)
 
-    def fates(self, rows: Iterable[tuple[int, State, int | None, str]]) -> None:
+    def fates(self, rows: Iterable[Fate]) -> None:
         """Write what became of pulses: (pulse, state, frame, detail)."""
         self._begin()
-        self._db.executemany("INSERT INTO fate (pulse, state, frame, detail) VALUES (?, ?, ?, ?)", rows)
+        written = list(rows)
+        self._db.executemany("INSERT INTO fate (pulse, state, frame, detail) VALUES (?, ?, ?, ?)", written)
+        self._tell(lambda watcher: watcher.fates(written))
 
     def blanked(self, blanks: Sequence[Blank]) -> None:
         """Write down blanked time (N8)."""
@@ -196,6 +222,7 @@ class StimulationLedger:
             "INSERT INTO blank VALUES (?, ?, ?, ?)",
             [(self.session, blank.electrode, blank.first_frame, blank.end_frame) for blank in blanks],
         )
+        self._tell(lambda watcher: watcher.blanked(blanks))
 
     def lost(self, gap: Gap) -> None:
         """Write down frames that the array lost (N5)."""
@@ -212,10 +239,15 @@ class StimulationLedger:
                 )
             self._open = False
             self._db.execute("COMMIT")
+            news, self._news = self._news, []
+            if self.watcher is not None:
+                for tell in news:
+                    tell(self.watcher)
 
     def abandon(self) -> None:
         """After a failed write: drop what was not committed."""
         self._open = False
+        self._news.clear()
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
@@ -240,6 +272,11 @@ class StimulationLedger:
         finally:
             self.abandon()
             self._db.close()
+
+    def _tell(self, tell: Callable[[StimulationWatcher], None]) -> None:
+        """Keep news for the watcher until they are committed."""
+        if self.watcher is not None:
+            self._news.append(tell)
 
     def _begin(self) -> None:
         if not self._open:
@@ -325,10 +362,11 @@ def _electrodes_text(electrodes: Sequence[int]) -> str:
     return json.dumps(list(electrodes[:1024]))
 
 
-def _phases_text(request: Request) -> str:
-    # repr keeps NaN and infinity readable where JSON has no word for them
-    return json.dumps([[_number(p.duration_us), _number(p.current_ua)] for p in request.phases[:8]])
+def phases_of(request: Request) -> list[list[float | str]]:
+    """Return the first phases of a request for JSON: µs and µA."""
+    return [[readable(phase.duration_us), readable(phase.current_ua)] for phase in request.phases[:8]]
 
 
-def _number(value: float) -> float | str:
+def readable(value: float) -> float | str:
+    """Return a number for JSON, which has no word for NaN and infinity: they become text."""
     return value if value == value and abs(value) != float("inf") else repr(value)

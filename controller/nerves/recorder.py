@@ -5,10 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 
-from controller.nerves.ledger import State, StimulationLedger
-
-Fate = tuple[int, State, int | None, str]
-"""Pulse, what became of it, at which frame, and why."""
+from controller.nerves.ledger import Fate, StimulationLedger
 
 
 class LedgerRecorder:

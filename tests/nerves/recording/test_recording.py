@@ -1,0 +1,289 @@
+"""What the array gave is what the recording holds; what it lacks, it says."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spikeinterface.core as si
+import zarr
+
+from controller.nerves.device import FrameBlock
+from controller.nerves.governor import Request
+from controller.nerves.recording import quota, store
+from controller.nerves.recording.layout import FateCode, GapCause
+from controller.nerves.recording.recorded import Recording, recordings
+from tests.nerves.bench import PULSE
+from tests.nerves.recording.record import BEGAN_US, IDENTITY, RecordedBench, recorded_bench
+
+
+def gaps(recording: Recording) -> list[tuple[int, int, int]]:
+    return [tuple(int(value) for value in row) for row in recording.table("gaps")]  # type: ignore[misc]
+
+
+def check_whole(lab: RecordedBench, recording: Recording) -> None:
+    """Every segment equals what the array gave, and between segments lie exactly the gaps."""
+    segments = recording.segments
+    for segment in segments:
+        samples = segment.read(segment.first_frame, segment.end_frame)
+        assert np.array_equal(samples, lab.truth(segment.first_frame, segment.end_frame))
+    between = [(a.end_frame, b.first_frame) for a, b in zip(segments, segments[1:], strict=False)]
+    missing = {frame for first, end, _ in gaps(recording) for frame in range(first, end)}
+    assert missing == {frame for first, end in between for frame in range(first, end)}
+
+
+def test_N6_frames_are_recorded_without_loss_and_read_back_equal_by_spikeinterface(tmp_path: Path) -> None:
+    with recorded_bench(tmp_path / "r") as lab:
+        lab.run(0.01)
+        lab.begin()
+        lab.run(1.3)  # several chunks, the last one partial
+        recording = lab.end()
+        assert recording.complete
+        assert gaps(recording) == []
+        (segment,) = recording.segments
+        assert segment.end_frame - segment.first_frame == recording.frames == round(1.3 * 25_000)
+        check_whole(lab, recording)
+        read = si.read_zarr(recording.path)
+        assert read.get_num_segments() == 1
+        assert read.get_sampling_frequency() == 25_000
+        assert np.array_equal(read.get_traces(), lab.truth(segment.first_frame, segment.end_frame))
+        assert np.allclose(read.get_channel_gains(), 0.195)
+        group = zarr.open_group(str(recording.path), mode="r")
+        assert np.array_equal(group["traces_seg0"][:], read.get_traces())
+        assert recording.attributes["identity"] == IDENTITY
+        assert recording.attributes["reason"] == "a test"
+        assert recording.attributes["ended_why"] == "it is enough"
+
+
+def test_spikes_states_stimulation_and_clock_are_recorded_as_the_core_saw_them(tmp_path: Path) -> None:
+    with recorded_bench(tmp_path / "r", electrodes=8) as lab:
+        lab.begin()
+        lab.run(0.5)
+        lease = lab.lab.lease(0, 1)
+        lab.run(0.01)
+        outcomes = []
+        request = Request("agent", lease.id, (0, 1), PULSE, purpose="a test")
+        for each in (request, replace(request, electrodes=(7,))):
+            outcomes.append(lab.lab.ask(each))
+        lab.run(1.5)
+        first, session = lab.blocks[0].first_frame, lab.lab.core.session
+        seen = lab.lab.core.spikes.read(0, 100_000)[1]
+        recording = lab.end()
+        spikes = recording.table("spikes")
+        assert len(spikes) >= 5
+        assert np.array_equal(spikes["frame"], seen.frames)
+        assert np.array_equal(spikes["electrode"], seen.electrodes)
+        assert np.array_equal(spikes["uv"], seen.uv)
+        pulses, fates = recording.table("pulses"), recording.table("fates")
+        assert pulses["electrode"].tolist() == [0, 1]
+        assert set(pulses["decision"]) == {outcomes[0].number}
+        delivered = fates[fates["fate"] == FateCode.DELIVERED]
+        assert sorted(delivered["pulse"]) == sorted(pulses["pulse"])
+        assert delivered["frame"].tolist() == [frame for _, frame in outcomes[0].fates.values()]
+        asked = list(recording.log("stimulation"))
+        assert [each["accepted"] for each in asked] == [True, False]
+        assert asked[0]["phases"] == [[200.0, -1.0], [200.0, 1.0]]
+        assert asked[1]["limiting"] == "lease"
+        assert asked[0]["requester"] == "agent"
+        blanks = recording.table("blanks")
+        assert {0, 1, -1} <= set(blanks["electrode"].tolist())
+        held = [each["held"] for each in recording.log("leases")]
+        assert [len(each) for each in held] == [0, 1, 0]
+        assert held[1][0]["lease"] == lease.id
+        states = recording.table("states")
+        assert len(states) >= 8
+        assert recording.table("impedances")["electrode"].tolist() == list(range(8))
+        assert recording.attributes["ledger_session"] == session
+        clock = recording.clock
+        assert clock.utc_us_at(first) == pytest.approx(BEGAN_US + first * 40, abs=2000)
+
+
+def test_N5_frames_that_the_array_lost_are_a_gap_between_two_segments(tmp_path: Path) -> None:
+    with recorded_bench(tmp_path / "r") as lab:
+        lab.begin()
+        lab.run(0.1)
+        end = lab.blocks[-1].first_frame + 25
+        lab.lab.crystal.stall(1.0)
+        lab.run(0.1)
+        recording = lab.end()
+        (gap,) = gaps(recording)
+        after = next(block.first_frame for block in lab.blocks if block.first_frame >= end)
+        assert gap == (end, after, GapCause.ARRAY)
+        assert [s.first_frame for s in recording.segments] == [lab.blocks[0].first_frame, after]
+        read = si.read_zarr(recording.path)
+        assert read.get_num_segments() == 2
+        assert read.get_start_time(segment_index=1) == pytest.approx((after - lab.blocks[0].first_frame) / 25_000)
+
+
+def test_N6_a_writer_that_falls_behind_costs_a_gap_that_is_told_and_never_stalls_the_engine(tmp_path: Path) -> None:
+    with recorded_bench(tmp_path / "r", buffer_bytes=200_000) as lab:
+        lab.begin()
+        lab.run(0.3)
+        lab.drained = False
+        lab.run(2.0)  # 400 kB of frames for 200 kB of buffer
+        lab.drained = True
+        lab.run(0.5)
+        recording = lab.end()
+        (gap,) = gaps(recording)
+        assert gap[2] == GapCause.WRITER
+        assert 0 < gap[1] - gap[0] < 2.0 * 25_000
+        check_whole(lab, recording)
+        assert recording.frames + gap[1] - gap[0] == round(2.8 * 25_000)
+        assert recording.attributes["lost_frames"] == gap[1] - gap[0]
+        assert [text for text in lab.alarms() if f"loses frames from {gap[0]} on" in text]
+        assert [text for text in lab.alarms() if f"gap from frame {gap[0]} to {gap[1]}" in text]
+
+
+def test_A11_a_full_disk_is_waited_for_and_nothing_that_fits_the_buffer_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recorded_bench(tmp_path / "r") as lab:
+        lab.begin()
+        lab.run(0.3)
+        full = True
+
+        def replace_file(path: Path, content: bytes, *, sync: bool) -> None:
+            if full:
+                path.with_name(path.name + ".partial").write_bytes(content[: len(content) // 2])
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            real(path, content, sync=sync)
+
+        real = store.replace_file
+        monkeypatch.setattr(store, "replace_file", replace_file)
+        lab.drained = False
+        lab.run(0.6)
+        for _ in range(3):
+            with pytest.raises(OSError, match="No space"):
+                lab.drain()
+            lab.run(0.2)
+        full = False
+        lab.drained = True
+        lab.run(0.3)
+        recording = lab.end()
+        assert gaps(recording) == []
+        check_whole(lab, recording)
+
+
+def test_A11_on_a_disk_that_stays_full_the_recording_is_closed_with_its_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recorded_bench(tmp_path / "r") as lab:
+        lab.begin()
+        lab.run(0.7)
+        real = store.ZarrArray.write_chunk
+
+        def no_frames(self: store.ZarrArray, *args: object, **options: object) -> None:
+            if self.path.name.startswith("traces"):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            real(self, *args, **options)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(store.ZarrArray, "write_chunk", no_frames)
+        lab.drained = False
+        lab.run(1.0)
+        with pytest.raises(OSError, match="No space"):
+            lab.drain()
+        end = lab.blocks[-1].first_frame + 25
+        lab.writer.give_up("the disk did not take it", end)
+        (recording,) = recordings(tmp_path / "r")
+        assert recording.complete
+        assert recording.frames
+        assert gaps(recording) == [(recording.segments[-1].end_frame, end, GapCause.WRITER)]
+        assert lab.said[-1]["event"] == "closed"
+
+
+def test_a_recording_is_refused_before_its_quota_is_reached_and_ends_at_it(tmp_path: Path) -> None:
+    with recorded_bench(tmp_path / "r", quota_bytes=13e6) as lab:
+        (tmp_path / "r").mkdir()
+        (tmp_path / "r" / "earlier").write_bytes(bytes(10_000_000))
+        lab.begin()
+        lab.run(0.1)
+        assert lab.said[-1]["event"] == "refused"
+        assert "quota of 0.013 GB" in lab.said[-1]["why"]
+        assert "Next: export and remove some" in lab.said[-1]["why"]
+        assert recordings(tmp_path / "r") == []
+    shutil.rmtree(tmp_path / "r")
+    # Room for a minute of frames is asked for, and noise compresses to about half of that.
+    with recorded_bench(tmp_path / "r", quota_bytes=16.1e6) as lab:
+        lab.begin()
+        lab.run(0.1)
+        assert lab.said[0] == {"event": "opened", "name": "one"}
+        (tmp_path / "r" / "one.zarr" / "stray").write_bytes(b"")
+        lab.writer._writer._used += 13_000_000  # type: ignore[union-attr]  # what another recording took meanwhile
+        lab.run(0.1)
+        assert lab.said[-1]["by_itself"]
+        assert "quota" in lab.said[-1]["why"]
+        (recording,) = recordings(tmp_path / "r")
+        assert recording.complete
+        check_whole(lab, recording)
+
+
+def test_the_disk_keeps_the_room_that_is_not_for_recordings(tmp_path: Path) -> None:
+    free = shutil.disk_usage(tmp_path).free
+    with recorded_bench(tmp_path / "r") as lab:
+        lab.tap._plan = replace(lab.tap._plan, min_free_bytes=2.0 * free)
+        lab.begin()
+        lab.run(0.1)
+        assert lab.said[-1]["event"] == "refused"
+        assert "not for recordings" in lab.said[-1]["why"]
+
+
+def test_an_automatic_recording_lasts_from_the_first_lease_to_two_seconds_after_the_last(tmp_path: Path) -> None:
+    with recorded_bench(tmp_path / "r", automatic="leases") as lab:
+        lab.run(0.5)
+        assert lab.tap.name == ""
+        lease = lab.lab.lease(0, ttl_s=0.5)
+        lab.run(0.02)
+        assert lab.tap.name.endswith("-agent")
+        lab.run(2.3)
+        assert lab.tap.name
+        lab.run(0.5)
+        assert lab.tap.name == ""
+        lab.drain()
+        (recording,) = recordings(tmp_path / "r")
+        assert recording.attributes["leases"][0]["lease"] == lease.id
+        assert recording.attributes["ended_why"] == "the last lease has ended"
+        assert recording.frames / 25_000 == pytest.approx(2.5, abs=0.1)
+
+
+def test_without_frames_spikes_and_clock_are_recorded(tmp_path: Path) -> None:
+    with recorded_bench(tmp_path / "r", frames=False, electrodes=8) as lab:
+        lab.begin()
+        lab.run(2.5)
+        recording = lab.end()
+        assert recording.frames == 0
+        assert len(recording.table("spikes"))
+        assert len(recording.table("clock")) >= 2
+
+
+def test_a_damaged_chunk_is_named_and_the_rest_can_be_read(tmp_path: Path) -> None:
+    with recorded_bench(tmp_path / "r") as lab:
+        lab.begin()
+        lab.run(1.3)
+        recording = lab.end()
+    (segment,) = recording.segments
+    chunk = recording.path / "traces_seg0" / "1.0"
+    chunk.write_bytes(chunk.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"traces_seg0/1.0 cannot be read"):
+        segment.read(segment.first_frame, segment.end_frame)
+    assert len(segment.read(segment.first_frame, segment.first_frame + 100)) == 100
+
+
+def test_a_foreign_folder_and_a_newer_format_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.zarr").mkdir()
+    (tmp_path / "x.zarr" / ".zattrs").write_text('{"choroid_recording": 99}')
+    with pytest.raises(quota.RecordingRefused, match="format 99"):
+        Recording(tmp_path / "x.zarr")
+    with pytest.raises(quota.RecordingRefused, match="no recording that can be read"):
+        Recording(tmp_path)
+    assert recordings(tmp_path) == []
+
+
+def test_blocks_of_frames_may_not_go_back(tmp_path: Path) -> None:
+    with recorded_bench(tmp_path / "r") as lab, pytest.raises(ValueError, match="came when"):
+        lab.run(0.01)
+        lab.lab.core.step(FrameBlock(0, np.zeros((25, 4), np.int16)))
