@@ -141,8 +141,8 @@ class EngineHandle:
             raise RecordingRefused(answer["refused"])
         if "status" not in answer:
             raise RecordingRefused(
-                "the electrode engine does not answer. Likely cause: it has just ended, or the machine is overloaded. Next: try"
-                " again in some seconds"
+                "the electrode engine does not answer. Likely cause: it has just ended, or the machine is overloaded. Next:"
+                " try again in some seconds"
             )
         status: dict[str, Any] = answer["status"]
         return status
@@ -227,7 +227,8 @@ async def spawn_engine(
 
     Its API has the port of the engine before, on loopback, if that is free; `remote` is an address for agents on other
     machines, with mutual TLS. With a reason in `stopped` it refuses all stimulation until :meth:`EngineHandle.order` allows
-    it. Recordings go by the plan `recording`; None makes them impossible. Writes `nerves.json` (address and the token of the agent on this machine, for its owner's eyes only) into `data_dir`.
+    it. Recordings go by the plan `recording`; None makes them impossible. Writes `nerves.json` (address and the token of the
+    agent on this machine, for its owner's eyes only) into `data_dir`.
     Takes about 3 s, 10 s the first time; await it in the background. Raises ValueError for a rig without a simulated array,
     LedgerRefused when the stimulation ledger cannot be used, and RuntimeError when the engine ends before it is ready for
     any other reason.

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from controller.core.clock import Clock
+from controller.nerves.cards.contract import ArrayInfo
 from controller.nerves.core import Core
-from controller.nerves.device import ArrayInfo
 from controller.nerves.recording.handover import HandoverSender, make_memory
 from controller.nerves.recording.layout import RecordingPlan
 from controller.nerves.recording.quota import RecordingRefused

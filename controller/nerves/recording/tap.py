@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from controller.core.version import software_version
 from controller.nerves import detector, kernels
+from controller.nerves.cards.contract import CardFault, FrameBlock, Pulse
 from controller.nerves.core import Core
 from controller.nerves.detector import Blank, ElectrodeState, Spikes
-from controller.nerves.device import FrameBlock, Pulse
 from controller.nerves.events import EventKind
 from controller.nerves.governor import Request, StimulationDecision
 from controller.nerves.ledger import State, phases_of, readable
@@ -68,6 +68,7 @@ class _Open:
     states: NDArray[np.int8] | None = None
     impedances: tuple[float | None, ...] = ()
     leases: tuple[str, ...] | None = None
+    faults: tuple[CardFault, ...] = ()
     next_states: int = 0
     next_clock: int = 0
     after: int = 0
@@ -128,6 +129,13 @@ class RecordingTap:
         if self._plan.automatic != "never" and self._sender is not None:
             self._follow(block.first_frame)
         if self._open is not None and self._sender is not None:
+            if block.faults != self._open.faults:
+                self._open.faults = block.faults
+                faults = [
+                    {"state": each.state.value, "electrodes": each.electrodes, "text": each.text}
+                    for each in block.faults
+                ]
+                self._log("faults", block.first_frame, faults=faults)
             self._hand_over(self._open, self._sender, block, spikes)
 
     def decided(
@@ -229,6 +237,8 @@ class RecordingTap:
 
     def _hand_over(self, open_: _Open, sender: HandoverSender, block: FrameBlock, spikes: Spikes) -> None:
         first, end = block.first_frame, block.first_frame + len(block.samples)
+        if first == end:
+            return  # a sign of life of a card that waits for its hardware
         if open_.lost_from is not None and not self._resume(open_, sender, first):
             return
         taken = True

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.nerves.device import FrameBlock
+from controller.nerves.cards.contract import FrameBlock
 from controller.nerves.recording.handover import HandoverReceiver, HandoverSender, make_memory
 from controller.nerves.recording.layout import RecordingPlan
 from controller.nerves.recording.recorded import Recording, recordings

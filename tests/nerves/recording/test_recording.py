@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ import pytest
 import spikeinterface.core as si
 import zarr
 
-from controller.nerves.device import FrameBlock
+from controller.nerves.cards.contract import CardFault, CardState, FrameBlock
+from controller.nerves.detector import NO_SPIKES
 from controller.nerves.governor import Request
 from controller.nerves.recording import quota, store
 from controller.nerves.recording.layout import FateCode, GapCause
@@ -32,7 +34,7 @@ def check_whole(lab: RecordedBench, recording: Recording) -> None:
     for segment in segments:
         samples = segment.read(segment.first_frame, segment.end_frame)
         assert np.array_equal(samples, lab.truth(segment.first_frame, segment.end_frame))
-    between = [(a.end_frame, b.first_frame) for a, b in zip(segments, segments[1:], strict=False)]
+    between = [(a.end_frame, b.first_frame) for a, b in pairwise(segments)]
     missing = {frame for first, end, _ in gaps(recording) for frame in range(first, end)}
     assert missing == {frame for first, end in between for frame in range(first, end)}
 
@@ -283,7 +285,19 @@ def test_a_foreign_folder_and_a_newer_format_are_refused(tmp_path: Path) -> None
     assert recordings(tmp_path) == []
 
 
-def test_blocks_of_frames_may_not_go_back(tmp_path: Path) -> None:
-    with recorded_bench(tmp_path / "r") as lab, pytest.raises(ValueError, match="came when"):
-        lab.run(0.01)
-        lab.lab.core.step(FrameBlock(0, np.zeros((25, 4), np.int16)))
+def test_a_block_without_frames_is_passed_over(tmp_path: Path) -> None:
+    with recorded_bench(tmp_path / "r") as lab:
+        lab.begin()
+        lab.run(0.1)
+        fault = CardFault(CardState.STALLED, (0, 1), "no frames arrive")
+        empty = FrameBlock(lab.lab.core.next_frame, np.empty((0, 4), np.int16), faults=(fault,))
+        for _ in range(3):
+            lab.tap.take(empty, NO_SPIKES)
+        lab.run(0.1)
+        recording = lab.end()
+        assert gaps(recording) == []
+        check_whole(lab, recording)
+        assert [each["faults"] for each in recording.log("faults")] == [
+            [{"state": "stalled", "electrodes": [0, 1], "text": "no frames arrive"}],
+            [],
+        ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +68,7 @@ def check_continuous(recording: Recording) -> None:
     covered = [(s.first_frame, s.end_frame) for s in segments if len(s.traces)]
     covered += [(int(first), int(end)) for first, end, _ in recording.table("gaps")]
     covered.sort()
-    for (_, end), (first, _) in zip(covered, covered[1:], strict=False):
+    for (_, end), (first, _) in pairwise(covered):
         assert end == first
 
 
@@ -131,5 +133,5 @@ async def test_C1_a_kill_leaves_a_recording_that_opens(tmp_path: Path, victim: s
 async def test_without_the_extra_the_engine_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert 'pip install "choroid[recording]"' in service.missing()
