@@ -2,7 +2,7 @@
 
 All of it happens on the real-time thread, after the core has done its step. When the buffer is full, what comes is left out
 until half of the buffer is free again, and the recording gets a gap that says so, before anything later. Messages that are
-not frames have an eighth of the buffer to themselves, so that a gap can always be told and stimulation is not lost with the
+not frames have an eighth of the buffer to themselves, so that a gap can always be recorded and stimulation is not lost with the
 frames; and the stimulation ledger has it in any case.
 """
 
