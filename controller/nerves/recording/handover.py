@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.nerves.recording.layout import Kind
+from controller.nerves.recording.layout import MessageKind
 
 PREFIX_BYTES = 4096
 """Start of the memory file: positions of tail (slot 0) and head (slot 8), on cache lines of their own."""
@@ -33,10 +33,10 @@ _HEADER = np.dtype([("kind", "<u4"), ("bytes", "<u4"), ("frame", "<i8"), ("count
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class HandoverMessage:
     """One message. `payload` is valid until the next one is taken."""
 
-    kind: Kind
+    kind: MessageKind
     frame: int
     count: int
     extra: int
@@ -86,7 +86,7 @@ class HandoverSender(_Buffer):
 
     def put(
         self,
-        kind: Kind,
+        kind: MessageKind,
         frame: int,
         *parts: NDArray[Any] | bytes,
         count: int = 0,
@@ -104,7 +104,7 @@ class HandoverSender(_Buffer):
         if need + skipped > room - (0 if urgent else self._reserved):
             return False
         if skipped:
-            self._headers[at // ALIGN] = (Kind.SKIP, skipped - ALIGN, 0, 0, 0)
+            self._headers[at // ALIGN] = (MessageKind.SKIP, skipped - ALIGN, 0, 0, 0)
             at = 0
         begin = at + ALIGN
         for piece in pieces:
@@ -160,7 +160,7 @@ class HandoverReceiver(_Buffer):
             self.ended = True
             self._known = int(self._slots[HEAD])
 
-    def messages(self, most: int = 256) -> Iterator[Message]:
+    def messages(self, most: int = 256) -> Iterator[HandoverMessage]:
         """Yield what is there, at most `most`; each one's room is free when the next is asked for, or at the end."""
         for _ in range(most):
             if self._tail >= self._known:
@@ -169,10 +169,10 @@ class HandoverReceiver(_Buffer):
             header = self._headers[at // ALIGN]
             size = int(header["bytes"])
             end = self._tail + ALIGN + -(-size // ALIGN) * ALIGN
-            kind = Kind(int(header["kind"]))
-            if kind is not Kind.SKIP:
+            kind = MessageKind(int(header["kind"]))
+            if kind is not MessageKind.SKIP:
                 payload = self._bytes[at + ALIGN : at + ALIGN + size]
-                yield Message(kind, int(header["frame"]), int(header["count"]), int(header["extra"]), payload)
+                yield HandoverMessage(kind, int(header["frame"]), int(header["count"]), int(header["extra"]), payload)
             self._tail = end
             self._slots[TAIL] = end
 

@@ -59,7 +59,7 @@ class GapCause(IntEnum):
     """The writer was behind, or its disk was full."""
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """Kinds of messages from the engine to the writer."""
 
     SKIP = 0

@@ -39,7 +39,7 @@ class RecordedSegment:
         return samples
 
 
-class Recording:
+class ArrayRecording:
     """One recording, read-only. Its files are read when they are asked for."""
 
     def __init__(self, path: Path) -> None:
@@ -124,18 +124,18 @@ class Recording:
         return fit_clock(rows["frame"], rows["utc_us"], self.sample_rate_hz)
 
 
-def recordings(folder: Path) -> list[Recording]:
+def recordings(folder: Path) -> list[ArrayRecording]:
     """Return the recordings of a folder, the oldest first; what cannot be read is left out."""
     found = []
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
-            found.append(Recording(path))
+            found.append(ArrayRecording(path))
         except RecordingRefused:
             continue
     return sorted(found, key=lambda each: str(each.attributes.get("started_utc", "")))
 
 
-def open_recording(folder: Path, name: str) -> Recording:
+def open_recording(folder: Path, name: str) -> ArrayRecording:
     """Open a recording by its name, or by its path.
 
     Raises:
@@ -143,7 +143,7 @@ def open_recording(folder: Path, name: str) -> Recording:
     """
     for path in (folder / f"{name}{SUFFIX}", folder / name, Path(name)):
         if (path / ".zattrs").is_file():
-            return Recording(path)
+            return ArrayRecording(path)
     raise RecordingRefused(
         f"there is no recording “{name}” in {folder}. Likely cause: a slip, or it was removed. Next: `choroid record list`"
     )

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from controller.nerves.recording.handover import Message
-from controller.nerves.recording.layout import SUFFIX, TABLE_NAMES, TABLES, GapCause, Kind, RecordingPlan
+from controller.nerves.recording.handover import HandoverMessage
+from controller.nerves.recording.layout import SUFFIX, TABLE_NAMES, TABLES, GapCause, MessageKind, RecordingPlan
 from controller.nerves.recording.quota import RecordingRefused, folder_bytes, require_room
 from controller.nerves.recording.writer import RecordingWriter
 
@@ -38,28 +38,28 @@ class WriterSession:
         """Whether a recording is open."""
         return self._writer is not None
 
-    def take(self, message: Message) -> None:
+    def take(self, message: HandoverMessage) -> None:
         """Obey one message. Raises OSError when the disk does not take it; call again with the same message then."""
-        if message.kind is Kind.OPEN:
+        if message.kind is MessageKind.OPEN:
             self._open(json.loads(message.payload.tobytes()))
             return
         writer = self._writer
         if writer is None:
             return  # the recording was refused or has ended
         match message.kind:
-            case Kind.FRAMES:
+            case MessageKind.FRAMES:
                 samples = message.payload.view(np.int16).reshape(message.count, -1)
                 writer.add_frames(message.frame, samples)
                 self._last_frame = message.frame + message.count
-            case Kind.GAP:
+            case MessageKind.GAP:
                 writer.add_gap(message.frame, message.count, GapCause(message.extra))
                 self._last_frame = message.count
-            case Kind.TABLE:
+            case MessageKind.TABLE:
                 name = TABLE_NAMES[message.extra]
                 writer.add_rows(name, message.payload.view(TABLES[name]).copy())
-            case Kind.LOG:
+            case MessageKind.LOG:
                 writer.add_log(message.payload.tobytes())
-            case Kind.CLOSE:
+            case MessageKind.CLOSE:
                 self.close(message.payload.tobytes().decode())
 
     def tick(self) -> None:

@@ -153,7 +153,7 @@ class ZarrArray:
         return self.path / ".".join([str(number), *["0"] * (len(self.shape) - 1)])
 
 
-class Table:
+class RowTable:
     """Rows of named columns that are appended: an array of a structured type."""
 
     def __init__(self, array: ZarrArray) -> None:

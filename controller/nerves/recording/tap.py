@@ -2,8 +2,8 @@
 
 All of it happens on the real-time thread, after the core has done its step. When the buffer is full, what comes is left out
 until half of the buffer is free again, and the recording gets a gap that says so, before anything later. Messages that are
-not frames have an eighth of the buffer to themselves, so that a gap can always be recorded and stimulation is not lost with the
-frames; and the stimulation ledger has it in any case.
+not frames have an eighth of the buffer to themselves, so that a gap can always be recorded, and stimulation is not lost with
+the frames. The stimulation ledger has it in any case.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from controller.nerves.recording.layout import (
     TABLES,
     FateCode,
     GapCause,
-    Kind,
+    MessageKind,
     RecordingPlan,
     log_line,
 )
@@ -221,7 +221,7 @@ class RecordingTap:
             self._end(self._open, sender, "another recording began", frame)
         attributes = _attributes(self._core, self._plan, order, self._utc_text(), frame)
         said = {"name": order.name, "plan": {**self._plan.as_dict(), "identity": {}}, "attributes": attributes}
-        if sender.put(Kind.OPEN, frame, json.dumps(said).encode(), urgent=True):
+        if sender.put(MessageKind.OPEN, frame, json.dumps(said).encode(), urgent=True):
             self._open = _Open(order.name, order.trigger, told=self._core.events.last)
         else:
             self._not_before = frame + round(RETRY_S * self._rate)
@@ -229,8 +229,8 @@ class RecordingTap:
 
     def _end(self, open_: _Open, sender: HandoverSender, why: str, frame: int) -> None:
         if open_.lost_from is not None:
-            sender.put(Kind.GAP, open_.lost_from, count=frame, extra=GapCause.WRITER, urgent=True)
-        if not sender.put(Kind.CLOSE, frame, why.encode(), urgent=True):
+            sender.put(MessageKind.GAP, open_.lost_from, count=frame, extra=GapCause.WRITER, urgent=True)
+        if not sender.put(MessageKind.CLOSE, frame, why.encode(), urgent=True):
             self._alarms.append(f"the recording {open_.name} was not closed properly: the writer does not keep up")
         sender.ring()
         self._open = None
@@ -243,13 +243,13 @@ class RecordingTap:
             return
         taken = True
         if open_.expected is not None and first > open_.expected:
-            taken = sender.put(Kind.GAP, open_.expected, count=first, extra=GapCause.ARRAY, urgent=True)
+            taken = sender.put(MessageKind.GAP, open_.expected, count=first, extra=GapCause.ARRAY, urgent=True)
         if taken and len(spikes):
             columns = {"frame": spikes.frames, "electrode": spikes.electrodes, "uv": spikes.uv}
             taken = self._rows("spikes", _rows_of("spikes", columns, len(spikes)))
         if taken:
             samples = block.samples if self._plan.frames else _NOTHING
-            taken = sender.put(Kind.FRAMES, first, samples, count=len(block.samples))
+            taken = sender.put(MessageKind.FRAMES, first, samples, count=len(block.samples))
         if not taken:
             open_.lost_from = first if open_.expected is None else min(first, open_.expected)
             self._core.events.add(
@@ -272,7 +272,7 @@ class RecordingTap:
         assert open_.lost_from is not None  # noqa: S101
         if sender.fill > RESUME_FILL:
             return False
-        if not sender.put(Kind.GAP, open_.lost_from, count=first, extra=GapCause.WRITER, urgent=True):
+        if not sender.put(MessageKind.GAP, open_.lost_from, count=first, extra=GapCause.WRITER, urgent=True):
             return False
         self._core.events.add(
             EventKind.ALARM,
@@ -323,12 +323,12 @@ class RecordingTap:
         """Hand rows of a table over; a loss is reported once with the frames."""
         assert self._sender is not None  # noqa: S101
         return self._sender.put(
-            Kind.TABLE, 0, rows.view(np.uint8), count=len(rows), extra=TABLE_NAMES.index(name), urgent=True
+            MessageKind.TABLE, 0, rows.view(np.uint8), count=len(rows), extra=TABLE_NAMES.index(name), urgent=True
         )
 
     def _log(self, kind: str, frame: int, **values: Any) -> None:
         if self._sender is not None:
-            self._sender.put(Kind.LOG, frame, log_line(kind, frame, **values), urgent=True)
+            self._sender.put(MessageKind.LOG, frame, log_line(kind, frame, **values), urgent=True)
 
 
 _NAME = str.maketrans("", "", "-:.")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from controller.nerves.recording.layout import LOG, TABLES, VERSION, GapCause, RecordingPlan, chunk_rows
 from controller.nerves.recording.quota import CLOSING_BYTES, room_bytes
-from controller.nerves.recording.store import Table, ZarrArray, make_group, replace_file, write_constant, write_json
+from controller.nerves.recording.store import RowTable, ZarrArray, make_group, replace_file, write_constant, write_json
 
 TABLE_ROWS = 4096
 LOG_ROWS = 65_536
@@ -51,8 +51,10 @@ class RecordingWriter:
         make_group(path, self.attributes)
         replace_file(path / RESERVE, bytes(RESERVE_BYTES), sync=False)
         self._constants(float(array["uv_per_unit"]))
-        self._tables = {name: Table(ZarrArray.create(path / name, dtype, TABLE_ROWS)) for name, dtype in TABLES.items()}
-        self._log = Table(ZarrArray.create(path / LOG, np.uint8, LOG_ROWS))
+        self._tables = {
+            name: RowTable(ZarrArray.create(path / name, dtype, TABLE_ROWS)) for name, dtype in TABLES.items()
+        }
+        self._log = RowTable(ZarrArray.create(path / LOG, np.uint8, LOG_ROWS))
         self._rows = chunk_rows(self._electrodes, self._rate)
         self._chunk = np.zeros((self._rows, self._electrodes), np.int16)
         self._filled = 0

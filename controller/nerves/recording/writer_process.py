@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controller.nerves.recording.handover import HandoverReceiver
-from controller.nerves.recording.layout import Kind
+from controller.nerves.recording.layout import MessageKind
 from controller.nerves.recording.session import WriterSession
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ def last_frame(receiver: HandoverReceiver) -> int:
     end = 0
     while receiver.waiting_bytes:
         for message in receiver.messages():
-            if message.kind is Kind.FRAMES:
+            if message.kind is MessageKind.FRAMES:
                 end = message.frame + message.count
     return end
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from controller.nerves.cards.contract import FrameBlock
 from controller.nerves.recording.handover import HandoverReceiver, HandoverSender, make_memory
 from controller.nerves.recording.layout import RecordingPlan
-from controller.nerves.recording.recorded import Recording, recordings
+from controller.nerves.recording.recorded import ArrayRecording, recordings
 from controller.nerves.recording.session import WriterSession
 from controller.nerves.recording.tap import RecordingOrder, RecordingTap
 from tests.nerves.bench import Bench
@@ -43,7 +43,7 @@ class RecordedBench:
         """Begin a recording with the next block."""
         self.tap.order(RecordingOrder(name, "ada", "a test", **changes))
 
-    def end(self) -> Recording:
+    def end(self) -> ArrayRecording:
         """End the recording; return it."""
         self.tap.order(RecordingOrder("", "", "it is enough"))
         self.run(0.002)

@@ -19,16 +19,16 @@ from controller.nerves.detector import NO_SPIKES
 from controller.nerves.governor import Request
 from controller.nerves.recording import quota, store
 from controller.nerves.recording.layout import FateCode, GapCause
-from controller.nerves.recording.recorded import Recording, recordings
+from controller.nerves.recording.recorded import ArrayRecording, recordings
 from tests.nerves.bench import PULSE
 from tests.nerves.recording.record import BEGAN_US, IDENTITY, RecordedBench, recorded_bench
 
 
-def gaps(recording: Recording) -> list[tuple[int, int, int]]:
+def gaps(recording: ArrayRecording) -> list[tuple[int, int, int]]:
     return [tuple(int(value) for value in row) for row in recording.table("gaps")]  # type: ignore[misc]
 
 
-def check_whole(lab: RecordedBench, recording: Recording) -> None:
+def check_whole(lab: RecordedBench, recording: ArrayRecording) -> None:
     """Every segment equals what the array gave, and between segments lie exactly the gaps."""
     segments = recording.segments
     for segment in segments:
@@ -279,9 +279,9 @@ def test_a_foreign_folder_and_a_newer_format_are_refused(tmp_path: Path) -> None
     (tmp_path / "x.zarr").mkdir()
     (tmp_path / "x.zarr" / ".zattrs").write_text('{"choroid_recording": 99}')
     with pytest.raises(quota.RecordingRefused, match="format 99"):
-        Recording(tmp_path / "x.zarr")
+        ArrayRecording(tmp_path / "x.zarr")
     with pytest.raises(quota.RecordingRefused, match="no recording that can be read"):
-        Recording(tmp_path)
+        ArrayRecording(tmp_path)
     assert recordings(tmp_path) == []
 
 

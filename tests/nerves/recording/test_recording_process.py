@@ -20,7 +20,7 @@ from choroid.running.nerves_process import EngineHandle, spawn_engine
 from controller.nerves.recording import service
 from controller.nerves.recording.layout import RecordingPlan
 from controller.nerves.recording.quota import RecordingRefused
-from controller.nerves.recording.recorded import Recording, recordings
+from controller.nerves.recording.recorded import ArrayRecording, recordings
 from controller.rig.loading import load_rig
 from tests.nerves.test_gateway import settled
 
@@ -62,7 +62,7 @@ def lives(pid: int) -> bool:
         return False
 
 
-def check_continuous(recording: Recording) -> None:
+def check_continuous(recording: ArrayRecording) -> None:
     """Segments and gaps together leave no frame out."""
     segments = recording.segments
     covered = [(s.first_frame, s.end_frame) for s in segments if len(s.traces)]
