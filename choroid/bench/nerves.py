@@ -13,6 +13,7 @@ import json
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ import grpc.aio
 import numpy as np
 
 from choroid.common.child import python
+from choroid.running.nerves_process import LEDGER
 from choroid.running.simulated_card import simulated_card
+from controller.nerves import ledger
 from controller.nerves.cards.contract import Phase
 from controller.nerves.commands import LeaseCommand
 from controller.nerves.core import Core
@@ -36,6 +39,8 @@ from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 PULSE = (Phase(100.0, -0.4), Phase(100.0, 0.4))
 IN_PROCESS_S = 20.0
 GATEWAY_ANSWERS = 300
+GATEWAY_REQUESTS = 400
+"""The bench ends after so many requests: a machine that is too busy never gives the wanted number of answers."""
 APART_FRAMES = 500
 """Frames from one answered spike to the next: at most fifty answers a second, below every budget."""
 
@@ -104,8 +109,8 @@ def _simulated_array() -> dict[str, float]:
     return {"simulated_array_32_ch_load_pct": generating / 5.0 * 100, "core_32_ch_load_pct": stepping / 5.0 * 100}
 
 
-def _in_process() -> tuple[list[float], int]:
-    """Return latencies and the number of unanswered spikes of a reflex inside the engine, on its real-time thread."""
+def _in_process() -> tuple[list[float], Counter[str]]:
+    """Return latencies, and the numbers of unanswered spikes by their reasons, of a reflex inside the engine."""
     latencies: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         array = simulated_card(electrodes=32, seed=1)
@@ -144,7 +149,20 @@ def _in_process() -> tuple[list[float], int]:
         finally:
             gc.enable()
         core.close()
-    return latencies, len(asked) - len(latencies)
+        return latencies, _unanswered(Path(folder) / "ledger.db")
+
+
+def _unanswered(file: Path) -> Counter[str]:
+    """Count by their reasons the requests that the ledger holds as refused or as not delivered."""
+    why: Counter[str] = Counter()
+    last = 0
+    while records := ledger.read(file, after=last, limit=ledger.MAX_ROWS):
+        last = records[-1].id
+        for record in records:
+            if not record.accepted:
+                why[f"refused by {record.limiting}: {record.reasons[0]}"] += 1
+            why.update(f"{pulse.state}: {pulse.detail}" for pulse in record.pulses if pulse.state != "delivered")
+    return why
 
 
 def _paired(began: list[int], asked: list[int]) -> list[tuple[int, int]]:
@@ -153,7 +171,7 @@ def _paired(began: list[int], asked: list[int]) -> list[tuple[int, int]]:
     return [(frame, int(spikes[np.searchsorted(spikes, frame) - 1])) for frame in began]
 
 
-async def _gateway() -> tuple[list[float], int]:
+async def _gateway() -> tuple[list[float], Counter[str]]:
     """Return the same for a remote agent on loopback that answers each spike as soon as it receives it."""
     with tempfile.TemporaryDirectory() as folder:
         config = {"electrodes": 32, "material": "Pt", "diameter_um": 30.0, "seed": 1, "data_dir": folder}
@@ -171,17 +189,18 @@ async def _gateway() -> tuple[list[float], int]:
         try:
             async with grpc.aio.insecure_channel(said["address"]) as channel:
                 stub: pb_grpc.NervesAsyncStub = pb_grpc.NervesStub(channel)
-                return await _answer_spikes(stub, token)
+                latencies = await _answer_spikes(stub, token)
         finally:
             engine.stdin.close()
             await engine.wait()
+        return latencies, _unanswered(Path(folder) / LEDGER)
 
 
-async def _answer_spikes(stub: pb_grpc.NervesAsyncStub, token: tuple[tuple[str, str]]) -> tuple[list[float], int]:
+async def _answer_spikes(stub: pb_grpc.NervesAsyncStub, token: tuple[tuple[str, str]]) -> list[float]:
     request = pb.AcquireLeaseRequest(electrodes=[0, 1, 2, 3], ttl_ms=10_000)
     lease = (await stub.AcquireLease(request, metadata=token)).lease
     latencies: list[float] = []
-    last = unanswered = 0
+    last = asked = 0
     stream = stub.StreamSpikes(pb.StreamSpikesRequest(), metadata=token)
     async for batch in stream:
         if batch.frames[0] - last < APART_FRAMES:
@@ -189,30 +208,30 @@ async def _answer_spikes(stub: pb_grpc.NervesAsyncStub, token: tuple[tuple[str, 
         last = batch.frames[0]
         stimulation = pb.StimulateRequest(
             lease=lease,
-            electrodes=[len(latencies) % 4],
+            electrodes=[asked % 4],
             phases=[pb.Phase(duration_us=phase.duration_us, current_ua=phase.current_ua) for phase in PULSE],
             purpose="benchmark",
         )
+        asked += 1
         reply = await stub.Stimulate(stimulation, metadata=token)
         if reply.accepted and reply.pulses[0].HasField("delivered_frame"):
             latencies.append((reply.pulses[0].delivered_frame - last) / 25.0)
-        else:
-            unanswered += 1
-        if len(latencies) % 20 == 0:
+        if asked % 20 == 0:
             await stub.RenewLease(pb.RenewLeaseRequest(lease=lease), metadata=token)
-        if len(latencies) >= GATEWAY_ANSWERS:
+        if len(latencies) >= GATEWAY_ANSWERS or asked >= GATEWAY_REQUESTS:
             break
     stream.cancel()
     await stream.code()
-    return latencies, unanswered
+    return latencies
 
 
-def _latency(name: str, latencies_ms: list[float], unanswered: int) -> dict[str, float]:
-    ms = np.array(latencies_ms)
+def _latency(name: str, latencies_ms: list[float], unanswered: Counter[str]) -> dict[str, Any]:
+    ms = np.array(latencies_ms or [float("nan")])
     return {
         f"spike_to_stim_{name}_p50_ms": float(np.percentile(ms, 50)),
         f"spike_to_stim_{name}_p99_ms": float(np.percentile(ms, 99)),
         f"spike_to_stim_{name}_max_ms": float(ms.max()),
         f"spike_to_stim_{name}_answers": len(ms),
-        f"spike_to_stim_{name}_unanswered": unanswered,
+        f"spike_to_stim_{name}_unanswered": unanswered.total(),
+        f"spike_to_stim_{name}_unanswered_why": "; ".join(f"{count} {why}" for why, count in unanswered.most_common()),
     }

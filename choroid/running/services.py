@@ -127,6 +127,7 @@ _CONTROLLER_PRIVILEGES = """\
 User={run_as}
 OOMScoreAdjust=-500
 Nice=-5
+LimitRTPRIO=1
 IOSchedulingClass=best-effort
 IOSchedulingPriority=2
 CapabilityBoundingSet=

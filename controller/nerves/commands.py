@@ -26,7 +26,9 @@ class StimulationOutcome:
     number: int = 0
     """The decision's number in the ledger."""
     pulses: list[Pulse] = field(default_factory=list)
-    fates: dict[int, tuple[State, int | None]] = field(default_factory=dict)
+    fates: dict[int, tuple[State, int | None, str]] = field(default_factory=dict)
+    """By the number of the pulse: its last state, the frame of its delivery, and why it was not delivered."""
+
     listeners: list[Callable[[StimulationOutcome], None]] = field(default_factory=list)
     """Called once, when the fate of every pulse is known."""
 

@@ -488,11 +488,11 @@ class Core:
         if not fates:
             return
         self._record.last_words(fates)
-        for number, state, frame, _ in fates:
+        for number, state, frame, why in fates:
             outcome = self._outcomes.pop(number, None)
             if outcome is None:
                 continue
-            outcome.fates[number] = (state, frame)
+            outcome.fates[number] = (state, frame, why)
             if outcome.finished:
                 listeners, outcome.listeners = outcome.listeners, []
                 for listener in listeners:

@@ -32,6 +32,7 @@ from controller.nerves.gateway import Gateway
 from controller.nerves.ledger import StimulationLedger
 from controller.nerves.ledger_head import LedgerRefused
 from controller.nerves.permit import Tissue, tissue_at
+from controller.nerves.precedence import take_precedence
 from controller.nerves.recording.layout import RecordingPlan
 from controller.nerves.recording.service import RecordingService
 from controller.nerves.recording.tap import RecordingTap
@@ -93,6 +94,8 @@ class RealTimeThread(threading.Thread):
         told = events.last
         frames_between_signals = round(FRAME_SIGNAL_S * self._core.info.sample_rate_hz)
         next_signal = 0
+        if not take_precedence():
+            logger.info("the system does not allow real-time scheduling; on a busy machine pulses may come too late")
         try:
             while not self._stopping:
                 block = self._card.read()

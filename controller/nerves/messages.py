@@ -54,13 +54,14 @@ def stimulate_reply(outcome: StimulationOutcome, repeated: bool) -> pb.Stimulate
     fates = dict(outcome.fates)  # the real-time thread may still be adding to it
     pulses = []
     for pulse in outcome.pulses:
-        state, frame = fates.get(pulse.id, ("planned", None))
+        state, frame, why = fates.get(pulse.id, ("planned", None, ""))
         pulses.append(
             pb.PulseFate(
                 electrode=pulse.electrode,
                 at_frame=pulse.at_frame,
                 state=_STATES[state],
                 delivered_frame=frame,
+                detail=why,
             )
         )
     return pb.StimulateReply(

@@ -78,5 +78,5 @@ def _outcome(record: StimulationRecord) -> StimulationOutcome:
     outcome = StimulationOutcome(StimulationDecision(record.accepted, reasons), record.frame, record.id)
     for number, pulse in enumerate(record.pulses):
         outcome.pulses.append(Pulse(number, pulse.electrode, (), pulse.at_frame, pulse.at_frame))
-        outcome.fates[number] = (pulse.state, pulse.delivered_frame)
+        outcome.fates[number] = (pulse.state, pulse.delivered_frame, pulse.detail)
     return outcome

@@ -61,7 +61,7 @@ def records_after(file: Path, number: int) -> list[ledger.StimulationRecord]:
 def main(kills: int) -> None:
     """Print the distribution over many kills."""
     with tempfile.TemporaryDirectory() as folder:
-        engine = start(Path(folder))
+        engine = start(Path(folder), patient=False)
         try:
             with NervesClient(engine.address, engine.token) as observer:
                 late_ms = [kill_once(engine.data, observer) for _ in range(kills)]

@@ -45,7 +45,7 @@ def test_N4_an_accepted_pulse_is_delivered_at_its_frame_and_written_down(path: P
         lab.run(0.1)
         assert lab.begun() == [at, at]
         assert outcome.finished
-        assert set(outcome.fates.values()) == {("delivered", at)}
+        assert set(outcome.fates.values()) == {("delivered", at, "")}
     (record,) = ledger.read(path)
     assert (record.requester, record.lease, record.purpose) == ("agent", lease.id, "a test")
     assert record.accepted
@@ -163,7 +163,9 @@ def test_N5_a_short_stall_is_caught_up_without_loss_and_late_pulses_are_dropped(
         lab.crystal.stall(0.2)
         lab.run(0.5)
         assert lab.core.gaps == 0
-        assert list(outcome.fates.values()) == [("dropped", None)]
+        assert list(outcome.fates.values()) == [
+            ("dropped", None, "the array could not begin it before its latest frame")
+        ]
         assert lab.begun() == []
 
 

@@ -49,7 +49,7 @@ def test_A9_a_stop_cancels_waiting_pulses_and_refuses_until_it_is_over(tmp_path:
         brake.order(BrakeOrder("smoke", lambda: confirmed.append(len(lab.begun()))))
         lab.run(0.01)
         assert confirmed == [1], "confirmed only when what the array had already is over"
-        assert set(far.fates.values()) == {("cancelled", None)}
+        assert list(far.fates.values()) == [("cancelled", None, "smoke")]
         assert lab.core.leases == 0
         lease = lab.lease(0)
         refused = lab.ask(ask(lease.id, 0))
