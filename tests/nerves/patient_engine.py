@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from choroid.running import nerves_process
-from choroid.running.simulated_card import SimulatedCard
+from choroid.running.simulated_card import SimulatedCard, simulated_card
 
 
 class PatientCrystal:
@@ -37,13 +37,12 @@ class PatientCrystal:
 
 def main() -> int:
     """Run the engine on a patient array."""
-    simulated_card = nerves_process.simulated_card
     crystal = PatientCrystal()
 
     def patient_card(**options: Any) -> SimulatedCard:
         return simulated_card(**options, clock=crystal, sleep=crystal.sleep)
 
-    nerves_process.simulated_card = patient_card  # type: ignore[assignment]
+    vars(nerves_process)["simulated_card"] = patient_card
     return nerves_process.main()
 
 

@@ -86,7 +86,7 @@ def test_spikes_states_stimulation_and_clock_are_recorded_as_the_core_saw_them(t
         assert set(pulses["decision"]) == {outcomes[0].number}
         delivered = fates[fates["fate"] == FateCode.DELIVERED]
         assert sorted(delivered["pulse"]) == sorted(pulses["pulse"])
-        assert delivered["frame"].tolist() == [frame for _, frame in outcomes[0].fates.values()]
+        assert delivered["frame"].tolist() == [frame for _, frame, _ in outcomes[0].fates.values()]
         asked = list(recording.log("stimulation"))
         assert [each["accepted"] for each in asked] == [True, False]
         assert asked[0]["phases"] == [[200.0, -1.0], [200.0, 1.0]]
