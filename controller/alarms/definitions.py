@@ -24,6 +24,8 @@ class Definition:
     off_delay_s: float = 30.0
     event: bool = False
     """Whether it is an event: without a lasting cause, it returns to normal as soon as it is acknowledged."""
+    holds_stimulation: bool = False
+    """Whether the tissue is not stimulated until this alarm is normal again (:mod:`controller.gate.stimulation_hold`)."""
     suppressed_by: tuple[str, ...] = ()
     """Kinds of more urgent alarms with the same cause: while one of them is announced, this one is suppressed by design."""
 
@@ -39,11 +41,13 @@ DEFINITIONS: dict[str, Definition] = {
         Definition(
             "no_heart_flow", "critical", "the tissue runs out of oxygen within minutes",
             "look at the pump: tubing, power, cassette; start it by hand if you must", "5 min", 5.0,
+            holds_stimulation=True,
         ),
         Definition(
             "line_flow", "critical", "the tissue behind it gets other medium than the pump reports, perhaps none",
             "look at the line: a kink, a leak, air, a loose or worn tube; then compare the sensor with a weighed dose",
             "15 min", 60.0, suppressed_by=("no_heart_flow", "over_pressure_heart"),
+            holds_stimulation=True,
         ),
         Definition(
             "air_in_line", "high", "air reaches the chamber and stays on the tissue; nothing flows while it blocks the line",
@@ -52,6 +56,7 @@ DEFINITIONS: dict[str, Definition] = {
         Definition(
             "temperature", "critical", "heat kills tissue within an hour, cold slows it",
             "compare with a thermometer; check heater, relay and probe", "15 min", 5.0,
+            holds_stimulation=True,
         ),
         Definition(
             "storage_temperature", "medium", "medium ages by the day in warmth, and is spoilt by frost",
@@ -61,6 +66,7 @@ DEFINITIONS: dict[str, Definition] = {
         Definition(
             "over_pressure_heart", "critical", "the heart is stopped: no circulation",
             "look for a kink or a clot in the heart line; it is tried again by itself, ever more seldom", "5 min", 2.0,
+            holds_stimulation=True,
         ),
         Definition(
             "over_pressure_filter", "high", "no medium can be given back",
@@ -73,6 +79,7 @@ DEFINITIONS: dict[str, Definition] = {
         Definition(
             "agitation_stopped", "high", "tissue settles and clumps, and gets less oxygen",
             "look at the stirrer, shaker or rocker: power, coupling, what blocks it; start it slowly", "30 min", 60.0,
+            holds_stimulation=True,
         ),
         Definition(
             "disposable_due", "low", "a part nears the end of its life or of its label",
@@ -93,6 +100,7 @@ DEFINITIONS: dict[str, Definition] = {
         Definition(
             "device_lost", "high", "its reading is missing, and what depends on it stops or is refused",
             "check power, cable and address; it reconnects by itself", "30 min", 20.0, 10.0,
+            holds_stimulation=True,
         ),
         Definition(
             "command_failed", "high", "an output may not be as it was commanded; it was brought to its basal state",
@@ -106,6 +114,7 @@ DEFINITIONS: dict[str, Definition] = {
             "foreign_command", "critical", "two masters at one output: a dose may go out twice, flow and gas may be wrong",
             "find who else commands it (another controller, a tool, a person at its panel) and end that; read the levels",
             "15 min", event=True,
+            holds_stimulation=True,
         ),
         Definition(
             "stray_flow", "high", "liquid went into a vessel that was not to get it; it is booked by the pump's count",
@@ -122,19 +131,23 @@ DEFINITIONS: dict[str, Definition] = {
         Definition(
             "gas_mixture", "critical", "with too much CO2 the medium turns acid within minutes; CO2 was shut",
             "check the air supply and its flow controller", "10 min", 5.0,
+            holds_stimulation=True,
         ),
         Definition(
             "air_lost", "critical",
             "without power it is closed; oxygen carries the CO2 in its place, several times what tissue needs",
             "check power and cable of the air's flow controller, and that the oxygen lasts", "30 min", 30.0, 30.0,
+            holds_stimulation=True,
         ),
         Definition(
             "acidity", "critical", "beyond 0.3 pH for an hour tissue suffers; if the gas has failed, pH drifts on",
             "check the gas bottles and their flow controllers, then the pH probe", "10 min", 60.0, 60.0,
+            holds_stimulation=True,
         ),
         Definition(
             "heart_backwards", "critical", "the chamber is drained within minutes",
             "stop the heart by hand, look which way it turns and how its tubing lies", "2 min", 10.0,
+            holds_stimulation=True,
         ),
         Definition(
             "sensor_flat", "high", "a stuck probe is not used: what depends on it rests or goes to its basal state",
@@ -143,6 +156,7 @@ DEFINITIONS: dict[str, Definition] = {
         Definition(
             "activity_fall", "high", "a fall by half of the own baseline may be the first sign of dying tissue",
             "look at medium, oxygen and warmth of the last hours, then at the array", "1 h",
+            holds_stimulation=True,
         ),
         Definition(
             "closed_valve", "high", "a pump pressed against a closed valve; it was stopped",
@@ -248,6 +262,7 @@ DEFINITIONS: dict[str, Definition] = {
         Definition(
             "tissue_unsafe", "high", "tissue lives in a chamber that the rig does not protect as it should",
             "move it to another chamber and enter that (`choroid tissue move`), or change the rig as the alarm says", "4 h",
+            holds_stimulation=True,
         ),
         Definition(
             "level_due", "low", "the volume of the loop is uncertain: draws become smaller from day to day, then none",

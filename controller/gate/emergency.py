@@ -90,6 +90,8 @@ class Emergency:
         self.gate: Gate | None = None
         self.forbidden = ""
         """Why stimulation is forbidden for the rest of this process, independently of an emergency stop."""
+        self.held = ""
+        """Why the state of the rig forbids stimulation at present; weaker than the two other reasons."""
         self._latch = latch
         self._stimulator = stimulator
         self._button = button
@@ -123,7 +125,7 @@ class Emergency:
 
     async def stop(self, who: str, reason: str) -> None:
         """Bring everything to its basal state at once. Return when outputs and stimulation have been dealt with."""
-        why = f"{who}: {reason}"
+        why = _stop_text(f"{who}: {reason}")
         late = asyncio.get_running_loop().call_later(life_s(LATE_S), self._tell_late)
         try:
             await asyncio.gather(
@@ -145,17 +147,32 @@ class Emergency:
         if self._stimulator is None:
             return
         try:
-            how = await self._stimulator.stop_stimulation(self.forbidden or _stop_text(why))
+            how = await self._stimulator.stop_stimulation(self.forbidden or why)
         except Exception as error:
             logger.exception("stimulation could not be stopped")
             how = f"failed: {type(error).__name__}: {error}"
             self._alarm("command_failed", "nerves", f"stimulation could not be stopped: {error}")
-        self._record("safety.stimulation_stopped", {"how": how})
+        self._record("safety.stimulation_stopped", {"how": how, "why": why})
 
     async def forbid_stimulation(self, why: str) -> None:
         """Stop stimulation for the rest of this process. A reset of the emergency stop does not permit it again."""
         self.forbidden = why
         await self._stop_stimulation(why)
+
+    async def hold_stimulation(self, why: str) -> None:
+        """Stop stimulation while the rig is in a state that forbids it; an empty text ends that."""
+        self.held = why
+        if self._stimulator is None or self.forbidden or (self.gate is not None and self.gate.emergency is not None):
+            return  # stopped already; the end of an emergency stop looks at `held`
+        await self._follow_hold()
+
+    async def _follow_hold(self) -> None:
+        """Put `held` into force."""
+        if self.held:
+            await self._stop_stimulation(self.held)
+        elif self._stimulator is not None:
+            await self._stimulator.allow_stimulation()
+            self._record("safety.stimulation_allowed", {})
 
     async def _keep(self, who: str, reason: str) -> None:
         """Write the latch file. The commands are already on their way to the devices: the disk delays none."""
@@ -179,7 +196,7 @@ class Emergency:
             ) from error
         self.gate.reset(who, reason)
         if self._stimulator is not None and not self.forbidden:
-            await self._stimulator.allow_stimulation()
+            await self._follow_hold()
 
 
 def _stop_text(why: str) -> str:

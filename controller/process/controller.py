@@ -50,6 +50,7 @@ from controller.process.load import ProcessLoad
 from controller.process.notices import notices
 from controller.process.pace import Pace
 from controller.process.sink import Sink
+from controller.process.stimulation_hold import StimulationHold
 from controller.process.tasks import Tasks
 from controller.process.timer import Timer
 from controller.process.tissue_changes import TissueChanges
@@ -147,6 +148,7 @@ class Controller:
         self._nerves_reader = NervesReader(self.store, clock)
         self._open_records(journal, durable=durable)
         self._emergency = self._emergency_stop(stimulator)
+        self._stimulation_hold = StimulationHold(rig, self.alarms, self._emergency, self._tasks)
         self._heartbeat = Heartbeat(
             guard,
             ticks=lambda: self._ticks,
@@ -335,6 +337,7 @@ class Controller:
         self._tasks.isolate("continuous bookings", self.runs.continuous.look, state)
         self._tasks.isolate("upkeep", self.upkeep.look, state.actuators, self.gate.revolution_ul)
         self._tasks.isolate("alarms", self._alarm_levels, state, late_s)
+        self._tasks.isolate("stimulation", self._stimulation_hold.look, state)
         self._tasks.isolate("sampling", self.pace.look, state, self._connected)
         if self.people is not None:
             self._tasks.isolate("people", self.people.look, self.alarms)

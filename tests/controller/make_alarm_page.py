@@ -34,11 +34,15 @@ Alarms are at the top of the page, in `GET /api/alarms`, and with their whole hi
 * A restart keeps all alarms and their acknowledgements.
 * A journal that cannot be written suppresses no alarm.
 
+While an alarm that is marked “rests” is not normal, the electrode engine stimulates nothing: leases end, waiting
+pulses are cancelled, and clients get the event `STIMULATION_STOPPED`. Suppressing the alarm does not change that.
+`device_lost` is meant of the array and of the devices of hearts, lung and skin.
+
 The three alarms of the interlocks (`temperature`, `over_pressure_heart`, `over_pressure_filter`) take their limits
 from the rig file. [safety.md](safety.md) describes what the interlocks do.
 
-| alarm | priority | consequence without response | response | time to respond | delay |
-|---|---|---|---|---|---|
+| alarm | priority | stimulation | consequence without response | response | time to respond | delay |
+|---|---|---|---|---|---|---|
 """
 DELIVERY = """
 ## How alarms reach people
@@ -116,7 +120,16 @@ def text() -> str:
 
 def _row(each: Definition) -> str:
     delay = "none; event" if each.event else f"{each.on_delay_s:g} s" if each.on_delay_s else "none"
-    cells = (f"`{each.kind}`", each.priority, each.consequence, each.response, each.respond_within, delay)
+    stimulation = "rests" if each.holds_stimulation else "–"
+    cells = (
+        f"`{each.kind}`",
+        each.priority,
+        stimulation,
+        each.consequence,
+        each.response,
+        each.respond_within,
+        delay,
+    )
     return f"| {' | '.join(cells)} |\n"
 
 

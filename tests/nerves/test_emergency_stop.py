@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -105,6 +106,17 @@ class Agent:
 
     async def delivered(self) -> int:
         return (await self._stub.Status(pb.StatusRequest(), metadata=self._metadata)).pulses_delivered
+
+    async def events(self) -> list[pb.Event]:
+        """Everything that the engine has reported so far."""
+        stream = self._stub.StreamEvents(pb.StreamEventsRequest(after=0), metadata=self._metadata)
+        found: list[pb.Event] = []
+        with contextlib.suppress(TimeoutError):
+            while True:
+                found.append(await asyncio.wait_for(stream.read(), 1.0))  # type: ignore[arg-type]
+        stream.cancel()
+        await settled()
+        return found
 
     async def close(self) -> None:
         await self._channel.close(None)
