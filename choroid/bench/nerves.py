@@ -125,7 +125,7 @@ def _in_process() -> tuple[list[float], Counter[str]]:
             assert isinstance(leases[0], Lease)  # noqa: S101
             electrode = len(asked) % 4
             latest = now + array.info.lead_frames + TOLERANCE_FRAMES
-            return [Request("bench", leases[0].id, (electrode,), PULSE, not_after=latest)]
+            return [Request("bench", leases[0].id, (electrode,), PULSE, not_after=latest, tier="engine")]
 
         core.reflexes.append(reflex)
         core.submit(LeaseCommand("acquire", "bench", leases.append, electrodes=(0, 1, 2, 3), ttl_s=10.0))

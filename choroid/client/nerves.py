@@ -16,6 +16,7 @@ import grpc
 import grpc.aio
 
 from choroid.client.nerves_leases import AsyncHeldLease, HeldLease
+from choroid.client.nerves_reflexes import AsyncRunningReflex, RunningReflex, reflex_requests
 from choroid.client.nerves_terms import (
     OPTIONS,
     FrameBatch,
@@ -239,6 +240,34 @@ class NervesClient:
         with self._explained():
             return self._stub.Stimulate(request, metadata=self._metadata, timeout=timeout_s)
 
+    def run_reflex(
+        self,
+        lease: str,
+        model: bytes,
+        designs: Sequence[Sequence[PulsePhase]],
+        *,
+        purpose: str,
+        min_interval_frames: int = 0,
+    ) -> RunningReflex:
+        """Upload an ONNX graph that runs inside the engine, once each block of 1 ms, and asks for pulses.
+
+        Args:
+            lease: Name of the lease under which it stimulates; the reflex ends with it.
+            model: The graph. Inputs: `spikes`, float32 (bins, electrodes), the number of spikes in each of the last blocks,
+                newest last; `state…` of any fixed shape, zeros at first. Outputs: `pulses`, float32 (designs, electrodes),
+                where a value above 0.5 asks for a pulse now; `next_state…` for each state.
+            designs: The pulses that it can ask for.
+            purpose: What it is for; kept in the stimulation ledger.
+            min_interval_frames: Shortest time between two requests; at least 5 ms.
+
+        Raises:
+            NervesError: The graph or the terms are refused; the text says why.
+        """
+        fence = self._held[lease].reply.fence if lease in self._held else 0
+        requests = reflex_requests(lease, fence, model, designs, purpose, min_interval_frames)
+        with self._explained():
+            return RunningReflex(self._stub, self._metadata, requests)
+
     def ledger(self, after: int = 0, limit: int = 100) -> Generator[pb.LedgerRecord]:
         """Yield what was asked, decided and delivered: records with a higher number than `after`, at most 1000."""
         request = pb.LedgerRequest(after=after, limit=limit)
@@ -400,6 +429,21 @@ class AsyncNervesClient:
             fence,
         )
         return await self._once(self._stub.Stimulate(request, metadata=self._metadata, timeout=timeout_s))
+
+    async def run_reflex(
+        self,
+        lease: str,
+        model: bytes,
+        designs: Sequence[Sequence[PulsePhase]],
+        *,
+        purpose: str,
+        min_interval_frames: int = 0,
+    ) -> AsyncRunningReflex:
+        """See :meth:`NervesClient.run_reflex`."""
+        fence = self._held[lease].reply.fence if lease in self._held else 0
+        reflex = AsyncRunningReflex(self._stub, self._metadata)
+        await self._once(reflex.begin(reflex_requests(lease, fence, model, designs, purpose, min_interval_frames)))
+        return reflex
 
     async def ledger(self, after: int = 0, limit: int = 100) -> AsyncGenerator[pb.LedgerRecord]:
         """See :meth:`NervesClient.ledger`."""

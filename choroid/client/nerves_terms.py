@@ -87,7 +87,7 @@ class NervesEvent:
     Attributes:
         number: Grows with each event, also over restarts of the engine; give the last one to resume.
         kind: `ENGINE_STARTED`, `LEASE_ENDED`, `CHANNEL_MUTED`, `CHANNEL_RESTORED`, `GAP`, `PERMIT_CLOSED`, `PERMIT_OPENED`,
-            `STIMULATION_STOPPED`, `STIMULATION_ALLOWED` or `ALARM`.
+            `STIMULATION_STOPPED`, `STIMULATION_ALLOWED`, `ALARM`, `REFLEX_LATE` or `REFLEX_ENDED`.
         frame: The array's clock.
         end_frame: Of a gap: the first frame after it.
         lease: Name of the lease that ended.

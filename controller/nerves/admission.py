@@ -35,6 +35,7 @@ SCOPES: dict[str, frozenset[TokenScope]] = {
         "RenewLease": {TokenScope.STIMULATE},
         "ReleaseLease": {TokenScope.STIMULATE},
         "Stimulate": {TokenScope.STIMULATE},
+        "RunReflex": {TokenScope.STIMULATE},
         "Ledger": {TokenScope.STIMULATE, TokenScope.AUDIT},
     }.items()
 }

@@ -41,6 +41,7 @@ from controller.nerves.ledger import Fate, StimulationLedger, StimulationWatcher
 from controller.nerves.permit import DAY_S, Permit, Tissue, permit
 from controller.nerves.rates import ACTIVE_HZ, FiringRates
 from controller.nerves.recorder import LedgerRecorder
+from controller.nerves.reflexes import WAIT_S, UploadedReflexes
 from controller.nerves.repeats import KeyReused, Repeats
 from controller.nerves.reporter import DETECTED, Reporter
 from controller.nerves.ring import FrameRing, Gap, SpikeRing
@@ -91,6 +92,7 @@ class Core:
         tissue: Tissue | None = None,
         brake: Brake | None = None,
         new_lease_id: Callable[[], str] = random_id,
+        reflex_wait_s: float = WAIT_S,
     ) -> None:
         info = card.info
         self.info = info
@@ -111,6 +113,7 @@ class Core:
         self._leases = Leases(info.electrodes, info.sample_rate_hz, session=ledger.session, new_id=new_lease_id)
         self.events = EventLog(ledger.session)
         self.events.add(EventKind.ENGINE_STARTED, 0, "the engine has started; earlier leases and pulses are gone")
+        self.uploaded = UploadedReflexes(self.events, reflex_wait_s)
         self._repeats = Repeats(ledger)
         self._bookings = Bookings(info.sample_rate_hz)
         self._monitor = ResponseMonitor(info.sample_rate_hz, envelope.rest_s)
@@ -237,6 +240,7 @@ class Core:
         self._monitor.note(starts, spikes.frames, now - self._detector.latency_frames, self._observed)
         self._stop_if_ordered()
         self._end_leases(self._leases.expire(now), "the lease ended")
+        self.uploaded.begin(spikes, now, self._leases)
         if now >= self._next_second:
             self._every_second(now)
         while self._commands:
@@ -244,12 +248,15 @@ class Core:
         for reflex in self.reflexes:
             for request in reflex(spikes, now):
                 self._decide(StimulateCommand(request, _ignore_outcome, _ignore_outcome, lambda: False), now)
+        for command in self.uploaded.commands(now):
+            self._decide(command, now)
         self._hand_over(now)
         return spikes
 
     def close(self) -> None:
         """Cancel what has not been handed over and let the array and the ledger go."""
         self._leases.drop_all()
+        self.uploaded.close(self.next_frame)
         self._cancel(list(self._due), "the engine closed")
         self._record.commit()
         self._card.close()
@@ -346,7 +353,7 @@ class Core:
         """Put a request before the governor and its decision into the ledger; nothing is handed over yet."""
         request = command.request
         lease = self._leases.find(request.lease, request.requester)
-        if lease is not None:
+        if lease is not None and request.tier == "remote":  # what runs in the engine is no sign of life of its agent
             self._leases.note_alive(lease, now)
         try:
             known = self._repeats.find(request)

@@ -28,6 +28,7 @@ from controller.nerves.leases import Lease, LeaseRefused
 from controller.nerves.messages import ELECTRODE_STATES, ledger_record, stimulate_reply, welfare_message
 from controller.nerves.streams import Streams
 from controller.nerves.tokens import Grant, Keyring
+from controller.nerves.uploads import ReflexUploads
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 
@@ -52,6 +53,7 @@ class Gateway(pb_grpc.NervesServicer):
         self._loop = asyncio.get_running_loop()
         self.streams = Streams(core, self._loop)
         self.subscribers = 0
+        self._uploads = ReflexUploads(core, self._loop)
 
     async def Info(self, request: pb.InfoRequest, context: Context) -> pb.InfoReply:
         """What the array is and what its envelope allows."""
@@ -244,6 +246,14 @@ class Gateway(pb_grpc.NervesServicer):
                 f"{self._core.info.name}: the fate of the pulses of decision {outcome.number} did not become known; likely"
                 " cause: no frames come; the ledger has the decision",
             )
+
+    async def RunReflex(
+        self, requests: AsyncIterator[pb.ReflexRequest], context: Context
+    ) -> AsyncGenerator[pb.ReflexReport]:
+        """Run an uploaded graph inside the engine until this call or its lease ends."""
+        async with aclosing(self._uploads.run(requests, await self._grant(context))) as reports:
+            async for report in reports:
+                yield report
 
     async def Ledger(self, request: pb.LedgerRequest, context: Context) -> AsyncIterator[pb.LedgerRecord]:
         """What was asked, decided and delivered, oldest first."""

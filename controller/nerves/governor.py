@@ -13,6 +13,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from controller.nerves.bookings import STRETCH_S, Booking, Bookings, SlidingBudget
 from controller.nerves.cards.contract import ArrayInfo, Impedance, Phase
@@ -28,6 +29,9 @@ SOON_TOLERANCE_S = 0.005
 _GRID_TOLERANCE = 1e-6
 _MAX_FRAME = 1 << 53
 _ABSURD = 1e6
+
+LoopTier = Literal["engine", "uploaded", "remote"]
+"""Where a decision to stimulate was made: in the engine itself, in an uploaded reflex, or by an agent over gRPC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class Request:
     """The requester's name for this request (see :mod:`controller.nerves.repeats`)."""
     budget: AgentBudget = UNLIMITED
     """The requester's own budget; its credential says it, never the request on the wire."""
+    tier: LoopTier = "remote"
+    """Which loop it closes; kept in the ledger."""
 
 
 @dataclass(frozen=True, slots=True)

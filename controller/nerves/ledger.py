@@ -40,12 +40,13 @@ pulse_of_decision ON pulse (decision); CREATE TABLE IF NOT EXISTS gap (session I
 NOT NULL, end_frame INT NOT NULL); CREATE TABLE IF NOT EXISTS blank ( session INT NOT NULL, electrode INT
 NOT NULL, first_frame INT NOT NULL, end_frame INT NOT NULL); CREATE TABLE IF NOT EXISTS request_key (
 requester TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL, decision INT NOT NULL, PRIMARY KEY
-(requester, key)) WITHOUT ROWID;
+(requester, key)) WITHOUT ROWID; CREATE TABLE IF NOT EXISTS loop_tier (decision INTEGER PRIMARY KEY, tier
+TEXT NOT NULL);
 """
 _APPEND_ONLY = "".join(
     f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table}"
     f" BEGIN SELECT RAISE(ABORT, 'the stimulation ledger is append-only'); END;\n"
-    for table in ("session", "decision", "pulse", "fate", "gap", "blank", "request_key")
+    for table in ("session", "decision", "pulse", "fate", "gap", "blank", "request_key", "loop_tier")
     for verb in ("update", "delete")
 )
 _RECORDS = "SELECT decision.*, session.utc, session.sample_rate_hz FROM decision JOIN session ON session.id = session"
@@ -90,6 +91,8 @@ class StimulationRecord:
     limiting: str | None
     charge_nc: float
     pulses: tuple[PulseRecord, ...]
+    tier: str = "remote"
+    """Which loop it closes: engine, uploaded or remote."""
 
 
 class StimulationWatcher(Protocol):
@@ -181,6 +184,8 @@ class StimulationLedger:
                 decision.charge_nc,
             ),
         )
+        if request.tier != "remote":
+            self._db.execute("INSERT INTO loop_tier VALUES (?, ?)", (number, request.tier))
         pulses = []
         for start in decision.starts:
             for electrode in request.electrodes:
@@ -355,7 +360,17 @@ def _record(db: sqlite3.Connection, row: tuple[object, ...]) -> StimulationRecor
         limiting=None if limiting is None else str(limiting),
         charge_nc=float(str(charge_nc)),
         pulses=tuple(PulseRecord(*pulse) for pulse in pulses),
+        tier=_tier(db, number),
     )
+
+
+def _tier(db: sqlite3.Connection, decision: object) -> str:
+    """Return the loop tier of a decision; a ledger that no engine of this release has opened knows remote ones only."""
+    try:
+        found = db.execute("SELECT tier FROM loop_tier WHERE decision = ?", (decision,)).fetchone()
+    except sqlite3.OperationalError:
+        return "remote"
+    return "remote" if found is None else str(found[0])
 
 
 def _electrodes_text(electrodes: Sequence[int]) -> str:

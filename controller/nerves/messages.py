@@ -33,6 +33,12 @@ _STATES: dict[str, pb.PulseFate.State.ValueType] = {
     "unknown": pb.PulseFate.UNKNOWN,
 }
 
+TIERS: dict[str, pb.LoopTier.ValueType] = {
+    "engine": pb.LOOP_ENGINE,
+    "uploaded": pb.LOOP_UPLOADED,
+    "remote": pb.LOOP_REMOTE,
+}
+
 
 def welfare_message(core: Core) -> pb.Welfare:
     """Return how the organoid is treated."""
@@ -94,6 +100,7 @@ def ledger_record(record: ledger.StimulationRecord) -> pb.LedgerRecord:
         reasons=record.reasons,
         limiting=record.limiting or "",
         charge_nc=record.charge_nc,
+        tier=TIERS[record.tier],
         pulses=[
             pb.PulseFate(
                 electrode=pulse.electrode,

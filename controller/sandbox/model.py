@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import json
 import os
 import resource
@@ -18,7 +17,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -28,6 +26,7 @@ from typing import Any, Self
 
 from controller.sandbox.check import ModelFacts, check_model
 from controller.sandbox.errors import ModelFailed, ModelRefused, ModelTooSlow, SandboxUnavailable
+from controller.sandbox.files import POLLIN, POLLOUT, now_s, ready
 from controller.sandbox.limits import ModelLimits
 from controller.sandbox.wire import HEADER, MAX_TEXT, TYPES, BadTensors, Kind, Port, Tensor, header, pack, unpack
 
@@ -42,13 +41,16 @@ ENVIRONMENT = {
 
 SEND_WITHIN_S = 5.0
 CHUNK = 1 << 20
-ENDS_WITHIN_S = 0.2
+ENDS_WITHIN_S = 0.02
+"""How long the cause of an end is waited for (s)."""
+
+MISSING = "onnxruntime is not installed. Next: pip install 'choroid[agents]'"
 
 
 class SandboxedModel:
-    """A model in its worker process. One call at a time; not for several threads at once.
+    """A model in its worker process. One call at a time; not for several threads at once. Close it.
 
-    `inputs` and `outputs` describe the tensors, `facts` what the check counted. After an error the worker is gone.
+    `inputs` and `outputs` describe the tensors, `facts` what the check counted. After an error the worker is killed.
     """
 
     def __init__(self, facts: ModelFacts, limits: ModelLimits, command: Sequence[str]) -> None:
@@ -61,6 +63,7 @@ class SandboxedModel:
         self._waiting: int | None = None
         self._received = bytearray()
         self._failure: ModelFailed | None = None
+        self._closed = False
         self._socket, theirs = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
         self._socket.setblocking(False)
@@ -99,7 +102,7 @@ class SandboxedModel:
         limits = limits or ModelLimits()
         opened = cls(_checked(model, limits), limits, command)
         try:
-            deadline = _now() + limits.max_start_s
+            deadline = now_s() + limits.max_start_s
             opened._locked(opened._receive(deadline))
             opened._send(Kind.MODEL, model, deadline)
             opened._opened(opened._receive(deadline))
@@ -116,7 +119,7 @@ class SandboxedModel:
         limits = limits or ModelLimits()
         opened = cls(_checked(model, limits), limits, command)
         try:
-            deadline = _now() + limits.max_start_s
+            deadline = now_s() + limits.max_start_s
             opened._locked(await opened._receive_async(deadline))
             await opened._send_async(Kind.MODEL, model, deadline)
             opened._opened(await opened._receive_async(deadline))
@@ -150,13 +153,13 @@ class SandboxedModel:
             ModelTooSlow: There was no answer in time; the worker was killed.
             ModelFailed: The worker died or reported an error.
         """
-        until = _now() + deadline_s
+        until = now_s() + deadline_s
         self._start(self._body(inputs), until)
         return self._outputs(self._receive(until))
 
     async def run_async(self, inputs: Mapping[str, Tensor], deadline_s: float) -> dict[str, Tensor]:
         """Do the same as :meth:`run` without blocking the event loop. A cancelled call kills the worker."""
-        until = _now() + deadline_s
+        until = now_s() + deadline_s
         body = self._body(inputs)
         try:
             self._waiting = self._next()
@@ -168,7 +171,7 @@ class SandboxedModel:
 
     def start(self, inputs: Mapping[str, Tensor]) -> None:
         """Begin a call; :meth:`result` takes its answer. Raises as :meth:`run` does."""
-        self._start(self._body(inputs), _now() + SEND_WITHIN_S)
+        self._start(self._body(inputs), now_s() + SEND_WITHIN_S)
 
     def result(self, within_s: float) -> dict[str, Tensor] | None:
         """Return the answer to the call begun with :meth:`start`, or None when it is not there within a time.
@@ -179,18 +182,25 @@ class SandboxedModel:
         if self._waiting is None:
             raise ModelFailed("no call has begun; next: call start()")
         try:
-            message = self._receive(_now() + within_s, kill=False)
+            message = self._receive(now_s() + within_s, kill=False)
         except TimeoutError:
             return None
         return self._outputs(message)
 
     def kill(self, why: str) -> ModelFailed:
-        """Kill the worker; return the error that later calls will raise."""
+        """Kill the worker without waiting for its end; return the error that later calls will raise."""
         return self._end(ModelTooSlow(why))
 
     def close(self) -> None:
-        """End the worker."""
+        """Kill the worker, wait for its end and free everything."""
         self._end(ModelFailed("the model was closed"))
+        if not self._closed:
+            self._closed = True
+            self._process.wait()
+            self._socket.close()
+            os.close(self._lifeline)
+            if self._process.stderr is not None:
+                self._process.stderr.close()
 
     def __enter__(self) -> Self:
         """Return this model; it is closed at the end of the block."""
@@ -275,7 +285,7 @@ class SandboxedModel:
             try:
                 data = data[self._socket.send(data) :]
             except BlockingIOError:
-                if not _ready(self._socket.fileno(), POLLOUT, until):
+                if not ready(self._socket.fileno(), POLLOUT, until):
                     raise self._late() from None
             except OSError:
                 raise self._died() from None
@@ -284,7 +294,7 @@ class SandboxedModel:
         loop = asyncio.get_running_loop()
         data = header(kind, self._number, len(body)) + body
         try:
-            await asyncio.wait_for(loop.sock_sendall(self._socket, data), max(0.0, until - _now()))
+            await asyncio.wait_for(loop.sock_sendall(self._socket, data), max(0.0, until - now_s()))
         except TimeoutError:
             raise self._late() from None
         except OSError:
@@ -299,7 +309,7 @@ class SandboxedModel:
             try:
                 part = self._socket.recv(CHUNK)
             except BlockingIOError:
-                if not _ready(self._socket.fileno(), POLLIN, until):
+                if not ready(self._socket.fileno(), POLLIN, until):
                     if kill:
                         raise self._late() from None
                     raise TimeoutError from None
@@ -317,7 +327,7 @@ class SandboxedModel:
             if message is not None:
                 return message
             try:
-                part = await asyncio.wait_for(loop.sock_recv(self._socket, CHUNK), max(0.0, until - _now()))
+                part = await asyncio.wait_for(loop.sock_recv(self._socket, CHUNK), max(0.0, until - now_s()))
             except TimeoutError:
                 raise self._late() from None
             except OSError:
@@ -349,30 +359,25 @@ class SandboxedModel:
             self._process.wait(ENDS_WITHIN_S)
         code = self._process.poll()
         self._process.kill()
-        said = b"" if self._process.stderr is None else self._process.stderr.read(MAX_TEXT)
-        if code is not None and code > 0 and b"No module named 'onnxruntime'" in said:
-            why = "onnxruntime is not installed. Next: pip install 'choroid[agents]'"
-            self._end(ModelFailed(why))
-            raise SandboxUnavailable(why)
+        said = b""
+        if self._process.stderr is not None and not self.outputs:  # once it is locked it says nothing there
+            said = self._process.stderr.read(MAX_TEXT)
+        if b"No module named 'onnxruntime'" in said:
+            raise SandboxUnavailable(MISSING)
         return self._end(ModelFailed(f"the worker ended: {_cause(code)} {_text(said)[-500:]}".rstrip()))
 
     def _end(self, why: ModelFailed) -> ModelFailed:
-        """Kill the worker and free everything; return the first reason."""
+        """Kill the worker; return the first reason. Never waits: a real-time thread may call it."""
         if self._failure is None:
             self._failure = why
             self._waiting = None
             self._process.kill()
-            self._process.wait()
-            self._socket.close()
-            os.close(self._lifeline)
-            if self._process.stderr is not None:
-                self._process.stderr.close()
         return self._failure
 
 
 def _checked(model: bytes, limits: ModelLimits) -> ModelFacts:
     if find_spec("onnxruntime") is None:
-        raise SandboxUnavailable("onnxruntime is not installed. Next: pip install 'choroid[agents]'")
+        raise SandboxUnavailable(MISSING)
     return check_model(model, limits)
 
 
@@ -409,34 +414,3 @@ def _text(body: bytes | bytearray) -> str:
     """Return text of the worker: short, and without control characters."""
     text = bytes(body[:MAX_TEXT]).decode(errors="replace")
     return "".join(char if char.isprintable() else " " for char in text)[:2000].strip()
-
-
-def _now() -> float:
-    return time.monotonic()  # noqa: TID251  (a worker's deadline is real time, whatever clock the process uses)
-
-
-POLLIN, POLLOUT = 1, 4
-
-
-class _PollFile(ctypes.Structure):
-    """`struct pollfd`."""
-
-    _fields_ = (("file", ctypes.c_int), ("events", ctypes.c_short), ("returned", ctypes.c_short))
-
-
-class _Timespec(ctypes.Structure):
-    """`struct timespec`."""
-
-    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
-
-
-_ppoll = ctypes.CDLL(None, use_errno=True).ppoll
-
-
-def _ready(file: int, events: int, until: float) -> bool:
-    """Wait until a file is ready; False at the deadline. Unlike `select.poll`, to the microsecond."""
-    left_ns = max(0, int((until - _now()) * 1e9))
-    entry = _PollFile(file, events, 0)
-    limit = _Timespec(left_ns // 1_000_000_000, left_ns % 1_000_000_000)
-    result = int(_ppoll(ctypes.byref(entry), ctypes.c_ulong(1), ctypes.byref(limit), None))
-    return result > 0 or (result < 0 and _now() < until)

@@ -1,4 +1,4 @@
-"""What a graph may consist of: operators of the standard domain that compute on numeric tensors, with the same result each time.
+"""What a graph may consist of: operators of the standard domain that compute on numeric tensors, always with the same result.
 
 Left out: random numbers, strings, sequences, optionals, images, training, and every other domain.
 """

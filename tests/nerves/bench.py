@@ -17,6 +17,7 @@ from controller.nerves.governor import Request
 from controller.nerves.leases import Lease, LeaseRefused
 from controller.nerves.ledger import StimulationLedger
 from controller.nerves.permit import Tissue
+from controller.nerves.reflexes import WAIT_S
 
 PULSE = (Phase(200.0, -1.0), Phase(200.0, 1.0))
 """0.2 nC, balanced, negative first: well inside the envelope of a 30 µm platinum electrode."""
@@ -50,6 +51,7 @@ class Bench:
         envelope: Envelope | None = None,
         tissue: Tissue | None = None,
         brake: Brake | None = None,
+        reflex_wait_s: float = WAIT_S,
     ) -> None:
         self.crystal = VirtualCrystal()
         self.array: SimulatedCard = simulated_card(
@@ -61,6 +63,7 @@ class Bench:
             envelope or Envelope(),
             tissue,
             brake,
+            reflex_wait_s=reflex_wait_s,
         )
         self.blocks: list[FrameBlock] = []
 

@@ -92,7 +92,7 @@ def test_N11_an_endless_model_is_killed_at_its_deadline() -> None:
 def test_N11_an_endless_model_is_killed_at_its_deadline_in_asyncio() -> None:
     async def too_slow() -> int:
         model = await SandboxedModel.open_async(loop(FOREVER).SerializeToString())
-        with pytest.raises(ModelTooSlow):
+        with model, pytest.raises(ModelTooSlow):
             await model.run_async(ONE, 0.3)
         return model.pid
 
@@ -105,7 +105,7 @@ def test_N11_a_cancelled_call_leaves_no_worker() -> None:
         call = asyncio.create_task(model.run_async(ONE, LONG_S))
         await asyncio.sleep(0.1)
         call.cancel()
-        with pytest.raises(asyncio.CancelledError):
+        with model, pytest.raises(asyncio.CancelledError):
             await call
         return model.pid
 

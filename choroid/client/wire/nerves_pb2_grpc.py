@@ -94,6 +94,11 @@ class NervesStub:
                 request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StimulateRequest.SerializeToString,
                 response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StimulateReply.FromString,
                 _registered_method=True)
+        self.RunReflex = channel.stream_stream(
+                '/choroid.nerves.v1.Nerves/RunReflex',
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.ReflexRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.ReflexReport.FromString,
+                _registered_method=True)
         self.Ledger = channel.unary_stream(
                 '/choroid.nerves.v1.Nerves/Ledger',
                 request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LedgerRequest.SerializeToString,
@@ -191,6 +196,14 @@ class NervesServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RunReflex(self, request_iterator, context):
+        """Run an ONNX graph inside the engine under a lease, until this call or the lease ends. The first message has the terms and the
+        first part of the graph, further ones have the other parts; then the caller closes its side. Scope: stimulate.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Ledger(self, request, context):
         """What was asked, decided and delivered. Scope: audit for everyone's records, stimulate for one's own.
         """
@@ -260,6 +273,11 @@ def add_NervesServicer_to_server(servicer, server):
                     servicer.Stimulate,
                     request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StimulateRequest.FromString,
                     response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StimulateReply.SerializeToString,
+            ),
+            'RunReflex': grpc.stream_stream_rpc_method_handler(
+                    servicer.RunReflex,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.ReflexRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.ReflexReport.SerializeToString,
             ),
             'Ledger': grpc.unary_stream_rpc_method_handler(
                     servicer.Ledger,
@@ -591,6 +609,33 @@ class Nerves:
             '/choroid.nerves.v1.Nerves/Stimulate',
             choroid_dot_nerves_dot_v1_dot_nerves__pb2.StimulateRequest.SerializeToString,
             choroid_dot_nerves_dot_v1_dot_nerves__pb2.StimulateReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RunReflex(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/choroid.nerves.v1.Nerves/RunReflex',
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.ReflexRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.ReflexReport.FromString,
             options,
             channel_credentials,
             insecure,

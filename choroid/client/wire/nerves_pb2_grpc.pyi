@@ -64,6 +64,10 @@ class NervesStub:
     """End a lease and everything that waits under it. Scope: stimulate."""
     Stimulate: _grpc.UnaryUnaryMultiCallable[_nerves_pb2.StimulateRequest, _nerves_pb2.StimulateReply]
     """Ask for pulses; answered with the governor's decision. Scope: stimulate."""
+    RunReflex: _grpc.StreamStreamMultiCallable[_nerves_pb2.ReflexRequest, _nerves_pb2.ReflexReport]
+    """Run an ONNX graph inside the engine under a lease, until this call or the lease ends. The first message has the terms and the
+    first part of the graph, further ones have the other parts; then the caller closes its side. Scope: stimulate.
+    """
     Ledger: _grpc.UnaryStreamMultiCallable[_nerves_pb2.LedgerRequest, _nerves_pb2.LedgerRecord]
     """What was asked, decided and delivered. Scope: audit for everyone's records, stimulate for one's own."""
 
@@ -99,6 +103,10 @@ class NervesAsyncStub(NervesStub):
     """End a lease and everything that waits under it. Scope: stimulate."""
     Stimulate: _aio.UnaryUnaryMultiCallable[_nerves_pb2.StimulateRequest, _nerves_pb2.StimulateReply]  # type: ignore[assignment]
     """Ask for pulses; answered with the governor's decision. Scope: stimulate."""
+    RunReflex: _aio.StreamStreamMultiCallable[_nerves_pb2.ReflexRequest, _nerves_pb2.ReflexReport]  # type: ignore[assignment]
+    """Run an ONNX graph inside the engine under a lease, until this call or the lease ends. The first message has the terms and the
+    first part of the graph, further ones have the other parts; then the caller closes its side. Scope: stimulate.
+    """
     Ledger: _aio.UnaryStreamMultiCallable[_nerves_pb2.LedgerRequest, _nerves_pb2.LedgerRecord]  # type: ignore[assignment]
     """What was asked, decided and delivered. Scope: audit for everyone's records, stimulate for one's own."""
 
@@ -203,6 +211,16 @@ class NervesServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_nerves_pb2.StimulateReply, _abc.Awaitable[_nerves_pb2.StimulateReply]]:
         """Ask for pulses; answered with the governor's decision. Scope: stimulate."""
+
+    @_abc_1.abstractmethod
+    def RunReflex(
+        self,
+        request_iterator: _MaybeAsyncIterator[_nerves_pb2.ReflexRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_nerves_pb2.ReflexReport], _abc.AsyncIterator[_nerves_pb2.ReflexReport]]:
+        """Run an ONNX graph inside the engine under a lease, until this call or the lease ends. The first message has the terms and the
+        first part of the graph, further ones have the other parts; then the caller closes its side. Scope: stimulate.
+        """
 
     @_abc_1.abstractmethod
     def Ledger(

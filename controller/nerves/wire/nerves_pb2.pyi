@@ -55,6 +55,32 @@ ELECTRODE_BLANKED: ElectrodeState.ValueType  # 5
 """After a pulse."""
 Global___ElectrodeState: _TypeAlias = ElectrodeState  # noqa: Y015
 
+class _LoopTier:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LoopTierEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LoopTier.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LOOP_TIER_UNSPECIFIED: _LoopTier.ValueType  # 0
+    LOOP_ENGINE: _LoopTier.ValueType  # 1
+    """the engine itself"""
+    LOOP_UPLOADED: _LoopTier.ValueType  # 2
+    """an uploaded reflex"""
+    LOOP_REMOTE: _LoopTier.ValueType  # 3
+    """an agent over gRPC"""
+
+class LoopTier(_LoopTier, metaclass=_LoopTierEnumTypeWrapper):
+    """Where a decision to stimulate was made."""
+
+LOOP_TIER_UNSPECIFIED: LoopTier.ValueType  # 0
+LOOP_ENGINE: LoopTier.ValueType  # 1
+"""the engine itself"""
+LOOP_UPLOADED: LoopTier.ValueType  # 2
+"""an uploaded reflex"""
+LOOP_REMOTE: LoopTier.ValueType  # 3
+"""an agent over gRPC"""
+Global___LoopTier: _TypeAlias = LoopTier  # noqa: Y015
+
 @_typing.final
 class InfoRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -613,6 +639,9 @@ class Event(_message.Message):
         STIMULATION_ALLOWED: Event._Kind.ValueType  # 9
         ALARM: Event._Kind.ValueType  # 10
         """of the engine: its ledger, the response of the tissue"""
+        REFLEX_LATE: Event._Kind.ValueType  # 11
+        """an uploaded reflex gave no answer in time; at most one event a second"""
+        REFLEX_ENDED: Event._Kind.ValueType  # 12
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     KIND_UNSPECIFIED: Event.Kind.ValueType  # 0
@@ -631,6 +660,9 @@ class Event(_message.Message):
     STIMULATION_ALLOWED: Event.Kind.ValueType  # 9
     ALARM: Event.Kind.ValueType  # 10
     """of the engine: its ledger, the response of the tissue"""
+    REFLEX_LATE: Event.Kind.ValueType  # 11
+    """an uploaded reflex gave no answer in time; at most one event a second"""
+    REFLEX_ENDED: Event.Kind.ValueType  # 12
 
     NUMBER_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
@@ -998,6 +1030,106 @@ class PulseFate(_message.Message):
 Global___PulseFate: _TypeAlias = PulseFate  # noqa: Y015
 
 @_typing.final
+class PulseDesign(_message.Message):
+    """A pulse that a reflex can ask for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PHASES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def phases(self) -> _containers.RepeatedCompositeFieldContainer[Global___Phase]: ...
+    def __init__(
+        self,
+        *,
+        phases: _abc.Iterable[Global___Phase] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["phases", b"phases"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PulseDesign: _TypeAlias = PulseDesign  # noqa: Y015
+
+@_typing.final
+class ReflexRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    FENCE_FIELD_NUMBER: _builtins.int
+    DESIGNS_FIELD_NUMBER: _builtins.int
+    PURPOSE_FIELD_NUMBER: _builtins.int
+    MIN_INTERVAL_FRAMES_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    """Of the first message only: the lease and its fencing token, 1 to 16 designs, what it is for, and the frames from one request
+    to the next (at least 5 ms).
+    """
+    fence: _builtins.int
+    purpose: _builtins.str
+    min_interval_frames: _builtins.int
+    model: _builtins.bytes
+    """A part of the ONNX file, at most 60,000 bytes; all parts together at most 1 MiB."""
+    @_builtins.property
+    def designs(self) -> _containers.RepeatedCompositeFieldContainer[Global___PulseDesign]: ...
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        fence: _builtins.int = ...,
+        designs: _abc.Iterable[Global___PulseDesign] | None = ...,
+        purpose: _builtins.str = ...,
+        min_interval_frames: _builtins.int = ...,
+        model: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["designs", b"designs", "fence", b"fence", "lease", b"lease", "min_interval_frames", b"min_interval_frames", "model", b"model", "purpose", b"purpose"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReflexRequest: _TypeAlias = ReflexRequest  # noqa: Y015
+
+@_typing.final
+class ReflexReport(_message.Message):
+    """How a reflex is: first when it runs, then each second, last when it has ended or was refused."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNNING_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    LATE_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    running: _builtins.bool
+    ended: _builtins.str
+    """Why it has ended, or does not run."""
+    calls: _builtins.int
+    """Blocks in which the graph was started; those in which it gave no answer in time, so that nothing was asked for."""
+    late: _builtins.int
+    requests: _builtins.int
+    """Requests for stimulation, and those that the governor accepted."""
+    accepted: _builtins.int
+    def __init__(
+        self,
+        *,
+        running: _builtins.bool = ...,
+        ended: _builtins.str = ...,
+        calls: _builtins.int = ...,
+        late: _builtins.int = ...,
+        requests: _builtins.int = ...,
+        accepted: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "calls", b"calls", "ended", b"ended", "late", b"late", "requests", b"requests", "running", b"running"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReflexReport: _TypeAlias = ReflexReport  # noqa: Y015
+
+@_typing.final
 class LedgerRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1042,6 +1174,7 @@ class LedgerRecord(_message.Message):
     CHARGE_NC_FIELD_NUMBER: _builtins.int
     PULSES_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
+    TIER_FIELD_NUMBER: _builtins.int
     decision: _builtins.int
     session_utc: _builtins.str
     """UTC at which the record's session began; its frames count from there."""
@@ -1057,6 +1190,7 @@ class LedgerRecord(_message.Message):
     charge_nc: _builtins.float
     """What one pulse moves: the sum of the magnitudes of its phases."""
     session: _builtins.int
+    tier: Global___LoopTier.ValueType
     @_builtins.property
     def electrodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
@@ -1085,10 +1219,11 @@ class LedgerRecord(_message.Message):
         charge_nc: _builtins.float = ...,
         pulses: _abc.Iterable[Global___PulseFate] | None = ...,
         session: _builtins.int = ...,
+        tier: Global___LoopTier.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "at_frame", b"at_frame", "charge_nc", b"charge_nc", "decision", b"decision", "electrodes", b"electrodes", "frame", b"frame", "lease", b"lease", "limiting", b"limiting", "not_after", b"not_after", "phases", b"phases", "pulses", b"pulses", "purpose", b"purpose", "reasons", b"reasons", "requester", b"requester", "sample_rate_hz", b"sample_rate_hz", "session", b"session", "session_utc", b"session_utc"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "at_frame", b"at_frame", "charge_nc", b"charge_nc", "decision", b"decision", "electrodes", b"electrodes", "frame", b"frame", "lease", b"lease", "limiting", b"limiting", "not_after", b"not_after", "phases", b"phases", "pulses", b"pulses", "purpose", b"purpose", "reasons", b"reasons", "requester", b"requester", "sample_rate_hz", b"sample_rate_hz", "session", b"session", "session_utc", b"session_utc", "tier", b"tier"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
