@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from choroid.client.errors import ClientError, ConnectionFailed, MissingPackage, NervesError, RequestRefused
     from choroid.client.live import LiveUpdate
     from choroid.client.nerves import AsyncNervesClient, NervesClient
+    from choroid.client.nerves_reflexes import AsyncRunningReflex, RunningReflex
     from choroid.client.nerves_terms import FrameBatch, FrameGap, NervesEvent, PulsePhase, SpikeBatch, tls_credentials
     from choroid.client.series import HistorySeries
     from choroid.common.failure import UserError
@@ -80,6 +81,7 @@ __all__ = [
     "AlarmsInfo",
     "AsyncControllerClient",
     "AsyncNervesClient",
+    "AsyncRunningReflex",
     "BadReply",
     "ChannelConfig",
     "ClientError",
@@ -126,6 +128,7 @@ __all__ = [
     "RigInfo",
     "Run",
     "RunInfo",
+    "RunningReflex",
     "Sensor",
     "ServedLab",
     "SpikeBatch",
@@ -162,6 +165,7 @@ _CLIENT = {
     "choroid.client.errors": "ClientError ConnectionFailed RequestRefused NervesError MissingPackage",
     "choroid.client.live": "LiveUpdate",
     "choroid.client.nerves": "NervesClient AsyncNervesClient",
+    "choroid.client.nerves_reflexes": "RunningReflex AsyncRunningReflex",
     "choroid.client.nerves_terms": "PulsePhase SpikeBatch FrameBatch FrameGap NervesEvent tls_credentials",
     "choroid.client.series": "HistorySeries",
 }

@@ -48,6 +48,14 @@ def _sandbox() -> dict[str, Any]:
     return figures
 
 
+def _reflex() -> dict[str, Any]:
+    module = load_extra(
+        "choroid.bench.reflex", "dev", needed_for="the benchmark “reflex”", otherwise="run the others by name"
+    )
+    figures: dict[str, Any] = module.bench_reflex()
+    return figures
+
+
 def _culture() -> dict[str, Any]:
     from choroid.bench.culture import bench_culture
 
@@ -124,6 +132,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "detection": _detection,
     "culture": _culture,
     "sandbox": _sandbox,
+    "reflex": _reflex,
     "estimator": _estimator,
     "report": _report,
     "vitals": _vitals,

@@ -23,7 +23,7 @@ What `import choroid` offers; [python.md](python.md) shows it at work. This page
 GROUPS = {
     "A running controller": ("choroid.client.connection", "choroid.client.series", "choroid.client.live"),
     "Answers of the controller": ("choroid.client.answers",),
-    "The electrode engine": ("choroid.client.nerves", "choroid.client.nerves_terms"),
+    "The electrode engine": ("choroid.client.nerves", "choroid.client.nerves_reflexes", "choroid.client.nerves_terms"),
     "Errors of the clients": ("choroid.client.errors",),
     "Rigs": ("choroid.rig_file.check", "controller.rig.description", "controller.rig.problems"),
     "Simulation and records": (

@@ -28,6 +28,7 @@ IN_AN_EXTRA = {
     "controller/telemetry/influx.py": "influx",
     "choroid/bench/detection.py": "dev",
     "choroid/bench/ground_truth.py": "dev",
+    "choroid/bench/reflex.py": "dev",
     "choroid/bench/sandbox.py": "dev",
     "controller/sandbox/worker.py": "agents",
 }
