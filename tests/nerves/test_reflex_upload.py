@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from choroid import AsyncNervesClient, NervesClient, NervesError, NervesEvent, PulsePhase
-from controller.nerves.wire import nerves_pb2 as pb
+from choroid.client.wire import nerves_pb2 as pb
 from tests.nerves.test_gateway import Engine, start, stop
 from tests.nerves.test_reflexes import graph
 from tests.sandbox.models import constant, linear
