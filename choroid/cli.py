@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         measure,
         new,
         operate,
+        record,
         report,
         tissue,
         tools,
@@ -64,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
         live, virtual, files, tools, ledger, compare, kills, handover, report, export, operate, guards, measure,
-        commissioning, new, tissue, grid,
+        commissioning, new, tissue, grid, record,
     )  # fmt: skip
     for group in groups:
         group.add(commands)

@@ -22,6 +22,8 @@ from controller.journal.terms import JournalUnwritten
 from controller.ledger.ledger import LedgerError
 from controller.nerves.access import AgentAccess
 from controller.nerves.credentials import CredentialsProblem, UnknownAgent
+from controller.nerves.recording.access import RecordingAccess
+from controller.nerves.recording.quota import RecordingRefused
 from controller.nerves.summary import NervesSource
 from controller.process.controller import Controller
 from controller.process.tissue_changes import TissueUnsafe
@@ -41,6 +43,7 @@ from dashboards.recorded import Recorded
 from dashboards.request_filter import LOOPBACK_HOSTS, RequestFilter
 from dashboards.routes import agents as agent_routes
 from dashboards.routes import answers, assays, books, faults, library, rig, runs, safety, session, tissue, upkeep, users
+from dashboards.routes import recordings as recording_routes
 from dashboards.simulated import FaultsControl, SpeedControl
 from protocols.parameters import ParamError
 from protocols.registry import UnknownProtocol
@@ -69,6 +72,7 @@ ANSWERS: dict[type[Exception], int] = {
     NoRoom: 507,
     UnknownVersion: 404,
     UnknownAgent: 404,
+    RecordingRefused: 409,
     CredentialsProblem: 409,
     LibraryError: 409,
 }
@@ -85,11 +89,12 @@ def create_app(
     names: frozenset[str] = frozenset(),
     mishaps: FaultsControl | None = None,
     agents: AgentAccess | None = None,
+    recordings: RecordingAccess | None = None,
 ) -> FastAPI:
     """Build the application.
 
     `speed` and `mishaps` only for simulated rigs; `nerves` is asked for spikes if the controller has none;
-    `agents` are those of its electrode engine. `host` is
+    `agents` and `recordings` are those of its electrode engine. `host` is
     the address it will be bound to; `names` are further host names by which it may be opened.
     """
     app = FastAPI(
@@ -105,10 +110,12 @@ def create_app(
     app.state.speed = speed
     app.state.faults = mishaps
     app.state.agents = agents
+    app.state.recordings = recordings
     app.state.feed = Feed(controller, speed, nerves)
     app.include_router(session.open_routes)
     for part in (session, rig, runs, safety, books, upkeep, assays, users, agent_routes, answers, library, tissue):
         app.include_router(part.routes)
+    app.include_router(recording_routes.routes)
     if speed is not None:
         app.include_router(session.speed_routes)
     if mishaps is not None:

@@ -40,6 +40,14 @@ def _detection() -> dict[str, Any]:
     return figures
 
 
+def _recording(**options: Any) -> dict[str, Any]:
+    module = load_extra(
+        "choroid.bench.recording", "dev", needed_for="the benchmark “recording”", otherwise="run the others by name"
+    )
+    figures: dict[str, Any] = module.bench_recording(**options)
+    return figures
+
+
 def _sandbox() -> dict[str, Any]:
     module = load_extra(
         "choroid.bench.sandbox", "dev", needed_for="the benchmark “sandbox”", otherwise="run the others by name"
@@ -131,6 +139,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "nerves": _nerves,
     "detection": _detection,
     "culture": _culture,
+    "recording": _recording,
     "sandbox": _sandbox,
     "reflex": _reflex,
     "estimator": _estimator,
@@ -144,11 +153,14 @@ BENCHMARKS: dict[str, Benchmark] = {
 
 
 def bench(
-    only: list[str], estimator: Mapping[str, Any] | None = None, guard: Mapping[str, Any] | None = None
+    only: list[str],
+    estimator: Mapping[str, Any] | None = None,
+    guard: Mapping[str, Any] | None = None,
+    recording: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Run the named benchmarks (all if none is named); return `{machine, benchmarks: {name: figures}}`.
 
-    `estimator` and `guard` are the options of these benchmarks.
+    `estimator`, `guard` and `recording` are the options of these benchmarks.
     """
     unknown = [name for name in only if name not in BENCHMARKS]
     if unknown:
@@ -156,7 +168,7 @@ def bench(
     figures: dict[str, Any] = {}
     for name in only or BENCHMARKS:
         print(f"choroid bench: {name} …", file=sys.stderr, flush=True)
-        options = {"estimator": estimator, "guard": guard}.get(name)
+        options = {"estimator": estimator, "guard": guard, "recording": recording}.get(name)
         try:
             figures[name] = BENCHMARKS[name](**(options or {}))
         except UserError as error:

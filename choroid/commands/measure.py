@@ -30,6 +30,14 @@ def add(commands: Any) -> None:
     watch = bench.add_argument_group("of the guard")
     watch.add_argument("--rounds", type=int, help="controllers lost per kind of failure (default 3)")
     watch.add_argument("--load-for", metavar="TIME", help="duration of the load (default 60 s)")
+    recorded = bench.add_argument_group("of the recording")
+    recorded.add_argument("--channels", type=int, help="channels at 25 kHz (default 256)")
+    recorded.add_argument("--record-for", metavar="TIME", help="recorded time (default 20 s)")
+    recorded.add_argument(
+        "--unpaced", dest="paced", action="store_false", default=None, help="as fast as possible (default: real time)"
+    )
+    recorded.add_argument("--busy", type=int, metavar="N", help="processes that compute meanwhile (default 0)")
+    recorded.add_argument("--folder", metavar="DIR", help="where the recording goes meanwhile")
     json_option(bench)
 
     soak = command(commands, "soak", _soak, "long run: check for growth of memory, descriptors or tasks")
@@ -64,10 +72,13 @@ def _bench(arguments: argparse.Namespace) -> int:
 
     options = {name: getattr(arguments, name) for name in ("seeds", "days", "first", "jobs", "whole")}
     guard = {"rounds": arguments.rounds, "load_s": seconds(arguments.load_for)}
+    recording = {name: getattr(arguments, name) for name in ("channels", "paced", "busy", "folder")}
+    recording["record_s"] = seconds(arguments.record_for)
     answer = bench(
         arguments.only,
         {name: value for name, value in options.items() if value is not None},
         {name: value for name, value in guard.items() if value is not None},
+        {name: value for name, value in recording.items() if value is not None},
     )
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0

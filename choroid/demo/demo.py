@@ -107,7 +107,14 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
     stop_rig_on_usr1(controller)
     auth = Auth(demo=True)
     faults = LabFaults(rig, lab, seed)
-    app = create_app(controller, auth, speed=LoopSpeed(loop), mishaps=faults, agents=nerves.agents if nerves else None)
+    app = create_app(
+        controller,
+        auth,
+        speed=LoopSpeed(loop),
+        mishaps=faults,
+        agents=nerves.agents if nerves else None,
+        recordings=nerves.recordings if nerves else None,
+    )
     try:
         async with asyncio.TaskGroup() as group:
             await controller.start()

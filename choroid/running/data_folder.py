@@ -29,12 +29,13 @@ from controller.links.ownership import OWNER, holders
 from controller.memory.calibrations import FILE as CALIBRATIONS
 from controller.memory.quarantine import SUFFIX, quarantine_path
 from controller.nerves.credentials import FILE as AGENT_CREDENTIALS
+from controller.nerves.recording.catalogue import FOLDER as RECORDINGS
 from controller.runs.library import FOLDER as PROTOCOLS
 from dashboards.auth import FILE as CREDENTIALS
 
 ENDPOINT = "endpoint.json"
 """Where a running controller answers, and the token of its owner."""
-FOLDERS = ("recipes", ATTACHMENTS, PROTOCOLS)
+FOLDERS = ("recipes", ATTACHMENTS, PROTOCOLS, RECORDINGS)
 """Folders of the data folder."""
 HEAD = "journal.db.head"
 AGENTS = (AGENT_CREDENTIALS, LOCAL_AGENT)

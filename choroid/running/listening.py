@@ -14,10 +14,12 @@ from pathlib import Path
 from choroid.running.local_agent import ENDPOINT
 from choroid.running.nerves_process import ALLOWED_WITHIN_S, EngineHandle, spawn_engine
 from choroid.running.nerves_source import GatewayNerves
+from choroid.running.recording_plan import recording_plan
 from controller.core.clock import Clock
 from controller.nerves.access import AgentAccess
 from controller.nerves.credentials import AgentCredentials
 from controller.nerves.ledger_head import LedgerRefused
+from controller.nerves.recording.access import RecordingAccess
 from controller.nerves.summary import NervesSummary, life_s
 from controller.rig.description import Rig
 from sim.plant.plant import Plant
@@ -47,8 +49,24 @@ class EngineNerves:
     stopped, and is allowed to stimulate when no emergency stop is active.
     """
 
-    def __init__(self, rig: Rig, data_dir: Path, seed: int, remote: tuple[str, int] | None = None) -> None:
-        """`remote` is an address for agents on other machines, with mutual TLS."""
+    def __init__(
+        self,
+        rig: Rig,
+        data_dir: Path,
+        seed: int,
+        remote: tuple[str, int] | None = None,
+        *,
+        recordable: bool = True,
+    ) -> None:
+        """Prepare an engine.
+
+        Args:
+            rig: The rig with the array.
+            data_dir: Folder of its files.
+            seed: Seed of the simulated array.
+            remote: An address for agents on other machines, with mutual TLS.
+            recordable: Whether there is room for recordings; not in a spare folder.
+        """
         self._remote = remote
         self._rig = rig
         self._data_dir = data_dir
@@ -60,6 +78,8 @@ class EngineNerves:
         credentials = AgentCredentials(data_dir, Clock(follow_system=True).utc_text)
         self.agents = AgentAccess(credentials, self._apply_agents)
         """The credentials of agents."""
+        self.recordings = RecordingAccess(recording_plan(rig, data_dir) if recordable else None, lambda: self._engine)
+        """The recordings of the array."""
         self.ledger_problem = ""
         """Why no engine starts with the stimulation ledger, for people; empty while one does."""
 
@@ -98,7 +118,9 @@ class EngineNerves:
     async def _live(self) -> float:
         """Run the engine once, from its start to its end; return how long its API was open (s of the loop)."""
         loop = asyncio.get_running_loop()
-        self._engine = await spawn_engine(self._rig, self._data_dir, self._seed, NOT_ALLOWED_YET, self._remote)
+        self._engine = await spawn_engine(
+            self._rig, self._data_dir, self._seed, NOT_ALLOWED_YET, self._remote, self.recordings.plan
+        )
         self.ledger_problem = ""
         began_s = loop.time()
         try:

@@ -158,7 +158,14 @@ async def keep(
     stop_rig_on_usr1(controller)
     ready = asyncio.Event()
     telling = asyncio.create_task(_tell_service_manager(controller, stop, ready), name="service manager")
-    app = create_app(controller, opened.auth, host=host, agents=None if opened.nerves is None else opened.nerves.agents)
+    nerves = opened.nerves
+    app = create_app(
+        controller,
+        opened.auth,
+        host=host,
+        agents=None if nerves is None else nerves.agents,
+        recordings=None if nerves is None else nerves.recordings,
+    )
     try:
         await controller.start()
         ready.set()
@@ -207,7 +214,7 @@ def _open(
     page_port = free_port(host, port)
     health = listen("127.0.0.1", health_port, option="--health-port")
     undone.callback(health.close)
-    nerves = _nerves(rig, data)
+    nerves = _nerves(rig, data, recordable=not folder.problem)
     outboxes, sinks = _sinks(rig, data)
     for outbox in outboxes:
         undone.callback(outbox.close)
@@ -324,7 +331,7 @@ def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink | Unope
     return outboxes, tuple(sinks)
 
 
-def _nerves(rig: Rig, data: Path) -> EngineNerves | None:
+def _nerves(rig: Rig, data: Path, *, recordable: bool) -> EngineNerves | None:
     """Return the electrode engine of this rig, if it has an array that this version supports."""
     if rig.nerves is None:
         return None
@@ -334,4 +341,4 @@ def _nerves(rig: Rig, data: Path) -> EngineNerves | None:
             file=sys.stderr,
         )
         return None
-    return EngineNerves(rig, data, seed=1)
+    return EngineNerves(rig, data, seed=1, recordable=recordable)

@@ -30,6 +30,7 @@ from controller.rig.quantities import (
     Percent,
     PowerW,
     PressureKpa,
+    SizeGb,
     TemperatureC,
     TimeD,
     TimeS,
@@ -225,6 +226,21 @@ class DeviceSpec(RigPart):
     settings: dict[str, float | bool | str] = Field(default_factory=dict)
 
 
+class RecordingSpec(RigPart):
+    """What is recorded of the electrode array, and where (docs/recording.md)."""
+
+    automatic: Literal["never", "leases", "always"] = "never"
+    """`leases`: while an agent holds a lease, and 2 s longer. `always`: while the engine runs."""
+    frames: bool = True
+    """Without the raw samples, a recording holds spikes, states, stimulation and the clock."""
+    folder: str = Field(default="", max_length=1000)
+    """Left out, `recordings` in the data folder; a relative path lies in the data folder."""
+    quota_gb: SizeGb = Field(default=100.0, alias="quota", gt=0, le=1e6)
+    """What all recordings together may take."""
+    min_free_gb: SizeGb = Field(default=5.0, alias="min_free", ge=0, le=1e6)
+    """What the disk keeps free for everything else."""
+
+
 class Nerves(RigPart):
     """The electrode array."""
 
@@ -233,6 +249,7 @@ class Nerves(RigPart):
     sample_rate_hz: FrequencyHz = Field(alias="sample_rate", gt=0, le=1e6)
     material: Literal["Pt", "PtIr", "TiN"] = "Pt"
     diameter_um: LengthUm = Field(alias="diameter", gt=0, le=1000)
+    recording: RecordingSpec = RecordingSpec()
 
 
 class HeartConfig(RigPart):

@@ -40,6 +40,7 @@ UNITS: Mapping[str, str] = {
     "um": _LENGTH,
     "m": _LENGTH,
     "kDa": "k?Da",
+    "GB": "[kMGT]?B",
     "cm^2": r"[mc]?m(?:\^2|²)",
     "s": _TIME,
     "day": _TIME,

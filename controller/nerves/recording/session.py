@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,7 @@ class WriterSession:
             folder.mkdir(parents=True, exist_ok=True)
             used = folder_bytes(folder)
             require_room(plan, used, bytes_s)
-            self._writer = RecordingWriter(folder / f"{name}{SUFFIX}", plan, said["attributes"], used)
+            self._writer = _begun(folder / f"{name}{SUFFIX}", plan, said["attributes"], used)
         except (OSError, RecordingRefused) as error:
             why = str(error)
             if not isinstance(error, RecordingRefused):
@@ -136,3 +137,14 @@ class WriterSession:
                 "lost_frames": writer.lost_frames,
             }
         )
+
+
+def _begun(path: Path, plan: RecordingPlan, attributes: dict[str, Any], used: int) -> RecordingWriter:
+    """Begin a recording; what cannot begin leaves nothing. Raises OSError or :class:`RecordingRefused`."""
+    if path.exists():
+        raise RecordingRefused(f"a recording of this name exists already: {path}. Next: choose another name")
+    try:
+        return RecordingWriter(path, plan, attributes, used)
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)
+        raise

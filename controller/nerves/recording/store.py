@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -42,6 +43,15 @@ def replace_file(path: Path, content: bytes, *, sync: bool) -> None:
     finally:
         os.close(descriptor)
     partial.replace(path)
+
+
+def sync_file(path: Path) -> None:
+    """Wait until a file is on the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_json(path: Path, value: object, *, sync: bool = False) -> int:
@@ -80,6 +90,7 @@ class ZarrArray:
         """Bytes on the disk of the chunks written by this object."""
         self._latest = (-1, 0)
         """Number and bytes of the chunk written last, which is replaced when rows are added to it."""
+        self._unsynced: deque[Path] = deque()
 
     @classmethod
     def create(cls, path: Path, dtype: DTypeLike, chunk_rows: int, row_shape: tuple[int, ...] = ()) -> ZarrArray:
@@ -102,7 +113,7 @@ class ZarrArray:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def write_chunk(self, number: int, rows: NDArray[Any], *, sync: bool = True) -> None:
+    def write_chunk(self, number: int, rows: NDArray[Any]) -> None:
         """Write the chunk of a number; fewer rows than a chunk has are filled up. No reader sees it before :meth:`grow`."""
         if len(rows) < self.chunk_rows:
             whole = np.zeros((self.chunk_rows, *self.shape[1:]), self.dtype)
@@ -110,16 +121,24 @@ class ZarrArray:
             rows = whole
         data = np.ascontiguousarray(rows, self.dtype)
         encoded = data.tobytes() if self._codec is None else bytes(self._codec.encode(data))
-        replace_file(self._chunk(number), encoded, sync=sync)
+        replace_file(self._chunk(number), encoded, sync=False)
+        self._unsynced.append(self._chunk(number))
         replaced = self._latest[1] if self._latest[0] == number else 0
         self._latest = (number, len(encoded))
         self.bytes_written += len(encoded) - replaced
 
-    def grow(self, rows: int, *, sync: bool = True) -> None:
-        """Let readers see the first `rows` rows, whose chunks are written."""
-        shape = (rows, *self.shape[1:])
-        write_json(self.path / ".zarray", self._described | {"shape": list(shape)}, sync=sync)
-        self.shape = shape
+    def grow(self, rows: int) -> None:
+        """Sync the chunks that are written to the disk, then let readers see the first `rows` rows.
+
+        Another thread may write further chunks meanwhile. Raises OSError; a repeat goes on from there.
+        """
+        while self._unsynced:
+            sync_file(self._unsynced[0])
+            self._unsynced.popleft()
+        if rows > len(self):
+            shape = (rows, *self.shape[1:])
+            write_json(self.path / ".zarray", self._described | {"shape": list(shape)}, sync=True)
+            self.shape = shape
 
     def read(self, first: int = 0, end: int | None = None) -> NDArray[Any]:
         """Return rows from `first` up to (not including) `end`.
@@ -157,34 +176,31 @@ class RowTable:
     """Rows of named columns that are appended: an array of a structured type."""
 
     def __init__(self, array: ZarrArray) -> None:
-        self._array = array
+        self.array = array
         self._rest = array.read(len(array) - len(array) % array.chunk_rows)
+        self._first_chunk = len(array) // array.chunk_rows
+        """Number of the chunk that begins with `_rest`."""
         self._waiting: list[NDArray[Any]] = []
-        self._unsaved = 0
-
-    @property
-    def bytes_written(self) -> int:
-        """Bytes of the chunks written."""
-        return self._array.bytes_written
 
     def append(self, rows: NDArray[Any]) -> None:
-        """Add rows, kept in memory until :meth:`flush`."""
+        """Add rows, kept in memory until :meth:`write`."""
         self._waiting.append(rows)
-        self._unsaved += len(rows)
 
-    def flush(self) -> None:
-        """Write the rows that were added. Raises OSError; then they stay and the next call tries again."""
-        if not self._unsaved:
-            return
-        rows = np.concatenate([self._rest, *self._waiting])
-        self._rest, self._waiting = rows, []
-        size = self._array.chunk_rows
-        first = len(self._array) // size
-        for number, begin in enumerate(range(0, len(rows), size), first):
-            self._array.write_chunk(number, rows[begin : begin + size])
-        self._array.grow(first * size + len(rows))
-        self._rest = rows[len(rows) - len(rows) % size :]
-        self._unsaved = 0
+    def write(self) -> int:
+        """Write the rows that were added; return how many rows there are, for :meth:`ZarrArray.grow`.
+
+        Raises:
+            OSError: The disk does not take them; the next call tries again.
+        """
+        size = self.array.chunk_rows
+        if self._waiting:
+            rows = np.concatenate([self._rest, *self._waiting])
+            for number, begin in enumerate(range(0, len(rows), size), self._first_chunk):
+                self.array.write_chunk(number, rows[begin : begin + size])
+            self._waiting.clear()
+            self._first_chunk += len(rows) // size
+            self._rest = rows[len(rows) - len(rows) % size :]
+        return self._first_chunk * size + len(self._rest)
 
 
 def write_constant(path: Path, values: Sequence[Any] | NDArray[Any]) -> None:

@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.nerves.recording.layout import LOG, TABLES, VERSION, GapCause, RecordingPlan, chunk_rows
+from controller.nerves.recording.publisher import Publisher
 from controller.nerves.recording.quota import CLOSING_BYTES, room_bytes
 from controller.nerves.recording.store import RowTable, ZarrArray, make_group, replace_file, write_constant, write_json
 
 TABLE_ROWS = 4096
 LOG_ROWS = 65_536
 STARTS_ROWS = 1024
+DRAIN_S = 10.0
 RESERVE = ".reserve"
 RESERVE_BYTES = 1_000_000
 """A file that is given up when the disk is full, so that the recording can be closed."""
@@ -55,6 +57,7 @@ class RecordingWriter:
             name: RowTable(ZarrArray.create(path / name, dtype, TABLE_ROWS)) for name, dtype in TABLES.items()
         }
         self._log = RowTable(ZarrArray.create(path / LOG, np.uint8, LOG_ROWS))
+        self._all = (*self._tables.values(), self._log)
         self._rows = chunk_rows(self._electrodes, self._rate)
         self._chunk = np.zeros((self._rows, self._electrodes), np.int16)
         self._filled = 0
@@ -68,12 +71,12 @@ class RecordingWriter:
         self.frames = 0
         """Frames taken in."""
         self.lost_frames = 0
+        self._publisher = Publisher()
 
     @property
     def bytes_written(self) -> int:
         """Bytes of the recording's chunks on the disk."""
-        tables = sum(table.bytes_written for table in self._tables.values())
-        return self._finished_bytes + self._traces.bytes_written + tables + self._log.bytes_written
+        return self._finished_bytes + self._traces.bytes_written + sum(each.array.bytes_written for each in self._all)
 
     def add_frames(self, first_frame: int, samples: NDArray[np.int16]) -> None:
         """Take in frames; a jump over frames begins a new segment."""
@@ -99,12 +102,9 @@ class RecordingWriter:
             self.frames += count
 
     def add_gap(self, first_frame: int, end_frame: int, cause: GapCause) -> None:
-        """Record that frames are missing, on the disk at once."""
-        row = np.array([(first_frame, end_frame, cause)], TABLES["gaps"])
-        self._tables["gaps"].append(row)
+        """Record that frames are missing."""
+        self._tables["gaps"].append(np.array([(first_frame, end_frame, cause)], TABLES["gaps"]))
         self.lost_frames += end_frame - first_frame
-        with contextlib.suppress(OSError):  # the next flush writes it
-            self._tables["gaps"].flush()
 
     def add_rows(self, table: str, rows: NDArray[Any]) -> None:
         """Add rows of a table."""
@@ -115,13 +115,14 @@ class RecordingWriter:
         self._log.append(np.frombuffer(line + b"\n", np.uint8))
 
     def flush(self) -> None:
-        """Put all whole chunks and all rows on the disk, and let readers see them."""
+        """Write all whole chunks and all rows, and have them appear to readers once they are on the disk."""
+        self._publisher.check()
         if self._filled == self._rows:
             self._write_chunk()
-        if self._chunks * self._rows > len(self._traces):
-            self._traces.grow(self._chunks * self._rows)
-        for table in (*self._tables.values(), self._log):
-            table.flush()
+        growths = [(table.array, table.write()) for table in self._all]
+        if self._publisher.idle:
+            growths.append((self._traces, self._chunks * self._rows))
+            self._publisher.submit([(array, rows) for array, rows in growths if rows > len(array)])
 
     def room(self) -> str:
         """Return why the recording must end now; empty while there is room."""
@@ -131,11 +132,14 @@ class RecordingWriter:
     def close(self, why: str, utc: str) -> None:
         """Write all that is left, and why the recording ended."""
         self._finish_segment()
+        self._publisher.drain(DRAIN_S)
         self.flush()
+        self._publisher.drain(DRAIN_S)
         ended = {"ended_utc": utc, "ended_why": why, "end_frame": self.next_frame, "lost_frames": self.lost_frames}
         self.attributes.update(ended)
         self._write_attributes()
         (self.path / RESERVE).unlink(missing_ok=True)
+        self._publisher.end()
 
     def abandon(self, why: str, utc: str, end_frame: int) -> None:
         """Close on a disk that is full: what was not written, up to `end_frame`, becomes a gap.
@@ -143,14 +147,16 @@ class RecordingWriter:
         Raises:
             OSError: Not even that can be written; the recording opens up to its last flush.
         """
+        self._publisher.end()
         (self.path / RESERVE).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._traces.grow(self._chunks * self._rows)
         begun = self._starts[-1] if self._starts else (self.next_frame or 0)
         self.add_gap(begun + len(self._traces), end_frame, GapCause.WRITER)
-        self.attributes["lost_frames"] = self.lost_frames
-        ended = {"ended_utc": utc, "ended_why": why, "end_frame": end_frame}
+        ended = {"ended_utc": utc, "ended_why": why, "end_frame": end_frame, "lost_frames": self.lost_frames}
         self.attributes.update(ended)
-        for table in (*self._tables.values(), self._log):
-            table.flush()
+        for table in self._all:
+            table.array.grow(table.write())
         self._write_attributes()
 
     def _segment(self, number: int) -> ZarrArray:
@@ -179,8 +185,7 @@ class RecordingWriter:
         rows = self._chunks * self._rows + self._filled
         if self._filled:
             self._traces.write_chunk(self._chunks, self._chunk[: self._filled])
-        if rows > len(self._traces):
-            self._traces.grow(rows)
+        self._publisher.submit([(self._traces, rows)])
         self._filled = self._chunks = 0
 
     def _write_chunk(self) -> None:

@@ -97,7 +97,7 @@ async def test_a_recording_is_begun_and_ended_while_the_engine_runs(tmp_path: Pa
 
 
 @pytest.mark.parametrize("victim", ["engine", "writer"])
-async def test_C1_a_kill_leaves_a_recording_that_opens(tmp_path: Path, victim: str) -> None:
+async def test_a_kill_leaves_a_recording_that_opens(tmp_path: Path, victim: str) -> None:
     async with recording_engine(tmp_path) as engine:
         await engine.record("start", name="one", requester="ada", reason="a test")
         async with (

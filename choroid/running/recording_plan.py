@@ -1,0 +1,35 @@
+"""What the rig file says of recordings, as the plan of the electrode engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from controller.nerves.recording.catalogue import FOLDER
+from controller.nerves.recording.layout import RecordingPlan
+from controller.rig.description import Rig
+
+
+def recordings_folder(rig: Rig, data_dir: Path) -> Path:
+    """Return the folder of a rig's recordings; a relative one lies in the data folder."""
+    named = rig.nerves.recording.folder if rig.nerves is not None else ""
+    return (data_dir / (named or FOLDER)).absolute()
+
+
+def recording_plan(rig: Rig, data_dir: Path) -> RecordingPlan | None:
+    """Return the plan; None for a rig without electrodes."""
+    if rig.nerves is None:
+        return None
+    spec = rig.nerves.recording
+    return RecordingPlan(
+        folder=str(recordings_folder(rig, data_dir)),
+        quota_bytes=spec.quota_gb * 1e9,
+        min_free_bytes=spec.min_free_gb * 1e9,
+        automatic=spec.automatic,
+        frames=spec.frames,
+        identity={
+            "rig": rig.name,
+            "description": rig.description,
+            "chambers": sorted(name for name, vessel in rig.vessels.items() if vessel.kind == "chamber"),
+            "tissue": {chamber: tissue.model_dump(mode="json") for chamber, tissue in rig.tissue.items()},
+        },
+    )
