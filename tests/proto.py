@@ -39,7 +39,8 @@ NERVES = Service(
     (ROOT / "controller" / "nerves" / "wire", ROOT / "choroid" / "client" / "wire"),
 )
 GRID = Service(ROOT / "grid" / "grid.proto", Path("choroid") / "grid" / "v1", (ROOT / "grid" / "wire",))
-SERVICES = (NERVES, GRID)
+BOARDS = Service(ROOT / "grid" / "boards.proto", Path("choroid") / "grid" / "v1", (ROOT / "grid" / "wire" / "boards",))
+SERVICES = (NERVES, GRID, BOARDS)
 
 
 def generate(service: Service) -> dict[str, str]:

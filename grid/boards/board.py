@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 NAME = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
 TENSOR_NAME = r"^[a-z][a-z0-9_]*$"
-MEMORY = "memory"
-"""Name of the tensor that the grader passes from one call of a model to the next; zero at the start of an episode."""
+MEMORY, MEMORY_NEXT = "memory", "memory_next"
+"""The input, and the output, that the grader passes from one call of a model to the next; zero at the start of an episode."""
 
 Name = Annotated[str, Field(pattern=NAME, max_length=64)]
 TensorName = Annotated[str, Field(pattern=TENSOR_NAME, max_length=64)]
@@ -32,7 +32,7 @@ class TensorSpec(_Strict):
 
 
 class ModelInterface(_Strict):
-    """What a model receives and returns. `memory` (values; 0: none) adds a tensor of that name to both."""
+    """What a model receives and returns. `memory` (values; 0: none) adds `memory` and `memory_next`."""
 
     inputs: Annotated[list[TensorSpec], Field(min_length=1, max_length=16)]
     outputs: Annotated[list[TensorSpec], Field(min_length=1, max_length=16)]
@@ -44,15 +44,16 @@ class ModelInterface(_Strict):
             names = [tensor.name for tensor in tensors]
             if len(set(names)) != len(names):
                 raise ValueError("two tensors have the same name")
-            if MEMORY in names:
-                raise ValueError(f"“{MEMORY}” is reserved; give its size as memory: N")
+            if MEMORY in names or MEMORY_NEXT in names:
+                raise ValueError(f"“{MEMORY}” and “{MEMORY_NEXT}” are reserved; give the size as memory: N")
         return self
 
     def shapes(self, side: Literal["inputs", "outputs"]) -> dict[str, tuple[int, ...]]:
         """Return the shape of each tensor of a side, the memory included."""
         tensors: list[TensorSpec] = getattr(self, side)
         found = {tensor.name: tuple(tensor.shape) for tensor in tensors}
-        return found | ({MEMORY: (self.memory,)} if self.memory else {})
+        name = MEMORY if side == "inputs" else MEMORY_NEXT
+        return found | ({name: (self.memory,)} if self.memory else {})
 
 
 class TaskSpec(_Strict):

@@ -6,6 +6,7 @@ Two graders run on the hub's machine, or on machines of the same operator: they 
 from __future__ import annotations
 
 import asyncio
+import logging
 import platform
 from importlib.metadata import version
 
@@ -18,6 +19,8 @@ from grid.grading.model import ModelRejected, OpenModel
 from grid.grading.service import GRADERS, BoardService
 from grid.grading.task import TaskFailed, task_process
 from grid.identity.keys import IdentityKey
+
+logger = logging.getLogger(__name__)
 
 POLL_S = 1.0
 MARGIN_S = 60.0
@@ -66,6 +69,7 @@ class ModelGrader:
             self.problem = ""
         except (TaskFailed, GridError, OSError) as error:
             self.problem = str(error)
+            logger.warning("grading of %s: %s", submission, error)
             store.give_back(submission, number, public)
             return False
         return True

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from grid.boards.board import MEMORY, Board, ModelInterface
+from grid.boards.board import MEMORY, MEMORY_NEXT, Board, ModelInterface
 from grid.grading.frames import Tensors
 
 
@@ -50,7 +50,7 @@ class BoardModel:
         outputs = dict(await self._model(inputs))
         _check(outputs, self._outputs, "output")
         if self._memory is not None:
-            self._memory = outputs.pop(MEMORY)
+            self._memory = outputs.pop(MEMORY_NEXT)
         return outputs
 
 

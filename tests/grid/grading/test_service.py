@@ -178,7 +178,7 @@ def test_X6_a_throttled_grader_loses_its_claim_and_another_grades(hub: ToyHub) -
 
 def test_X6_a_refused_model_tells_its_author_why(tmp_path: Path) -> None:
     def wrong_shape(given: Tensors) -> Tensors:
-        return {"y": np.zeros((2, 2), np.float32), "memory": given["memory"]}
+        return {"y": np.zeros((2, 2), np.float32), "memory_next": given["memory"]}
 
     hub = ToyHub(tmp_path, models={b"wrong": wrong_shape})
     found = asyncio.run(hub.graded(hub.submit(b"wrong")["submission"]))
@@ -192,7 +192,7 @@ def test_X6_a_refused_model_tells_its_author_why(tmp_path: Path) -> None:
     [
         ({"z": numbers(1.0)}, "“z” is not in the interface"),
         ({"y": np.zeros(1, np.float64)}, "float64"),
-        ({"memory": numbers(1.0)}, "“memory” is float32 of shape"),
+        ({"memory_next": numbers(1.0)}, "“memory_next” is float32 of shape"),
     ],
 )
 def test_X6_outputs_that_do_not_fit_are_refused(change: dict[str, Any], says: str) -> None:

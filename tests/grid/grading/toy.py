@@ -65,7 +65,7 @@ async def toy_process(module: str = "") -> AsyncIterator[TaskProcess]:
 
 
 def _with_memory(y: float, given: Tensors) -> Tensors:
-    return {"y": np.array([y], np.float32), "memory": given["memory"] + 1}
+    return {"y": np.array([y], np.float32), "memory_next": given["memory"] + 1}
 
 
 def adds(given: Tensors) -> Tensors:
