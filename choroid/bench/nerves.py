@@ -22,6 +22,7 @@ import grpc.aio
 import numpy as np
 
 from choroid.common.child import python
+from choroid.running.card_process import CardProcess
 from choroid.running.nerves_process import LEDGER
 from choroid.running.simulated_card import simulated_card
 from controller.nerves import ledger
@@ -110,10 +111,10 @@ def _simulated_array() -> dict[str, float]:
 
 
 def _in_process() -> tuple[list[float], Counter[str]]:
-    """Return latencies, and the numbers of unanswered spikes by their reasons, of a reflex inside the engine."""
+    """Return latencies, and unanswered spikes by reason, of a reflex in the engine, with its card in another process."""
     latencies: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        array = simulated_card(electrodes=32, seed=1)
+        array = CardProcess({"electrodes": 32, "material": "Pt", "diameter_um": 30.0, "seed": 1})
         core = Core(array, StimulationLedger(Path(folder) / "ledger.db", array.info, ""), Envelope())
         leases: list[Any] = []
         asked: list[int] = []

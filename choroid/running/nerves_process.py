@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from choroid.common.child import python
+from choroid.running.card_process import CardProcess
 from choroid.running.local_agent import ENDPOINT, former_port, keep_port
 from choroid.running.nerves_orders import Orders, first_agents
-from choroid.running.simulated_card import simulated_card
 from choroid.running.tls_folder import tls_files
 from controller.core.clock import Clock
 from controller.nerves.brake import Brake
@@ -305,12 +305,7 @@ async def _child(config: dict[str, Any]) -> None:
     keyring = Keyring({token: Grant("controller", frozenset({TokenScope.READ, TokenScope.AUDIT}))})
     credentials = AgentCredentials(data_dir, Clock(follow_system=True).utc_text)
     agent_token = first_agents(data_dir, credentials, keyring)
-    card = simulated_card(
-        electrodes=config["electrodes"],
-        material=config["material"],
-        diameter_um=config["diameter_um"],
-        seed=config["seed"],
-    )
+    card = CardProcess({name: config[name] for name in ("electrodes", "material", "diameter_um", "seed")})
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -325,8 +320,11 @@ async def _child(config: dict[str, Any]) -> None:
         _leave_endpoint(data_dir / ENDPOINT, said)
         print(json.dumps({"ready": True, "address": address, "token": token, "agent_token": agent_token}), flush=True)
 
+    def set_conditions(conditions: TissueConditions) -> None:
+        card.configure({"conditions": asdict(conditions)})
+
     brake = Brake(config.get("stopped", ""))
-    orders = Orders(card.set_conditions, brake, credentials)
+    orders = Orders(set_conditions, brake, credentials)
     listening = asyncio.create_task(orders.follow(stop))
     engine = EngineConfig(
         ledger=data_dir / LEDGER,

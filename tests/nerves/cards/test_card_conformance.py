@@ -9,9 +9,10 @@ from controller.nerves.cards.conformance.examine import examine_card
 from controller.nerves.cards.conformance.properties import PROPERTIES
 from controller.nerves.cards.conformance.stage import CardBench
 from drivers.conformance.score import SLIP
+from tests.nerves.cards.hosted_bench import HOSTED
 from tests.nerves.cards.simulated_bench import SIMULATED
 
-BENCHES = (SIMULATED,)
+BENCHES = (SIMULATED, HOSTED)
 WITH_STIMULATION = [broken for broken in BROKEN if broken.property != "input-only"]
 
 

@@ -14,8 +14,8 @@ from controller.nerves.cards.contract import ArrayInfo, CardState, Delivery, Ele
 from drivers.conformance.trying import NotApplicable, expect
 
 BLOCKS = 40
-AHEAD_S = 0.03
-"""How far ahead pulses are planned on the bench (s)."""
+MAX_BACKLOG_S = 3.0
+"""How far behind the hardware a reader may begin (s)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,18 @@ class CardProperty:
 
 
 def _read(card: ElectrodeCard, seconds: float) -> list[FrameBlock]:
-    """Read blocks until so many seconds of frames have come, or as many waits have ended."""
+    """Read blocks until the frames of so many seconds from now have come, or as many waits have ended."""
+    rate = card.info.sample_rate_hz
     blocks: list[FrameBlock] = []
     frames, waits = 0, 0.0
-    while frames < seconds * card.info.sample_rate_hz and waits <= seconds:
+    until = card.now_frame() + seconds * rate
+    while frames < (seconds + MAX_BACKLOG_S) * rate and waits <= seconds:
         block = card.read()
         blocks.append(block)
         frames += len(block.samples)
         waits += 0.0 if len(block.samples) else 0.05
+        if _end(block) >= until and frames >= seconds * rate:
+            break
     return blocks
 
 
@@ -140,10 +144,10 @@ def delivery(bench: CardBench, stage: CardStage) -> None:
     """A pulse reaches its electrode at its frame, as it is, and the report says so in the block that has the frame."""
     info, card = _stimulating(stage), stage.card
     _read(card, 0.01)
-    at = card.now_frame() + round(AHEAD_S * info.sample_rate_hz)
+    at = card.now_frame() + round(bench.ahead_s * info.sample_rate_hz)
     late = _late(bench, info)
     card.stimulate(_pulse(bench, 1, at, late))
-    blocks = _read(card, 2 * AHEAD_S + 2 * late / info.sample_rate_hz + 0.1)
+    blocks = _read(card, 2 * bench.ahead_s + 2 * late / info.sample_rate_hz + 0.1)
     reports = _reports(blocks)
     expect(len(reports) == 1, f"one pulse, {len(reports)} reports")
     frame = reports[0].frame
@@ -163,7 +167,7 @@ def as_it_is(bench: CardBench, stage: CardStage) -> None:
     info, card = _stimulating(stage), stage.card
     _read(card, 0.01)
     us, ua = bench.phases[0].duration_us, bench.phases[0].current_ua
-    at = card.now_frame() + round(AHEAD_S * info.sample_rate_hz)
+    at = card.now_frame() + round(bench.ahead_s * info.sample_rate_hz)
     unfit = {
         "a current off its grid": (
             Phase(us, ua + 0.4 * info.current_step_ua),
@@ -175,7 +179,7 @@ def as_it_is(bench: CardBench, stage: CardStage) -> None:
     for number, phases in enumerate(unfit.values()):
         card.stimulate(replace(_pulse(bench, number, at, _late(bench, info)), phases=phases))
     card.stimulate(replace(_pulse(bench, 9, at, _late(bench, info)), electrode=info.electrodes))
-    reports = {report.pulse.id: report for report in _reports(_read(card, 2 * AHEAD_S + 0.1))}
+    reports = {report.pulse.id: report for report in _reports(_read(card, 2 * bench.ahead_s + 0.1))}
     for number, what in enumerate([*unfit, "an electrode that it has not"]):
         report = reports.get(number if number < len(unfit) else 9)
         expect(report is not None and report.frame is None, f"it delivers {what}: {report}")
@@ -188,7 +192,7 @@ def late(bench: CardBench, stage: CardStage) -> None:
     info, card = _stimulating(stage), stage.card
     end = _end(_read(card, 0.05)[-1])
     card.stimulate(Pulse(1, bench.electrode, bench.phases, end - info.block_frames, end - 1))
-    stage.idle(AHEAD_S)
+    stage.idle(bench.ahead_s)
     card.stimulate(Pulse(2, bench.electrode, bench.phases, end, end + 1))
     reports = {report.pulse.id: report for report in _reports(_read(card, 0.2))}
     for number in (1, 2):
@@ -202,12 +206,12 @@ def once(bench: CardBench, stage: CardStage) -> None:
     """Every pulse is reported exactly once, in time order of the frames."""
     info, card = _stimulating(stage), stage.card
     _read(card, 0.01)
-    start = card.now_frame() + round(AHEAD_S * info.sample_rate_hz)
+    start = card.now_frame() + round(bench.ahead_s * info.sample_rate_hz)
     apart = max(round(0.01 * info.sample_rate_hz), 3 * _late(bench, info))
     numbers = list(range(1, 7))
     for number in numbers:
         card.stimulate(_pulse(bench, number, start + number * apart, _late(bench, info)))
-    blocks = _read(card, AHEAD_S + 9 * apart / info.sample_rate_hz + 0.1)
+    blocks = _read(card, bench.ahead_s + 9 * apart / info.sample_rate_hz + 0.1)
     reports = _reports(blocks)
     seen = sorted(report.pulse.id for report in reports)
     expect(seen == numbers, f"pulses {numbers} were handed over; {seen} were reported")
@@ -220,19 +224,19 @@ def cancel(bench: CardBench, stage: CardStage) -> None:
     """A cancelled pulse never begins and is reported as dropped; later pulses are delivered."""
     info, card = _stimulating(stage), stage.card
     _read(card, 0.01)
-    ahead = round(AHEAD_S * info.sample_rate_hz)
+    ahead = round(bench.ahead_s * info.sample_rate_hz)
     start = card.now_frame() + 2 * ahead
     for number in (1, 2, 3):
         card.stimulate(_pulse(bench, number, start + number * ahead // 3, _late(bench, info)))
     early = _reports(_read(card, 0.01))
     expect(not early, f"a pulse was reported before its frame: {early}")
     card.cancel()
-    reports = _reports(_read(card, 4 * AHEAD_S))
+    reports = _reports(_read(card, 4 * bench.ahead_s))
     expect(not stage.received(), f"cancelled pulses were delivered: {stage.received()}")
     dropped = sorted(report.pulse.id for report in reports if report.frame is None)
     expect(dropped == [1, 2, 3], f"three pulses were cancelled; {dropped} were reported as dropped")
     card.stimulate(_pulse(bench, 4, card.now_frame() + ahead, _late(bench, info)))
-    again = _reports(_read(card, 2 * AHEAD_S + 2 * _late(bench, info) / info.sample_rate_hz + 0.1))
+    again = _reports(_read(card, 2 * bench.ahead_s + 2 * _late(bench, info) / info.sample_rate_hz + 0.1))
     expect([report.frame is not None for report in again] == [True], "after a cancel it delivers nothing more")
 
 
@@ -240,15 +244,15 @@ def close(bench: CardBench, stage: CardStage) -> None:
     """A closed card stimulates no more."""
     info, card = _stimulating(stage), stage.card
     _read(card, 0.01)
-    start = card.now_frame() + round(AHEAD_S * info.sample_rate_hz)
+    start = card.now_frame() + round(bench.ahead_s * info.sample_rate_hz)
     card.stimulate(_pulse(bench, 1, start, _late(bench, info)))
     card.close()
     card.stimulate(_pulse(bench, 2, start, _late(bench, info)))
-    stage.idle(AHEAD_S / 2)
+    stage.idle(bench.ahead_s / 2)
     try:
-        _read(card, 2 * AHEAD_S)
+        _read(card, 2 * bench.ahead_s)
     except OSError:
-        stage.idle(2 * AHEAD_S)  # it is gone for good, as it may be
+        stage.idle(2 * bench.ahead_s)  # it is gone for good, as it may be
     expect(not stage.received(), f"a closed card delivered {stage.received()}")
 
 
@@ -264,10 +268,10 @@ def faults(bench: CardBench, stage: CardStage) -> None:
         stage.fail(state, which)
         _expect_fault(bench, card, state, which)
         if card.info.stimulates and bench.electrode in which:
-            at = card.now_frame() + round(AHEAD_S * card.info.sample_rate_hz)
+            at = card.now_frame() + round(bench.ahead_s * card.info.sample_rate_hz)
             before = len(stage.received())
             card.stimulate(_pulse(bench, 1, at, _late(bench, card.info)))
-            reports = _reports(_read(card, 2 * AHEAD_S + 0.1))
+            reports = _reports(_read(card, 2 * bench.ahead_s + 0.1))
             expect([report.frame for report in reports] == [None], f"{state}: a pulse was not dropped: {reports}")
             expect(len(stage.received()) == before, f"{state}: a pulse was delivered")
         stage.repair()
@@ -360,9 +364,9 @@ def input_only(bench: CardBench, stage: CardStage) -> None:
     if card.info.stimulates:
         raise NotApplicable("it stimulates")
     _read(card, 0.01)
-    at = card.now_frame() + round(AHEAD_S * card.info.sample_rate_hz)
+    at = card.now_frame() + round(bench.ahead_s * card.info.sample_rate_hz)
     card.stimulate(_pulse(bench, 1, at, at))
-    reports = _reports(_read(card, 2 * AHEAD_S + 0.1))
+    reports = _reports(_read(card, 2 * bench.ahead_s + 0.1))
     expect([report.frame for report in reports] == [None], f"it cannot stimulate and does not drop a pulse: {reports}")
     expect("cannot stimulate" in reports[0].why, f"it does not say that it cannot stimulate: {reports[0].why!r}")
 

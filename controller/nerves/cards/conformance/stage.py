@@ -73,6 +73,8 @@ class CardBench:
     """Whether the card hits the exact frame of a pulse; otherwise it begins it after its frame."""
     within_s: float = 0.05
     """The longest time from the frame of a pulse to its beginning where it is not exact (s)."""
+    ahead_s: float = 0.03
+    """How far ahead pulses are planned (s); more than the examiner may be delayed."""
     clock_s: float = 0.02
     """How far the card's clock may lie ahead of the end of the block that was read last (s)."""
     fault_s: float = 0.6

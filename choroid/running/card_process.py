@@ -1,0 +1,98 @@
+"""The electrode card in a process of its own: `CardProcess` for the engine, the module as a program for the child.
+
+The child holds the hardware and the second limiter of stimulation. It cancels what has not begun when the engine is
+silent for 5 ms, and ends with the engine; a line on standard error then says which pulse was the last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import logging
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from choroid.common.child import python
+from choroid.running.simulated_card import simulated_card
+from controller.nerves.cards.contract import ElectrodeCard
+from controller.nerves.cards.host import CardHost
+from controller.nerves.cards.remote import RemoteCard, socket_pair
+from sim.neurons.conditions import TissueConditions
+
+logger = logging.getLogger(__name__)
+
+SWITCH_S = 0.0002
+END_WITHIN_S = 2.0
+
+
+class CardProcess(RemoteCard):
+    """A card in a process of its own. `process` ends by itself when this is closed or dies."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        pulses, child_pulses = socket_pair()
+        calls, child_calls = socket_pair()
+        descriptors = (child_pulses.fileno(), child_calls.fileno())
+        words = ["--config", json.dumps(dict(config)), "--sockets", *map(str, descriptors)]
+        command = python("choroid.running.card_process", *words)
+        self.process = subprocess.Popen(  # noqa: S603  (our own module)
+            command, pass_fds=descriptors, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        child_pulses.close()
+        child_calls.close()
+        super().__init__(pulses, calls)
+
+    def close(self) -> None:
+        """End the process: by request, and after 2 s by force."""
+        super().close()
+        try:
+            self.process.wait(END_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def make_card(config: Mapping[str, Any]) -> ElectrodeCard:
+    """Return the card that a configuration describes."""
+    return simulated_card(
+        electrodes=config["electrodes"],
+        material=config["material"],
+        diameter_um=config["diameter_um"],
+        seed=config["seed"],
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the child; return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m choroid.running.card_process", description="An electrode card, as a child of the engine."
+    )
+    parser.add_argument("--config", required=True, help="JSON: what the rig file says of the nerves")
+    parser.add_argument("--sockets", required=True, nargs=2, type=int, help="descriptors of the two connections")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="choroid card: %(levelname)s: %(message)s")
+    pulses, calls = (socket.socket(fileno=descriptor) for descriptor in options.sockets)
+    card = make_card(json.loads(options.config))
+
+    def configure(setting: Mapping[str, Any]) -> None:
+        set_conditions = getattr(card, "set_conditions", None)
+        if set_conditions is not None:
+            set_conditions(TissueConditions(**setting["conditions"]))
+
+    host = CardHost(card, pulses, calls, configure)
+    signal.signal(signal.SIGTERM, lambda *_: host.stop())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.collect()
+    gc.freeze()
+    sys.setswitchinterval(SWITCH_S)
+    host.serve()
+    logger.warning("the engine has ended; the last pulse began at frame %s", host.last_begun)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

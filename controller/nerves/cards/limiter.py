@@ -1,0 +1,138 @@
+"""The stimulation limiter of the card process: the last check before the hardware, independent of the engine's governor.
+
+It shares no code with the governor and counts in whole numbers: charge in femtocoulombs, time in microseconds of the array.
+Its limits lie a little above the governor's, so that it acts only when something before it has failed. It keeps no clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite, pi
+
+SECOND_US = 1_000_000
+DENSITY_FC_UM2 = {"Pt": 550, "PtIr": 198, "TiN": 770}
+"""Charge density of a phase by metal, a tenth above the limits of electrodes.md §3 (1 µC/cm² = 10 fC/µm²)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimiterLimits:
+    """Limits of one electrode unless `array_` says otherwise; `fc` are femtocoulombs."""
+
+    phase_fc: int
+    """Charge of one phase."""
+    net_fc: int = 10_000
+    """Charge that stays, whatever the size of the phases."""
+    net_per_mille: int = 20
+    """Charge that stays, as a share of the larger phase; the larger of both limits holds."""
+    interval_us: int = 4_500
+    """From one pulse to the next: 222 Hz."""
+    second_fc: int = 12_500_000
+    """Charge of all phases in any second."""
+    array_second_fc: int = 100_000_000
+    """The same, of the whole array."""
+    duty_us: int = 350_000
+    """Time with a pulse in any second."""
+    phases: int = 3
+    phase_us: int = 600
+    dead_man_us: int = 5_000
+    """Silence of the engine after which nothing may be delivered."""
+
+    @classmethod
+    def of(cls, material: str, diameter_um: float) -> LimiterLimits:
+        """Return the limits of disc electrodes: by charge density, and at most 1.1 nC in a phase."""
+        area_um2 = pi * diameter_um * diameter_um / 4.0
+        return cls(phase_fc=min(1_100_000, int(DENSITY_FC_UM2[material] * area_um2)))
+
+
+class StimulationLimiter:
+    """Admits or refuses single pulses. Times are microseconds of the array, except those of the dead-man timer."""
+
+    def __init__(self, limits: LimiterLimits, electrodes: int) -> None:
+        self.limits = limits
+        self._electrodes = electrodes
+        self._recent: dict[int, deque[tuple[int, int, int]]] = {}
+        """By electrode: latest begin, charge, and duration of what was admitted within the last second."""
+        self._alive_us: int | None = None
+
+    def alive(self, now_us: int) -> None:
+        """Note a sign of life of the engine, at any steady clock."""
+        self._alive_us = now_us
+
+    def silent(self, now_us: int) -> bool:
+        """Return whether the engine has shown no life for too long, by the clock of :meth:`alive`."""
+        return self._alive_us is None or now_us - self._alive_us > self.limits.dead_man_us
+
+    def admit(
+        self, electrode: int, phases: Sequence[tuple[float, float]], earliest_us: int, latest_us: int, now_us: int
+    ) -> str:
+        """Admit one pulse of `phases` (µs, µA), and remember it.
+
+        Args:
+            electrode: The electrode.
+            phases: Duration (µs) and current (µA, signed) of each phase.
+            earliest_us: When it may begin, by the array.
+            latest_us: When it may begin at the latest.
+            now_us: The clock of the dead-man timer.
+
+        Returns:
+            Why it is refused; empty when it is admitted.
+        """
+        if self.silent(now_us):
+            return "limiter: the engine has been silent for too long"
+        why = self._shape(electrode, phases) or self._load(electrode, phases, earliest_us, latest_us)
+        if not why:
+            self._recent.setdefault(electrode, deque()).append((latest_us, _moved_fc(phases), _lasts_us(phases)))
+        return why
+
+    def _shape(self, electrode: int, phases: Sequence[tuple[float, float]]) -> str:
+        """Return what is wrong with the pulse by itself."""
+        limits = self.limits
+        if not 0 <= electrode < self._electrodes:
+            return f"limiter: there is no electrode {electrode}"
+        if not 1 < len(phases) <= limits.phases or not all(isfinite(us) and isfinite(ua) for us, ua in phases):
+            return f"limiter: {len(phases)} phases, or one that is no number"
+        if any(not 0 < us <= limits.phase_us for us, _ in phases):
+            return f"limiter: a phase must last more than 0 and at most {limits.phase_us} µs"
+        charges = [_charge_fc(us, ua) for us, ua in phases]
+        largest = max(abs(charge) for charge in charges)
+        if largest > limits.phase_fc:
+            return f"limiter: {largest / 1e6:.3f} nC in a phase; at most {limits.phase_fc / 1e6:.3f} nC"
+        left, allowed = abs(sum(charges)), max(limits.net_fc, largest * limits.net_per_mille // 1000)
+        if left > allowed:
+            return f"limiter: {left / 1e3:.1f} pC stay in the tissue; at most {allowed / 1e3:.1f} pC"
+        return ""
+
+    def _load(self, electrode: int, phases: Sequence[tuple[float, float]], earliest_us: int, latest_us: int) -> str:
+        """Return what is wrong with the pulse after those before it."""
+        limits = self.limits
+        if latest_us < earliest_us:
+            return "limiter: its latest time lies before its earliest"
+        for recent in self._recent.values():
+            while recent and recent[0][0] <= earliest_us - SECOND_US:
+                recent.popleft()
+        own = self._recent.get(electrode, ())
+        if any(abs(earliest_us - begun) < limits.interval_us for begun, _, _ in own):
+            return f"limiter: another pulse on electrode {electrode} within {limits.interval_us} µs"
+        charge = _moved_fc(phases)
+        if charge + sum(fc for _, fc, _ in own) > limits.second_fc:
+            return f"limiter: more than {limits.second_fc / 1e6:g} nC on electrode {electrode} in a second"
+        if charge + sum(fc for recent in self._recent.values() for _, fc, _ in recent) > limits.array_second_fc:
+            return f"limiter: more than {limits.array_second_fc / 1e6:g} nC on the array in a second"
+        if _lasts_us(phases) + sum(us for _, _, us in own) > limits.duty_us:
+            return f"limiter: electrode {electrode} would be stimulated for more than {limits.duty_us} µs of a second"
+        return ""
+
+
+def _charge_fc(us: float, ua: float) -> int:
+    """Return the signed charge of a phase (µA × µs = pC)."""
+    return round(us * ua * 1000.0)
+
+
+def _moved_fc(phases: Sequence[tuple[float, float]]) -> int:
+    return sum(abs(_charge_fc(us, ua)) for us, ua in phases)
+
+
+def _lasts_us(phases: Sequence[tuple[float, float]]) -> int:
+    return round(sum(us for us, _ in phases))

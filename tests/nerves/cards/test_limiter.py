@@ -1,0 +1,124 @@
+"""The limiter of the card process: pure, and judged here by sums of its own (N1, N3)."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from controller.nerves.cards.limiter import SECOND_US, LimiterLimits, StimulationLimiter
+from controller.nerves.envelope import DENSITY_UC_CM2, Envelope, disc_area_cm2
+
+LIMITS = LimiterLimits.of("Pt", 30.0)
+PULSE = ((200.0, -1.0), (200.0, 1.0))
+
+
+def limiter(limits: LimiterLimits = LIMITS) -> StimulationLimiter:
+    made = StimulationLimiter(limits, 8)
+    made.alive(0)
+    return made
+
+
+def admit(made: StimulationLimiter, *phases: tuple[float, float], electrode: int = 0, at_us: int = 0) -> str:
+    made.alive(at_us)
+    return made.admit(electrode, phases or PULSE, at_us, at_us + 1000, at_us)
+
+
+@pytest.mark.parametrize(
+    ("phases", "why"),
+    [
+        (((500.0, -3.0), (500.0, 3.0)), "in a phase"),
+        (((200.0, -1.0), (200.0, 0.9)), "stay in the tissue"),
+        (((200.0, -1.0),), "phases"),
+        (((200.0, -1.0), (200.0, 1.0), (20.0, 0.0), (20.0, 0.0)), "phases"),
+        (((200.0, -1.0), (float("nan"), 1.0)), "no number"),
+        (((200.0, float("inf")), (200.0, 1.0)), "no number"),
+        (((0.0, -1.0), (200.0, 1.0)), "must last"),
+        (((700.0, -0.1), (700.0, 0.1)), "must last"),
+        (((200.0, -1.0), (200.0, -1.0)), "stay in the tissue"),
+    ],
+)
+def test_N1_a_pulse_that_could_do_harm_is_refused(phases: tuple[tuple[float, float], ...], why: str) -> None:
+    assert why in admit(limiter(), *phases)
+
+
+def test_N1_a_sound_pulse_is_admitted_and_the_next_one_waits() -> None:
+    made = limiter()
+    assert admit(made) == ""
+    assert "another pulse" in admit(made, at_us=LIMITS.interval_us)  # the first may come 1 ms later
+    assert admit(made, electrode=1) == ""
+    assert admit(made, at_us=LIMITS.interval_us + 1000) == ""
+    assert "no electrode" in admit(made, electrode=8)
+    assert "no electrode" in admit(made, electrode=-1)
+
+
+def test_N3_without_a_sign_of_life_nothing_is_admitted() -> None:
+    made = StimulationLimiter(LIMITS, 8)
+    assert made.silent(0)
+    made.alive(1_000)
+    assert not made.silent(1_000 + LIMITS.dead_man_us)
+    assert made.silent(1_001 + LIMITS.dead_man_us)
+    assert "silent" in made.admit(0, PULSE, 0, 0, 1_001 + LIMITS.dead_man_us)
+    made.alive(9_000)
+    assert made.admit(0, PULSE, 0, 0, 9_000) == ""
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        (LimiterLimits(1_000_000, second_fc=1_000_000), "on electrode"),
+        (LimiterLimits(1_000_000, array_second_fc=1_000_000), "on the array"),
+        (LimiterLimits(1_000_000, duty_us=1_000), "would be stimulated"),
+    ],
+)
+def test_N1_each_budget_of_a_second_ends_and_returns(limits: LimiterLimits, why: str) -> None:
+    made = limiter(limits)
+    assert admit(made) == "" == admit(made, at_us=10_000)
+    assert why in admit(made, at_us=20_000)
+    assert admit(made, at_us=20_000 + SECOND_US) == ""
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_N1_no_sequence_breaks_a_limit(seed: int) -> None:
+    rng = random.Random(seed)
+    limits = LimiterLimits(400_000, second_fc=2_000_000, array_second_fc=6_000_000, duty_us=20_000)
+    made = limiter(limits)
+    admitted: list[tuple[int, int, float, float]] = []
+    now = 0
+    refusals: set[str] = set()
+    for _ in range(4_000):
+        now += rng.randrange(2_500)
+        us, ua = rng.choice((60.0, 200.0, 400.0)), rng.choice((0.5, 1.0, 1.5))
+        electrode = rng.randrange(8)
+        why = admit(made, (us, -ua), (us, ua), electrode=electrode, at_us=now)
+        if why:
+            refusals.add(why.split(";")[0].split(" ")[-1] if "in a phase" in why else why.split(" ")[1])
+        else:
+            admitted.append((now, electrode, 2 * us * ua * 1000, 2 * us))
+    assert len(admitted) > 50
+    assert len(refusals) >= 3  # the limits were reached
+    for at, electrode, _, _ in admitted:
+        window = [each for each in admitted if at - SECOND_US < each[0] <= at]
+        own = [each for each in window if each[1] == electrode]
+        assert sum(each[2] for each in window) <= limits.array_second_fc
+        assert sum(each[2] for each in own) <= limits.second_fc
+        assert sum(each[3] for each in own) <= limits.duty_us
+        assert all(at - each[0] >= limits.interval_us for each in own if each[0] != at)
+
+
+@pytest.mark.parametrize("material", ["Pt", "PtIr", "TiN"])
+@pytest.mark.parametrize("diameter_um", [10.0, 30.0, 200.0])
+def test_N1_the_limiter_lets_pass_what_the_governor_may_allow_and_little_more(
+    material: str, diameter_um: float
+) -> None:
+    envelope = Envelope.of(material)  # type: ignore[arg-type]
+    governed_nc = min(envelope.charge_nc, DENSITY_UC_CM2[material] * disc_area_cm2(diameter_um) * 1000)
+    limits = LimiterLimits.of(material, diameter_um)
+    assert 1.0 <= limits.phase_fc / 1e6 / governed_nc <= 1.11
+    assert envelope.electrode_nc_s * 1e6 < limits.second_fc <= 1.3 * envelope.electrode_nc_s * 1e6
+    assert envelope.organoid_nc_s * 1e6 < limits.array_second_fc <= 1.3 * envelope.organoid_nc_s * 1e6
+    assert 0.8 < limits.interval_us * 1e-6 * envelope.rate_hz <= 1.0
+    assert envelope.net_pc * 1e3 < limits.net_fc
+    assert math.isclose(envelope.net_share, limits.net_per_mille / 2000)
+    assert envelope.phase_us_max <= limits.phase_us
