@@ -29,7 +29,7 @@ from controller.nerves import ledger
 from controller.nerves.cards.contract import Phase
 from controller.nerves.commands import LeaseCommand
 from controller.nerves.core import Core
-from controller.nerves.detector import SpikeDetector, Spikes
+from controller.nerves.detector import SpikeDetector, Spikes, warm_up
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Request
 from controller.nerves.leases import Lease
@@ -114,6 +114,7 @@ def _in_process() -> tuple[list[float], Counter[str]]:
     """Return latencies, and unanswered spikes by reason, of a reflex in the engine, with its card in another process."""
     latencies: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
+        warm_up(32)
         array = CardProcess({"electrodes": 32, "material": "Pt", "diameter_um": 30.0, "seed": 1})
         core = Core(array, StimulationLedger(Path(folder) / "ledger.db", array.info, ""), Envelope())
         leases: list[Any] = []

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from controller.nerves.bookings import Bookings
 from controller.nerves.brake import Brake
+from controller.nerves.card_watch import CardWatch
 from controller.nerves.cards.contract import Delivery, ElectrodeCard, FrameBlock, Pulse
 from controller.nerves.commands import (
     Busy,
@@ -57,6 +58,9 @@ BLANK_OWN_S = 0.005
 BLANK_OTHERS_S = 0.002
 MAX_WAITING = 1024
 """Commands waiting for the next block; more are turned away unread."""
+
+
+_NO_SPIKES = Spikes(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,7 @@ class Core:
         self._repeats = Repeats(ledger)
         self._bookings = Bookings(info.sample_rate_hz)
         self._monitor = ResponseMonitor(info.sample_rate_hz, envelope.rest_s)
+        self._watch = CardWatch(self.events, info.electrodes, info.sample_rate_hz)
         self._impedances = card.impedances()
         self._commands: deque[Command] = deque()
         self._due: list[tuple[int, int, Pulse, str]] = []
@@ -183,7 +188,7 @@ class Core:
     @property
     def trouble(self) -> str:
         """Why no stimulation is possible now; empty when it is."""
-        return self._brake.why or self._record.trouble or self._deaf
+        return self._brake.why or self._record.trouble or self._watch.trouble or self._deaf
 
     @property
     def _deaf(self) -> str:
@@ -226,15 +231,9 @@ class Core:
 
         Raises ValueError when the array's frames run backwards.
         """
-        self._take_gap(block)
-        self._blank(block)
-        spikes = self._detector.process(block.samples, block.first_frame)
-        unobserved = self._detector.unobserved_frames
-        self._rates.add(block.first_frame, len(block.samples), spikes, unobserved - self._unobserved)
-        self._unobserved = unobserved
-        self.frames.append(block.first_frame, block.samples)
-        self.spikes.append(spikes)
-        now = self._next_frame = block.first_frame + len(block.samples)
+        self._heed_faults(block)
+        spikes = self._observe(block) if len(block.samples) else _NO_SPIKES
+        now = self.next_frame
         self._confirm(block.deliveries)
         starts = sorted(delivery.frame for delivery in block.deliveries if delivery.frame is not None)
         self._monitor.note(starts, spikes.frames, now - self._detector.latency_frames, self._observed)
@@ -252,6 +251,26 @@ class Core:
             self._decide(command, now)
         self._hand_over(now)
         return spikes
+
+    def _observe(self, block: FrameBlock) -> Spikes:
+        """Detect the spikes of a block, and keep both."""
+        self._take_gap(block)
+        self._blank(block)
+        spikes = self._detector.process(block.samples, block.first_frame)
+        unobserved = self._detector.unobserved_frames
+        self._rates.add(block.first_frame, len(block.samples), spikes, unobserved - self._unobserved)
+        self._unobserved = unobserved
+        self.frames.append(block.first_frame, block.samples)
+        self.spikes.append(spikes)
+        self._next_frame = block.first_frame + len(block.samples)
+        return spikes
+
+    def _heed_faults(self, block: FrameBlock) -> None:
+        """Mute electrodes whose hardware does not work; end all leases when none works."""
+        if self._watch.note(block):
+            self._impedances = self._watch.known(self._card.impedances())
+            if self._watch.trouble:
+                self._end_leases(self._leases.drop_all(), self._watch.trouble)
 
     def close(self) -> None:
         """Cancel what has not been handed over and let the array and the ledger go."""
@@ -285,6 +304,7 @@ class Core:
     def _blank(self, block: FrameBlock) -> None:
         """Blank the electrodes around each pulse that began in this block (N8)."""
         rate = self.info.sample_rate_hz
+        self._detector.blank(self._watch.mute(block))
         blanks = []
         for delivery in block.deliveries:
             if delivery.frame is not None:
@@ -510,7 +530,7 @@ class Core:
         self._next_second = now + round(self.info.sample_rate_hz)
         states = self._detector.states
         self._observed = float(np.isin(states, DETECTED).mean())
-        self._impedances = self._card.impedances()
+        self._impedances = self._watch.known(self._card.impedances())
         self._bookings.forget_before(now)
         self._record.try_again()
         self.permit = permit(self._tissue, now / self.info.sample_rate_hz / DAY_S)

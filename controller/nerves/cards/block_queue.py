@@ -21,7 +21,7 @@ _COUNTERS = 8
 _HEAD = 3
 """Numbers at the head of a slot: first frame, frames, bytes of text."""
 _TEXT_BYTES = 16_384
-_BUFFERED_S = 1.0
+_BUFFERED_S = 2.0
 Told = tuple[int, int | None, str]
 """What became of a pulse: its id, the frame at which it began (or None), and the reason when it was dropped."""
 

@@ -59,6 +59,7 @@ class RemoteCard:
         self._dropped: list[Delivery] = []
         self._calling = threading.Lock()
         self._next_frame = 0
+        self._begun = False
         self._closed = False
         self.state = CardState.CONNECTED
 
@@ -76,6 +77,8 @@ class RemoteCard:
         """
         if self._closed:
             raise ConnectionError("the card is closed")
+        if not self._begun:
+            self._skip_backlog()
         found = self._queue.take()
         if found is None:
             self._wait()
@@ -84,9 +87,15 @@ class RemoteCard:
             empty = np.empty((0, self.info.electrodes), np.int16)
             return FrameBlock(self._next_frame, empty, self._fates([]))
         block, told = found
+        self._begun = True
         self._next_frame = block.first_frame + len(block.samples)
         self.state = worst(block.faults)
         return FrameBlock(block.first_frame, block.samples, self._fates(told), block.faults)
+
+    def _skip_backlog(self) -> None:
+        """Begin with the present: what came before the first read is no gap."""
+        while self._queue.take() is not None:
+            self._begun = True
 
     def _wait(self) -> None:
         for descriptor, _ in self._poller.poll(MAX_WAIT_S * 1000):

@@ -1,0 +1,70 @@
+"""Faults of the card as the engine sees them: muted, reported, refused, recovered (N5, N8)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from controller.nerves.cards.contract import CardState
+from controller.nerves.detector import ElectrodeState
+from controller.nerves.events import EngineEvent, EventKind
+from controller.nerves.governor import Request
+from tests.nerves.bench import PULSE, Bench, bench
+
+HALF = tuple(range(12))
+
+
+def events(lab: Bench, *kinds: EventKind) -> list[EngineEvent]:
+    return [event for event in lab.core.events.read(0, None)[1] if event.kind in kinds]
+
+
+def step_stalled(lab: Bench, steps: int) -> None:
+    for _ in range(steps):
+        lab.core.step(lab.array.read())
+
+
+def test_N8_an_unplugged_headstage_mutes_its_electrodes_only_and_recovers(tmp_path: Path) -> None:
+    with bench(tmp_path / "ledger.db") as lab:
+        lab.run(1.0)
+        lab.array.fail(CardState.HEADSTAGE_UNPLUGGED, HALF)
+        found = lab.run(2.0)
+        assert not any(np.isin(spikes.electrodes, HALF).any() for spikes in found[1:])
+        states = lab.core.firing().states
+        assert {states[e] for e in HALF} <= {ElectrodeState.DEAD, ElectrodeState.BLANKED}
+        muted = events(lab, EventKind.CHANNEL_MUTED)
+        assert muted[0].electrodes == HALF
+        assert "headstage unplugged: the headstage is unplugged; plug it in" in muted[0].text
+        assert any("unplugged" in event.text for event in events(lab, EventKind.ALARM))
+        lease = lab.lease(0, 20)
+        refused = lab.ask(Request("agent", lease.id, (0,), PULSE))
+        assert refused.decision.limiting == "impedance"
+        usable = next(e for e in range(13, 32) if 10 < (lab.core.impedances()[e] or 0) < 800)
+        other = lab.lease(usable, requester="other")
+        assert lab.ask(Request("other", other.id, (usable,), PULSE)).decision.accepted
+        lab.array.repair()
+        later = lab.run(3.0)
+        assert any(np.isin(spikes.electrodes, HALF).any() for spikes in later)
+        assert any(event.electrodes == HALF for event in events(lab, EventKind.CHANNEL_RESTORED))
+
+
+@pytest.mark.parametrize("state", [CardState.DEAD, CardState.STALLED])
+def test_N5_a_card_that_gives_nothing_ends_leases_is_reported_and_recovers(tmp_path: Path, state: CardState) -> None:
+    with bench(tmp_path / "ledger.db") as lab:
+        lab.run(0.5)
+        lab.lease(1, 2)
+        lab.array.fail(state)
+        step_stalled(lab, 3)
+        assert lab.core.leases == 0
+        assert lab.core.trouble
+        assert any(lab.core.trouble in event.text for event in events(lab, EventKind.ALARM))
+        before = lab.core.next_frame
+        step_stalled(lab, 3)
+        assert (lab.core.next_frame == before) is (state is CardState.STALLED)
+        lab.array.repair()
+        lab.run(3.0)
+        assert not lab.core.trouble
+        lease = lab.lease(1)
+        assert lease.id
+        assert (lab.core.gaps > 0) is (state is CardState.STALLED)
