@@ -1,0 +1,100 @@
+"""What comes from the engine in the background: its clock, spikes, and the fate of stimulations."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import grpc
+
+from choroid.client.cl.clock import ArrayClock, local_s
+from choroid.client.errors import NervesError
+from choroid.client.nerves import NervesClient
+
+CLOCK_S = 0.05
+KEPT = 200_000
+SETTLED_S = 0.004
+"""After this time every spike of a frame has been reported: 0.8 ms of the filter, a block, the way."""
+
+Sample = tuple[int, int]
+
+
+class EngineFeed:
+    """Spikes and delivered pulses as (frame, channel), in the order in which they became known.
+
+    Attributes:
+        clock: The array's clock.
+        lost: Spikes that were lost because this process read too slowly.
+    """
+
+    def __init__(self, nerves: NervesClient, rate_hz: float, every_turn: Callable[[], None]) -> None:
+        """Begin to receive; `every_turn` is called in the background every 50 ms."""
+        self.clock = ArrayClock(rate_hz)
+        self.lost = 0
+        self._nerves = nerves
+        self._every_turn = every_turn
+        self._spikes: deque[Sample] = deque(maxlen=KEPT)
+        self._stims: deque[Sample] = deque(maxlen=KEPT)
+        self._new: tuple[list[Sample], list[Sample]] = ([], [])
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._note_clock()
+        self._stream = nerves.spikes()
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._receive, self._keep_time)]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Stop; the channel of the client is closed by its owner afterwards, which ends the stream."""
+        self._closed.set()
+
+    def join(self) -> None:
+        """Wait for the threads, after the channel was closed."""
+        for thread in self._threads:
+            thread.join(timeout=5.0)
+
+    def now(self) -> int:
+        """Return the array's clock."""
+        return self.clock.at(local_s())
+
+    def delivered(self, stims: list[Sample]) -> None:
+        """Note delivered pulses."""
+        with self._lock:
+            self._stims.extend(stims)
+            self._new[1].extend(stims)
+
+    def take(self) -> tuple[list[Sample], list[Sample]]:
+        """Return the spikes and pulses that became known since the last call."""
+        with self._lock:
+            taken, self._new = self._new, ([], [])
+        return sorted(taken[0]), sorted(taken[1])
+
+    def between(self, first: int, end: int) -> tuple[list[Sample], list[Sample]]:
+        """Return the spikes and pulses of frames from `first` up to `end`, of those that are known."""
+        with self._lock:
+            found = [[each for each in kept if first <= each[0] < end] for kept in (self._spikes, self._stims)]
+        return sorted(found[0]), sorted(found[1])
+
+    def _receive(self) -> None:
+        with contextlib.suppress(NervesError, grpc.RpcError, ValueError):
+            for batch in self._stream:
+                self.clock.note(batch.next_frame, local_s())
+                spikes = list(zip(batch.frames.tolist(), batch.electrodes.tolist(), strict=True))
+                with self._lock:
+                    self.lost += batch.lost
+                    self._spikes.extend(spikes)
+                    self._new[0].extend(spikes)
+                    if len(self._new[0]) > KEPT:  # no loop takes them
+                        del self._new[0][:-KEPT]
+
+    def _keep_time(self) -> None:
+        while not self._closed.wait(CLOCK_S):
+            with contextlib.suppress(NervesError, grpc.RpcError, ValueError):
+                self._note_clock()
+                self._every_turn()
+
+    def _note_clock(self) -> None:
+        status = self._nerves.status()
+        self.clock.note(status.next_frame, local_s())

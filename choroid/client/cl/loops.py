@@ -1,0 +1,103 @@
+"""Closed loops in the rhythm of the array's clock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from choroid.client.cl.readings import LoopTick
+
+if TYPE_CHECKING:
+    from choroid.client.cl.neurons import CulturedNeurons
+
+MAX_TICKS_PER_SECOND = 1000
+"""Blocks of the engine in a second: more ticks would have nothing new to see."""
+
+REMOTE_TOLERANCE_S = 0.02
+"""Lateness that is always allowed: what an ordinary operating system and a connection add."""
+
+RECOVERY_S = 5.0
+
+
+class NeuronsLoop:
+    """An iterable of ticks. A body that is late by more than the tolerance ends it with TimeoutError."""
+
+    def __init__(
+        self,
+        neurons: CulturedNeurons,
+        ticks_per_second: float,
+        stop_after_ticks: int | None,
+        ignore_jitter: bool,
+        jitter_tolerance_frames: int,
+    ) -> None:
+        """Prepare the loop; see :meth:`CulturedNeurons.loop`."""
+        rate = neurons.get_frames_per_second()
+        if not 0 < ticks_per_second <= MAX_TICKS_PER_SECOND:
+            raise ValueError(f"{ticks_per_second:g} ticks a second; give up to {MAX_TICKS_PER_SECOND}")
+        self.frames_per_tick = round(rate / ticks_per_second)
+        self._neurons = neurons
+        self._left = stop_after_ticks
+        self._ignore = ignore_jitter
+        self._tolerance = jitter_tolerance_frames + round(REMOTE_TOLERANCE_S * rate)
+        self._stopped = False
+        self._iteration = 0
+        self._next = 0
+        self._pause = threading.Event()
+
+    def __iter__(self) -> Iterator[LoopTick]:
+        """Yield the ticks.
+
+        Raises:
+            TimeoutError: The body was late.
+        """
+        self._next = self._neurons.timestamp()
+        self._neurons.feed.take()
+        while not self._stopped and (self._left is None or self._iteration < self._left):
+            late = self._late()
+            if late > self._tolerance and not self._ignore:
+                raise TimeoutError(
+                    f"turn {self._iteration} of the loop began {late} frames late; the tolerance is {self._tolerance}. Next:"
+                    " do less in the body, fewer ticks a second, or ignore_jitter=True"
+                )
+            yield self._turn()
+
+    def run(self, callback: Callable[[LoopTick], object]) -> None:
+        """Call a function with each tick."""
+        for tick in self:
+            callback(tick)
+
+    def stop(self) -> None:
+        """End the loop after the present turn."""
+        self._stopped = True
+
+    def recover_from_jitter(
+        self, callback: Callable[[LoopTick], object] | None = None, timeout_seconds: float = RECOVERY_S
+    ) -> None:
+        """Catch up after a long turn: pass each missed tick to a function, or drop it.
+
+        Raises:
+            TimeoutError: The loop was still late after `timeout_seconds`.
+        """
+        rate = self._neurons.get_frames_per_second()
+        until = self._neurons.timestamp() + round(timeout_seconds * rate)
+        while self._late() > 0:
+            if self._neurons.timestamp() > until:
+                raise TimeoutError(f"the loop was still late after {timeout_seconds:g} s")
+            tick = self._turn()
+            if callback is not None:
+                callback(tick)
+
+    def _late(self) -> int:
+        """Return by how many frames the end of the next turn has passed; negative while it lies ahead."""
+        return self._neurons.timestamp() - (self._next + self.frames_per_tick)
+
+    def _turn(self) -> LoopTick:
+        first, end = self._next, self._next + self.frames_per_tick
+        while (ahead := end - self._neurons.timestamp()) > 0:
+            self._pause.wait(ahead / self._neurons.get_frames_per_second())
+        self._next = end
+        self._iteration += 1
+        neurons = self._neurons
+        analysis = neurons.detection(first, end, *neurons.feed.take())
+        return LoopTick(self, self._iteration - 1, first, end, analysis, neurons.read_frames)

@@ -1,0 +1,74 @@
+"""Plans: stimulations that are prepared and then begin at one time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from choroid.client.cl.designs import BurstDesign, Channels, ChannelSet, StimDesign, channel_set, design_of
+from choroid.client.cl.errors import RunTimestampOrderError, TransactionRejected
+from choroid.client.cl.queues import StimOperation, require_lead
+
+if TYPE_CHECKING:
+    from choroid.client.cl.neurons import CulturedNeurons
+
+
+class StimPlan:
+    """Steps that run together, as often as wanted; after the first run they cannot be changed.
+
+    Attributes:
+        channels_to_interrupt: Channels whose waiting pulses are cancelled when the plan runs.
+    """
+
+    def __init__(self, neurons: CulturedNeurons) -> None:
+        """Begin an empty plan; see :meth:`CulturedNeurons.create_stim_plan`."""
+        self._neurons = neurons
+        self._steps: list[StimOperation] = []
+        self._interrupted = ChannelSet()
+        self._frozen = False
+
+    @property
+    def channels_to_interrupt(self) -> ChannelSet:
+        """Return the channels that are interrupted first."""
+        return self._interrupted
+
+    @channels_to_interrupt.setter
+    def channels_to_interrupt(self, channels: Channels) -> None:
+        self._require_open()
+        self._interrupted = channel_set(channels)
+
+    def stim(
+        self,
+        channels: Channels,
+        stim_design: StimDesign | float,
+        burst_design: BurstDesign | None = None,
+        lead_time_us: float = 80,
+    ) -> None:
+        """Add a stimulation; arguments as :meth:`CulturedNeurons.stim`."""
+        self._require_open()
+        require_lead(lead_time_us)
+        self._steps.append(StimOperation(channel_set(channels), design_of(stim_design), burst_design, lead_time_us))
+
+    def sync(self, channels: Channels) -> None:
+        """Let the channels wait for each other."""
+        self._require_open()
+        self._steps.append(StimOperation(channel_set(channels)))
+
+    def run(self, at_timestamp: int | None = None) -> None:
+        """Run the steps, now or from a frame on.
+
+        Raises:
+            RunTimestampOrderError: The frame has passed.
+            ControlRequiredError: The program has no control.
+        """
+        self._frozen = True
+        neurons = self._neurons
+        if at_timestamp is not None and at_timestamp <= neurons.timestamp():
+            raise RunTimestampOrderError(f"frame {at_timestamp} has passed; it is {neurons.timestamp()}")
+        if len(self._interrupted):
+            neurons.interrupt(self._interrupted)
+        for step in self._steps:
+            neurons.queue(step, at_timestamp or 0)
+
+    def _require_open(self) -> None:
+        if self._frozen:
+            raise TransactionRejected("the plan has run already and cannot be changed; next: create another one")

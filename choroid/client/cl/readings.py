@@ -1,0 +1,75 @@
+"""What a program reads: spikes, stimulations, and the result of detection over a stretch of frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+BEFORE, AFTER = 25, 50
+"""Samples of a spike before and from its timestamp on."""
+
+
+@dataclass(frozen=True)
+class Spike:
+    """A detected spike. `samples` are fetched when they are first read, which may wait for frames that have not come yet."""
+
+    timestamp: int
+    channel: int
+    _fetch: Callable[[int, int], NDArray[np.float32]] = field(repr=False, compare=False)
+
+    @cached_property
+    def _window_uv(self) -> NDArray[np.float32]:
+        return self._fetch(self.timestamp, self.channel)
+
+    @property
+    def samples(self) -> NDArray[np.float32]:
+        """Return 75 samples around the spike (µV, without their mean): 25 before its timestamp and 50 from it on."""
+        return self._window_uv - np.float32(self.channel_mean_sample)
+
+    @property
+    def channel_mean_sample(self) -> float:
+        """Return the mean of the raw samples around the spike (µV)."""
+        return float(self._window_uv.mean())
+
+
+@dataclass(frozen=True, slots=True)
+class Stim:
+    """A pulse as delivered: the frame at which the array began it, and where."""
+
+    timestamp: int
+    channel: int
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionResult:
+    """Spikes and delivered pulses from `start_timestamp` up to `stop_timestamp`.
+
+    In a loop these are the ones that became known since the last tick: the engine reports a spike 0.8 ms after its trough.
+    """
+
+    start_timestamp: int
+    stop_timestamp: int
+    spikes: list[Spike]
+    stims: list[Stim]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopTick:
+    """One turn of a loop."""
+
+    loop: Any
+    iteration: int
+    iteration_timestamp: int
+    iteration_next_timestamp: int
+    analysis: DetectionResult
+    _read: Callable[[int, int], NDArray[np.int16]] = field(repr=False, compare=False)
+
+    @property
+    def frames(self) -> NDArray[np.int16]:
+        """Return the raw frames of this turn, shape (frames, channels); waits up to 10 ms for the engine to send them."""
+        return self._read(self.iteration_next_timestamp - self.iteration_timestamp, self.iteration_timestamp)
