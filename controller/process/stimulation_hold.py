@@ -67,8 +67,8 @@ def why_held(
     for alarm in (*alarms, *(each for each in suppressed if each.present)):
         if _holds(alarm.kind, alarm.source, vital):
             return (
-                f"alarm {alarm.kind}: {alarm.source} ({alarm.detail}); stimulation rests until the cause has ended and a person"
-                " has acknowledged the alarm"
+                f"alarm {alarm.kind}: {alarm.source} ({alarm.detail}); stimulation rests until the cause has ended and a"
+                " person has acknowledged the alarm"
             )
     return ""
 

@@ -288,7 +288,7 @@ def test_queues_place_stimulations_one_after_another() -> None:
     assert queues.place(StimOperation(cl.ChannelSet(5), BALANCED, cl.BurstDesign(0, 1), 80), 1001) is None
 
 
-def test_a_stimulation_that_came_too_late_is_planned_anew_unless_the_program_set_its_frame() -> None:
+def test_a_stimulation_that_came_too_late_is_planned_again_unless_the_program_set_its_frame() -> None:
     queues = ChannelQueues(25_000.0, 200)
     placed(queues, 1000, cl.ChannelSet(1))
     late = placed(queues, 1001, cl.ChannelSet(1))
@@ -305,7 +305,7 @@ def test_a_stimulation_that_came_too_late_is_planned_anew_unless_the_program_set
     assert (fixed.at_frame, queues.again(fixed, 9001)) == (9002, None)
 
 
-def test_the_clock_is_set_by_the_least_delayed_message_and_stops_with_the_engine() -> None:
+def test_the_clock_is_set_by_the_fastest_message_and_stops_with_the_engine() -> None:
     clock = ArrayClock(25_000.0)
     for second in range(10):
         clock.note(second * 25_000, second + (0.001 if second == 3 else 0.02))

@@ -33,9 +33,9 @@ class Placed:
     pulses: int
     period_frames: int
     tries: int = 0
-    """How often it came too late for its frame, and was planned anew."""
+    """How often it came too late for its frame, and was planned again."""
     fixed: bool = False
-    """Whether a program has set the frame, so that it is not planned anew."""
+    """Whether a program has set the frame, so that it is not planned again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class ChannelQueues:
         return Placed(tuple(step.channels), step.design, 0 if idle else at_frame, pulses, period, fixed=bool(begin))
 
     def again(self, late: Placed, now: int) -> Placed | None:
-        """Plan a call anew that came too late for its frame; None when that is of no use."""
+        """Plan a call again that came too late for its frame; None when that is of no use."""
         if late.fixed or late.tries >= MAX_TRIES:
             return None
         self.margin_frames = min(2 * self.margin_frames, round(MAX_MARGIN_S * self.rate_hz))
