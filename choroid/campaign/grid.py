@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from choroid.common.extras import load_extra
 
 T = TypeVar("T")
+RETRIES = 3
+"""How often a task is run again whose worker process, or node, was lost; tasks give the same result each time."""
 
 
 class RayExecutor(Executor):
@@ -29,8 +31,11 @@ class RayExecutor(Executor):
         )
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """As :meth:`Executor.submit`; a task that fails raises its error where the result is read."""
-        future: Future[T] = self._ray.remote(max_retries=0)(fn).remote(*args, **kwargs).future()
+        """As :meth:`Executor.submit`; a task that fails raises its error where the result is read.
+
+        A task whose worker was killed is run again, up to three times.
+        """
+        future: Future[T] = self._ray.remote(max_retries=RETRIES)(fn).remote(*args, **kwargs).future()
         return future
 
     def __exit__(

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from choroid.commands.grid_boards import add_boards
 from choroid.commands.options import command, emit, json_option
 
 
@@ -15,6 +16,7 @@ def add(commands: Any) -> None:
     grid = commands.add_parser("grid", help="hub, members and laboratories of a grid (extra `grid`)")
     verbs = grid.add_subparsers(title="verbs", metavar="VERB", required=True)
     _identity_parser(verbs)
+    add_boards(verbs)
 
 
 def _identity_parser(verbs: Any) -> None:

@@ -1,0 +1,52 @@
+"""`choroid grid try`: grade a model on this computer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from grid.boards.board import Board
+from grid.boards.loading import UnknownBoard, load_boards, newest
+from grid.errors import GridError, GridRefused
+from grid.grading.grading import grade_model
+from grid.grading.model import ModelRejected
+from grid.grading.rotation import HIDDEN_FROM
+from grid.grading.sandbox import open_in_sandbox
+from grid.grading.task import TaskFailed
+
+
+def shipped(name: str) -> Board:
+    """Return a board that comes with Choroid. Raises :class:`GridRefused` for an unknown name."""
+    try:
+        return newest(load_boards(), name)
+    except UnknownBoard as error:
+        raise GridRefused(str(error)) from None
+
+
+def try_model(name: str, model: Path, seeds: list[int]) -> dict[str, Any]:
+    """Grade a model on this computer, on public seeds and with every control.
+
+    Raises:
+        GridRefused: The board is unknown, a seed is not public, or the model is refused.
+        GridError: This computer has no sandbox, or the task failed.
+    """
+    board = shipped(name)
+    if any(not 0 <= seed < HIDDEN_FROM for seed in seeds):
+        raise GridRefused(f"a public seed is a whole number below {HIDDEN_FROM}. Next: choose another --seed")
+    try:
+        grade = asyncio.run(grade_model(board, model.read_bytes(), seeds, open_in_sandbox))
+    except ModelRejected as error:
+        raise GridRefused(str(error)) from None
+    except TaskFailed as error:
+        raise GridError(str(error)) from None
+    return {"board": board.key, "seeds": seeds, "mean": grade.mean, **grade.to_json()}
+
+
+def try_text(answer: Mapping[str, Any]) -> str:
+    """Return the result of a trial as lines."""
+    lines = [f"{answer['board']}: {answer['mean']:.4g} on the public seeds {', '.join(map(str, answer['seeds']))}"]
+    lines += [f"  control {name}: {fmean(scores):.4g}" for name, scores in answer["controls"].items()]
+    return "\n".join([*lines, f"  void: {answer['void']}" if answer["void"] else "  above every control"])

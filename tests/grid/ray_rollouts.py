@@ -1,0 +1,37 @@
+"""A program of test_rollouts: the same plan over Ray with two processes, of which one is killed once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from choroid.board_tasks.rollouts import RolloutPlan, executor_of, rollouts
+
+
+def main(plan: RolloutPlan, marker: Path) -> dict[str, object]:
+    def killed_once(value: int) -> int:
+        if not marker.exists():
+            marker.write_text("killed")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value * value
+
+    def fails(value: int) -> int:
+        marker.with_name(f"attempt-{len(list(marker.parent.glob('attempt-*')))}").touch()
+        raise ValueError(f"no square of {value}")
+
+    steps: list[int] = []
+    with executor_of(2, "local") as executor:
+        answer = rollouts(plan, executor, lambda finished, wanted: steps.append(finished))
+        answer["retried"] = executor.submit(killed_once, 7).result()
+        error = executor.submit(fails, 7).exception()
+        answer["error"] = str(error)
+    return answer | {"steps": steps, "attempts": len(list(marker.parent.glob("attempt-*")))}
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[1])
+    given |= {"seeds": tuple(given["seeds"]), "controls": tuple(given["controls"])}
+    print(json.dumps(main(RolloutPlan(**given), Path(sys.argv[2]))))
