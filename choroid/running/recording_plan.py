@@ -6,20 +6,20 @@ from pathlib import Path
 
 from controller.nerves.recording.catalogue import FOLDER
 from controller.nerves.recording.layout import RecordingPlan
-from controller.rig.description import Rig
+from controller.rig.description import RecordingSpec, Rig
 
 
 def recordings_folder(rig: Rig, data_dir: Path) -> Path:
     """Return the folder of a rig's recordings; a relative one lies in the data folder."""
-    named = rig.nerves.recording.folder if rig.nerves is not None else ""
-    return (data_dir / (named or FOLDER)).absolute()
+    spec = None if rig.nerves is None else rig.nerves.recording
+    return (data_dir / (spec.folder if spec and spec.folder else FOLDER)).absolute()
 
 
 def recording_plan(rig: Rig, data_dir: Path) -> RecordingPlan | None:
     """Return the plan; None for a rig without electrodes."""
     if rig.nerves is None:
         return None
-    spec = rig.nerves.recording
+    spec = rig.nerves.recording or RecordingSpec()
     return RecordingPlan(
         folder=str(recordings_folder(rig, data_dir)),
         quota_bytes=spec.quota_gb * 1e9,

@@ -249,7 +249,7 @@ class Nerves(RigPart):
     sample_rate_hz: FrequencyHz = Field(alias="sample_rate", gt=0, le=1e6)
     material: Literal["Pt", "PtIr", "TiN"] = "Pt"
     diameter_um: LengthUm = Field(alias="diameter", gt=0, le=1000)
-    recording: RecordingSpec = RecordingSpec()
+    recording: RecordingSpec | None = None
 
 
 class HeartConfig(RigPart):

@@ -35,6 +35,7 @@ ADDED = (
     "never",
     "agitators",
     "disposables",
+    "recording",
 )
 """Keys that the description of a rig did not have at first. As long as they are empty, a rig keeps its hash."""
 

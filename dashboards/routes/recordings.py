@@ -16,7 +16,7 @@ from dashboards.models.recordings import RecordingsModel, RecordingStart, Record
 routes = APIRouter(prefix="/api")
 
 
-def _access(request: Request) -> RecordingAccess:
+async def _access(request: Request) -> RecordingAccess:
     access: RecordingAccess | None = request.app.state.recordings
     if access is None:
         raise ApiProblem(

@@ -31,6 +31,13 @@ IN_AN_EXTRA = {
     "choroid/bench/reflex.py": "dev",
     "choroid/bench/sandbox.py": "dev",
     "controller/sandbox/worker.py": "agents",
+    "choroid/bench/recording.py": "dev",
+    "controller/nerves/recording/recorded.py": "recording",
+    "controller/nerves/recording/session.py": "recording",
+    "controller/nerves/recording/store.py": "recording",
+    "controller/nerves/recording/publisher.py": "recording",
+    "controller/nerves/recording/writer.py": "recording",
+    "controller/nerves/recording/writer_process.py": "recording",
 }
 """Modules that are imported only when their extra is asked for."""
 RUN_BY_PYTEST = "choroid/tools/conformance/test_conformance.py"
@@ -40,6 +47,7 @@ USED_BY_OTHERS = {
     "websockets": "uvicorn's WebSocket implementation",
 }
 NEVER_NEEDED = (
+    "numcodecs",
     "scipy",
     "onnxruntime",
     "matplotlib",
