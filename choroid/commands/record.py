@@ -11,19 +11,43 @@ from choroid.commands.options import command, emit, json_option
 
 def add(commands: Any) -> None:
     """Add `record` to `commands`."""
-    record = commands.add_parser("record", help="recordings of the electrode array: start, stop, status, list")
+    record = commands.add_parser("record", help="recordings of the electrode array: start, stop, status, list, export")
     verbs = record.add_subparsers(title="verbs", metavar="VERB", required=True)
     start = command(verbs, "start", _record, "begin a recording")
     start.add_argument("name", nargs="?", default="", help="its name (default: from the time and the user)")
     stop = command(verbs, "stop", _record, "end the recording; its file is complete then")
     command(verbs, "status", _record, "what is recorded now, and what was lost")
     command(verbs, "list", _record, "every recording, the oldest first")
+    export = command(verbs, "export", _export, "write a recording as an NWB file, with the rig's environment")
+    export.add_argument("recording", help="its name, or its folder")
+    export.add_argument("--nwb", type=Path, required=True, metavar="FILE", help="the file to make")
+    export.add_argument("--species", default="Homo sapiens", help="of the tissue, in Latin (default Homo sapiens)")
+    export.add_argument("--experimenter", default="", metavar="NAME", help="as “Last, First”")
+    export.add_argument("--institution", default="", metavar="NAME", help="of the laboratory")
+    export.add_argument("--lab", default="", metavar="NAME", help="name of the laboratory")
     for verb in (start, stop):
         verb.add_argument("--reason", default="", help="reason, for the record")
     for name, verb in verbs.choices.items():
         verb.set_defaults(verb=name)
         verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
         json_option(verb)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from choroid.common.extras import load_extra
+
+    module = load_extra("choroid.nwb.command", "nwb", needed_for="an NWB file", otherwise="read the Zarr store itself")
+    answer = module.export_recording(
+        arguments.recording,
+        arguments.data,
+        arguments.nwb,
+        species=arguments.species,
+        experimenter=arguments.experimenter,
+        institution=arguments.institution,
+        lab=arguments.lab,
+    )
+    emit(answer, as_json=arguments.json, text=module.as_text(answer))
+    return 0
 
 
 def _record(arguments: argparse.Namespace) -> int:

@@ -32,6 +32,8 @@ IN_AN_EXTRA = {
     "choroid/bench/sandbox.py": "dev",
     "controller/sandbox/worker.py": "agents",
     "choroid/bench/recording.py": "dev",
+    "choroid/nwb/command.py": "nwb",
+    "choroid/nwb/export.py": "nwb",
     "controller/nerves/recording/recorded.py": "recording",
     "controller/nerves/recording/session.py": "recording",
     "controller/nerves/recording/store.py": "recording",
@@ -48,6 +50,7 @@ USED_BY_OTHERS = {
 }
 NEVER_NEEDED = (
     "numcodecs",
+    "pynwb",
     "scipy",
     "onnxruntime",
     "matplotlib",

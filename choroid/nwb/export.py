@@ -1,0 +1,349 @@
+"""Write a recording as an NWB file: samples, spikes, stimulation, electrodes and environment, all on the array's clock.
+
+Times count from the first frame; the clock model of the recording turns the UTC of the rig's readings into them. Samples stay
+int16: volts are sample × `conversion` × `channel_conversion`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hdmf.backends.hdf5.h5_utils import H5DataIO
+from hdmf.data_utils import GenericDataChunkIterator
+from numpy.typing import NDArray
+from pynwb import NWBHDF5IO, NWBFile, TimeSeries
+from pynwb.ecephys import ElectricalSeries
+from pynwb.epoch import TimeIntervals
+from pynwb.file import Subject
+
+from choroid.export.tables import utc_text
+from choroid.nwb.environment import Environment, EnvironmentSeries, environment
+from controller.nerves.recording.layout import NO_FRAME, FateCode, GapCause
+from controller.nerves.recording.recorded import ArrayRecording, RecordedSegment
+
+FATES = {int(fate): fate.name.lower() for fate in FateCode}
+SCALE = 1e-6
+"""Conversion of the samples to volts but for the gain of each channel: neo reads no factor that is no power of ten."""
+REGULAR_S = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class NwbHeader:
+    """What people say of the file. `species` in Latin; `experimenter` as “Last, First”."""
+
+    species: str = "Homo sapiens"
+    experimenter: str = ""
+    institution: str = ""
+    lab: str = ""
+
+
+class _Samples(GenericDataChunkIterator):  # type: ignore[misc]
+    """The samples of a segment, read piece by piece."""
+
+    def __init__(self, segment: RecordedSegment) -> None:
+        self._segment = segment
+        rows, electrodes = segment.traces.shape
+        chunk = (min(segment.traces.chunk_rows, rows), min(64, electrodes))
+        buffer = (min(-(-50_000 // chunk[0]) * chunk[0], rows), electrodes)
+        super().__init__(buffer_shape=buffer, chunk_shape=chunk)
+
+    def _get_data(self, selection: tuple[slice, ...]) -> NDArray[np.int16]:
+        rows, electrodes = selection
+        samples: NDArray[np.int16] = self._segment.traces.read(rows.start, rows.stop)[:, electrodes]
+        return samples
+
+    def _get_maxshape(self) -> tuple[int, ...]:
+        return self._segment.traces.shape
+
+    def _get_dtype(self) -> np.dtype[Any]:
+        return self._segment.traces.dtype
+
+
+def export_nwb(recording: ArrayRecording, data: Path, out: Path, header: NwbHeader) -> dict[str, Any]:
+    """Write a recording as an NWB file; `out` appears when it is complete.
+
+    Args:
+        recording: The recording.
+        data: The data folder with the rig's history and journal.
+        out: The file to make.
+        header: What people say of the file.
+
+    Returns:
+        What was written, for people.
+
+    Raises:
+        ValueError: The recording has no frames or no clock, or is damaged.
+        FileExistsError: There is such a file.
+    """
+    if out.exists():
+        raise FileExistsError(f"{out} exists. Likely cause: an earlier export. Next: name another file, or remove it")
+    writer = _Writer(recording, data, header)
+    partial = out.with_name(f".{out.stem}.partial.nwb")
+    try:
+        written = writer.write(partial)
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
+    return {"file": str(out), "bytes": out.stat().st_size, **written}
+
+
+class _Writer:
+    """One export."""
+
+    def __init__(self, recording: ArrayRecording, data: Path, header: NwbHeader) -> None:
+        self._recording = recording
+        self._data = data
+        self._header = header
+        self._clock = recording.clock
+        self._rate = recording.sample_rate_hz
+        self._segments = [segment for segment in recording.segments if len(segment.traces)]
+        self._first = self._segments[0].first_frame if self._segments else int(recording.attributes["first_frame"])
+        self._end = self._segments[-1].end_frame if self._segments else self._first
+
+    def _at_s(self, frame: float) -> float:
+        """Return the time of a frame, rounded to a nanosecond."""
+        return round((frame - self._first) / self._rate, 9)
+
+    def _utc_to_s(self, utc_s: float) -> float:
+        return max(self._at_s(self._clock.frame_at(utc_s * 1e6)), 0.0)
+
+    def write(self, path: Path) -> dict[str, Any]:
+        begin, end = (self._clock.utc_us_at(frame) / 1e6 for frame in (self._first, self._end))
+        found = environment(self._data, begin, end, self._utc_to_s, utc_text)
+        file = self._file(found)
+        self._electrodes(file)
+        for number, segment in enumerate(self._segments):
+            self._series(file, number, segment)
+        spikes = self._units(file)
+        pulses = self._stimulation(file)
+        self._gaps(file)
+        self._environment(file, found)
+        with NWBHDF5IO(path, "w") as io:
+            io.write(file)
+        return {
+            "segments": len(self._segments),
+            "frames": self._recording.frames,
+            "spikes": spikes,
+            "pulses": pulses,
+            "environment_series": len(found.series),
+            "transfers": len(found.transfers),
+            "without_environment": found.problem,
+        }
+
+    def _file(self, found: Environment) -> NWBFile:
+        said, header = self._recording.attributes, self._header
+        began = self._clock.utc_at(self._first)
+        notes: dict[str, Any] = {
+            "recording": said,
+            "clock": {"drift_ppm": self._clock.drift_ppm, "residual_us": self._clock.residual_us},
+        }
+        if found.problem:
+            notes["environment"] = found.problem
+        file = NWBFile(
+            session_description=f"Electrode recording of {self._identity('rig')}: {said['reason'] or said['trigger']}",
+            identifier=f"{self._identity('rig')}/{self._recording.name}/{said['started_utc']}",
+            session_start_time=began,
+            session_id=self._recording.name,
+            experimenter=[header.experimenter] if header.experimenter else None,
+            institution=header.institution or None,
+            lab=header.lab or None,
+            experiment_description=str(self._recording.attributes["identity"].get("description") or "") or None,
+            notes=json.dumps(notes, ensure_ascii=False),
+            source_script=str(said["software"]),
+            source_script_file_name="choroid record export",
+        )
+        file.subject = self._subject(began)
+        return file
+
+    def _identity(self, key: str) -> str:
+        return str(self._recording.attributes["identity"].get(key, "rig"))
+
+    def _subject(self, began: datetime) -> Subject:
+        """Return the tissue; several chambers are named in its description."""
+        tissues: dict[str, dict[str, Any]] = self._recording.attributes["identity"].get("tissue", {})
+        ages = [_age_d(each, began) for each in tissues.values()]
+        said = "; ".join(
+            f"{chamber}: {each.get('count', '?')} organoids, batch {each.get('batch') or 'not stated'}, cell line"
+            f" {each.get('cell_line') or 'not stated'}"
+            for chamber, each in tissues.items()
+        )
+        names = "-".join(tissues) or "tissue"
+        return Subject(
+            subject_id=f"{self._identity('rig')}-{names}".replace("/", "-")[:200],
+            description=said or "brain organoids; the rig file has no tissue",
+            species=self._header.species,
+            age=f"P{max(ages, default=0)}D",
+            sex="U",
+        )
+
+    def _electrodes(self, file: NWBFile) -> None:
+        array = self._recording.attributes["array"]
+        device = file.create_device(
+            name="array", description=f"{array['name']}; {array['material']} electrodes of {array['diameter_um']:g} um"
+        )
+        group = file.create_electrode_group(
+            name="electrodes", description=str(array["name"]), location="brain organoid", device=device
+        )
+        file.add_electrode_column("channel_name", "name of the electrode")
+        for number, kohm in enumerate(self._recording.attributes["impedance_kohm"]):
+            file.add_electrode(
+                group=group,
+                location="brain organoid",
+                imp=float("nan") if kohm is None else kohm * 1e3,
+                filtering="none: raw samples of the converter",
+                channel_name=f"e{number}",
+            )
+
+    def _series(self, file: NWBFile, number: int, segment: RecordedSegment) -> None:
+        electrodes = self._recording.electrodes
+        gain = self._recording.uv_per_unit
+        file.add_acquisition(
+            ElectricalSeries(
+                name="ElectricalSeries" if not number else f"ElectricalSeries{number}",
+                description="raw samples; volts are sample x conversion x channel_conversion",
+                comments=f"software that ignores channel_conversion has to multiply by {gain:g}",
+                data=H5DataIO(_Samples(segment), compression="gzip", compression_opts=1, shuffle=True),
+                electrodes=file.create_electrode_table_region(list(range(electrodes)), "all electrodes"),
+                rate=self._rate,
+                starting_time=self._at_s(segment.first_frame),
+                conversion=SCALE,
+                channel_conversion=[gain] * electrodes,
+            )
+        )
+
+    def _units(self, file: NWBFile) -> int:
+        """Add the detected spikes: one unit for each electrode that has any."""
+        spikes = self._recording.table("spikes")
+        spikes = spikes[(spikes["frame"] >= self._first) & (spikes["frame"] < self._end)]
+        file.add_unit_column("unit_name", "name of the electrode; the spikes are not sorted")
+        intervals = [[self._at_s(each.first_frame), self._at_s(each.end_frame)] for each in self._segments]
+        for electrode in np.unique(spikes["electrode"]):
+            frames = np.sort(spikes["frame"][spikes["electrode"] == electrode])
+            file.add_unit(
+                spike_times=np.round((frames - self._first) / self._rate, 9),
+                obs_intervals=intervals,
+                electrodes=[int(electrode)],
+                unit_name=f"e{electrode}",
+            )
+        if file.units is not None:
+            file.units.resolution = 1.0 / self._rate
+        return len(spikes)
+
+    def _stimulation(self, file: NWBFile) -> int:
+        """Add each pulse that was planned: who asked for it, its waveform, and what became of it."""
+        pulses = self._recording.table("pulses")
+        if not len(pulses):
+            return 0
+        asked = {each["decision"]: each for each in self._recording.log("stimulation")}
+        last = {int(row["pulse"]): row for row in self._recording.table("fates")}
+        table = TimeIntervals(
+            name="electrical_stimulation", description="each pulse, on one electrode or on several at the same time"
+        )
+        table.add_column("electrodes_stimulated", "numbers of the electrodes in the table of electrodes", index=True)
+        for name, text in _PULSE_COLUMNS.items():
+            table.add_column(name, text)
+        at_once: dict[tuple[Any, ...], tuple[dict[str, Any], list[int]]] = {}
+        for row in pulses:
+            pulse = self._pulse(row, asked, last.get(int(row["pulse"])))
+            key = (pulse["start_time"], pulse["decision"], pulse["fate"])
+            at_once.setdefault(key, (pulse, []))[1].append(int(row["electrode"]))
+        for pulse, electrodes in sorted(at_once.values(), key=lambda each: float(each[0]["start_time"])):
+            table.add_row(electrodes_stimulated=sorted(electrodes), **pulse)
+        file.add_time_intervals(table)
+        return len(pulses)
+
+    def _pulse(self, row: Any, asked: dict[int, dict[str, Any]], fate: Any) -> dict[str, Any]:
+        request = asked.get(int(row["decision"]), {})
+        phases = [(float(us), float(ua)) for us, ua in request.get("phases", [])]
+        delivered = fate is not None and int(fate["frame"]) != NO_FRAME
+        frame = int(fate["frame"]) if delivered else int(row["at_frame"])
+        begin = self._at_s(frame)
+        return {
+            "start_time": begin,
+            "stop_time": begin + sum(us for us, _ in phases) * 1e-6,
+            "fate": "planned" if fate is None else FATES[int(fate["fate"])],
+            "planned_time": self._at_s(int(row["at_frame"])),
+            "sample_index": frame - self._first,
+            "decision": int(row["decision"]),
+            "requester": str(request.get("requester", "unknown")),
+            "purpose": str(request.get("purpose") or "not stated"),
+            "phases": json.dumps(phases),
+            "charge_nc": float(request.get("charge_nc", float("nan"))),
+            "net_charge_pc": sum(us * ua for us, ua in phases),
+        }
+
+    def _gaps(self, file: NWBFile) -> None:
+        gaps = self._recording.table("gaps")
+        if not len(gaps):
+            return
+        for name, text in (("cause", "array: lost by the array; writer: lost by the recording"),):
+            file.add_invalid_times_column(name, text)
+        for row in sorted(gaps, key=lambda each: int(each["first_frame"])):
+            file.add_invalid_time_interval(
+                start_time=max(self._at_s(int(row["first_frame"])), 0.0),
+                stop_time=max(self._at_s(int(row["end_frame"])), 0.0),
+                cause=GapCause(int(row["cause"])).name.lower(),
+            )
+
+    def _environment(self, file: NWBFile, found: Environment) -> None:
+        for series in found.series:
+            file.add_acquisition(_time_series(series))
+        if not found.transfers:
+            return
+        table = TimeIntervals(name="medium_transfers", description="transfers of medium that the rig's ledger booked")
+        for name, text in (("line", "name in the rig file"), ("ul", "volume (uL)"), ("sd_ul", "its standard deviation (uL)"),
+                           ("source", "what measured it")):  # fmt: skip
+            table.add_column(name, text)
+        for each in sorted(found.transfers, key=lambda one: one.begin_s):
+            table.add_row(
+                start_time=each.begin_s,
+                stop_time=each.end_s,
+                line=each.line,
+                ul=each.ul,
+                sd_ul=each.sd_ul,
+                source=each.source,
+            )
+        file.add_time_intervals(table)
+
+
+_PULSE_COLUMNS = {
+    "fate": "delivered, dropped, cancelled, unknown, handed or planned; start_time is planned if it was not delivered",
+    "planned_time": "time at which it was planned (s)",
+    "sample_index": "frame of the begin after the first frame of the recording",
+    "decision": "number in the stimulation ledger",
+    "requester": "agent that asked for it",
+    "purpose": "what the agent said it was for",
+    "phases": "JSON: duration (us) and current (uA) of each phase",
+    "charge_nc": "charge that it moves on each electrode: sum of the magnitudes of its phases (nC)",
+    "net_charge_pc": "net charge (pC)",
+}
+
+
+def _age_d(tissue: dict[str, Any], began: datetime) -> int:
+    """Return the age of a tissue at the recording in whole days."""
+    age = float(tissue.get("age_d", 0.0))
+    on = tissue.get("age_on")
+    if on:
+        age += max((began - datetime.fromisoformat(on).replace(tzinfo=UTC)).total_seconds() / 86_400, 0.0)
+    return round(age)
+
+
+def _time_series(each: EnvironmentSeries) -> TimeSeries:
+    """Return a point's readings; such at regular times with a rate."""
+    times = np.round(each.times_s, 9)
+    steps = np.diff(times)
+    timing: dict[str, Any] = {"timestamps": times}
+    if len(steps) > 1 and np.ptp(steps) <= REGULAR_S and steps[0] > 0:
+        timing = {"starting_time": float(times[0]), "rate": float(1 / steps[0])}
+    return TimeSeries(
+        name=each.point.replace("/", "_"),
+        description=f"readings of {each.point} of good quality",
+        data=each.values,
+        unit=each.unit or "1",
+        **timing,
+    )

@@ -1,0 +1,207 @@
+"""NWB files of recordings: judged by nwbinspector, and read by SpikeInterface, neo and pynapple."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from choroid.common.failure import UserError
+from choroid.nwb import export as nwb
+from choroid.nwb.command import export_recording
+from choroid.nwb.environment import Environment, EnvironmentSeries, MediumTransfer
+from controller.nerves.governor import Request
+from controller.nerves.recording.recorded import ArrayRecording, recordings
+from tests.nerves.bench import PULSE
+from tests.nerves.recording.record import recorded_bench
+
+pytestmark = [
+    pytest.mark.needs_module("pynwb", "nwb"),
+    pytest.mark.filterwarnings("ignore"),  # those of the readers
+]
+TISSUE = {"count": 2, "age_d": 60.0, "age_on": "2025-12-02", "batch": "b1", "cell_line": "H9"}
+
+
+@dataclass
+class Exported:
+    """A file, the recording that it is of, and what was said of it."""
+
+    path: Path
+    recording: ArrayRecording
+    answer: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """Two segments with a gap, spikes, pulses on two electrodes, and an environment."""
+    folder = tmp_path_factory.mktemp("nwb")
+    with recorded_bench(folder / "recordings", electrodes=8) as lab:
+        object.__setattr__(lab.tap._plan, "identity", {"rig": "bench", "tissue": {"dish": TISSUE}})
+        lab.begin("one")
+        lab.run(0.5)
+        lease = lab.lab.lease(0, 5)
+        for _ in range(2):
+            lab.lab.ask(Request("agent", lease.id, (0, 5), PULSE, purpose="a test"))
+            lab.run(0.4)
+        lab.lab.crystal.stall(1.0)
+        lab.run(0.5)
+        lab.end()
+    (recording,) = recordings(folder / "recordings")
+    with environment_of_the_rig():
+        answer = export_recording(
+            "one", folder, folder / "one.nwb", experimenter="Lovelace, Ada", lab="x", institution="y"
+        )
+    return Exported(folder / "one.nwb", recording, answer)
+
+
+@contextmanager
+def environment_of_the_rig() -> Iterator[None]:
+    """Put readings and a transfer in the place of a rig's records."""
+
+    def found(data: Path, begin: float, end: float, at_s: Any, text: Any) -> Environment:
+        assert 0.9 < end - begin < 4.0
+        times = np.array([at_s(begin + each) for each in (0.1, 0.9, 1.2)])
+        regular = np.array([at_s(begin + each) for each in (0.0, 0.5, 1.0, 1.5)])
+        return Environment(
+            [
+                EnvironmentSeries("ph_loop.ph", "pH", times, np.array([7.38, 7.39, 7.4])),
+                EnvironmentSeries("incubator.temperature", "degC", regular, np.array([37.0, 37.1, 37.0, 36.9])),
+            ],
+            [
+                MediumTransfer("feed", 0.2, 0.9, 150.0, 2.0, "balance"),
+                MediumTransfer("draw", 1.0, 1.4, 80.0, 2.0, "pump"),
+            ],
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nwb, "environment", found)
+        yield
+
+
+def test_nwbinspector_finds_no_violation_and_nothing_critical(exported: Exported) -> None:
+    import nwbinspector
+
+    grave = (
+        nwbinspector.Importance.ERROR,
+        nwbinspector.Importance.PYNWB_VALIDATION,
+        nwbinspector.Importance.CRITICAL,
+        nwbinspector.Importance.BEST_PRACTICE_VIOLATION,
+    )
+    messages = list(nwbinspector.inspect_nwbfile(nwbfile_path=str(exported.path)))
+    assert [message for message in messages if message.importance in grave] == []
+
+
+def test_J1_nwbinspector_notices_a_spoiled_file(
+    exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import nwbinspector
+
+    header = nwb.NwbHeader(species="human")
+    nwb.export_nwb(exported.recording, tmp_path, tmp_path / "spoiled.nwb", header)
+    messages = nwbinspector.inspect_nwbfile(nwbfile_path=str(tmp_path / "spoiled.nwb"))
+    assert any("species" in message.message.lower() for message in messages)
+
+
+def test_spikeinterface_reads_samples_and_spikes_equal(exported: Exported) -> None:
+    import spikeinterface.extractors as se
+
+    recording = exported.recording
+    for number, segment in enumerate(recording.segments):
+        name = "ElectricalSeries" if not number else f"ElectricalSeries{number}"
+        read = se.read_nwb_recording(str(exported.path), electrical_series_path=f"acquisition/{name}")
+        assert np.array_equal(read.get_traces(), segment.read(segment.first_frame, segment.end_frame))
+        assert np.allclose(read.get_channel_gains(), 0.195)
+        assert read.get_sampling_frequency() == 25_000
+    sorting = se.read_nwb_sorting(str(exported.path), electrical_series_path="acquisition/ElectricalSeries")
+    spikes, first = recording.table("spikes"), recording.segments[0].first_frame
+    for unit in sorting.get_unit_ids():
+        electrode = int(str(unit).removeprefix("e"))
+        frames = np.sort(spikes["frame"][(spikes["electrode"] == electrode) & (spikes["frame"] >= first)])
+        assert np.array_equal(sorting.get_unit_spike_train(unit), frames - first)
+
+
+def test_pynwb_reads_pulses_environment_gap_and_tissue(exported: Exported) -> None:
+    import pynwb
+
+    with pynwb.NWBHDF5IO(exported.path, "r") as io:
+        file = io.read()
+        pulses = file.intervals["electrical_stimulation"].to_dataframe()
+        assert [list(each) for each in pulses["electrodes_stimulated"]] == [[0, 5], [0, 5]]
+        assert set(pulses["fate"]) == {"delivered"}
+        assert json.loads(pulses["phases"][0]) == [[200.0, -1.0], [200.0, 1.0]]
+        fates, first = exported.recording.table("fates"), exported.recording.segments[0].first_frame
+        delivered = sorted({int(frame) for frame in fates["frame"] if frame >= 0})
+        assert np.allclose(pulses["start_time"], [(frame - first) / 25_000 for frame in delivered])
+        assert pulses["charge_nc"].tolist() == pytest.approx([0.4, 0.4])
+        assert pulses["net_charge_pc"].tolist() == [0.0, 0.0]
+        (gap,) = exported.recording.table("gaps")
+        lost = file.invalid_times.to_dataframe()
+        assert lost["stop_time"][0] - lost["start_time"][0] == pytest.approx(
+            (gap["end_frame"] - gap["first_frame"]) / 25_000
+        )
+        assert lost["cause"][0] == "array"
+        assert file.acquisition["ph_loop.ph"].data[:].tolist() == [7.38, 7.39, 7.4]
+        assert file.acquisition["incubator.temperature"].rate == pytest.approx(2.0, rel=1e-3)
+        transfers = file.intervals["medium_transfers"].to_dataframe()
+        assert transfers["ul"].tolist() == [150.0, 80.0]
+        assert file.subject.age == "P90D"
+        assert "batch b1, cell line H9" in file.subject.description
+        ohms = file.electrodes["imp"][:]
+        known = exported.recording.attributes["impedance_kohm"]
+        assert np.allclose(ohms, [np.nan if z is None else z * 1e3 for z in known], equal_nan=True)
+        assert abs((file.session_start_time - exported.recording.clock.utc_at(first)).total_seconds()) < 1e-3
+
+
+def test_pynapple_reads_every_table(exported: Exported) -> None:
+    import pynapple
+
+    file = pynapple.load_file(str(exported.path))
+    assert len(file["units"])
+    assert len(file["electrical_stimulation"]) == 2
+    assert file["ElectricalSeries"].shape[1] == 8
+    assert len(file["ph_loop.ph"]) == 3
+
+
+def test_neo_reads_a_file_without_gaps_when_it_skips_what_it_cannot_annotate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import neo
+    from neo.io.nwbio import AnalogSignalProxy
+
+    with recorded_bench(tmp_path / "recordings", electrodes=4) as lab:
+        lab.begin("one")
+        lab.run(1.0)
+        lab.end()
+    (recording,) = recordings(tmp_path / "recordings")
+    file = tmp_path / "one.nwb"
+    with environment_of_the_rig():
+        export_recording("one", tmp_path, file)
+    with pytest.raises(ValueError, match="DynamicTableRegion"):  # neo's own; see docs/recording.md
+        neo.io.NWBIO(str(file), "r").read_block()
+    fields = (*AnalogSignalProxy.common_metadata_fields, "electrodes", "channel_conversion")
+    monkeypatch.setattr(AnalogSignalProxy, "common_metadata_fields", fields)
+    block = neo.io.NWBIO(str(file), "r").read_block()
+    signals = [each for part in block.segments for each in part.analogsignals]
+    samples = next(each for each in signals if each.name == "ElectricalSeries")
+    segment = recording.segments[0]
+    assert str(samples.units.dimensionality) == "uV"
+    assert np.array_equal(samples.magnitude, segment.read(segment.first_frame, segment.end_frame))
+
+
+def test_what_cannot_be_exported_is_refused(exported: Exported, tmp_path: Path) -> None:
+    folder = exported.path.parent
+    with pytest.raises(UserError, match="there is no recording “two”"):
+        export_recording("two", folder, tmp_path / "x.nwb")
+    with pytest.raises(UserError, match="exists"):
+        export_recording("one", folder, exported.path)
+    with pytest.raises(UserError, match="suffix"):
+        export_recording("one", folder, tmp_path / "x.h5")
+    answer = export_recording("one", folder, tmp_path / "x.nwb")
+    assert "no journal" in answer["without_environment"]
+    assert exported.answer["environment_series"] == 2
