@@ -22,6 +22,7 @@ from controller.journal.terms import JournalUnwritten
 from controller.ledger.ledger import LedgerError
 from controller.nerves.access import AgentAccess
 from controller.nerves.credentials import CredentialsProblem, UnknownAgent
+from controller.nerves.inspection import ArrayInspector
 from controller.nerves.recording.access import RecordingAccess
 from controller.nerves.recording.quota import RecordingRefused
 from controller.nerves.summary import NervesSource
@@ -43,6 +44,7 @@ from dashboards.recorded import Recorded
 from dashboards.request_filter import LOOPBACK_HOSTS, RequestFilter
 from dashboards.routes import agents as agent_routes
 from dashboards.routes import answers, assays, books, faults, library, rig, runs, safety, session, tissue, upkeep, users
+from dashboards.routes import nerves as nerve_routes
 from dashboards.routes import recordings as recording_routes
 from dashboards.simulated import FaultsControl, SpeedControl
 from protocols.parameters import ParamError
@@ -90,11 +92,12 @@ def create_app(
     mishaps: FaultsControl | None = None,
     agents: AgentAccess | None = None,
     recordings: RecordingAccess | None = None,
+    array: ArrayInspector | None = None,
 ) -> FastAPI:
     """Build the application.
 
     `speed` and `mishaps` only for simulated rigs; `nerves` is asked for spikes if the controller has none;
-    `agents` and `recordings` are those of its electrode engine. `host` is
+    `agents` and `recordings` are those of its electrode engine, `array` shows its electrodes. `host` is
     the address it will be bound to; `names` are further host names by which it may be opened.
     """
     app = FastAPI(
@@ -111,11 +114,13 @@ def create_app(
     app.state.faults = mishaps
     app.state.agents = agents
     app.state.recordings = recordings
-    app.state.feed = Feed(controller, speed, nerves)
+    feed = app.state.feed = Feed(controller, speed, nerves)
+    app.state.array = None if array is None else nerve_routes.SharedAnswers(array, lambda: feed.pace)
     app.include_router(session.open_routes)
-    for part in (session, rig, runs, safety, books, upkeep, assays, users, agent_routes, answers, library, tissue):
+    for part in (session, rig, runs, safety, books, upkeep, assays, users, answers, library, tissue):
         app.include_router(part.routes)
-    app.include_router(recording_routes.routes)
+    for part in (agent_routes, nerve_routes, recording_routes):
+        app.include_router(part.routes)
     if speed is not None:
         app.include_router(session.speed_routes)
     if mishaps is not None:

@@ -114,6 +114,29 @@ class NervesClient:
         request = pb.StreamSummaryRequest(every_ms=every_ms)
         yield from self._stream(self._stub.StreamSummary(request, metadata=self._metadata))
 
+    def metrics(self) -> pb.MetricsReply:
+        """Return figures of firing over the last minute: bursts, synchrony, variation of intervals; array and electrodes."""
+        with self._explained():
+            return self._stub.Metrics(pb.MetricsRequest(), metadata=self._metadata, timeout=TIMEOUT_S)
+
+    def cross_correlation(
+        self, reference: int, target: int, *, bin_ms: float = 1.0, max_lag: int = 50
+    ) -> pb.CrossCorrelationReply:
+        """Return the cross-correlation histogram of two electrodes over the last minute.
+
+        Args:
+            reference: Electrode whose spikes are at lag 0.
+            target: Electrode that is counted around them.
+            bin_ms: Length of a bin (ms), 0.1 to 1000.
+            max_lag: Longest lag to either side (bins), at most 1000.
+
+        Returns:
+            `counts` by lag, from −`max_lag` to `max_lag`; empty in the first 20 s. At positive lags the target fires later.
+        """
+        request = pb.CrossCorrelationRequest(reference=reference, target=target, bin_ms=bin_ms, max_lag=max_lag)
+        with self._explained():
+            return self._stub.CrossCorrelation(request, metadata=self._metadata, timeout=TIMEOUT_S)
+
     def spikes(
         self,
         min_interval_ms: int = 0,
@@ -151,6 +174,11 @@ class NervesClient:
         """
         request = pb.StreamEventsRequest(after=after)
         yield from map(event_of, self._stream(self._stub.StreamEvents(request, metadata=self._metadata)))
+
+    def leases(self) -> pb.LeasesReply:
+        """Return living leases and use of budgets: one's own and the organoid's, with the scope audit those of all agents."""
+        with self._explained():
+            return self._stub.Leases(pb.LeasesRequest(), metadata=self._metadata, timeout=TIMEOUT_S)
 
     def acquire_lease(self, electrodes: Iterable[int], ttl_ms: int = 2000) -> pb.LeaseReply:
         """Acquire the right to stimulate electrodes, and hold it with heartbeats until it is released.
@@ -349,6 +377,17 @@ class AsyncNervesClient:
             async for reply in call:
                 yield reply
 
+    async def metrics(self) -> pb.MetricsReply:
+        """See :meth:`NervesClient.metrics`."""
+        return await self._once(self._stub.Metrics(pb.MetricsRequest(), metadata=self._metadata, timeout=TIMEOUT_S))
+
+    async def cross_correlation(
+        self, reference: int, target: int, *, bin_ms: float = 1.0, max_lag: int = 50
+    ) -> pb.CrossCorrelationReply:
+        """See :meth:`NervesClient.cross_correlation`."""
+        request = pb.CrossCorrelationRequest(reference=reference, target=target, bin_ms=bin_ms, max_lag=max_lag)
+        return await self._once(self._stub.CrossCorrelation(request, metadata=self._metadata, timeout=TIMEOUT_S))
+
     async def spikes(
         self,
         min_interval_ms: int = 0,
@@ -376,6 +415,10 @@ class AsyncNervesClient:
         async with self._streamed(self._stub.StreamEvents(request, metadata=self._metadata)) as call:
             async for reply in call:
                 yield event_of(reply)
+
+    async def leases(self) -> pb.LeasesReply:
+        """See :meth:`NervesClient.leases`."""
+        return await self._once(self._stub.Leases(pb.LeasesRequest(), metadata=self._metadata, timeout=TIMEOUT_S))
 
     async def acquire_lease(self, electrodes: Iterable[int], ttl_ms: int = 2000) -> pb.LeaseReply:
         """See :meth:`NervesClient.acquire_lease`."""

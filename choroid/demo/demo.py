@@ -114,6 +114,7 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
         mishaps=faults,
         agents=nerves.agents if nerves else None,
         recordings=nerves.recordings if nerves else None,
+        array=nerves,
     )
     try:
         async with asyncio.TaskGroup() as group:

@@ -12,12 +12,15 @@ import sys
 from pathlib import Path
 
 from choroid.running.local_agent import ENDPOINT
-from choroid.running.nerves_process import ALLOWED_WITHIN_S, EngineHandle, spawn_engine
+from choroid.running.nerves_process import ALLOWED_WITHIN_S, LEDGER, EngineHandle, spawn_engine
 from choroid.running.nerves_source import GatewayNerves
 from choroid.running.recording_plan import recording_plan
 from controller.core.clock import Clock
 from controller.nerves.access import AgentAccess
+from controller.nerves.budgets import BudgetUse
 from controller.nerves.credentials import AgentCredentials
+from controller.nerves.inspection import ElectrodeTable, LeaseSeen, Waveforms
+from controller.nerves.ledger import StimulationRecord, latest
 from controller.nerves.ledger_head import LedgerRefused
 from controller.nerves.recording.access import RecordingAccess
 from controller.nerves.summary import NervesSummary, life_s
@@ -151,6 +154,33 @@ class EngineNerves:
         """Have the engine read the credentials; one that does not confirm it is killed, and the next one reads them."""
         if self._engine is not None:
             await self._engine.apply_agents()
+
+    async def end_leases(self, requester: str, why: str) -> bool:
+        """End an agent's leases and cancel its waiting pulses; return whether the engine confirmed it, else it is killed."""
+        return self._engine is not None and await self._engine.end_leases(requester, why)
+
+    async def electrodes(self) -> ElectrodeTable | None:
+        """Return the figures of each electrode; None without an engine, as the next two."""
+        return await self._gateway.electrodes() if self._gateway else None
+
+    async def waveforms(self, electrode: int) -> Waveforms | None:
+        """Return the waveforms of an electrode's spikes of the last seconds."""
+        return await self._gateway.waveforms(electrode) if self._gateway else None
+
+    async def leases(self) -> tuple[tuple[LeaseSeen, ...], tuple[BudgetUse, ...]] | None:
+        """Return the living leases and the use of the budgets."""
+        return await self._gateway.leases() if self._gateway else None
+
+    async def records(
+        self, *, before: int | None, limit: int, requester: str | None, electrode: int | None
+    ) -> list[StimulationRecord]:
+        """Return records of the stimulation ledger, newest first; none before its first engine has started."""
+        path = self._data_dir / LEDGER
+        if not path.exists():
+            return []
+        return await asyncio.to_thread(
+            latest, path, before=before, limit=limit, requester=requester, electrode=electrode
+        )
 
     def forbid_stimulation(self, why: str) -> None:
         """Forbid stimulation for every engine that starts from now on, until :meth:`allow_stimulation`."""

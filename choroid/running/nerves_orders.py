@@ -41,7 +41,7 @@ def first_agents(data_dir: Path, credentials: AgentCredentials, keyring: Keyring
 
 
 class Orders:
-    """What the parent says on standard input: stops, credentials, recordings, and the conditions of the simulated tissue."""
+    """What the parent says on standard input: stops, ended leases, credentials, recordings, conditions of the tissue."""
 
     def __init__(
         self, set_conditions: Callable[[TissueConditions], None], brake: Brake, credentials: AgentCredentials
@@ -82,6 +82,8 @@ class Orders:
             task = self._loop.create_task(self._record(int(said["record"]), str(said["verb"]), dict(said["body"])))
             self._recording.add(task)
             task.add_done_callback(self._recording.discard)
+        elif "end_leases" in said:
+            self._end_leases(str(said["requester"]), str(said["why"]), int(said["end_leases"]))
         else:
             self._set_conditions(TissueConditions(**said["conditions"]))
 
@@ -113,6 +115,13 @@ class Orders:
             _say({"done": number, "refused": str(refused)})
         else:
             _say({"done": number, "status": status})
+
+    def _end_leases(self, requester: str, why: str, number: int) -> None:
+        done = functools.partial(self._confirm, number)
+        if self._control is None:
+            done()  # it serves no one yet
+        else:
+            self._control.end_leases(requester, why, done)
 
     def _confirm(self, number: int) -> None:
         """Tell the parent; called on the real-time thread, which writes nothing itself."""

@@ -100,6 +100,11 @@ class EngineHandle:
         """Put the credentials on file into force; answer and consequences as :meth:`order`."""
         return await self._ordered("agents", {}, ALLOWED_WITHIN_S)
 
+    async def end_leases(self, requester: str, why: str) -> bool:
+        """End an agent's leases and cancel its waiting pulses; answer and consequences as :meth:`order`."""
+        body = {"requester": requester, "why": why[:MAX_REASON]}
+        return await self._ordered("end_leases", body, ALLOWED_WITHIN_S)
+
     async def _ordered(self, kind: str, body: dict[str, Any], within_s: float) -> bool:
         self._orders += 1
         number = self._orders

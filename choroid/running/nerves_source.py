@@ -8,14 +8,20 @@ array stands still, the summary grows old.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import fields
 
 from choroid.client.errors import NervesError
 from choroid.client.nerves import AsyncNervesClient
 from choroid.client.wire import nerves_pb2 as pb
+from controller.nerves.budgets import BudgetUse
+from controller.nerves.inspection import ElectrodeTable, LeaseSeen, Waveforms
+from controller.nerves.metrics.figures import ArrayMetrics
 from controller.nerves.summary import NervesSummary, StimulationTreatment, life_s
 
 logger = logging.getLogger(__name__)
@@ -25,6 +31,12 @@ SPIKES_EVERY_MS = 100
 RECENT_S = 5.0
 RETRY_S = 2.0
 MAX_SPIKES = 50_000
+WAVEFORMS_S = 4.0
+"""How far back waveforms are read; the engine keeps the last 5 s of frames."""
+WAVEFORMS_WITHIN_S = 0.4
+"""Maximum wait for the waveforms of an electrode (s of real time): a silent one has none."""
+MAX_WAVEFORMS = 24
+LOST_SAMPLE = -32768
 
 
 class GatewayNerves:
@@ -58,6 +70,70 @@ class GatewayNerves:
         while self._spikes and (self._frame - self._spikes[0][0]) * self._frame_s > RECENT_S:
             self._spikes.popleft()
         return [(frame * self._frame_s, electrode) for frame, electrode in self._spikes]
+
+    async def electrodes(self) -> ElectrodeTable | None:
+        """Return the figures of each electrode; None while the engine does not answer."""
+        try:
+            summary, found = await self._client.summary(), await self._client.metrics()
+            info = await self._client.info()
+        except NervesError:
+            return None
+        unknown = (math.nan,) * info.electrodes
+        return ElectrodeTable(
+            states=tuple(_STATE_NAMES.get(state, "unknown") for state in summary.states),
+            rates_hz=tuple(found.rate_hz) or tuple(summary.rates_hz),
+            amplitudes_uv=tuple(found.amplitude_uv) or unknown,
+            noise_uv=tuple(summary.noise_uv),
+            impedances_kohm=tuple(kohm or math.nan for kohm in info.impedance_kohm),
+            bursts_min=tuple(found.bursts_min) or unknown,
+        )
+
+    async def waveforms(self, electrode: int) -> Waveforms | None:
+        """Return waveforms of an electrode's spikes of the last seconds; None while the engine does not answer."""
+        try:
+            info, status = await self._client.info(), await self._client.status()
+            if electrode >= info.electrodes:
+                return None
+            since = max(0, status.next_frame - round(WAVEFORMS_S * info.sample_rate_hz))
+            traces: list[tuple[float, ...]] = []
+            before = 0
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(life_s(WAVEFORMS_WITHIN_S)):
+                    stream = self._client.spikes(100, from_frame=since, electrodes=[electrode], waveforms=True)
+                    async with aclosing(stream) as batches:
+                        async for batch in batches:
+                            if batch.waveforms is not None:
+                                before = batch.waveform_before
+                                whole = batch.waveforms[~(batch.waveforms == LOST_SAMPLE).all(axis=1)]
+                                traces += [tuple((row * info.uv_per_unit).round(1).tolist()) for row in whole]
+                            if batch.next_frame >= status.next_frame:
+                                break
+        except NervesError:
+            return None
+        return Waveforms(electrode, info.sample_rate_hz, before, tuple(traces[-MAX_WAVEFORMS:]))
+
+    async def leases(self) -> tuple[tuple[LeaseSeen, ...], tuple[BudgetUse, ...]] | None:
+        """Return the living leases and the use of the budgets; None while the engine does not answer."""
+        try:
+            info, status = await self._client.info(), await self._client.status()
+            found = await self._client.leases()
+        except NervesError:
+            return None
+        rate, now = info.sample_rate_hz, status.next_frame
+        leases = tuple(
+            LeaseSeen(
+                each.requester,
+                tuple(each.electrodes),
+                each.held,
+                max(0.0, (each.until_frame - now) / rate),
+                max(0.0, (now - each.alive_frame) / rate),
+            )
+            for each in found.leases
+        )
+        budgets = tuple(
+            BudgetUse(each.requester, each.name, each.used, each.limit, each.unit) for each in found.budgets
+        )
+        return leases, budgets
 
     async def close(self) -> None:
         """Disconnect."""
@@ -97,6 +173,7 @@ class GatewayNerves:
                         treatment=_treatment(reply.welfare),
                         observed_electrodes=reply.observed_electrodes if reply.states else None,
                         states=tuple(_STATE_NAMES.get(state, "unknown") for state in reply.states),
+                        metrics=_metrics(reply.metrics) if reply.HasField("metrics") else None,
                     )
         finally:
             self._summary = None
@@ -121,6 +198,17 @@ _STATE_NAMES = {
 }
 
 
+def _metrics(sent: pb.ArrayMetrics) -> ArrayMetrics:
+    """Return the figures of the array; an absent one is NaN."""
+    known = {field.name: value for field, value in sent.ListFields()}
+    return ArrayMetrics(
+        **{each.name: known.get(each.name, 0 if each.name in COUNTS else math.nan) for each in fields(ArrayMetrics)}
+    )
+
+
+COUNTS = ("spikes", "active", "pulses")
+
+
 def _treatment(welfare: pb.Welfare) -> StimulationTreatment:
     return StimulationTreatment(
         load=welfare.load,
@@ -130,4 +218,5 @@ def _treatment(welfare: pb.Welfare) -> StimulationTreatment:
         tier=welfare.tier,
         level=welfare.level,
         reason=welfare.reason,
+        evoked_spikes=welfare.evoked_spikes if welfare.HasField("evoked_spikes") else None,
     )

@@ -165,6 +165,7 @@ async def keep(
         host=host,
         agents=None if nerves is None else nerves.agents,
         recordings=None if nerves is None else nerves.recordings,
+        array=nerves,
     )
     try:
         await controller.start()

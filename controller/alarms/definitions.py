@@ -159,6 +159,17 @@ DEFINITIONS: dict[str, Definition] = {
             holds_stimulation=True,
         ),
         Definition(
+            "hypersynchrony", "high",
+            "nearly all spikes are in network bursts, as in a seizure: by ammonia, lost inhibition or excitotoxicity",
+            "assay ammonia and exchange medium if it is high; end stimulation; look at temperature and pH of the last hours",
+            "1 h", 180.0, 600.0, holds_stimulation=True,
+        ),
+        Definition(
+            "response_lost", "high", "the tissue answers stimulation far less than usual: exhausted, harmed or dying",
+            "let it rest; look at medium, oxygen and warmth; then compare one electrode's response with an earlier session",
+            "2 h", 60.0, 300.0,
+        ),
+        Definition(
             "closed_valve", "high", "a pump pressed against a closed valve; it was stopped",
             "check the return valve and its relay", "30 min",
         ),

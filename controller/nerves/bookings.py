@@ -125,6 +125,10 @@ class Bookings:
         """The budgets of one requester."""
         return self._requesters[requester]
 
+    def requesters(self) -> list[tuple[str, BudgetScope]]:
+        """Return the budgets of every requester, by name."""
+        return sorted(self._requesters.items())
+
     def of_electrode(self, electrode: int) -> BudgetScope:
         """The budgets of one electrode."""
         return self._electrodes[electrode]

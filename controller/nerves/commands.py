@@ -85,10 +85,11 @@ class CutOffCommand:
 
 @dataclass(frozen=True, slots=True)
 class RevokeCommand:
-    """End every lease of a requester that may not stimulate any more; `done` confirms it."""
+    """End every lease of a requester; `done` confirms it, `why` is recorded for the pulses that this cancels."""
 
     requester: str
     done: Callable[[], None]
+    why: str
 
 
 Command = StimulateCommand | LeaseCommand | CutOffCommand | RevokeCommand

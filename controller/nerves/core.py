@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from controller.nerves.bookings import Bookings
 from controller.nerves.brake import Brake
+from controller.nerves.budgets import BudgetUse, budgets_used
 from controller.nerves.card_watch import CardWatch
 from controller.nerves.cards.contract import Delivery, ElectrodeCard, FrameBlock, Pulse
 from controller.nerves.commands import (
@@ -142,6 +143,8 @@ class Core:
         self._reporter = Reporter(self.events, self.permit)
         self.load: StimulationLoad = load(self._bookings, self._monitor, envelope)
         """What stimulation weighs on the tissue, as of the last second."""
+        self.budgets: tuple[BudgetUse, ...] = budgets_used(self._bookings, envelope)
+        """Use of the budgets, as of the last second."""
 
     @property
     def next_frame(self) -> int:
@@ -173,10 +176,6 @@ class Core:
         """Frames from a spike to the frame in which it is reported."""
         return self._detector.latency_frames
 
-    def living_leases(self) -> tuple[Lease, ...]:
-        """Return the living leases; real-time thread only."""
-        return self._leases.every()
-
     def watch_stimulation(self, watcher: StimulationWatcher) -> None:
         """Have `watcher` receive what the stimulation ledger commits from now on."""
         self._ledger.watcher = watcher
@@ -184,6 +183,10 @@ class Core:
     def leases_of(self, requester: str) -> int:
         """Living leases of a requester; from any thread."""
         return self._leases.count(requester)
+
+    def living_leases(self, requester: str | None = None) -> list[Lease]:
+        """Return the living leases of a requester, or of all; from any thread."""
+        return self._leases.living(requester)
 
     @property
     def trouble(self) -> str:
@@ -221,6 +224,10 @@ class Core:
             active=int(active.size),
             mean_active_hz=float(active.mean()) if active.size else 0.0,
         )
+
+    def observed_electrodes(self) -> NDArray[np.bool_]:
+        """Return on which electrodes spikes could be detected over the last seconds; from any thread."""
+        return self._rates.observed()
 
     def impedances(self) -> tuple[float | None, ...]:
         """The latest impedances in kΩ."""
@@ -342,8 +349,7 @@ class Core:
             case CutOffCommand():
                 self._cut_off(command)
             case RevokeCommand():
-                why = f"{command.requester} may not stimulate any more"
-                self._end_leases(self._leases.revoke(command.requester), why)
+                self._end_leases(self._leases.revoke(command.requester), command.why)
                 command.done()
 
     def _change_lease(self, command: LeaseCommand, now: int) -> None:
@@ -535,6 +541,7 @@ class Core:
         self._record.try_again()
         self.permit = permit(self._tissue, now / self.info.sample_rate_hz / DAY_S)
         self.load = load(self._bookings, self._monitor, self.envelope)
+        self.budgets = budgets_used(self._bookings, self.envelope)
         late = now - round(self.info.sample_rate_hz)
         silent = [number for number, pulse in self._handed.items() if pulse.not_after < late]
         for number in silent:

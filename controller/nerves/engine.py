@@ -31,6 +31,8 @@ from controller.nerves.envelope import Envelope
 from controller.nerves.gateway import Gateway
 from controller.nerves.ledger import StimulationLedger
 from controller.nerves.ledger_head import LedgerRefused
+from controller.nerves.metrics.following import MetricsFollower
+from controller.nerves.metrics.following import warm_up as metrics_warm_up
 from controller.nerves.permit import Tissue, tissue_at
 from controller.nerves.precedence import take_precedence
 from controller.nerves.recording.layout import RecordingPlan
@@ -140,6 +142,7 @@ async def serve(
     """
     loop = asyncio.get_running_loop()
     warm_up(card.info.electrodes)
+    metrics_warm_up(card.info.sample_rate_hz)
     clock = Clock(follow_system=True)
     with _refusing(config.ledger):
         ledger = StimulationLedger(config.ledger, card.info, clock.utc_text())
@@ -148,7 +151,8 @@ async def serve(
         core = Core(card, ledger, config.envelope, tissue, brake)
     if ledger.unknown:
         logger.warning("%d pulse(s) of an earlier session have an unknown fate; see the ledger", ledger.unknown)
-    gateway = Gateway(core, keyring, config.ledger, ledger.unknown)
+    metrics = MetricsFollower(core)
+    gateway = Gateway(core, keyring, config.ledger, ledger.unknown, metrics)
     server = GatewayServer(gateway, keyring)
     recording = None if config.recording is None else RecordingService(core, config.recording, clock)
     tap = None if recording is None else recording.tap
@@ -161,10 +165,11 @@ async def serve(
                 control(EngineControl(core, keyring, recording))
             if recording is not None:
                 await recording.open()
-            upkeep = asyncio.create_task(_upkeep(config.ledger))
+            background = [asyncio.create_task(_upkeep(config.ledger)), asyncio.create_task(metrics.follow())]
             await stop.wait()
-            upkeep.cancel()
-            await asyncio.gather(upkeep, return_exceptions=True)
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
         finally:
             thread.end()
             await asyncio.to_thread(thread.join)
@@ -191,11 +196,19 @@ class EngineControl:
         """
         revoked = sorted(self._keyring.set_agents(agents))
         for name in revoked[:-1]:
-            self._core.submit(RevokeCommand(name, lambda: None))
+            self._core.submit(RevokeCommand(name, lambda: None, _revoked(name)))
         if revoked:
-            self._core.submit(RevokeCommand(revoked[-1], done))
+            self._core.submit(RevokeCommand(revoked[-1], done, _revoked(revoked[-1])))
         else:
             done()
+
+    def end_leases(self, requester: str, why: str, done: Callable[[], None]) -> None:
+        """End the leases of an agent and cancel its waiting pulses; it may acquire new ones. `done` as above."""
+        self._core.submit(RevokeCommand(requester, done, why))
+
+
+def _revoked(name: str) -> str:
+    return f"{name} may not stimulate any more"
 
 
 async def _listen(server: GatewayServer, config: EngineConfig) -> str:

@@ -10,7 +10,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,7 +25,17 @@ from controller.nerves.core import Core
 from controller.nerves.events import EventKind
 from controller.nerves.governor import Request
 from controller.nerves.leases import Lease, LeaseRefused
-from controller.nerves.messages import ELECTRODE_STATES, ledger_record, stimulate_reply, welfare_message
+from controller.nerves.messages import (
+    ELECTRODE_STATES,
+    array_metrics,
+    ledger_record,
+    living_lease,
+    metrics_reply,
+    stimulate_reply,
+    welfare_message,
+)
+from controller.nerves.metrics.following import MetricsFollower
+from controller.nerves.metrics.pairs import cross_correlogram
 from controller.nerves.streams import Streams
 from controller.nerves.tokens import Grant, Keyring
 from controller.nerves.uploads import ReflexUploads
@@ -37,6 +47,7 @@ T = TypeVar("T")
 MAX_SUBSCRIBERS = 64
 MAX_TEXT = 200
 MAX_KEY = 64
+MIN_BIN_MS, MAX_BIN_MS, MAX_LAG_BINS = 0.1, 1000.0, 1000
 DECISION_WITHIN_S = 1.0
 OUTCOME_WITHIN_S = 3.0
 """Longest wait for the fate of a pulse after its latest frame (s of real time); the core gives each one within a second."""
@@ -45,11 +56,14 @@ OUTCOME_WITHIN_S = 3.0
 class Gateway(pb_grpc.NervesServicer):
     """The calls of nerves.proto. One instance a server; `subscribers` counts the open streams."""
 
-    def __init__(self, core: Core, keyring: Keyring, ledger_path: Path, unknown: int) -> None:
+    def __init__(
+        self, core: Core, keyring: Keyring, ledger_path: Path, unknown: int, metrics: MetricsFollower | None = None
+    ) -> None:
         self._core = core
         self._keyring = keyring
         self._ledger_path = ledger_path
         self._unknown = unknown
+        self._metrics = metrics or MetricsFollower(core)
         self._loop = asyncio.get_running_loop()
         self.streams = Streams(core, self._loop)
         self.subscribers = 0
@@ -94,6 +108,7 @@ class Gateway(pb_grpc.NervesServicer):
     async def Summary(self, request: pb.SummaryRequest, context: Context) -> pb.SummaryReply:
         """Firing over the last seconds."""
         firing = self._core.firing()
+        metrics = self._metrics.latest
         return pb.SummaryReply(
             frame=firing.frame,
             mean_active_hz=firing.mean_active_hz,
@@ -104,6 +119,7 @@ class Gateway(pb_grpc.NervesServicer):
             welfare=welfare_message(self._core),
             observed_electrodes=firing.observed,
             states=[ELECTRODE_STATES[state] for state in firing.states],
+            metrics=None if metrics is None else array_metrics(metrics),
         )
 
     async def StreamSummary(
@@ -114,6 +130,35 @@ class Gateway(pb_grpc.NervesServicer):
             while True:
                 yield await self.Summary(pb.SummaryRequest(), context)
                 await asyncio.sleep(min(max(request.every_ms, 100), 60_000) / 1000)
+
+    async def Metrics(self, request: pb.MetricsRequest, context: Context) -> pb.MetricsReply:
+        """Figures of firing over the last minute."""
+        metrics = self._metrics.latest
+        return pb.MetricsReply() if metrics is None else metrics_reply(metrics)
+
+    async def CrossCorrelation(self, request: pb.CrossCorrelationRequest, context: Context) -> pb.CrossCorrelationReply:
+        """Cross-correlation histogram of two electrodes over the last minute."""
+        for electrode in (request.reference, request.target):
+            await self._require_electrode(context, electrode)
+        bin_ms, max_lag = request.bin_ms or 1.0, request.max_lag or 50
+        if not (MIN_BIN_MS <= bin_ms <= MAX_BIN_MS and max_lag <= MAX_LAG_BINS):
+            await context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"a bin has {MIN_BIN_MS:g} to {MAX_BIN_MS:g} ms, and the longest lag is {MAX_LAG_BINS} bins",
+            )
+        window = self._metrics.window()
+        if window is None:
+            return pb.CrossCorrelationReply()
+        rate = self._core.info.sample_rate_hz
+        reference, target = window.train(request.reference), window.train(request.target)
+        width = max(1, round(bin_ms / 1000.0 * rate))
+        counts = await asyncio.to_thread(cross_correlogram, reference, target, window.begin, window.end, width, max_lag)
+        return pb.CrossCorrelationReply(
+            counts=counts.tolist(),
+            reference_spikes=len(reference),
+            target_spikes=len(target),
+            seconds=(window.end - window.begin) / rate,
+        )
 
     async def StreamFrames(self, request: pb.StreamFramesRequest, context: Context) -> AsyncGenerator[pb.FramesReply]:
         """Raw frames at the reader's own pace."""
@@ -128,12 +173,7 @@ class Gateway(pb_grpc.NervesServicer):
     async def StreamSpikes(self, request: pb.StreamSpikesRequest, context: Context) -> AsyncGenerator[pb.SpikesReply]:
         """Spikes as they are found, or from a frame on."""
         await self._require_past(context, request.from_frame, self._core.next_frame)
-        unknown = [each for each in request.electrodes if each >= self._core.info.electrodes]
-        if unknown:
-            await context.abort(
-                grpc.StatusCode.OUT_OF_RANGE,
-                f"there is no electrode {unknown[0]}; this array has 0 to {self._core.info.electrodes - 1}",
-            )
+        await self._require_electrode(context, max(request.electrodes, default=0))
         messages = self.streams.spikes(request)
         async with self._subscribed_to(context, messages):
             async for message in messages:
@@ -191,6 +231,15 @@ class Gateway(pb_grpc.NervesServicer):
     async def ReleaseLease(self, request: pb.ReleaseLeaseRequest, context: Context) -> pb.LeaseReply:
         """End a lease and everything that waits under it."""
         return await self._lease(context, "release", await self._grant(context), lease=request.lease)
+
+    async def Leases(self, request: pb.LeasesRequest, context: Context) -> pb.LeasesReply:
+        """Living leases and use of budgets that the caller may see."""
+        sees = (await self._grant(context)).sees
+        seen = [each for each in self._core.budgets if sees is None or each.requester in ("", sees)]
+        return pb.LeasesReply(
+            leases=[living_lease(lease) for lease in self._core.living_leases(sees)],
+            budgets=[pb.BudgetUse(**asdict(each)) for each in seen],
+        )
 
     async def Stimulate(self, request: pb.StimulateRequest, context: Context) -> pb.StimulateReply:
         """Put a request before the governor; answer with its decision and, unless the request says otherwise, its outcome."""
@@ -331,6 +380,13 @@ class Gateway(pb_grpc.NervesServicer):
     async def _require_past(self, context: Context, frame: int, head: int) -> None:
         if frame > head:
             await context.abort(grpc.StatusCode.OUT_OF_RANGE, f"frame {frame} has not come yet; the next is {head}")
+
+    async def _require_electrode(self, context: Context, electrode: int) -> None:
+        if electrode >= self._core.info.electrodes:
+            await context.abort(
+                grpc.StatusCode.OUT_OF_RANGE,
+                f"there is no electrode {electrode}; this array has 0 to {self._core.info.electrodes - 1}",
+            )
 
     @asynccontextmanager
     async def _subscribed_to(self, context: Context, messages: AsyncGenerator[Any]) -> AsyncIterator[None]:

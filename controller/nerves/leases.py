@@ -125,13 +125,13 @@ class Leases:
         lease = self._leases.get(lease_id)
         return lease is None or (lease.held and now_frame - lease.alive_frame > self._silence)
 
-    def every(self) -> tuple[Lease, ...]:
-        """Return the living leases, the oldest first."""
-        return tuple(self._leases.values())
-
     def count(self, requester: str) -> int:
         """The number of living leases of a requester."""
-        return sum(lease.requester == requester for lease in tuple(self._leases.values()))
+        return len(self.living(requester))
+
+    def living(self, requester: str | None) -> list[Lease]:
+        """Return the living leases of a requester, or of all; from any thread."""
+        return [lease for lease in tuple(self._leases.values()) if requester in (None, lease.requester)]
 
     def expire(self, now_frame: int) -> list[Lease]:
         """End and return the leases whose time is over."""

@@ -50,9 +50,18 @@ _APPEND_ONLY = "".join(
     for verb in ("update", "delete")
 )
 _RECORDS = "SELECT decision.*, session.utc, session.sample_rate_hz FROM decision JOIN session ON session.id = session"
+_LATEST = """
+SELECT * FROM (
+SELECT decision.*, session.utc, session.sample_rate_hz FROM decision JOIN session ON session.id = session
+WHERE decision.id < :top ORDER BY decision.id DESC LIMIT :looked)
+WHERE (:requester IS NULL OR requester = :requester)
+AND (:electrode IS NULL OR EXISTS (SELECT 1 FROM json_each(electrodes) WHERE value = :electrode))
+ORDER BY id DESC LIMIT :limit
+"""
 VERSION = 1
 """The format of the file, kept as SQLite's `user_version`."""
 MAX_ROWS = 1000
+MAX_LOOKED = 20_000
 MAX_TEXT = 200
 MAX_INTEGER = (1 << 63) - 1
 """SQLite's largest; only refused requests can name more."""
@@ -327,6 +336,36 @@ def read(path: Path, *, after: int = 0, limit: int = 100, requester: str | None 
         rows = db.execute(
             f"{_RECORDS} WHERE decision.id > ? AND (? IS NULL OR requester = ?) ORDER BY decision.id LIMIT ?",
             (after, requester, requester, max(0, min(limit, MAX_ROWS))),
+        ).fetchall()
+        return [_record(db, row) for row in rows]
+    finally:
+        db.close()
+
+
+def latest(
+    path: Path,
+    *,
+    before: int | None = None,
+    limit: int = 50,
+    requester: str | None = None,
+    electrode: int | None = None,
+) -> list[StimulationRecord]:
+    """Return the records with a number below `before`, newest first, of one requester or electrode if given.
+
+    Looks through :data:`MAX_LOOKED` records at most, so that a rare electrode costs no more time than that.
+    """
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=0.5)
+    try:
+        top = MAX_INTEGER if before is None else before
+        rows = db.execute(
+            _LATEST,
+            {
+                "top": top,
+                "looked": MAX_LOOKED,
+                "requester": requester,
+                "electrode": electrode,
+                "limit": max(0, min(limit, MAX_ROWS)),
+            },
         ).fetchall()
         return [_record(db, row) for row in rows]
     finally:

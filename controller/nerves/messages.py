@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import fields
+
 from controller.nerves import ledger
 from controller.nerves.commands import StimulationOutcome
 from controller.nerves.core import Core
 from controller.nerves.detector import ElectrodeState
 from controller.nerves.events import EngineEvent
+from controller.nerves.leases import Lease
+from controller.nerves.metrics.following import FollowedMetrics
 from controller.nerves.ring import Gap
 from controller.nerves.wire import nerves_pb2 as pb
 
@@ -51,6 +56,23 @@ def welfare_message(core: Core) -> pb.Welfare:
         tier=permit.tier,
         level=permit.level.name,
         reason=permit.reason,
+        evoked_spikes=load.evoked_spikes,
+    )
+
+
+def array_metrics(found: FollowedMetrics) -> pb.ArrayMetrics:
+    """Return the figures of the array; one that is not known is absent."""
+    array = found.array
+    values = {each.name: getattr(array, each.name) for each in fields(array)}
+    known = {name: value for name, value in values.items() if isinstance(value, int) or math.isfinite(value)}
+    return pb.ArrayMetrics(end_frame=found.end_frame, **known)
+
+
+def metrics_reply(found: FollowedMetrics) -> pb.MetricsReply:
+    """Return the figures of the array and of each electrode."""
+    each = found.electrodes
+    return pb.MetricsReply(
+        array=array_metrics(found), **{field.name: getattr(each, field.name).tolist() for field in fields(each)}
     )
 
 
@@ -78,6 +100,18 @@ def stimulate_reply(outcome: StimulationOutcome, repeated: bool) -> pb.Stimulate
         decided_frame=outcome.frame,
         pulses=pulses,
         repeated=repeated,
+    )
+
+
+def living_lease(lease: Lease) -> pb.LivingLease:
+    """Return a lease."""
+    return pb.LivingLease(
+        lease=lease.id,
+        requester=lease.requester,
+        electrodes=sorted(lease.electrodes),
+        until_frame=lease.until_frame,
+        alive_frame=lease.alive_frame,
+        held=lease.held,
     )
 
 

@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
+from controller.nerves.metrics.figures import ArrayMetrics
+
 
 @dataclass(frozen=True, slots=True)
 class StimulationTreatment:
@@ -23,6 +25,8 @@ class StimulationTreatment:
     tier: int
     level: str
     reason: str
+    evoked_spikes: float | None = None
+    """Mean response (spikes a pulse) of the last pulses; None while unknown."""
 
 
 def life_s(seconds: float) -> float:
@@ -54,6 +58,8 @@ class NervesSummary:
     """Electrodes on which spikes could be detected; None: all."""
     states: tuple[str, ...] = ()
     """State of each electrode: ok, dead, noisy, saturated or blanked; empty: all ok."""
+    metrics: ArrayMetrics | None = None
+    """Figures of bursts, intervals and synchrony over the last minute; None while unknown."""
 
     @property
     def observed(self) -> int:

@@ -132,6 +132,8 @@ class StimulationLoad:
     rest_h: float
     evoked_ratio: float | None
     response_lost: bool
+    evoked_spikes: float | None = None
+    """Mean response (spikes a pulse) of the last pulses; None while unknown. It is compared with earlier sessions."""
 
 
 def load(bookings: Bookings, monitor: ResponseMonitor, envelope: Envelope) -> StimulationLoad:
@@ -143,4 +145,5 @@ def load(bookings: Bookings, monitor: ResponseMonitor, envelope: Envelope) -> St
         stimulated_h / envelope.day_h,
     )
     evoked = monitor.recent / monitor.baseline if monitor.known and monitor.baseline >= CLEAR_ANSWER else None
-    return StimulationLoad(share, 24.0 - stimulated_h, evoked, monitor.lost)
+    spikes = monitor.recent if monitor.known else None
+    return StimulationLoad(share, 24.0 - stimulated_h, evoked, monitor.lost, spikes)

@@ -284,7 +284,7 @@ class Controller:
             tissue=self.tissue.record,
         )
         vitals = vital_signs(self.rig, runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock)
-        scoring = Scoring(vitals, nerves=self.nerves, record=self._record)
+        scoring = Scoring(vitals, record=self._record)
         return Assembly(devices, gate, runs, scoring, regulators_of(self.rig))
 
     def _probes(self, devices: ConnectedRig) -> Probes:
@@ -398,6 +398,11 @@ class Controller:
         """The latest scores (:meth:`controller.vitals.vitals.Scores.to_json`); None before the first, or if it has none."""
         return None if self._assembly is None else self._assembly.scoring.latest
 
+    @property
+    def electrode_deviations(self) -> tuple[float, ...]:
+        """Distance of each electrode's rate from its own baseline, in spreads; NaN where it is not known."""
+        return () if self._assembly is None else self._assembly.scoring.electrode_deviations
+
     def last_grade(self) -> dict[str, Any] | None:
         """The note of the last graded batch: grade, limiting variable, reasons, variables, estimate."""
         return last_grade(self.journal)
@@ -424,7 +429,7 @@ class Controller:
             **self.upkeep.causes,
             **self.tissue.causes,
             **self._notices,
-            **nerves_causes(self._connected.scoring.concern, self._stimulator),
+            **nerves_causes(self._connected.scoring.concerns, self._stimulator),
             **loop_causes(late_s, TICK_S, self.load),
             **record_causes(self.journal, self.history),
             **({} if self.people is None else self.people.causes()),

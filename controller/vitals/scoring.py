@@ -8,7 +8,7 @@ from typing import Any
 from controller.alarms.states import Alarm
 from controller.core.state import State
 from controller.journal.journal import Journal
-from controller.nerves.summary import NervesSource, NervesSummary
+from controller.nerves.summary import NervesSummary
 from controller.vitals.vitals import Scores, VitalSigns, disturbance
 
 EVERY_S = 60.0
@@ -22,18 +22,15 @@ class Scoring:
         self,
         vitals: VitalSigns | None,
         *,
-        nerves: NervesSource | None,
         record: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
         """Begin without scores.
 
         Args:
             vitals: The inputs of the scores; None on a rig that has none (:func:`controller.vitals.vitals.why_unscored`).
-            nerves: The engine that tells single spikes.
             record: Writes to the journal and never fails.
         """
         self._vitals = vitals
-        self._nerves = nerves
         self._record = record
         self._next_s = 0.0
         self._next_row_s = 0.0
@@ -41,9 +38,21 @@ class Scoring:
         self._latest: dict[str, Any] | None = None
 
     @property
-    def concern(self) -> str:
-        """What a person should examine in the tissue: :attr:`controller.vitals.vitals.VitalSigns.concern`."""
-        return "" if self._vitals is None else self._vitals.concern
+    def concerns(self) -> Mapping[str, str]:
+        """What a person should examine in the firing of the tissue, by kind of alarm; empty where there is nothing."""
+        if self._vitals is None:
+            return {}
+        firing = self._vitals.firing
+        return {
+            "activity_fall": self._vitals.concern,
+            "hypersynchrony": firing.hypersynchrony,
+            "response_lost": firing.lost_response,
+        }
+
+    @property
+    def electrode_deviations(self) -> tuple[float, ...]:
+        """:attr:`controller.vitals.firing.FiringSigns.electrode_scores`; empty on a rig without scores."""
+        return () if self._vitals is None else self._vitals.firing.electrode_scores
 
     @property
     def latest(self) -> dict[str, Any] | None:
@@ -58,8 +67,7 @@ class Scoring:
             return
         self._next_s = state.at_s + EVERY_S
         why_unusual = disturbance(state.trips, alarms)
-        spikes = self._nerves.recent_spikes() if self._nerves is not None else ()
-        self._scores = self._vitals.score(state, summary, why_unusual, spikes)
+        self._scores = self._vitals.score(state, summary, why_unusual)
         self._latest = None
         if state.at_s >= self._next_row_s:
             self._next_row_s = state.at_s + RECORD_EVERY_S

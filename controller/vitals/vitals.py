@@ -7,11 +7,9 @@ widens the intervals. No input depends on a task, or on success in one (N10).
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from statistics import mean, stdev
 from typing import Any
 
 from controller.alarms.definitions import DEFINITIONS, URGENCY
@@ -28,15 +26,16 @@ from controller.rig.perfusion import circulating, fed_by
 from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
 from controller.safety.terms import Trip
 from controller.steps.barrier import FilterRecord
+from controller.vitals.electrode_baseline import ElectrodeBaseline
+from controller.vitals.firing import FiringSigns
 from controller.vitals.rolling_baseline import RollingBaseline
 from drivers.commands import PumpStatus
-from protocols.activity import SEIZURE_SHARE, FiringMeasures
+from protocols.activity import FiringMeasures
 from protocols.baseline import Norm
 from protocols.grading import Letter
 from protocols.happiness import happiness
 from protocols.interval import Interval
 from protocols.media_filter import MAKES_LACTATE, USES_GLUCOSE, MediaState
-from protocols.synchrony import Spike, SynchronyWindow, together
 from protocols.viability import MIN_OXYGEN_PCT, MediumGrade, Vitals, shut_gate, viability
 from protocols.welfare import Treatment as Treated
 from protocols.welfare import welfare
@@ -69,9 +68,6 @@ MAX_NAMED = 6
 FALLEN_SHARE = 0.5
 FALLEN_MIN = 10
 """Minutes with less than half of the usual firing that raise an alarm (electrodes.md §5)."""
-WINDOW_S = 5.0
-MAX_WINDOWS, MIN_WINDOWS, MIN_SPIKES = 60, 10, 200
-"""One window a minute is evaluated: an hour of them; ten with two hundred spikes are enough."""
 PER_SIDE = ("low", "value", "high")
 
 IDLE = StimulationTreatment(0.0, 24.0, None, False, 0, "none", "this rig cannot stimulate")
@@ -102,6 +98,8 @@ class Scores:
     norms: Mapping[str, Norm]
     chambers: tuple[str, ...] = ()
     """The chambers with tissue."""
+    firing_z: Mapping[str, float] = field(default_factory=dict)
+    """Distance of the firing figures from the culture's own baseline, in spreads."""
 
     def to_json(self) -> dict[str, Any]:
         """Return viability with its parts, welfare, happiness, stimulation, baselines and all inputs.
@@ -120,6 +118,7 @@ class Scores:
                 name: {"value": round(norm.value, 6), "spread": round(norm.spread, 4), "hours": norm.hours}
                 for name, norm in self.norms.items()
             },
+            "firing_z": {name: round(z, 2) for name, z in self.firing_z.items() if math.isfinite(z)},
         }
 
 
@@ -153,7 +152,8 @@ class VitalSigns:
         self._looks = -1
         self._looked_s = 0.0
         self._fallen = 0
-        self._windows: deque[SynchronyWindow] = deque(maxlen=MAX_WINDOWS)
+        self.firing = FiringSigns(self._baseline, ElectrodeBaseline(journal, clock))
+        """Firing against the culture's own baseline."""
         self._found: Mapping[str, Any] | None = None
         self._found_s = -math.inf
         self._looked: Entry | None = None
@@ -165,29 +165,28 @@ class VitalSigns:
             return ""
         return f"firing has been under {FALLEN_SHARE:.0%} of this organoid's own baseline for {self._fallen} minutes"
 
-    def score(
-        self, state: State, nerves: NervesSummary | None, disturbance: str, spikes: Sequence[Spike] = ()
-    ) -> Scores:
+    def score(self, state: State, nerves: NervesSummary | None, disturbance: str) -> Scores:
         """Collect the inputs of the scores at this moment. Call it about once a minute.
 
         Args:
             state: the snapshot.
             nerves: the engine's summary, if there is one.
             disturbance: why this moment is unusual; empty if it is not.
-            spikes: the spikes of the last :data:`WINDOW_S`, if single spikes are available.
         """
-        if spikes:
-            self._windows.append(together(spikes, WINDOW_S))
         if disturbance:
             self._baseline.disturbed(disturbance)
         self._baseline.turn()
+        self.firing.turn(disturbance)
         treatment = self._treatment(nerves)
+        self.firing.look(nerves if nerves is not None and nerves.sufficient else None, treatment)
         activity, band = self._activity(state, nerves, treatment)
         vitals = self._vitals(state, activity)
         treated = self._treated(state, treatment, band)
         if (shut := shut_gate(vitals, absent=self._absent)) is not None:
             self._baseline.disturbed(f"{shut} gate")
-        return Scores(vitals, treated, treatment, self._baseline.norms(), tuple(self._rig.tissue))
+        return Scores(
+            vitals, treated, treatment, self._baseline.norms(), tuple(self._rig.tissue), dict(self.firing.scores)
+        )
 
     # --- viability --------------------------------------------------------------------------------------
 
@@ -323,26 +322,13 @@ class VitalSigns:
                 else Interval(share, max(share - one, 0.0), share + one).scaled(1.0 / active.value),
                 rate_z=band,
                 evoked_ratio=None if evoked is None else Interval(evoked, 0.7 * evoked, 1.3 * evoked),
-                sttc=self._sttc(),
+                burst_cv=self.firing.mean_of("network_interval_cv"),
+                sttc=self.firing.mean_of("sttc"),
                 signal_quality=Interval.exact(sound),
-                seizure_like=self._seizure_like(),
+                seizure_like=self.firing.seizure_like,
             ),
             band,
         )
-
-    def _sttc(self) -> Interval | None:
-        """Return the mean over the last hour's windows, with two standard errors."""
-        seen = [window.sttc for window in self._windows if window.sttc is not None]
-        if len(seen) < MIN_WINDOWS:
-            return None
-        return Interval.around(mean(seen), stdev(seen) / math.sqrt(len(seen)))
-
-    def _seizure_like(self) -> bool:
-        """Return whether nearly all spikes of the last windows were in bursts."""
-        spikes = sum(window.spikes for window in self._windows)
-        if len(self._windows) < MIN_WINDOWS or spikes < MIN_SPIKES:
-            return False
-        return sum(window.in_bursts for window in self._windows) / spikes > SEIZURE_SHARE
 
     def _watch(self, firing_hz: float, norm: Norm | None) -> None:
         fallen = norm is not None and firing_hz < FALLEN_SHARE * norm.value
@@ -370,7 +356,7 @@ class VitalSigns:
             stimulation_load=None if treatment is None else Interval.exact(treatment.load),
             rest_h=None if treatment is None else Interval.exact(treatment.rest_h),
             own_band=band,
-            seizure_like=self._seizure_like(),
+            seizure_like=self.firing.seizure_like,
         )
 
     def _steady(self, state: State, signal: str, point: str | None, quantity: str) -> Interval | None:

@@ -35,3 +35,12 @@ class TissueConditions:
     def inhibition(self) -> float:
         """Return the factor on inhibition, 1 for a healthy culture: ammonia weakens it (half at 2 mM) [P]."""
         return 1.0 / (1.0 + max(self.ammonia_mm, 0.0) / 2.0)
+
+    @property
+    def glutamate(self) -> float:
+        """Return the factor on the slow (NMDA) excitation, 1 for a healthy culture.
+
+        Above about 1 mM, ammonia keeps glia from taking up glutamate and potassium, and the tissue becomes hypersynchronous
+        (twice at 2.5 mM, at most three times) [P].
+        """
+        return min(1.0 + max(self.ammonia_mm - 1.0, 0.0) / 1.5, 3.0)

@@ -24,6 +24,9 @@ EXCITABILITY_POWER = 0.25
 """Rates grow less than the intrinsic drive, because network bursts are limited by the recovery of synapses. Measured on the
 network: factors of 0.50 to 0.75 at a tenth of the drive, and 1.05 to 1.30 at 1.3 times."""
 
+GLUTAMATE_POWER = 0.9
+"""Rates grow with the slow excitation: factors of 1.8 to 2.0 at twice, 2.5 to 2.8 at three times, measured on the network."""
+
 
 class RateModel:
     """Mean firing of each electrode of the culture that `seed` grows on `electrodes` electrodes."""
@@ -46,7 +49,7 @@ class RateModel:
             rates = (1.0 - share) * rates + share * self._at(above)
         drive = conditions.excitability * self._culture.drift(t_s)
         neuron, electrode = self._pairs
-        weights = (rates * drive**EXCITABILITY_POWER)[neuron]
+        weights = (rates * drive**EXCITABILITY_POWER * conditions.glutamate**GLUTAMATE_POWER)[neuron]
         found: Floats = np.bincount(electrode, weights=weights, minlength=self._culture.electrodes).astype(np.float64)
         return found
 

@@ -295,7 +295,7 @@ class SpikingNetwork:
             steps,
             self._neurons,
             self._wiring,
-            CONSTANTS,
+            CONSTANTS._replace(nmda_gain=CONSTANTS.nmda_gain * conditions.glutamate),
             kick,
             vigour,
             conditions.inhibition,

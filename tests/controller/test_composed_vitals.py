@@ -68,9 +68,9 @@ async def test_without_a_loop_and_an_array_there_is_no_score_and_a_reason(tmp_pa
         assert "nothing tells how the tissue is" in why_unscored(rig)
         with scored(rig, tmp_path / name) as signs:
             assert signs is None
-            scoring = Scoring(signs, nerves=None, record=lambda kind, body: pytest.fail(kind))
+            scoring = Scoring(signs, record=lambda kind, body: pytest.fail(kind))
             scoring.look(state({}), None, ())
-            assert (scoring.latest, scoring.concern) == (None, "")
+            assert (scoring.latest, scoring.concerns) == (None, {})
 
 
 async def test_an_array_is_scored_without_a_loop(tmp_path: Path) -> None:

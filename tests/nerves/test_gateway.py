@@ -25,6 +25,8 @@ import grpc.aio
 import numpy as np
 import pytest
 
+from choroid.client.errors import NervesError
+from choroid.client.nerves import AsyncNervesClient
 from choroid.running.nerves_source import GatewayNerves
 from controller.nerves import ledger
 from controller.nerves.admission import SCOPES
@@ -382,6 +384,45 @@ async def test_the_controllers_source_has_a_summary_and_recent_spikes(engine: En
     finally:
         await nerves.close()
         await settled()
+
+
+async def test_metrics_and_cross_correlation_of_the_last_minute_are_served(engine: Engine) -> None:
+    async with AsyncNervesClient(engine.address, engine.agent_token) as client:
+        async with asyncio.timeout(60.0):
+            while not (found := await client.metrics()).HasField("array"):
+                await asyncio.sleep(0.2)
+        assert found.array.seconds >= 20.0
+        assert found.array.spikes > 300
+        assert len(found.rate_hz) == len(found.amplitude_uv) == len(found.fano) == 32
+        assert (await client.summary()).metrics.end_frame >= found.array.end_frame
+        busiest, next_one = np.argsort(np.nan_to_num(found.rate_hz))[-2:].tolist()
+        both = await client.cross_correlation(busiest, next_one, bin_ms=5.0, max_lag=40)
+        counts = np.array(both.counts)
+        assert len(counts) == 81
+        assert both.reference_spikes > 20
+        assert counts[38:43].mean() > 3.0 * counts[[0, 1, 2, 78, 79, 80]].mean(), "network bursts are shared"
+        back = await client.cross_correlation(next_one, busiest, bin_ms=5.0, max_lag=40)
+        assert abs(int(np.sum(back.counts)) - int(counts.sum())) < 0.5 * counts.sum()
+        for target, bin_ms, max_lag in ((32, 1.0, 5), (1, 2000.0, 5), (1, 1.0, 1001), (1, float("nan"), 5)):
+            with pytest.raises(NervesError):
+                await client.cross_correlation(0, target, bin_ms=bin_ms, max_lag=max_lag)
+
+
+async def test_S2_leases_are_listed_to_their_holder_and_to_auditors_only(engine: Engine) -> None:
+    async with engine.stub() as stub:
+        name = await lease(stub, engine, 4, 5)
+        mine = await stub.Leases(pb.LeasesRequest(), metadata=engine.agent)
+        every = await stub.Leases(pb.LeasesRequest(), metadata=engine.controller)
+        assert [(each.lease, list(each.electrodes), each.held) for each in mine.leases] == [(name, [4, 5], False)]
+        assert [each.lease for each in every.leases] == [name]
+        whose = {each.requester for each in every.budgets}
+        assert "" in whose
+        assert {each.requester for each in mine.budgets} <= {"", "agent"}
+        limits = {each.name: (each.used, each.limit, each.unit) for each in every.budgets if not each.requester}
+        assert limits["time of the last day"][1:] == (16.0, "h")
+        assert all(0.0 <= used <= limit for used, limit, _ in limits.values())
+        await release(stub, engine, name)
+        assert not (await stub.Leases(pb.LeasesRequest(), metadata=engine.controller)).leases
 
 
 async def test_the_controllers_source_is_silent_when_the_engine_is_gone() -> None:

@@ -135,7 +135,7 @@ def test_S2_a_revoked_agent_loses_its_leases_and_no_other_does(path: Path) -> No
         anna, ben = lab.lease(0, requester="anna"), lab.lease(1, requester="ben")
         outcome = lab.ask(train(anna))
         done: list[bool] = []
-        lab.core.submit(RevokeCommand("anna", lambda: done.append(True)))
+        lab.core.submit(RevokeCommand("anna", lambda: done.append(True), "anna may not stimulate any more"))
         lab.run(0.01)
         assert done == [True]
         assert outcome.finished

@@ -17,7 +17,7 @@ from choroid.running import nerves_source
 from choroid.running.nerves_source import GatewayNerves
 from choroid.running.simulated_card import simulated_card
 from controller.core.clock import Clock
-from controller.nerves.summary import NervesSummary, StimulationTreatment
+from controller.nerves.summary import NervesSource, NervesSummary, StimulationTreatment
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 from controller.process.controller import Controller
@@ -62,7 +62,7 @@ class ScriptedSource:
 
 
 @asynccontextmanager
-async def living(data: Path, source: ScriptedSource | None) -> AsyncIterator[Controller]:
+async def living(data: Path, source: NervesSource | None) -> AsyncIterator[Controller]:
     """A controller that ticks over a lab and listens to `source`."""
     lab = SimulatedLab(RIG, seed=1)
     clock = Clock(follow_system=False, epoch=EPOCH)

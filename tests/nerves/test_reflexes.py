@@ -247,7 +247,7 @@ def test_A9_an_emergency_stop_and_a_revocation_end_a_reflex(lab: Bench) -> None:
     _, ended = put(lab, Script([ASK] * 1000), lease.id)
     lab.run(0.01)
     done: list[int] = []
-    lab.core.submit(RevokeCommand("agent", lambda: done.append(1)))
+    lab.core.submit(RevokeCommand("agent", lambda: done.append(1), "revoked"))
     lab.run(0.003)
     assert ended == ["its lease ended"]
 

@@ -53,9 +53,19 @@ class RollingSpikes:
             self._begin, gone, _ = self._chunks.popleft()
             self._kept -= len(gone)
 
+    @property
+    def sufficient(self) -> bool:
+        """Whether the window is long enough for figures."""
+        return self.seconds >= MIN_WINDOW_S
+
+    @property
+    def end(self) -> int:
+        """Frame up to which spikes are known."""
+        return self._end
+
     def measure(self, observed: NDArray[np.bool_]) -> tuple[ArrayMetrics, ElectrodeMetrics] | None:
         """Return the figures of the window; None while it is too short."""
-        if self._begin is None or self.seconds < MIN_WINDOW_S:
+        if not self.sufficient:
             return None
         pulses = sum(each for _, _, each in self._chunks)
         return measure(self.window(), self._rate, observed, pulses)

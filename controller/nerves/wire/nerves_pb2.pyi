@@ -286,6 +286,7 @@ class SummaryReply(_message.Message):
     WELFARE_FIELD_NUMBER: _builtins.int
     OBSERVED_ELECTRODES_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
+    METRICS_FIELD_NUMBER: _builtins.int
     frame: _builtins.int
     mean_active_hz: _builtins.float
     active_electrodes: _builtins.int
@@ -304,6 +305,10 @@ class SummaryReply(_message.Message):
     def states(self) -> _containers.RepeatedScalarFieldContainer[Global___ElectrodeState.ValueType]:
         """State of each electrode; nothing is detected on one that is not OK."""
 
+    @_builtins.property
+    def metrics(self) -> Global___ArrayMetrics:
+        """Figures over the last minute; absent in the first 20 s and after lost frames."""
+
     def __init__(
         self,
         *,
@@ -316,14 +321,288 @@ class SummaryReply(_message.Message):
         welfare: Global___Welfare | None = ...,
         observed_electrodes: _builtins.int = ...,
         states: _abc.Iterable[Global___ElectrodeState.ValueType] | None = ...,
+        metrics: Global___ArrayMetrics | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["welfare", b"welfare"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics", "welfare", b"welfare"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_electrodes", b"active_electrodes", "electrodes", b"electrodes", "frame", b"frame", "mean_active_hz", b"mean_active_hz", "noise_uv", b"noise_uv", "observed_electrodes", b"observed_electrodes", "rates_hz", b"rates_hz", "states", b"states", "welfare", b"welfare"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_electrodes", b"active_electrodes", "electrodes", b"electrodes", "frame", b"frame", "mean_active_hz", b"mean_active_hz", "metrics", b"metrics", "noise_uv", b"noise_uv", "observed_electrodes", b"observed_electrodes", "rates_hz", b"rates_hz", "states", b"states", "welfare", b"welfare"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SummaryReply: _TypeAlias = SummaryReply  # noqa: Y015
+
+@_typing.final
+class ArrayMetrics(_message.Message):
+    """Figures of firing over a window of a minute, renewed every five seconds. One that is not known is absent. Observed electrodes
+    only; those with fewer than ten spikes have no figures of intervals and synchrony. Definitions are those of elephant.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    END_FRAME_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    SPIKES_FIELD_NUMBER: _builtins.int
+    ACTIVE_FIELD_NUMBER: _builtins.int
+    PULSES_FIELD_NUMBER: _builtins.int
+    BURSTS_MIN_FIELD_NUMBER: _builtins.int
+    IN_BURSTS_FIELD_NUMBER: _builtins.int
+    NETWORK_BURSTS_MIN_FIELD_NUMBER: _builtins.int
+    NETWORK_BURST_S_FIELD_NUMBER: _builtins.int
+    IN_NETWORK_BURSTS_FIELD_NUMBER: _builtins.int
+    NETWORK_INTERVAL_CV_FIELD_NUMBER: _builtins.int
+    STTC_FIELD_NUMBER: _builtins.int
+    STTC_SD_FIELD_NUMBER: _builtins.int
+    CV_FIELD_NUMBER: _builtins.int
+    CV2_FIELD_NUMBER: _builtins.int
+    LV_FIELD_NUMBER: _builtins.int
+    LVR_FIELD_NUMBER: _builtins.int
+    FANO_FIELD_NUMBER: _builtins.int
+    end_frame: _builtins.int
+    """The array's clock at the end of the window, and its length in seconds."""
+    seconds: _builtins.float
+    spikes: _builtins.int
+    active: _builtins.int
+    """Electrodes with at least ten spikes."""
+    pulses: _builtins.int
+    """Pulses delivered in the window; the firing is spontaneous without any."""
+    bursts_min: _builtins.float
+    """Bursts a minute of an active electrode (maximum-interval method), and the share of spikes in them."""
+    in_bursts: _builtins.float
+    network_bursts_min: _builtins.float
+    """Network bursts a minute, their mean length in seconds, the share of spikes in them, and the variation of the intervals
+    between them.
+    """
+    network_burst_s: _builtins.float
+    in_network_bursts: _builtins.float
+    network_interval_cv: _builtins.float
+    sttc: _builtins.float
+    """Spike time tiling coefficient within 20 ms: mean over pairs of active electrodes, and standard deviation."""
+    sttc_sd: _builtins.float
+    cv: _builtins.float
+    """Variation of intervals and counts (bins of 1 s): medians over the active electrodes. lvr has a refractory period of 5 ms."""
+    cv2: _builtins.float
+    lv: _builtins.float
+    lvr: _builtins.float
+    fano: _builtins.float
+    def __init__(
+        self,
+        *,
+        end_frame: _builtins.int = ...,
+        seconds: _builtins.float = ...,
+        spikes: _builtins.int = ...,
+        active: _builtins.int = ...,
+        pulses: _builtins.int = ...,
+        bursts_min: _builtins.float | None = ...,
+        in_bursts: _builtins.float | None = ...,
+        network_bursts_min: _builtins.float | None = ...,
+        network_burst_s: _builtins.float | None = ...,
+        in_network_bursts: _builtins.float | None = ...,
+        network_interval_cv: _builtins.float | None = ...,
+        sttc: _builtins.float | None = ...,
+        sttc_sd: _builtins.float | None = ...,
+        cv: _builtins.float | None = ...,
+        cv2: _builtins.float | None = ...,
+        lv: _builtins.float | None = ...,
+        lvr: _builtins.float | None = ...,
+        fano: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bursts_min", b"_bursts_min", "_cv", b"_cv", "_cv2", b"_cv2", "_fano", b"_fano", "_in_bursts", b"_in_bursts", "_in_network_bursts", b"_in_network_bursts", "_lv", b"_lv", "_lvr", b"_lvr", "_network_burst_s", b"_network_burst_s", "_network_bursts_min", b"_network_bursts_min", "_network_interval_cv", b"_network_interval_cv", "_sttc", b"_sttc", "_sttc_sd", b"_sttc_sd", "bursts_min", b"bursts_min", "cv", b"cv", "cv2", b"cv2", "fano", b"fano", "in_bursts", b"in_bursts", "in_network_bursts", b"in_network_bursts", "lv", b"lv", "lvr", b"lvr", "network_burst_s", b"network_burst_s", "network_bursts_min", b"network_bursts_min", "network_interval_cv", b"network_interval_cv", "sttc", b"sttc", "sttc_sd", b"sttc_sd"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bursts_min", b"_bursts_min", "_cv", b"_cv", "_cv2", b"_cv2", "_fano", b"_fano", "_in_bursts", b"_in_bursts", "_in_network_bursts", b"_in_network_bursts", "_lv", b"_lv", "_lvr", b"_lvr", "_network_burst_s", b"_network_burst_s", "_network_bursts_min", b"_network_bursts_min", "_network_interval_cv", b"_network_interval_cv", "_sttc", b"_sttc", "_sttc_sd", b"_sttc_sd", "active", b"active", "bursts_min", b"bursts_min", "cv", b"cv", "cv2", b"cv2", "end_frame", b"end_frame", "fano", b"fano", "in_bursts", b"in_bursts", "in_network_bursts", b"in_network_bursts", "lv", b"lv", "lvr", b"lvr", "network_burst_s", b"network_burst_s", "network_bursts_min", b"network_bursts_min", "network_interval_cv", b"network_interval_cv", "pulses", b"pulses", "seconds", b"seconds", "spikes", b"spikes", "sttc", b"sttc", "sttc_sd", b"sttc_sd"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__bursts_min: _TypeAlias = _typing.Literal["bursts_min"]  # noqa: Y015
+    _WhichOneofArgType__bursts_min: _TypeAlias = _typing.Literal["_bursts_min", b"_bursts_min"]  # noqa: Y015
+    _WhichOneofReturnType__cv: _TypeAlias = _typing.Literal["cv"]  # noqa: Y015
+    _WhichOneofArgType__cv: _TypeAlias = _typing.Literal["_cv", b"_cv"]  # noqa: Y015
+    _WhichOneofReturnType__cv2: _TypeAlias = _typing.Literal["cv2"]  # noqa: Y015
+    _WhichOneofArgType__cv2: _TypeAlias = _typing.Literal["_cv2", b"_cv2"]  # noqa: Y015
+    _WhichOneofReturnType__fano: _TypeAlias = _typing.Literal["fano"]  # noqa: Y015
+    _WhichOneofArgType__fano: _TypeAlias = _typing.Literal["_fano", b"_fano"]  # noqa: Y015
+    _WhichOneofReturnType__in_bursts: _TypeAlias = _typing.Literal["in_bursts"]  # noqa: Y015
+    _WhichOneofArgType__in_bursts: _TypeAlias = _typing.Literal["_in_bursts", b"_in_bursts"]  # noqa: Y015
+    _WhichOneofReturnType__in_network_bursts: _TypeAlias = _typing.Literal["in_network_bursts"]  # noqa: Y015
+    _WhichOneofArgType__in_network_bursts: _TypeAlias = _typing.Literal["_in_network_bursts", b"_in_network_bursts"]  # noqa: Y015
+    _WhichOneofReturnType__lv: _TypeAlias = _typing.Literal["lv"]  # noqa: Y015
+    _WhichOneofArgType__lv: _TypeAlias = _typing.Literal["_lv", b"_lv"]  # noqa: Y015
+    _WhichOneofReturnType__lvr: _TypeAlias = _typing.Literal["lvr"]  # noqa: Y015
+    _WhichOneofArgType__lvr: _TypeAlias = _typing.Literal["_lvr", b"_lvr"]  # noqa: Y015
+    _WhichOneofReturnType__network_burst_s: _TypeAlias = _typing.Literal["network_burst_s"]  # noqa: Y015
+    _WhichOneofArgType__network_burst_s: _TypeAlias = _typing.Literal["_network_burst_s", b"_network_burst_s"]  # noqa: Y015
+    _WhichOneofReturnType__network_bursts_min: _TypeAlias = _typing.Literal["network_bursts_min"]  # noqa: Y015
+    _WhichOneofArgType__network_bursts_min: _TypeAlias = _typing.Literal["_network_bursts_min", b"_network_bursts_min"]  # noqa: Y015
+    _WhichOneofReturnType__network_interval_cv: _TypeAlias = _typing.Literal["network_interval_cv"]  # noqa: Y015
+    _WhichOneofArgType__network_interval_cv: _TypeAlias = _typing.Literal["_network_interval_cv", b"_network_interval_cv"]  # noqa: Y015
+    _WhichOneofReturnType__sttc: _TypeAlias = _typing.Literal["sttc"]  # noqa: Y015
+    _WhichOneofArgType__sttc: _TypeAlias = _typing.Literal["_sttc", b"_sttc"]  # noqa: Y015
+    _WhichOneofReturnType__sttc_sd: _TypeAlias = _typing.Literal["sttc_sd"]  # noqa: Y015
+    _WhichOneofArgType__sttc_sd: _TypeAlias = _typing.Literal["_sttc_sd", b"_sttc_sd"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__bursts_min) -> _WhichOneofReturnType__bursts_min | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cv) -> _WhichOneofReturnType__cv | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cv2) -> _WhichOneofReturnType__cv2 | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__fano) -> _WhichOneofReturnType__fano | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__in_bursts) -> _WhichOneofReturnType__in_bursts | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__in_network_bursts) -> _WhichOneofReturnType__in_network_bursts | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__lv) -> _WhichOneofReturnType__lv | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__lvr) -> _WhichOneofReturnType__lvr | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__network_burst_s) -> _WhichOneofReturnType__network_burst_s | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__network_bursts_min) -> _WhichOneofReturnType__network_bursts_min | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__network_interval_cv) -> _WhichOneofReturnType__network_interval_cv | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__sttc) -> _WhichOneofReturnType__sttc | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__sttc_sd) -> _WhichOneofReturnType__sttc_sd | None: ...
+
+Global___ArrayMetrics: _TypeAlias = ArrayMetrics  # noqa: Y015
+
+@_typing.final
+class MetricsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MetricsRequest: _TypeAlias = MetricsRequest  # noqa: Y015
+
+@_typing.final
+class MetricsReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ARRAY_FIELD_NUMBER: _builtins.int
+    RATE_HZ_FIELD_NUMBER: _builtins.int
+    AMPLITUDE_UV_FIELD_NUMBER: _builtins.int
+    BURSTS_MIN_FIELD_NUMBER: _builtins.int
+    IN_BURSTS_FIELD_NUMBER: _builtins.int
+    CV_FIELD_NUMBER: _builtins.int
+    CV2_FIELD_NUMBER: _builtins.int
+    LV_FIELD_NUMBER: _builtins.int
+    LVR_FIELD_NUMBER: _builtins.int
+    FANO_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def array(self) -> Global___ArrayMetrics:
+        """Absent in the first 20 s and after lost frames; then the lists are empty."""
+
+    @_builtins.property
+    def rate_hz(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """By electrode; NaN where it is not known."""
+
+    @_builtins.property
+    def amplitude_uv(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Median size of the troughs."""
+
+    @_builtins.property
+    def bursts_min(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    @_builtins.property
+    def in_bursts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    @_builtins.property
+    def cv(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    @_builtins.property
+    def cv2(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    @_builtins.property
+    def lv(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    @_builtins.property
+    def lvr(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    @_builtins.property
+    def fano(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    def __init__(
+        self,
+        *,
+        array: Global___ArrayMetrics | None = ...,
+        rate_hz: _abc.Iterable[_builtins.float] | None = ...,
+        amplitude_uv: _abc.Iterable[_builtins.float] | None = ...,
+        bursts_min: _abc.Iterable[_builtins.float] | None = ...,
+        in_bursts: _abc.Iterable[_builtins.float] | None = ...,
+        cv: _abc.Iterable[_builtins.float] | None = ...,
+        cv2: _abc.Iterable[_builtins.float] | None = ...,
+        lv: _abc.Iterable[_builtins.float] | None = ...,
+        lvr: _abc.Iterable[_builtins.float] | None = ...,
+        fano: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["array", b"array"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amplitude_uv", b"amplitude_uv", "array", b"array", "bursts_min", b"bursts_min", "cv", b"cv", "cv2", b"cv2", "fano", b"fano", "in_bursts", b"in_bursts", "lv", b"lv", "lvr", b"lvr", "rate_hz", b"rate_hz"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MetricsReply: _TypeAlias = MetricsReply  # noqa: Y015
+
+@_typing.final
+class CrossCorrelationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REFERENCE_FIELD_NUMBER: _builtins.int
+    TARGET_FIELD_NUMBER: _builtins.int
+    BIN_MS_FIELD_NUMBER: _builtins.int
+    MAX_LAG_FIELD_NUMBER: _builtins.int
+    reference: _builtins.int
+    target: _builtins.int
+    bin_ms: _builtins.float
+    """Length of a bin, 0.1 to 1000; 0 means 1."""
+    max_lag: _builtins.int
+    """Longest lag to either side in bins, at most 1000; 0 means 50."""
+    def __init__(
+        self,
+        *,
+        reference: _builtins.int = ...,
+        target: _builtins.int = ...,
+        bin_ms: _builtins.float = ...,
+        max_lag: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bin_ms", b"bin_ms", "max_lag", b"max_lag", "reference", b"reference", "target", b"target"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CrossCorrelationRequest: _TypeAlias = CrossCorrelationRequest  # noqa: Y015
+
+@_typing.final
+class CrossCorrelationReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNTS_FIELD_NUMBER: _builtins.int
+    REFERENCE_SPIKES_FIELD_NUMBER: _builtins.int
+    TARGET_SPIKES_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    reference_spikes: _builtins.int
+    """Spikes of each electrode in the window, and its length in seconds."""
+    target_spikes: _builtins.int
+    seconds: _builtins.float
+    @_builtins.property
+    def counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Pairs of spikes by lag, from -max_lag to max_lag; at positive lags the target fires later. Empty while there is no window."""
+
+    def __init__(
+        self,
+        *,
+        counts: _abc.Iterable[_builtins.int] | None = ...,
+        reference_spikes: _builtins.int = ...,
+        target_spikes: _builtins.int = ...,
+        seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "reference_spikes", b"reference_spikes", "seconds", b"seconds", "target_spikes", b"target_spikes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CrossCorrelationReply: _TypeAlias = CrossCorrelationReply  # noqa: Y015
 
 @_typing.final
 class Welfare(_message.Message):
@@ -338,6 +617,7 @@ class Welfare(_message.Message):
     TIER_FIELD_NUMBER: _builtins.int
     LEVEL_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    EVOKED_SPIKES_FIELD_NUMBER: _builtins.int
     load: _builtins.float
     """The fullest of the welfare budgets; 1 is its limit."""
     rest_h: _builtins.float
@@ -350,6 +630,8 @@ class Welfare(_message.Message):
     level: _builtins.str
     """What is allowed: envelope, careful, gentle or none; and why it is not more."""
     reason: _builtins.str
+    evoked_spikes: _builtins.float
+    """Mean number of spikes that the last pulses evoked; absent while unknown."""
     def __init__(
         self,
         *,
@@ -360,14 +642,20 @@ class Welfare(_message.Message):
         tier: _builtins.int = ...,
         level: _builtins.str = ...,
         reason: _builtins.str = ...,
+        evoked_spikes: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_evoked_ratio", b"_evoked_ratio", "evoked_ratio", b"evoked_ratio"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_evoked_ratio", b"_evoked_ratio", "_evoked_spikes", b"_evoked_spikes", "evoked_ratio", b"evoked_ratio", "evoked_spikes", b"evoked_spikes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_evoked_ratio", b"_evoked_ratio", "evoked_ratio", b"evoked_ratio", "level", b"level", "load", b"load", "reason", b"reason", "response_lost", b"response_lost", "rest_h", b"rest_h", "tier", b"tier"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_evoked_ratio", b"_evoked_ratio", "_evoked_spikes", b"_evoked_spikes", "evoked_ratio", b"evoked_ratio", "evoked_spikes", b"evoked_spikes", "level", b"level", "load", b"load", "reason", b"reason", "response_lost", b"response_lost", "rest_h", b"rest_h", "tier", b"tier"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__evoked_ratio: _TypeAlias = _typing.Literal["evoked_ratio"]  # noqa: Y015
     _WhichOneofArgType__evoked_ratio: _TypeAlias = _typing.Literal["_evoked_ratio", b"_evoked_ratio"]  # noqa: Y015
+    _WhichOneofReturnType__evoked_spikes: _TypeAlias = _typing.Literal["evoked_spikes"]  # noqa: Y015
+    _WhichOneofArgType__evoked_spikes: _TypeAlias = _typing.Literal["_evoked_spikes", b"_evoked_spikes"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__evoked_ratio) -> _WhichOneofReturnType__evoked_ratio | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__evoked_spikes) -> _WhichOneofReturnType__evoked_spikes | None: ...
 
 Global___Welfare: _TypeAlias = Welfare  # noqa: Y015
 
@@ -824,6 +1112,115 @@ class LeaseReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LeaseReply: _TypeAlias = LeaseReply  # noqa: Y015
+
+@_typing.final
+class LeasesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeasesRequest: _TypeAlias = LeasesRequest  # noqa: Y015
+
+@_typing.final
+class LeasesReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASES_FIELD_NUMBER: _builtins.int
+    BUDGETS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def leases(self) -> _containers.RepeatedCompositeFieldContainer[Global___LivingLease]: ...
+    @_builtins.property
+    def budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___BudgetUse]: ...
+    def __init__(
+        self,
+        *,
+        leases: _abc.Iterable[Global___LivingLease] | None = ...,
+        budgets: _abc.Iterable[Global___BudgetUse] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budgets", b"budgets", "leases", b"leases"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeasesReply: _TypeAlias = LeasesReply  # noqa: Y015
+
+@_typing.final
+class BudgetUse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUESTER_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    UNIT_FIELD_NUMBER: _builtins.int
+    requester: _builtins.str
+    """Whose it is; empty is the organoid's."""
+    name: _builtins.str
+    used: _builtins.float
+    """Booked, with pulses that still wait, and the limit; in the unit."""
+    limit: _builtins.float
+    unit: _builtins.str
+    def __init__(
+        self,
+        *,
+        requester: _builtins.str = ...,
+        name: _builtins.str = ...,
+        used: _builtins.float = ...,
+        limit: _builtins.float = ...,
+        unit: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "name", b"name", "requester", b"requester", "unit", b"unit", "used", b"used"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BudgetUse: _TypeAlias = BudgetUse  # noqa: Y015
+
+@_typing.final
+class LivingLease(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    REQUESTER_FIELD_NUMBER: _builtins.int
+    ELECTRODES_FIELD_NUMBER: _builtins.int
+    UNTIL_FRAME_FIELD_NUMBER: _builtins.int
+    ALIVE_FRAME_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    requester: _builtins.str
+    until_frame: _builtins.int
+    alive_frame: _builtins.int
+    """The array's clock at the last sign of life of its holder."""
+    held: _builtins.bool
+    """Whether it lives no longer than its heartbeats."""
+    @_builtins.property
+    def electrodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        requester: _builtins.str = ...,
+        electrodes: _abc.Iterable[_builtins.int] | None = ...,
+        until_frame: _builtins.int = ...,
+        alive_frame: _builtins.int = ...,
+        held: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alive_frame", b"alive_frame", "electrodes", b"electrodes", "held", b"held", "lease", b"lease", "requester", b"requester", "until_frame", b"until_frame"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LivingLease: _TypeAlias = LivingLease  # noqa: Y015
 
 @_typing.final
 class Phase(_message.Message):

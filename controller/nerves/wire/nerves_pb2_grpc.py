@@ -54,6 +54,16 @@ class NervesStub:
                 request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamSummaryRequest.SerializeToString,
                 response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.SummaryReply.FromString,
                 _registered_method=True)
+        self.Metrics = channel.unary_unary(
+                '/choroid.nerves.v1.Nerves/Metrics',
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.MetricsRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.MetricsReply.FromString,
+                _registered_method=True)
+        self.CrossCorrelation = channel.unary_unary(
+                '/choroid.nerves.v1.Nerves/CrossCorrelation',
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.CrossCorrelationRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.CrossCorrelationReply.FromString,
+                _registered_method=True)
         self.StreamFrames = channel.unary_stream(
                 '/choroid.nerves.v1.Nerves/StreamFrames',
                 request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamFramesRequest.SerializeToString,
@@ -88,6 +98,11 @@ class NervesStub:
                 '/choroid.nerves.v1.Nerves/ReleaseLease',
                 request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.ReleaseLeaseRequest.SerializeToString,
                 response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeaseReply.FromString,
+                _registered_method=True)
+        self.Leases = channel.unary_unary(
+                '/choroid.nerves.v1.Nerves/Leases',
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeasesRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeasesReply.FromString,
                 _registered_method=True)
         self.Stimulate = channel.unary_unary(
                 '/choroid.nerves.v1.Nerves/Stimulate',
@@ -132,6 +147,20 @@ class NervesServicer:
 
     def StreamSummary(self, request, context):
         """The same, again and again. Scope: read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Metrics(self, request, context):
+        """Figures of firing over the last minute: of the array and of each electrode. Scope: read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CrossCorrelation(self, request, context):
+        """Cross-correlation histogram of two electrodes over the last minute. Scope: read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -189,6 +218,13 @@ class NervesServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Leases(self, request, context):
+        """Living leases and the use of budgets: one's own and the organoid's; of all agents with the scope audit. Scope: read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Stimulate(self, request, context):
         """Ask for pulses; answered with the governor's decision. Scope: stimulate.
         """
@@ -234,6 +270,16 @@ def add_NervesServicer_to_server(servicer, server):
                     request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamSummaryRequest.FromString,
                     response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.SummaryReply.SerializeToString,
             ),
+            'Metrics': grpc.unary_unary_rpc_method_handler(
+                    servicer.Metrics,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.MetricsRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.MetricsReply.SerializeToString,
+            ),
+            'CrossCorrelation': grpc.unary_unary_rpc_method_handler(
+                    servicer.CrossCorrelation,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.CrossCorrelationRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.CrossCorrelationReply.SerializeToString,
+            ),
             'StreamFrames': grpc.unary_stream_rpc_method_handler(
                     servicer.StreamFrames,
                     request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamFramesRequest.FromString,
@@ -268,6 +314,11 @@ def add_NervesServicer_to_server(servicer, server):
                     servicer.ReleaseLease,
                     request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.ReleaseLeaseRequest.FromString,
                     response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeaseReply.SerializeToString,
+            ),
+            'Leases': grpc.unary_unary_rpc_method_handler(
+                    servicer.Leases,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeasesRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeasesReply.SerializeToString,
             ),
             'Stimulate': grpc.unary_unary_rpc_method_handler(
                     servicer.Stimulate,
@@ -393,6 +444,60 @@ class Nerves:
             '/choroid.nerves.v1.Nerves/StreamSummary',
             choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamSummaryRequest.SerializeToString,
             choroid_dot_nerves_dot_v1_dot_nerves__pb2.SummaryReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Metrics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/choroid.nerves.v1.Nerves/Metrics',
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.MetricsRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.MetricsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CrossCorrelation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/choroid.nerves.v1.Nerves/CrossCorrelation',
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.CrossCorrelationRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.CrossCorrelationReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -582,6 +687,33 @@ class Nerves:
             '/choroid.nerves.v1.Nerves/ReleaseLease',
             choroid_dot_nerves_dot_v1_dot_nerves__pb2.ReleaseLeaseRequest.SerializeToString,
             choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeaseReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Leases(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/choroid.nerves.v1.Nerves/Leases',
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeasesRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeasesReply.FromString,
             options,
             channel_credentials,
             insecure,

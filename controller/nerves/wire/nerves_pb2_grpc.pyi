@@ -43,6 +43,10 @@ class NervesStub:
     """Firing over the last seconds. Scope: read."""
     StreamSummary: _grpc.UnaryStreamMultiCallable[_nerves_pb2.StreamSummaryRequest, _nerves_pb2.SummaryReply]
     """The same, again and again. Scope: read."""
+    Metrics: _grpc.UnaryUnaryMultiCallable[_nerves_pb2.MetricsRequest, _nerves_pb2.MetricsReply]
+    """Figures of firing over the last minute: of the array and of each electrode. Scope: read."""
+    CrossCorrelation: _grpc.UnaryUnaryMultiCallable[_nerves_pb2.CrossCorrelationRequest, _nerves_pb2.CrossCorrelationReply]
+    """Cross-correlation histogram of two electrodes over the last minute. Scope: read."""
     StreamFrames: _grpc.UnaryStreamMultiCallable[_nerves_pb2.StreamFramesRequest, _nerves_pb2.FramesReply]
     """Raw frames. A slow reader loses frames, and receives which. Scope: read."""
     StreamSpikes: _grpc.UnaryStreamMultiCallable[_nerves_pb2.StreamSpikesRequest, _nerves_pb2.SpikesReply]
@@ -62,6 +66,8 @@ class NervesStub:
     """Renew a lease: its time begins again. Scope: stimulate."""
     ReleaseLease: _grpc.UnaryUnaryMultiCallable[_nerves_pb2.ReleaseLeaseRequest, _nerves_pb2.LeaseReply]
     """End a lease and everything that waits under it. Scope: stimulate."""
+    Leases: _grpc.UnaryUnaryMultiCallable[_nerves_pb2.LeasesRequest, _nerves_pb2.LeasesReply]
+    """Living leases and the use of budgets: one's own and the organoid's; of all agents with the scope audit. Scope: read."""
     Stimulate: _grpc.UnaryUnaryMultiCallable[_nerves_pb2.StimulateRequest, _nerves_pb2.StimulateReply]
     """Ask for pulses; answered with the governor's decision. Scope: stimulate."""
     RunReflex: _grpc.StreamStreamMultiCallable[_nerves_pb2.ReflexRequest, _nerves_pb2.ReflexReport]
@@ -82,6 +88,10 @@ class NervesAsyncStub(NervesStub):
     """Firing over the last seconds. Scope: read."""
     StreamSummary: _aio.UnaryStreamMultiCallable[_nerves_pb2.StreamSummaryRequest, _nerves_pb2.SummaryReply]  # type: ignore[assignment]
     """The same, again and again. Scope: read."""
+    Metrics: _aio.UnaryUnaryMultiCallable[_nerves_pb2.MetricsRequest, _nerves_pb2.MetricsReply]  # type: ignore[assignment]
+    """Figures of firing over the last minute: of the array and of each electrode. Scope: read."""
+    CrossCorrelation: _aio.UnaryUnaryMultiCallable[_nerves_pb2.CrossCorrelationRequest, _nerves_pb2.CrossCorrelationReply]  # type: ignore[assignment]
+    """Cross-correlation histogram of two electrodes over the last minute. Scope: read."""
     StreamFrames: _aio.UnaryStreamMultiCallable[_nerves_pb2.StreamFramesRequest, _nerves_pb2.FramesReply]  # type: ignore[assignment]
     """Raw frames. A slow reader loses frames, and receives which. Scope: read."""
     StreamSpikes: _aio.UnaryStreamMultiCallable[_nerves_pb2.StreamSpikesRequest, _nerves_pb2.SpikesReply]  # type: ignore[assignment]
@@ -101,6 +111,8 @@ class NervesAsyncStub(NervesStub):
     """Renew a lease: its time begins again. Scope: stimulate."""
     ReleaseLease: _aio.UnaryUnaryMultiCallable[_nerves_pb2.ReleaseLeaseRequest, _nerves_pb2.LeaseReply]  # type: ignore[assignment]
     """End a lease and everything that waits under it. Scope: stimulate."""
+    Leases: _aio.UnaryUnaryMultiCallable[_nerves_pb2.LeasesRequest, _nerves_pb2.LeasesReply]  # type: ignore[assignment]
+    """Living leases and the use of budgets: one's own and the organoid's; of all agents with the scope audit. Scope: read."""
     Stimulate: _aio.UnaryUnaryMultiCallable[_nerves_pb2.StimulateRequest, _nerves_pb2.StimulateReply]  # type: ignore[assignment]
     """Ask for pulses; answered with the governor's decision. Scope: stimulate."""
     RunReflex: _aio.StreamStreamMultiCallable[_nerves_pb2.ReflexRequest, _nerves_pb2.ReflexReport]  # type: ignore[assignment]
@@ -142,6 +154,22 @@ class NervesServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_nerves_pb2.SummaryReply], _abc.AsyncIterator[_nerves_pb2.SummaryReply]]:
         """The same, again and again. Scope: read."""
+
+    @_abc_1.abstractmethod
+    def Metrics(
+        self,
+        request: _nerves_pb2.MetricsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nerves_pb2.MetricsReply, _abc.Awaitable[_nerves_pb2.MetricsReply]]:
+        """Figures of firing over the last minute: of the array and of each electrode. Scope: read."""
+
+    @_abc_1.abstractmethod
+    def CrossCorrelation(
+        self,
+        request: _nerves_pb2.CrossCorrelationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nerves_pb2.CrossCorrelationReply, _abc.Awaitable[_nerves_pb2.CrossCorrelationReply]]:
+        """Cross-correlation histogram of two electrodes over the last minute. Scope: read."""
 
     @_abc_1.abstractmethod
     def StreamFrames(
@@ -203,6 +231,14 @@ class NervesServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_nerves_pb2.LeaseReply, _abc.Awaitable[_nerves_pb2.LeaseReply]]:
         """End a lease and everything that waits under it. Scope: stimulate."""
+
+    @_abc_1.abstractmethod
+    def Leases(
+        self,
+        request: _nerves_pb2.LeasesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nerves_pb2.LeasesReply, _abc.Awaitable[_nerves_pb2.LeasesReply]]:
+        """Living leases and the use of budgets: one's own and the organoid's; of all agents with the scope audit. Scope: read."""
 
     @_abc_1.abstractmethod
     def Stimulate(

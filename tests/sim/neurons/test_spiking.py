@@ -123,6 +123,7 @@ CASES = [
     TissueConditions(oxygen_mm=0.02),
     TissueConditions(temperature_c=34.0),
     TissueConditions(ammonia_mm=1.0),
+    TissueConditions(ammonia_mm=2.5),
 ]
 
 
@@ -157,6 +158,7 @@ def test_dead_tissue_is_silent_and_more_living_tissue_fires_more() -> None:
 
 def test_ammonia_weakens_inhibition_and_heat_blocks() -> None:
     assert TissueConditions(ammonia_mm=2.0).inhibition == pytest.approx(0.5)
+    assert [TissueConditions(ammonia_mm=mm).glutamate for mm in (0.0, 1.0, 2.5, 9.0)] == [1.0, 1.0, 2.0, 3.0]
     assert TissueConditions(temperature_c=43.0).excitability == 0.0
     assert TissueConditions(temperature_c=34.0).excitability < TissueConditions().excitability == 1.0
 

@@ -1,0 +1,97 @@
+"""Electrodes, waveforms, leases and stimulation of the electrode engine."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+from dashboards.models.base import RequestBody
+
+
+class ElectrodesModel(BaseModel):
+    """One list for each figure, one entry for each electrode; null where it is not known.
+
+    `deviation` is the distance of the rate from the electrode's own baseline, in spreads of its logarithm. All lists are
+    empty while no engine answers.
+    """
+
+    states: list[str]
+    rates_hz: list[float | None]
+    amplitudes_uv: list[float | None]
+    noise_uv: list[float | None]
+    impedances_kohm: list[float | None]
+    bursts_min: list[float | None]
+    deviation: list[float | None]
+
+
+class WaveformsModel(BaseModel):
+    """Raw samples around the latest spikes of an electrode (µV); `before` samples of each precede the trough."""
+
+    electrode: int
+    sample_rate_hz: float
+    before: int
+    traces_uv: list[list[float]]
+
+
+class LeaseModel(BaseModel):
+    """A living lease: when it ends without a sign of life, and how long ago the last one was (s)."""
+
+    requester: str
+    electrodes: list[int]
+    held: bool
+    ends_in_s: float
+    silent_s: float
+
+
+class BudgetModel(BaseModel):
+    """Use of a budget of stimulation. `requester` is empty for the organoid's."""
+
+    requester: str
+    name: str
+    used: float
+    limit: float
+    unit: str
+
+
+class LeasesModel(BaseModel):
+    """The living leases and the use of the budgets; `answers` is false while no engine answers."""
+
+    answers: bool
+    leases: list[LeaseModel]
+    budgets: list[BudgetModel]
+
+
+class EndLeases(RequestBody):
+    """End the leases of an agent."""
+
+    requester: str = Field(min_length=1, max_length=60)
+    reason: str = Field(min_length=1, max_length=500)
+
+
+class EndedLeases(BaseModel):
+    """Whether the engine confirmed it. One that does not is killed, which ends every lease."""
+
+    confirmed: bool
+
+
+class StimulationModel(BaseModel):
+    """One record of the stimulation ledger. `session_utc` and `at_s` are the start of its session and the time since then."""
+
+    decision: int
+    session_utc: str
+    at_s: float
+    requester: str
+    purpose: str
+    electrodes: list[int]
+    accepted: bool
+    limiting: str
+    reasons: list[str]
+    charge_nc: float
+    pulses: dict[str, int]
+    """Number of its pulses by state: planned, handed, delivered, dropped, cancelled, unknown."""
+
+
+class StimulationsModel(BaseModel):
+    """Records, newest first; `more` says that there may be older ones."""
+
+    records: list[StimulationModel]
+    more: bool
