@@ -1,4 +1,4 @@
-"""Figures of a running core: those of its detected spikes, without muted electrodes, begun anew after a gap."""
+"""Figures of a running core: those of its detected spikes, without muted electrodes, in a new window after a gap."""
 
 from __future__ import annotations
 
