@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from dashboards.models import base, books, faults, rig, runs, safety
+from dashboards.models import base, books, faults, nerves, rig, runs, safety
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "dashboards" / "types" / "api.d.ts"
@@ -26,6 +26,10 @@ READ = (
     rig.HealthView,
     rig.HistoryView,
     books.LedgerModel,
+    nerves.ElectrodesModel,
+    nerves.LeasesModel,
+    nerves.StimulationsModel,
+    nerves.WaveformsModel,
     runs.LibraryModel,
     runs.ProtocolsView,
     rig.RigView,

@@ -52,10 +52,19 @@ class BudgetModel(BaseModel):
     unit: str
 
 
+class ArrayAgentModel(BaseModel):
+    """An agent, without what only an admin sees."""
+
+    name: str
+    role: str
+    revoked: bool
+
+
 class LeasesModel(BaseModel):
-    """The living leases and the use of the budgets; `answers` is false while no engine answers."""
+    """The agents, their living leases and the use of the budgets; `answers` is false while no engine answers."""
 
     answers: bool
+    agents: list[ArrayAgentModel]
     leases: list[LeaseModel]
     budgets: list[BudgetModel]
 

@@ -14,6 +14,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 
 from controller.journal.terms import JournalUnwritten
+from controller.nerves.access import AgentAccess
+from controller.nerves.credentials import AgentCredential
 from controller.nerves.inspection import ArrayInspector
 from controller.nerves.ledger import StimulationRecord
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer
@@ -31,13 +33,13 @@ logger = logging.getLogger(__name__)
 routes = APIRouter(prefix="/api/nerves")
 
 RENEWED_S = 0.5
-"""Real seconds for which an answer of the engine is given again, to whoever asks."""
+"""Real seconds for which an answer of the engine is given again."""
 KEPT_ANSWERS = 64
 MAX_RECORDS = 100
 
 
 class SharedAnswers:
-    """Ask the engine at most once in :data:`RENEWED_S` for the same thing, however many pages ask."""
+    """Ask the engine at most once in :data:`RENEWED_S` for the same thing, with any number of pages."""
 
     def __init__(self, inspector: ArrayInspector, pace: Callable[[], float]) -> None:
         self.inspector = inspector
@@ -106,12 +108,14 @@ async def waveforms(_: Viewer, rig: Controlled, answers: Answers, electrode: int
 
 
 @routes.get("/leases", response_model=LeasesModel)
-async def leases(_: Viewer, answers: Answers) -> dict[str, Any]:
-    """Return the living leases of all agents, and the use of the budgets."""
+async def leases(_: Viewer, request: Request, answers: Answers) -> dict[str, Any]:
+    """Return all agents, their living leases, and the use of the budgets."""
+    access: AgentAccess | None = request.app.state.agents
     found = await answers.get("leases", answers.inspector.leases)
     held, budgets = found or ((), ())
     return {
         "answers": found is not None,
+        "agents": [_agent(each) for each in (access.every() if access else ())],
         "leases": [asdict(each) for each in held],
         "budgets": [asdict(each) for each in budgets],
     }
@@ -156,6 +160,10 @@ async def stimulation(
             action="try again in some seconds; if it lasts, see the alarm of the ledger",
         ) from error
     return {"records": [_record(each) for each in found], "more": len(found) == limit}
+
+
+def _agent(agent: AgentCredential) -> dict[str, Any]:
+    return {"name": agent.name, "role": agent.role.value, "revoked": bool(agent.revoked_utc)}
 
 
 def _record(record: StimulationRecord) -> dict[str, Any]:

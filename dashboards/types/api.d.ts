@@ -32,8 +32,22 @@ export interface AlarmsModel {
   set_aside: AlarmModel[];
 }
 
+export interface ArrayAgentModel {
+  name: string;
+  role: string;
+  revoked: boolean;
+}
+
 export interface AuditModel {
   entries: EntryModel[];
+}
+
+export interface BudgetModel {
+  requester: string;
+  name: string;
+  used: number;
+  limit: number;
+  unit: string;
 }
 
 export interface CapabilityView {
@@ -68,6 +82,16 @@ export interface DecisionModel {
 
 export interface DecisionsModel {
   decisions: DecisionModel[];
+}
+
+export interface ElectrodesModel {
+  states: string[];
+  rates_hz: (number | null)[];
+  amplitudes_uv: (number | null)[];
+  noise_uv: (number | null)[];
+  impedances_kohm: (number | null)[];
+  bursts_min: (number | null)[];
+  deviation: (number | null)[];
 }
 
 export interface EntryModel {
@@ -139,6 +163,21 @@ export interface LastingFault {
   target: string;
   meaning: string;
   left_s: number | null;
+}
+
+export interface LeaseModel {
+  requester: string;
+  electrodes: number[];
+  held: boolean;
+  ends_in_s: number;
+  silent_s: number;
+}
+
+export interface LeasesModel {
+  answers: boolean;
+  agents: ArrayAgentModel[];
+  leases: LeaseModel[];
+  budgets: BudgetModel[];
 }
 
 export interface LedgerModel {
@@ -252,6 +291,25 @@ export interface StepModel {
   result: Record<string, unknown> | null;
 }
 
+export interface StimulationModel {
+  decision: number;
+  session_utc: string;
+  at_s: number;
+  requester: string;
+  purpose: string;
+  electrodes: number[];
+  accepted: boolean;
+  limiting: string;
+  reasons: string[];
+  charge_nc: number;
+  pulses: Record<string, number>;
+}
+
+export interface StimulationsModel {
+  records: StimulationModel[];
+  more: boolean;
+}
+
 export interface TissueView {
   chamber: string;
   count: number;
@@ -293,6 +351,13 @@ export interface VesselContent {
 export interface VolumeView {
   ul: number;
   sd_ul: number;
+}
+
+export interface WaveformsModel {
+  electrode: number;
+  sample_rate_hz: number;
+  before: number;
+  traces_uv: number[][];
 }
 
 export interface WeighedUp {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -71,9 +71,15 @@ def state_of(rig: Rig, **changes: Any) -> dict[str, Any]:
 
 @contextmanager
 def staged(
-    browser: Browser, rig: Rig, *, size: tuple[int, int] = SIZES["desk"], scheme: str = "dark", **changes: Any
+    browser: Browser,
+    rig: Rig,
+    *,
+    size: tuple[int, int] = SIZES["desk"],
+    scheme: str = "dark",
+    api: Callable[[Route, str], bool] = lambda route, path: False,
+    **changes: Any,
 ) -> Iterator[Visit]:
-    """A visit to the page of `rig`; `changes` replace parts of the state."""
+    """A visit to the page of `rig`; `api` may answer a request first, `changes` replace parts of the state."""
     answers = {
         "api/rig": rig_answer(rig), "api/protocols": {"protocols": []}, "api/audit": {"entries": []},
         "api/decisions": {"decisions": []},
@@ -82,6 +88,8 @@ def staged(
 
     def answer(route: Route) -> None:
         path = route.request.url.removeprefix(HERE).partition("?")[0]
+        if api(route, path):
+            return
         if path == "":
             route.fulfill(path=STATIC / "index.html")
         elif path.startswith("static/"):

@@ -288,6 +288,7 @@ class FakeController:
         self.nerves_summary: NervesSummary | None = self.nerves.now() if self.nerves else None
         self.store = FakeStore()
         self.viability: dict[str, Any] | None = None
+        self.electrode_deviations: tuple[float, ...] = ()
         self.ticking = True
         self.failing: dict[str, str] = {}
         """Probes that fail, with what they say."""

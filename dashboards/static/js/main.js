@@ -2,6 +2,7 @@
 
 import { AlarmList } from "./alarms/list.js";
 import { call, Failure } from "./api.js";
+import { ArrayPanel } from "./array/panel.js";
 import { ChamberDetails } from "./chamber.js";
 import { Trends } from "./charts/trends.js";
 import { startDecisions } from "./decisions.js";
@@ -85,6 +86,7 @@ class Page {
     this.trends = new Trends(rig);
     this.protocols = new Protocols(protocols, mayOperate);
     this.raster = rig.electrodes ? new Raster(byId("raster", HTMLCanvasElement), rig.electrodes) : null;
+    if (rig.electrodes) this.array = new ArrayPanel({ ...rig, electrodes: rig.electrodes });
     showFunctions(rig.capabilities);
     startLibrary(mayOperate, () => this.protocols.reload());
     startJournal();

@@ -1,0 +1,125 @@
+// The electrode array: a dialog with map, waveforms, leases and stimulation ledger. It asks only while it is open.
+
+import { call } from "../api.js";
+import { byId, setText } from "../dom.js";
+import { LeaseList } from "./leases.js";
+import { ElectrodeMap } from "./map.js";
+import { FIGURES, words } from "./scale.js";
+import { StimulationList } from "./stimulation.js";
+import { WaveformPlot } from "./waveforms.js";
+
+/** @import { ElectrodesModel, LeasesModel, WaveformsModel } from "../../../types/api.d.ts" */
+/** @import { Rig } from "../../../types/live.d.ts" */
+
+const PERIOD_MS = 2000;
+/** Shown of the selected electrode, with its state. */
+const FACTS = ["rate", "amplitude", "noise", "impedance", "deviation"];
+
+export class ArrayPanel {
+  /** @param {Rig & { electrodes: number }} rig */
+  constructor(rig) {
+    this.electrodes = rig.electrodes;
+    this.dialog = byId("array", HTMLDialogElement);
+    /** @type {ElectrodesModel | null} */
+    this.table = null;
+    this.map = new ElectrodeMap(byId("array-cells"), byId("array-legend"), rig.electrodes, (electrode) =>
+      this.select(electrode),
+    );
+    this.plot = new WaveformPlot(byId("array-waves", HTMLCanvasElement), byId("array-caption"));
+    this.leases = new LeaseList(rig.role, () => this.refresh());
+    this.ledger = new StimulationList();
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.timer = undefined;
+    this.listen();
+  }
+
+  /** Connect the controls. */
+  listen() {
+    byId("array-open").onclick = () => this.open();
+    byId("array-close").onclick = () => this.dialog.close();
+    this.dialog.addEventListener("close", () => clearTimeout(this.timer));
+    const number = byId("array-number", HTMLInputElement);
+    number.max = String(this.electrodes - 1);
+    number.onchange = () => {
+      const wanted = Math.round(Number(number.value));
+      if (wanted >= 0 && wanted < this.electrodes) this.map.select(wanted);
+      else number.value = String(this.map.selected);
+    };
+    const figures = byId("array-figures");
+    figures.onclick = ({ target }) => {
+      if (!(target instanceof HTMLButtonElement) || !target.dataset.figure) return;
+      for (const button of figures.querySelectorAll("button")) {
+        button.setAttribute("aria-pressed", String(button === target));
+      }
+      this.map.colourBy(target.dataset.figure);
+    };
+  }
+
+  open() {
+    this.dialog.showModal();
+    this.map.select(this.map.selected);
+    this.ledger.reload();
+    this.poll();
+  }
+
+  /** Renew what is shown, again and again while the dialog is open. */
+  async poll() {
+    clearTimeout(this.timer);
+    if (!this.dialog.open) return;
+    if (!document.hidden) await this.refresh();
+    if (this.dialog.open) this.timer = setTimeout(() => this.poll(), PERIOD_MS);
+  }
+
+  async refresh() {
+    await Promise.all([this.renewMap(), this.renewWaves(), this.renewLeases(), this.ledger.refresh()]);
+  }
+
+  async renewMap() {
+    /** @type {ElectrodesModel | null} */
+    const table = await read("/api/nerves/electrodes");
+    const answers = Boolean(table?.states.length);
+    setText(byId("array-trouble"), answers ? "" : "The electrode engine does not answer.");
+    if (!table || !answers) return;
+    this.table = table;
+    this.map.update(table);
+    this.describe();
+  }
+
+  async renewWaves() {
+    const electrode = this.map.selected;
+    /** @type {WaveformsModel | null} */
+    const found = await read(`/api/nerves/waveforms/${electrode}`);
+    if (electrode === this.map.selected) this.plot.show(found);
+  }
+
+  async renewLeases() {
+    /** @type {LeasesModel | null} */
+    const found = await read("/api/nerves/leases");
+    if (found) this.leases.show(found);
+  }
+
+  /** @param {number} electrode */
+  select(electrode) {
+    byId("array-number", HTMLInputElement).value = String(electrode);
+    this.describe();
+    this.renewWaves();
+  }
+
+  /** Show the figures of the selected electrode as words. */
+  describe() {
+    const { table } = this;
+    if (!table) return;
+    const electrode = this.map.selected;
+    const facts = FACTS.map((key) => [FIGURES[key], FIGURES[key].values(table)[electrode]]).map(
+      ([figure, value]) =>
+        `${/** @type {any} */ (figure).name} ${words(/** @type {any} */ (figure), /** @type {any} */ (value))}`,
+    );
+    setText(byId("array-words"), [table.states[electrode], ...facts].join(" · "));
+  }
+}
+
+/**
+ * Return the answer to a request that is made again soon; null if it failed.
+ * @param {string} path
+ */
+const read = (path) => call("GET", path, undefined, { quiet: true }).catch(() => null);
