@@ -408,6 +408,32 @@ async def test_metrics_and_cross_correlation_of_the_last_minute_are_served(engin
                 await client.cross_correlation(0, target, bin_ms=bin_ms, max_lag=max_lag)
 
 
+async def test_the_page_gets_electrodes_waveforms_and_leases(engine: Engine) -> None:
+    nerves = GatewayNerves(engine.address, engine.token)
+    try:
+        async with engine.stub() as stub:
+            name = await lease(stub, engine, 4, 5)
+            table = await nerves.electrodes()
+            held = await nerves.leases()
+            await release(stub, engine, name)
+        assert table is not None
+        assert held is not None
+        assert len(table.states) == len(table.rates_hz) == len(table.amplitudes_uv) == len(table.bursts_min) == 32
+        assert [(each.requester, each.electrodes, each.held) for each in held[0]] == [("agent", (4, 5), False)]
+        assert 0.0 < held[0][0].ends_in_s <= 5.0
+        rates = np.nan_to_num(table.rates_hz)
+        found = await nerves.waveforms(int(np.argmax(rates)))
+        assert found is not None
+        assert 0 < len(found.traces_uv) <= 24
+        assert {len(trace) for trace in found.traces_uv} == {75}
+        mean = np.mean(found.traces_uv, axis=0)
+        assert abs(int(np.argmin(mean)) - found.before) <= 3
+        assert await nerves.waveforms(32) is None
+    finally:
+        await nerves.close()
+        await settled()
+
+
 async def test_S2_leases_are_listed_to_their_holder_and_to_auditors_only(engine: Engine) -> None:
     async with engine.stub() as stub:
         name = await lease(stub, engine, 4, 5)

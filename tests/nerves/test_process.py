@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from choroid.client.nerves import AsyncNervesClient
 from choroid.running import listening
 from choroid.running.listening import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, EngineNerves
 from choroid.running.nerves_process import EngineHandle, spawn_engine
@@ -41,6 +42,21 @@ async def test_health_of_the_tissue_reaches_the_electrodes(tmp_path: Path) -> No
         await engine.close()
     engine.set_conditions(TissueConditions())  # a dead engine is no concern of the tissue
     assert not (tmp_path / "nerves.json").exists()
+
+
+async def test_S2_an_operator_ends_the_leases_of_an_agent_which_may_acquire_new_ones(tmp_path: Path) -> None:
+    engine = await spawn_engine(load_rig(BENCH), tmp_path, 3)
+    try:
+        async with AsyncNervesClient(engine.address, engine.agent_token) as agent:
+            await agent.acquire_lease([0, 1], ttl_ms=5000)
+            assert len((await agent.leases()).leases) == 1
+            assert await engine.end_leases("another", "a test")
+            assert len((await agent.leases()).leases) == 1
+            assert await engine.end_leases("agent", "a test")
+            assert not (await agent.leases()).leases
+            assert (await agent.acquire_lease([0, 1])).granted
+    finally:
+        await engine.close()
 
 
 async def test_a_rig_without_a_simulated_array_is_an_error(tmp_path: Path) -> None:
