@@ -63,7 +63,7 @@ async def _awaited(ask: Callable[[], Awaitable[Any]]) -> Any:
     return await ask()
 
 
-def _answers(request: Request) -> SharedAnswers:
+async def _answers(request: Request) -> SharedAnswers:
     answers: SharedAnswers | None = request.app.state.array
     if answers is None:
         raise ApiProblem(

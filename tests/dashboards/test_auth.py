@@ -35,7 +35,7 @@ def routes(w: World) -> list[tuple[str, str]]:
     for path, verbs in w.app.openapi()["paths"].items():
         filled = path.replace("{run_id}", "run-1").replace("{alarm_id}", "device_lost:ph_loop")
         filled = filled.replace("{name}", "bob").replace("{number}", "1")
-        filled = filled.replace("{interlock}", "temperature")
+        filled = filled.replace("{interlock}", "temperature").replace("{electrode}", "3")
         found += [(verb.upper(), filled) for verb in verbs]
     assert len(found) > 20
     return found
