@@ -12,6 +12,7 @@ from typing import Any
 
 from choroid.running import nerves_process
 from choroid.running.simulated_card import SimulatedCard, simulated_card
+from sim.neurons.conditions import TissueConditions
 
 
 class PatientCrystal:
@@ -35,14 +36,24 @@ class PatientCrystal:
             self._due_s += late_s
 
 
+class PatientCard:
+    """The simulated card in the engine's own process, on a crystal that waits for the engine; else as a card process."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        crystal = PatientCrystal()
+        self._card: SimulatedCard = simulated_card(**config, clock=crystal, sleep=crystal.sleep)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._card, name)
+
+    def configure(self, message: dict[str, Any]) -> None:
+        """Set what the tissue lives in."""
+        self._card.set_conditions(TissueConditions(**message["conditions"]))
+
+
 def main() -> int:
     """Run the engine on a patient array."""
-    crystal = PatientCrystal()
-
-    def patient_card(**options: Any) -> SimulatedCard:
-        return simulated_card(**options, clock=crystal, sleep=crystal.sleep)
-
-    vars(nerves_process)["simulated_card"] = patient_card
+    vars(nerves_process)["CardProcess"] = PatientCard
     return nerves_process.main()
 
 

@@ -120,8 +120,13 @@ class Control:
             raise ControlRequestError(f"no lease: {error}") from None
 
     def _answered(self, call: Any) -> None:
-        with self._lock:
-            placed = self._calls.pop(call, None)
+        try:
+            self._note(call, self._calls.get(call))
+        finally:
+            with self._lock:
+                self._calls.pop(call, None)
+
+    def _note(self, call: Any, placed: Placed | None) -> None:
         if call.cancelled() or placed is None:
             return
         error = call.exception()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from choroid.client.cl.control import Control
 from choroid.client.cl.designs import BurstDesign, Channels, StimDesign, channel_set, design_of
 from choroid.client.cl.errors import ControlRequiredError
-from choroid.client.cl.feed import SETTLED_S, EngineFeed, Sample
+from choroid.client.cl.feed import KEPT, SETTLED_S, EngineFeed, Sample
 from choroid.client.cl.loops import NeuronsLoop
 from choroid.client.cl.plans import StimPlan
 from choroid.client.cl.queues import ChannelQueues, Placed, StimOperation, require_lead
@@ -106,6 +106,7 @@ class CulturedNeurons:
         self._control: Control | None = None
         self._recordings: list[NeuronsRecording] = []
         self._streams: dict[str, DataStream] = {}
+        self._delivered: list[Sample] = []
         info = nerves.info()
         self._channels = info.electrodes
         self._rate = info.sample_rate_hz
@@ -115,7 +116,7 @@ class CulturedNeurons:
         try:
             if take_control:
                 wanted = list(range(self._channels)) if channels is None else sorted(set(channels))
-                self._control = Control(nerves, wanted, purpose, self.feed.delivered, self._again)
+                self._control = Control(nerves, wanted, purpose, self._note_delivered, self._again)
         except BaseException:
             self.close()
             raise
@@ -324,10 +325,12 @@ class CulturedNeurons:
         if placed is not None:
             control.stimulate(placed)
 
-    def wait_for_stims(self, timeout_seconds: float = 75.0) -> None:
-        """Wait until every stimulation has been delivered or refused."""
+    def wait_for_stims(self, timeout_seconds: float = 75.0) -> list[Stim]:
+        """Wait until every stimulation is delivered or refused; return the delivered pulses since the last such call."""
         if self._control is not None:
             self._control.wait(timeout_seconds)
+        delivered, self._delivered = self._delivered, []
+        return [Stim(frame, channel) for frame, channel in sorted(delivered)]
 
     def settle(self, end: int) -> None:
         """Wait until every spike before a frame has been reported."""
@@ -364,6 +367,10 @@ class CulturedNeurons:
     def _waveform(self, timestamp: int, channel: int) -> NDArray[np.float32]:
         raw = self.read_frames(BEFORE + AFTER, max(1, timestamp - BEFORE))[:, channel]
         return raw.astype(np.float32) * np.float32(self.uv_per_unit)
+
+    def _note_delivered(self, stims: list[Sample]) -> None:
+        self._delivered = [*self._delivered, *stims][-KEPT:]
+        self.feed.delivered(stims)
 
     def _again(self, late: Placed) -> Placed | None:
         return self._queues.again(late, self.timestamp())

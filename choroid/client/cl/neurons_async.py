@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from choroid.client.cl.neurons import CulturedNeurons, open_neurons
-from choroid.client.cl.readings import LoopTick
+from choroid.client.cl.readings import LoopTick, Stim
 from choroid.client.cl.records import NeuronsRecording
 from choroid.client.nerves import NervesClient
 
@@ -35,9 +35,9 @@ class AsyncCulturedNeurons:
         while (tick := await asyncio.to_thread(next, ticks, None)) is not None:
             yield tick
 
-    async def wait_for_stims(self, timeout_seconds: float = 75.0) -> None:
+    async def wait_for_stims(self, timeout_seconds: float = 75.0) -> list[Stim]:
         """See :meth:`CulturedNeurons.wait_for_stims`."""
-        await asyncio.to_thread(self.now.wait_for_stims, timeout_seconds)
+        return await asyncio.to_thread(self.now.wait_for_stims, timeout_seconds)
 
     async def wait_until_stopped(self, recording: NeuronsRecording) -> None:
         """Wait until a recording has ended and is written."""
