@@ -12,7 +12,11 @@ from typing import Any
 
 from choroid.running import nerves_process
 from choroid.running.simulated_card import SimulatedCard, simulated_card
+from controller.nerves import core
+from controller.nerves.reflexes import UploadedReflexes
 from sim.neurons.conditions import TissueConditions
+
+REFLEX_WAIT_S = 30.0
 
 
 class PatientCrystal:
@@ -52,8 +56,9 @@ class PatientCard:
 
 
 def main() -> int:
-    """Run the engine on a patient array."""
+    """Run the engine on a patient array; its blocks wait for uploaded reflexes."""
     vars(nerves_process)["CardProcess"] = PatientCard
+    vars(core)["UploadedReflexes"] = lambda events, _: UploadedReflexes(events, REFLEX_WAIT_S)
     return nerves_process.main()
 
 
