@@ -51,6 +51,7 @@ class _Loop:
         self.asked: list[int] = []
         self.began: list[int] = []
         self.reflexes: list[UploadedReflex] = []
+        self.ended = ""
         self._core = core
         self._card = card
         self._model = model
@@ -60,7 +61,7 @@ class _Loop:
         """Run the engine."""
         core, rate = self._core, self._core.info.sample_rate_hz
         self._acquire("")
-        while core.next_frame < SECONDS * rate:
+        while core.next_frame < SECONDS * rate and not self.ended:
             before = self._sum("asked")
             block = self._card.read()
             spikes = core.step(block)
@@ -75,9 +76,15 @@ class _Loop:
             "reflex_calls": calls,
             "reflex_late_pct": 100.0 * late / max(1, calls),
             "reflex_leases": len(self.reflexes),
+            "reflex_ended": self.ended or None,
         }
 
-    def _acquire(self, _: str) -> None:
+    def _acquire(self, why: str) -> None:
+        if why == "the engine closed":
+            return
+        if why not in ("", "its lease ended"):  # the model is gone
+            self.ended = why
+            return
         for reflex in self.reflexes[-1:]:
             self._core.submit(LeaseCommand("release", "bench", lambda _: None, reflex.terms.lease))
         command = LeaseCommand("acquire", "bench", self._attach, electrodes=(0, 1, 2, 3), ttl_s=10.0)
