@@ -89,7 +89,7 @@ class RhxCard:
         self._zero_at_s = self._zero_s
         self._latest = 0
         self._restarted = True
-        """Whether RHX counts anew since the last block."""
+        """Whether RHX counts from zero again since the last block."""
         self._silent_since_s: float | None = None
         self._next_try_s = 0.0
         if address.folder:
@@ -109,7 +109,7 @@ class RhxCard:
         return self._latest
 
     def _set_clock(self, end: int) -> None:
-        """Note that the frames before `end` have come; a clock of RHX that is slower than ours is followed."""
+        """Note that the frames before `end` have come; a slower clock of RHX is followed."""
         now_s = steady_s()
         slower_s = self._zero_s + MAX_DRIFT * (now_s - self._zero_at_s)
         came_s = now_s - end / self.info.sample_rate_hz
