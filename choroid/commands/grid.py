@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from choroid.commands.grid_boards import add_boards
-from choroid.commands.options import command, emit, json_option
+from choroid.commands.options import command, emit, json_option, port
+
+FOLDER = Path("choroid-grid")
 
 
 def add(commands: Any) -> None:
     """Add the subcommand to `commands`."""
     grid = commands.add_parser("grid", help="hub, members and laboratories of a grid (extra `grid`)")
     verbs = grid.add_subparsers(title="verbs", metavar="VERB", required=True)
-    _identity_parser(verbs)
+    _hub_parsers(verbs)
+    _member_parsers(verbs)
+    _lab_parser(verbs)
+    _log_parsers(verbs)
     add_boards(verbs)
-
-
-def _identity_parser(verbs: Any) -> None:
-    identity = command(verbs, "identity", _identity, "print the identity of this member, laboratory or hub")
-    _data(identity)
-    json_option(identity)
-
-
-def _data(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, default=Path("choroid-grid"), help="data folder (default: choroid-grid)")
+    bench = command(verbs, "bench", _bench, "measure a hub with many connected members")
+    bench.add_argument("--members", type=int, default=1000, help="how many (default 1000)")
+    json_option(bench)
 
 
 def part(name: str) -> ModuleType:
@@ -36,7 +35,154 @@ def part(name: str) -> ModuleType:
     return load_extra(f"grid.commands.{name}", "grid", needed_for="choroid grid", otherwise="use a rig without a grid")
 
 
+def data_option(parser: argparse.ArgumentParser, folder: Path = FOLDER) -> None:
+    """Add `--data`."""
+    parser.add_argument("--data", type=Path, default=folder, help=f"data folder (default: {folder})")
+
+
+def _hub_parsers(verbs: Any) -> None:
+    hub = command(verbs, "hub", _hub, "run a hub: admission, leases, log, relay")
+    hub.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    hub.add_argument("--port", type=port, default=7700, help="port that members join at (default 7700; 0: any)")
+    hub.add_argument("--member-port", type=port, default=7701, help="port for approved members (default 7701; 0: any)")
+    hub.add_argument("--name", default="", help="name of a new hub and its log, such as grid.example.org/log")
+    hub.add_argument("--policy", type=Path, help="policy file (default: the one that comes with Choroid)")
+    data_option(hub, Path("choroid-hub"))
+    status = command(verbs, "status", _operate, "figures of a hub: members, tissue, leases, log")
+    members = command(verbs, "members", _operate, "list, approve, refuse, revoke members and laboratories")
+    decision = members.add_mutually_exclusive_group()
+    for name in ("approve", "refuse", "revoke"):
+        decision.add_argument(f"--{name}", metavar="MEMBER", help=f"{name} it: its name, or the start of its identity")
+    leases = command(verbs, "leases", _operate, "list leases; end one, or let one be the next")
+    chosen = leases.add_mutually_exclusive_group()
+    chosen.add_argument("--end", default="", metavar="LEASE", help="end it now")
+    chosen.add_argument("--first", default="", metavar="LEASE", help="let it be the next in its queue")
+    for parser in (members, leases):
+        parser.add_argument("--reason", default="", help="reason, for the log")
+    for name, parser in (("status", status), ("members", members), ("leases", leases)):
+        parser.set_defaults(verb=name)
+        data_option(parser, Path("choroid-hub"))
+        json_option(parser)
+
+
+def _member_parsers(verbs: Any) -> None:
+    identity = command(verbs, "identity", _identity, "print the identity of this member, laboratory or hub")
+    data_option(identity)
+    json_option(identity)
+    join = command(verbs, "join", _join, "join a grid and lend this computer")
+    join.add_argument(
+        "hub", nargs="?", default="", help="host:port#fingerprint, as the hub prints it (default: as before)"
+    )
+    join.add_argument("--name", default="", help="name in the grid (default: the machine's)")
+    data_option(join)
+
+
+def _lab_parser(verbs: Any) -> None:
+    lab = command(verbs, "lab", _lab, "offer the electrode array of a running rig to a grid")
+    lab.add_argument(
+        "hub", nargs="?", default="", help="host:port#fingerprint, as the hub prints it (default: as before)"
+    )
+    lab.add_argument("--rig", type=Path, default=Path("choroid-data"), help="the running rig's data folder")
+    lab.add_argument("--organoid", default="organoid", help="name under which its tissue is offered")
+    lab.add_argument("--name", default="", help="name in the grid (default: the machine's)")
+    data_option(lab, Path("choroid-grid-lab"))
+
+
+def _log_parsers(verbs: Any) -> None:
+    log = verbs.add_parser("log", help="the hub's log: rows, keys, proofs, verification")
+    actions = log.add_subparsers(title="actions", metavar="ACTION", required=True)
+    show = command(actions, "show", _log, "print the last rows")
+    show.add_argument("--limit", type=int, default=20, help="how many (default 20)")
+    command(actions, "key", _log, "print the verifier keys of the log and of the hub as a witness")
+    export = command(actions, "export", _log, "write rows, checkpoint and key for verification on another machine")
+    export.add_argument("folder", type=Path, help="the folder to write")
+    prove = command(actions, "prove", _log, "print the proof that a row is in the log")
+    prove.add_argument("row", type=int, help="number of the row, from 0")
+    verify = command(actions, "verify", _log, "verify chain, tree, signatures and witnesses")
+    verify.add_argument("source", type=Path, nargs="?", help="an exported folder (default: --data)")
+    verify.add_argument("--key", default="", help="verifier key of the log, from its operator")
+    verify.add_argument("--witness", action="append", default=[], metavar="KEY", help="verifier key of a witness")
+    verify.add_argument("--required", type=int, default=0, help="how many witnesses have to confirm (default 0)")
+    verify.add_argument("--kept", type=Path, help="file with the checkpoint of the last verification; renewed")
+    for name, parser in actions.choices.items():
+        parser.set_defaults(action=name)
+        data_option(parser, Path("choroid-hub"))
+        json_option(parser)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _hub(arguments: argparse.Namespace) -> int:
+    processes = part("processes")
+    settings = processes.HubSettings(
+        arguments.data,
+        host=arguments.host,
+        enrolment_port=arguments.port,
+        member_port=arguments.member_port,
+        name=arguments.name,
+        policy=arguments.policy,
+    )
+    processes.hub(settings, _say)
+    return 0
+
+
+def _join(arguments: argparse.Namespace) -> int:
+    part("processes").join(arguments.hub, arguments.data, arguments.name, _say)
+    return 0
+
+
+def _lab(arguments: argparse.Namespace) -> int:
+    part("processes").lab(arguments.hub, arguments.data, arguments.name, arguments.rig, arguments.organoid, _say)
+    return 0
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    answer = part("bench").bench(arguments.members)
+    emit(answer, as_json=arguments.json, text="\n".join(f"{name}: {value}" for name, value in answer.items()))
+    return 0
+
+
+def _operate(arguments: argparse.Namespace) -> int:
+    operate = part("operate")
+    if arguments.verb == "members":
+        asked = {name: getattr(arguments, name) for name in ("approve", "refuse", "revoke")}
+        decision = next((name for name, who in asked.items() if who), "")
+        answer = operate.members(
+            arguments.data, decision=decision, who=asked.get(decision) or "", reason=arguments.reason
+        )
+    elif arguments.verb == "leases":
+        answer = operate.leases(arguments.data, end=arguments.end, first=arguments.first, reason=arguments.reason)
+    else:
+        answer = operate.status(arguments.data)
+    emit(answer, as_json=arguments.json, text=getattr(operate, f"{arguments.verb}_text")(answer))
+    return 0
+
+
 def _identity(arguments: argparse.Namespace) -> int:
     answer = part("identity").identity(arguments.data)
     emit(answer, as_json=arguments.json, text=answer["id"])
+    return 0
+
+
+def _log(arguments: argparse.Namespace) -> int:
+    log = part("log")
+    if arguments.action == "show":
+        answer = log.show(arguments.data, arguments.limit)
+        text = "\n".join(json.dumps(row, ensure_ascii=False) for row in answer["rows"])
+    elif arguments.action == "verify":
+        answer = log.verify(
+            arguments.source or arguments.data,
+            key=arguments.key,
+            witnesses=arguments.witness,
+            required=arguments.required,
+            kept=arguments.kept,
+        )
+        text = f"the log is sound: {answer['rows']} rows, {len(answer['witnesses'])} witnesses"
+    else:
+        named = {"key": lambda: log.keys(arguments.data), "prove": lambda: log.prove(arguments.data, arguments.row)}
+        answer = named.get(arguments.action, lambda: log.export(arguments.data, arguments.folder))()
+        text = "\n".join(f"{name}: {value}" for name, value in answer.items())
+    emit(answer, as_json=arguments.json, text=text)
     return 0

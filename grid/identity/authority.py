@@ -21,8 +21,10 @@ from grid.identity.keys import write_private
 CERTIFICATE_S = 24 * 3600.0
 """Life of a certificate of a member, a laboratory or the hub itself."""
 AUTHORITY_S = 10 * 365.25 * 24 * 3600.0
-BACKDATED_S = 300.0
-"""A certificate is valid from this long before it was signed, for clocks that are slow."""
+BACKDATED_S = 24 * 3600.0
+"""A certificate is valid from this long before it was signed: a machine with a slow clock then gets a clear refusal of its
+request instead of a failed handshake.
+"""
 TLS_NAME = "choroid-grid-hub"
 """The name in the hub's certificate: its address may change, its authority is pinned."""
 AUTHORITY_FILE = "authority.pem"
@@ -100,6 +102,10 @@ class Authority:
             raise GridError(f"{key} is no P-256 key. Next: restore it from a backup")
         return cls(found, signer, utc)
 
+    def own_pair(self) -> tuple[bytes, bytes]:
+        """Return key and certificate of the authority itself, for the enrolment port: its fingerprint is known beforehand."""
+        return key_pem(self._key), self.certificate_pem
+
     def server_pair(self) -> tuple[bytes, bytes]:
         """Return a key and a chain for the hub's own servers, as PEM."""
         key = new_tls_key()
@@ -162,6 +168,7 @@ def _make(certificate: Path, key_file: Path, utc: UtcSeconds) -> None:
         .not_valid_before(start)
         .not_valid_after(start + timedelta(seconds=AUTHORITY_S))
         .add_extension(x509.BasicConstraints(True, 0), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(TLS_NAME)]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )

@@ -622,23 +622,19 @@ class Standing(_message.Message):
 
     ROLES_FIELD_NUMBER: _builtins.int
     FIGURES_FIELD_NUMBER: _builtins.int
-    HARDWARE_CLASS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def roles(self) -> _containers.RepeatedCompositeFieldContainer[Global___RoleStanding]: ...
     @_builtins.property
     def figures(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]: ...
-    @_builtins.property
-    def hardware_class(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
         roles: _abc.Iterable[Global___RoleStanding] | None = ...,
         figures: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
-        hardware_class: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "hardware_class", b"hardware_class", "roles", b"roles"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "roles", b"roles"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,4 +1,4 @@
-"""X1: identities, signed requests and certificates of the grid; forged, replayed and misdated ones are refused."""
+"""S1: identities, signed requests and certificates of the grid; forged, replayed and misdated ones are refused."""
 
 from __future__ import annotations
 

@@ -1,0 +1,188 @@
+"""The hub's process: two gRPC ports, one database, one loop that keeps what is promised."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+import grpc.aio
+
+from grid.clock import UtcSeconds, utc_s
+from grid.errors import GridError
+from grid.hub.dispatch import Dispatch
+from grid.hub.enrolment import EnrolmentService
+from grid.hub.leases import LeaseBook
+from grid.hub.members import Members
+from grid.hub.relaying import Tunnels
+from grid.hub.service import HEARTBEAT_S, HubService
+from grid.hub.sessions import MemberSession, Sessions
+from grid.hub.store import Store
+from grid.identity.authority import CERTIFICATE_S, Authority
+from grid.log.witness import Witness
+from grid.policy.policy import GridPolicy, load_policy
+from grid.wire import grid_pb2_grpc as pb_grpc
+
+logger = logging.getLogger(__name__)
+
+TICK_S = 0.25
+SEEN_S = 5.0
+SILENT_S = 6 * HEARTBEAT_S
+"""A connection without any message for this long ends."""
+MAX_MESSAGE_BYTES = 40_000_000
+OPTIONS = (
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_metadata_size", 8 * 1024),
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HubSettings:
+    """How a hub is started.
+
+    Attributes:
+        data: Its data folder.
+        host: Where both ports listen.
+        enrolment_port: Port that people pass on; 0 takes any free one.
+        member_port: Port for members with a certificate; 0 takes any free one.
+        name: Name of a new hub and its log.
+        policy: Policy file; None means the one that comes with Choroid.
+        utc: Source of UTC.
+    """
+
+    data: Path
+    host: str = "127.0.0.1"
+    enrolment_port: int = 0
+    member_port: int = 0
+    name: str = ""
+    policy: Path | None = None
+    utc: UtcSeconds = field(default=utc_s)
+
+
+class Hub:
+    """A running hub. Made by :func:`running_hub`.
+
+    Attributes:
+        store: Its database.
+        members: Its members.
+        book: Its leases.
+        sessions: Its open connections.
+        address: What members join with: host:port#fingerprint of the authority.
+    """
+
+    def __init__(self, settings: HubSettings) -> None:
+        self.policy: GridPolicy = load_policy(settings.policy)
+        self.store = Store(settings.data, name=settings.name, utc=_steady(settings.utc))
+        self.authority = Authority.in_folder(settings.data, self.store.utc)
+        self.members = Members(self.store)
+        self.sessions = Sessions()
+        self.tunnels = Tunnels(self.sessions)
+        self.book = LeaseBook(self.store, self.members, self.policy.leases)
+        self.witness = Witness(self.store.database, self.store.log, self.store.utc)
+        self.dispatch = Dispatch(self.store, self.members, self.book, self.sessions, self.tunnels, self.policy.leases)
+        self._enrolment = EnrolmentService(self.store, self.members, self.authority, self.policy)
+        self._settings = settings
+        self._servers: list[grpc.aio.Server] = []
+        self._server_pair_until_s = 0.0
+        self.address = ""
+        self.member_port = 0
+
+    async def open(self) -> None:
+        """Listen. Raises :class:`GridError` when a port is taken."""
+        service = HubService(
+            self.store, self.members, self.book, self.sessions, self.tunnels, self.dispatch, self.policy
+        )
+        self.book.resume()
+        members, enrolment = grpc.aio.server(options=OPTIONS), grpc.aio.server(options=OPTIONS)
+        pb_grpc.add_HubServicer_to_server(service, members)
+        pb_grpc.add_EnrolmentServicer_to_server(self._enrolment, enrolment)
+        host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
+        credentials = grpc.dynamic_ssl_server_credentials(
+            self._certificates(),
+            self._fresh_certificates,  # type: ignore[arg-type]  # None means: keep them
+            require_client_authentication=True,
+        )
+        self.member_port = _bind(members, f"{host}:{self._settings.member_port}", credentials)
+        self._enrolment.member_port = self.member_port
+        own = grpc.ssl_server_credentials([self.authority.own_pair()])
+        port = _bind(enrolment, f"{host}:{self._settings.enrolment_port}", own)
+        self.address = f"{host}:{port}#{self.authority.fingerprint[:32]}"
+        for server in (members, enrolment):
+            await server.start()
+            self._servers.append(server)
+
+    async def run(self) -> None:
+        """Keep leases, revocations and marks up to date, until it is cancelled."""
+        loop = asyncio.get_running_loop()
+        seen_at = loop.time()
+        while True:
+            try:
+                self.sessions.end_where(self._reason_to_end)
+                self.dispatch.now()
+                if loop.time() >= seen_at + SEEN_S:
+                    seen_at = loop.time()
+                    self.members.seen({each.identity: each.working_on for each in self.sessions.every()})
+            except GridError as error:
+                logger.error("%s", error)
+            await asyncio.sleep(TICK_S)
+
+    async def close(self) -> None:
+        """Stop listening and close the database."""
+        self.sessions.end_where(lambda _: "the hub is stopping")
+        for server in self._servers:
+            await server.stop(grace=0.2)
+        self.store.close()
+
+    def _reason_to_end(self, session: MemberSession) -> str:
+        if self.members.approved(session.identity) is None:
+            return "this identity was revoked"
+        silent = asyncio.get_running_loop().time() - session.alive_at > SILENT_S
+        return f"no message for {SILENT_S:g} s" if silent else ""
+
+    def _certificates(self) -> grpc.ServerCertificateConfiguration:
+        self._server_pair_until_s = self.store.utc() + CERTIFICATE_S / 2
+        pair = self.authority.server_pair()
+        return grpc.ssl_server_certificate_configuration([pair], self.authority.certificate_pem)
+
+    def _fresh_certificates(self) -> grpc.ServerCertificateConfiguration | None:
+        """Return new certificates when half of the life of the present ones is over; gRPC asks at each handshake."""
+        return self._certificates() if self.store.utc() > self._server_pair_until_s else None
+
+
+@contextlib.asynccontextmanager
+async def running_hub(settings: HubSettings) -> AsyncIterator[Hub]:
+    """Run a hub while the block lasts."""
+    hub = Hub(settings)
+    keeping: asyncio.Task[None] | None = None
+    try:
+        await hub.open()
+        keeping = asyncio.create_task(hub.run(), name="hub")
+        yield hub
+    finally:
+        if keeping is not None:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+        await hub.close()
+
+
+def _steady(utc: UtcSeconds) -> UtcSeconds:
+    """Return a UTC that does not jump when the machine's clock is set while the hub runs."""
+    loop = asyncio.get_running_loop()
+    start_s, start = utc(), loop.time()
+    return lambda: start_s + loop.time() - start
+
+
+def _bind(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials) -> int:
+    try:
+        return int(server.add_secure_port(address, credentials))
+    except RuntimeError as error:
+        raise GridError(f"the hub cannot listen on {address} ({error}). Next: choose another port") from None

@@ -1,0 +1,180 @@
+"""The leases that a laboratory serves. Each ends here by this machine's own clock, whether or not the hub is there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from grid.errors import GridError, GridRefused
+from grid.lab.engine import EngineAccess
+from grid.member.peers import KnownPeers
+from grid.wire import grid_pb2 as pb
+
+logger = logging.getLogger(__name__)
+
+TICK_S = 0.2
+REPORT_S = 2.0
+RETRY_S = 1.0
+
+
+@dataclass(slots=True)
+class ServedLease:
+    """A lease that runs here.
+
+    Attributes:
+        order: The hub's order.
+        agent: Name of its agent at the engine.
+        token: Token of the agent.
+        until: Loop time at which it ends without a renewal.
+        charge_nc: Delivered so far.
+        pulses: Delivered so far.
+        tunnels: Tasks of its tunnels.
+    """
+
+    order: pb.LeaseOrder
+    agent: str
+    token: str
+    until: float
+    charge_nc: float = 0.0
+    pulses: int = 0
+    tunnels: set[asyncio.Task[None]] = field(default_factory=set)
+
+
+class ServedLeases:
+    """What this laboratory grants. `send` takes messages for the hub; they may be lost with the connection."""
+
+    def __init__(
+        self, engine: EngineAccess, peers: KnownPeers, organoid: str, send: Callable[[pb.MemberMessage], None]
+    ) -> None:
+        self._engine = engine
+        self._peers = peers
+        self._organoid = organoid
+        self._send = send
+        self._running: dict[str, ServedLease] = {}
+        self._seen = 0
+        self.refusal = ""
+
+    def names(self) -> list[str]:
+        """Return the names of the leases that run."""
+        return list(self._running)
+
+    def find(self, lease: str) -> ServedLease | None:
+        """Return a lease that runs."""
+        return self._running.get(lease)
+
+    async def take(self, order: pb.LeaseOrder) -> None:
+        """Execute an order of the hub: offer, renewal or end."""
+        lease = order.lease.lease
+        if order.verb == pb.LeaseOrder.OFFER:
+            await self._offered(order)
+        elif order.verb == pb.LeaseOrder.RENEW and lease in self._running:
+            self._running[lease].until = asyncio.get_running_loop().time() + order.ttl_s
+        elif order.verb == pb.LeaseOrder.END and lease in self._running:
+            await self.end(lease, order.lease.reason or "the hub has ended it")
+
+    async def end(self, lease: str, reason: str) -> None:
+        """End a lease: its agent at the engine first, then its tunnels, then the report."""
+        served = self._running.get(lease)
+        if served is None:
+            return
+        try:
+            await self._engine.dismiss(served.agent)
+        except GridError as error:
+            logger.error("the agent of the lease %s is revoked again in a second: %s", lease, error)
+            served.until = asyncio.get_running_loop().time() + RETRY_S
+            return
+        finally:
+            for task in tuple(served.tunnels):
+                task.cancel()
+        await self._tally()
+        self._running.pop(lease, None)
+        logger.info("lease %s has ended: %s", lease, reason)
+        self._report(lease, served, reason)
+
+    async def end_stimulation(self, reason: str) -> None:
+        """End every lease for stimulation."""
+        for lease, served in tuple(self._running.items()):
+            if served.order.lease.mode == "stimulate":
+                await self.end(lease, reason)
+
+    async def end_all(self, reason: str) -> None:
+        """End every lease."""
+        for lease in tuple(self._running):
+            await self.end(lease, reason)
+
+    async def watch(self) -> None:
+        """End what was not renewed or has used up its charge, until cancelled."""
+        loop = asyncio.get_running_loop()
+        reported_at = loop.time()
+        while True:
+            await asyncio.sleep(TICK_S)
+            for lease, served in tuple(self._running.items()):
+                if loop.time() >= served.until:
+                    await self.end(lease, f"no renewal from the hub for {served.order.ttl_s:g} s")
+            if self._running and loop.time() >= reported_at + REPORT_S:
+                reported_at = loop.time()
+                await self._count()
+
+    async def _offered(self, order: pb.LeaseOrder) -> None:
+        lease = order.lease
+        try:
+            self._check(lease, order.member_key)
+            name = f"{self._engine.prefix}{lease.lease}"
+            budget = {"nc_s": order.nc_s, "pulses_min": order.pulses_min}
+            token = await self._engine.admit(name, list(lease.electrodes), lease.mode, budget)
+        except GridError as error:
+            verdict = pb.LeaseVerdict(lease=lease.lease, accepted=False, reason=str(error)[:300])
+        else:
+            until = asyncio.get_running_loop().time() + order.ttl_s
+            self._running[lease.lease] = ServedLease(order, name, token, until)
+            verdict = pb.LeaseVerdict(lease=lease.lease, accepted=True)
+        self._send(pb.MemberMessage(verdict=verdict))
+
+    def _check(self, lease: pb.LeaseInfo, member_key: bytes) -> None:
+        self._peers.require(lease.member, member_key)
+        if lease.organoid != self._organoid:
+            raise GridRefused(f"there is no organoid {lease.organoid[:60]} here")
+        if lease.mode != "stimulate":
+            return
+        if self.refusal:
+            raise GridRefused(self.refusal)
+        for served in self._running.values():
+            other = served.order.lease
+            if other.mode == "stimulate" and set(other.electrodes) & set(lease.electrodes):
+                raise GridRefused("another lease for stimulation runs on one of these electrodes")
+            if lease.fence <= other.fence:
+                raise GridRefused(f"its fencing token {lease.fence} is not newer than {other.fence}")
+
+    async def _count(self) -> None:
+        for lease in await self._tally():
+            served = self._running.get(lease)
+            if served is None:
+                continue
+            if served.charge_nc >= served.order.charge_nc:
+                await self.end(lease, f"its charge of {served.order.charge_nc:g} nC is used up")
+            else:
+                self._report(lease, served, "")
+
+    async def _tally(self) -> list[str]:
+        """Read what was delivered since the last time; return the leases with pulses."""
+        try:
+            self._seen, delivered = await self._engine.delivered(self._seen)
+        except GridError as error:
+            logger.warning("the deliveries of leases are not known at present: %s", error)
+            return []
+        changed = []
+        for lease, served in self._running.items():
+            charge_nc, pulses = delivered.get(served.agent, (0.0, 0))
+            served.charge_nc += charge_nc
+            served.pulses += pulses
+            if pulses:
+                changed.append(lease)
+        return changed
+
+    def _report(self, lease: str, served: ServedLease, ended: str) -> None:
+        use = pb.LeaseUse(
+            lease=lease, charge_nc=served.charge_nc, pulses=served.pulses, ended=bool(ended), reason=ended[:300]
+        )
+        self._send(pb.MemberMessage(use=use))

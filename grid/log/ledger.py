@@ -1,0 +1,97 @@
+"""The hub's log in SQLite: rows that name the hash of the row before, the nodes of the tree, signed checkpoints.
+
+A row is appended in the transaction that it describes, so that neither exists without the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+from grid.identity.keys import IdentityKey
+from grid.log import merkle
+from grid.log.notes import Checkpoint, cosignature, signed
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS log_nodes (level INTEGER, number INTEGER, hash BLOB NOT NULL, PRIMARY KEY (level, number))
+  WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS cosignatures (size INTEGER, line TEXT, PRIMARY KEY (size, line)) WITHOUT ROWID;
+"""
+START = hashlib.sha256(b"choroid grid log v1").hexdigest()
+"""What the first row names as the row before it."""
+
+
+class GridLog:
+    """The log of one hub."""
+
+    def __init__(self, database: sqlite3.Connection, key: IdentityKey, origin: str) -> None:
+        """Use the log in `database`.
+
+        Args:
+            database: The hub's; its transactions are the caller's.
+            key: Signs the checkpoints.
+            origin: Name of the log, which is that of the hub.
+        """
+        self._database = database
+        self._key = key
+        self.origin = origin
+        database.executescript(SCHEMA)
+
+    def append(self, kind: str, utc: str, about: Mapping[str, Any]) -> int:
+        """Append a row in the caller's transaction; return its number, from 0."""
+        last = self._database.execute(
+            "SELECT number, CAST(body AS BLOB) FROM log ORDER BY number DESC LIMIT 1"
+        ).fetchone()
+        number = 0 if last is None else last[0] + 1
+        before = START if last is None else hashlib.sha256(last[1]).hexdigest()
+        row = {"number": number, "before": before, "utc": utc, "kind": kind, "about": dict(about)}
+        body = json.dumps(row, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+        self._database.execute("INSERT INTO log VALUES (?, ?)", (number, body))
+        nodes = merkle.completed(number, merkle.leaf_hash(body), self.node)
+        self._database.executemany("INSERT INTO log_nodes VALUES (?, ?, ?)", nodes)
+        return number
+
+    @property
+    def size(self) -> int:
+        """Return the number of rows."""
+        last = self._database.execute("SELECT MAX(number) FROM log").fetchone()[0]
+        return 0 if last is None else int(last) + 1
+
+    def rows(self, first: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return (number, body) of rows from `first` on."""
+        return self._database.execute(
+            "SELECT number, CAST(body AS BLOB) FROM log WHERE number >= ? ORDER BY number LIMIT ?", (first, limit)
+        ).fetchall()
+
+    def node(self, level: int, index: int) -> bytes:
+        """Return the hash of a complete node. Raises KeyError when there is none."""
+        found = self._database.execute(
+            "SELECT hash FROM log_nodes WHERE level = ? AND number = ?", (level, index)
+        ).fetchone()
+        if found is None:
+            raise KeyError(f"the tree has no node {index} at level {level}")
+        return bytes(found[0])
+
+    def checkpoint(self, size: int | None = None) -> str:
+        """Return the checkpoint of the first `size` rows (default: all), with its cosignatures."""
+        size = self.size if size is None else size
+        body = Checkpoint(self.origin, size, merkle.root(size, self.node)).text
+        lines = self._database.execute("SELECT line FROM cosignatures WHERE size = ? ORDER BY line", (size,))
+        return signed(self._key, self.origin, body) + "".join(line for (line,) in lines)
+
+    def add_cosignature(self, size: int, line: str) -> None:
+        """Keep the line of a witness, which the caller has verified."""
+        self._database.execute("INSERT OR IGNORE INTO cosignatures VALUES (?, ?)", (size, line))
+
+    def cosigned_size(self) -> int:
+        """Return the size of the last checkpoint that a witness confirmed; 0 if there is none."""
+        found = self._database.execute("SELECT MAX(size) FROM cosignatures").fetchone()[0]
+        return int(found or 0)
+
+    def cosign(self, note: str, time_s: int) -> str:
+        """Return this hub's cosignature, as a witness, of another log's checkpoint."""
+        return cosignature(self._key, self.origin, note, time_s)

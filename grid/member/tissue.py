@@ -1,0 +1,267 @@
+"""An agent's side of tissue: ask for a lease, keep it alive, reach the electrode engine through the tunnel."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Self
+
+import grpc
+import grpc.aio
+
+from choroid.client.nerves import AsyncNervesClient
+from grid.errors import GridError, GridRefused
+from grid.member.membership import CALL_S, Membership, explained
+from grid.member.peers import KnownPeers
+from grid.relay.pipe import pipe
+from grid.relay.tls import TlsChannel
+from grid.wire import grid_pb2 as pb
+from grid.wire import grid_pb2_grpc as pb_grpc
+
+BEAT_SHARE = 1 / 4
+"""Time between two heartbeats, as a share of the time that the lease has left after one."""
+RETRY_S = 0.5
+MAX_GREETING = 4096
+
+
+class GridClient:
+    """Calls of the hub for agents. It needs the data folder of a member whose `choroid grid join` keeps the certificate.
+
+    Every method raises :class:`GridRefused` with the hub's reason, or :class:`GridError` when the hub cannot be reached.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.membership = Membership.load(Path(folder))
+        self._channel: grpc.aio.Channel | None = None
+
+    async def __aenter__(self) -> Self:
+        """Return the client."""
+        await self.membership.require_certificate()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the connection."""
+        await self.reconnect()
+
+    async def reconnect(self) -> None:
+        """Close the connection; the next call opens a new one, with the present certificate."""
+        if self._channel is not None:
+            await self._channel.close(None)
+            self._channel = None
+
+    @property
+    def stub(self) -> pb_grpc.HubAsyncStub:
+        """Return the calls of the service."""
+        if self._channel is None:
+            self._channel = self.membership.channel()
+        stub: pb_grpc.HubAsyncStub = pb_grpc.HubStub(self._channel)
+        return stub
+
+    async def tissues(self) -> list[pb.Tissue]:
+        """Return the tissue that laboratories offer."""
+        with explained("the hub"):
+            return list((await self.stub.Tissues(pb.TissuesRequest(), timeout=CALL_S)).tissues)
+
+    async def members(self) -> list[pb.Member]:
+        """Return members with their roles and figures."""
+        with explained("the hub"):
+            return list((await self.stub.Members(pb.MembersRequest(), timeout=CALL_S)).members)
+
+    async def leases(self, ended: int = 20) -> list[pb.LeaseInfo]:
+        """Return living leases and the last ones that ended."""
+        with explained("the hub"):
+            return list((await self.stub.Leases(pb.LeasesRequest(ended=ended), timeout=CALL_S)).leases)
+
+    @contextlib.asynccontextmanager
+    async def lease(
+        self,
+        lab: str,
+        organoid: str,
+        electrodes: Iterable[int] = (),
+        *,
+        mode: str = "read",
+        purpose: str,
+        duration_s: float = 0.0,
+        wait_s: float = 60.0,
+    ) -> AsyncIterator[TissueLease]:
+        """Hold a lease while the block lasts.
+
+        Args:
+            lab: Name of the laboratory.
+            organoid: Name of the organoid.
+            electrodes: Their indices; none means all.
+            mode: read or stimulate.
+            purpose: What it is for; kept in the log.
+            duration_s: Longest time (s); 0 takes the policy's.
+            wait_s: Longest wait in the queue (s).
+
+        Raises:
+            GridRefused: It was refused, or the wait was too long.
+        """
+        request = pb.LeaseRequest(
+            key=secrets.token_hex(16),
+            lab=lab,
+            organoid=organoid,
+            electrodes=list(electrodes),
+            mode=mode,
+            purpose=purpose,
+            duration_s=duration_s,
+        )
+        with explained("the hub"):
+            info = await self.stub.RequestLease(request, timeout=CALL_S)
+        held = TissueLease(self, info)
+        beating = asyncio.create_task(held.beat(), name=f"heartbeats of {info.lease}")
+        try:
+            await held.granted(wait_s)
+            yield held
+        finally:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+            await held.release()
+
+
+class TissueLease:
+    """A lease of this member.
+
+    Attributes:
+        info: Its last known state.
+    """
+
+    def __init__(self, client: GridClient, info: pb.LeaseInfo) -> None:
+        self._client = client
+        self.info = info
+        self._changed = asyncio.Event()
+
+    async def granted(self, wait_s: float) -> None:
+        """Wait until it runs. Raises :class:`GridRefused` when it has ended or the wait was too long."""
+        try:
+            async with asyncio.timeout(wait_s):
+                while self.info.state not in (pb.LeaseInfo.ACTIVE, pb.LeaseInfo.ENDED):
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise GridRefused(f"the lease still waits after {wait_s:g} s, at position {self.info.position}") from None
+        if self.info.state == pb.LeaseInfo.ENDED:
+            raise GridRefused(f"no lease: {self.info.reason}")
+
+    async def beat(self) -> None:
+        """Send heartbeats until the lease has ended. The hub may be away for a while: the lease may survive that."""
+        pause_s = RETRY_S / 5
+        while self.info.state != pb.LeaseInfo.ENDED:
+            await asyncio.sleep(pause_s)
+            pause_s = RETRY_S
+            try:
+                request = pb.RenewRequest(leases=[self.info.lease])
+                reply = await self._client.stub.RenewLeases(request, timeout=CALL_S)
+                self.info = (
+                    reply.leases[0] if reply.leases else pb.LeaseInfo(state=pb.LeaseInfo.ENDED, reason="unknown")
+                )
+                self._changed.set()
+                if self.info.state == pb.LeaseInfo.ACTIVE:
+                    pause_s = max(self.info.expires_utc_s - self._client.membership.utc(), 2.0) * BEAT_SHARE
+            except grpc.aio.AioRpcError:
+                await self._client.reconnect()
+                with contextlib.suppress(GridError):
+                    await self._client.membership.require_certificate()
+
+    async def release(self) -> None:
+        """End it at the hub; when the hub is away, it ends by itself."""
+        if self.info.state != pb.LeaseInfo.ENDED:
+            with contextlib.suppress(grpc.aio.AioRpcError, GridError):
+                request = pb.ReleaseRequest(lease=self.info.lease)
+                self.info = await self._client.stub.ReleaseLease(request, timeout=CALL_S)
+
+    @contextlib.asynccontextmanager
+    async def engine(self) -> AsyncIterator[AsyncNervesClient]:
+        """Yield a client of the laboratory's electrode engine, through an encrypted tunnel.
+
+        Raises:
+            GridError: The tunnel does not open, or its other end is not the laboratory.
+        """
+        port = TunnelPort(self._client, self.info)
+        server = await asyncio.start_server(port.serve, "127.0.0.1", 0)
+        try:
+            host, number = server.sockets[0].getsockname()[:2]
+            token = await port.token()
+            nerves = AsyncNervesClient(f"{host}:{number}", token)
+            try:
+                yield nerves
+            finally:
+                await nerves.close()
+        finally:
+            server.close()
+            await port.close()
+            await server.wait_closed()
+
+
+class TunnelPort:
+    """A local port whose connections go through tunnels to the laboratory of a lease."""
+
+    def __init__(self, client: GridClient, info: pb.LeaseInfo) -> None:
+        self._client = client
+        self._info = info
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def token(self) -> str:
+        """Return the token for the electrode engine, which the laboratory sends through the tunnel."""
+        async with self._tunnel() as (_, greeting):
+            return str(greeting["token"])
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one local connection."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        try:
+            async with self._tunnel() as (channel, _):
+                await pipe(channel, reader, writer)
+        except (GridError, grpc.aio.AioRpcError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    async def close(self) -> None:
+        """End every connection."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @contextlib.asynccontextmanager
+    async def _tunnel(self) -> AsyncIterator[tuple[TlsChannel, dict[str, str]]]:
+        KnownPeers(self._client.membership.folder).require(self._info.lab, self._info.lab_key)
+        call: grpc.aio.StreamStreamCall[pb.RelayFrame, pb.RelayFrame]
+        call = self._client.stub.Relay()  # type: ignore[call-arg]
+
+        async def send(data: bytes) -> None:
+            await call.write(pb.RelayFrame(data=data))
+
+        async def receive() -> bytes:
+            frame = await call.read()
+            return frame.data if isinstance(frame, pb.RelayFrame) else b""
+
+        channel = TlsChannel(send, receive)
+        try:
+            with explained("the tunnel"):
+                await call.write(pb.RelayFrame(lease=self._info.lease))
+                await channel.open(self._client.membership.key, self._info.lab_key, server_side=False)
+                greeting = await _greeting(channel)
+            yield channel, greeting
+        finally:
+            call.cancel()
+
+
+async def _greeting(channel: TlsChannel) -> dict[str, str]:
+    """Return the first line that the laboratory sends, of a fixed length with blanks at its end."""
+    data = b""
+    while len(data) < MAX_GREETING:
+        more = await channel.read(MAX_GREETING - len(data))
+        if not more:
+            raise GridRefused("the laboratory has closed the tunnel: the lease does not run there any more")
+        data += more
+    found: dict[str, str] = json.loads(data)
+    return found

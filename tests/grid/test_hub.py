@@ -1,0 +1,167 @@
+"""S1: joining, certificates, revocation, and a hub that is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from pathlib import Path
+
+import grpc
+import pytest
+
+from grid.clock import utc_s
+from grid.errors import GridError, GridRefused
+from grid.hub.hub import Hub
+from grid.hub.store import Store
+from grid.identity.authority import new_tls_key, signing_request
+from grid.identity.keys import IdentityKey
+from grid.identity.requests import signed_request
+from grid.log.notes import ED25519, NoteKey
+from grid.log.verification import verify_log
+from grid.member.daemon import MemberDaemon
+from grid.member.membership import HubAddress, Membership
+from grid.member.tissue import GridClient
+from grid.wire import grid_pb2 as pb
+from grid.wire import grid_pb2_grpc as pb_grpc
+from tests.grid.world import a_hub, a_member, approved, membership, running, until
+
+
+async def test_a_member_joins_is_approved_measured_and_listed(tmp_path: Path) -> None:
+    async with a_hub(tmp_path) as hub:
+        alpha = membership(tmp_path, hub, "alpha")
+        first = await alpha.enrol()
+        assert first.state == pb.EnrolReply.PENDING
+        assert "approve" in first.reason
+        with pytest.raises(GridRefused, match="pending"):
+            await alpha.require_certificate()
+        async with a_member(tmp_path, hub, "alpha") as daemon:
+            roles = {role.role: role.granted for role in daemon.standing.roles}
+            assert roles == {"compute": True, "gpu": False, "storage": True, "relay": True, "agent_host": True}
+            assert {"cores", "gemm_flop_s", "uplink_bit_s", "round_trip_s"} <= set(daemon.standing.figures)
+            async with GridClient(tmp_path / "alpha") as client:
+                (row,) = await client.members()
+            assert (row.name, row.connected, row.state) == ("alpha", True, "approved")
+        kinds = [json.loads(body)["kind"] for _, body in hub.store.log.rows(0, 100)]
+        assert kinds == ["member.request", "member.approved", "member.standing"]
+
+
+async def test_a_wrong_fingerprint_and_a_foreign_certificate_are_refused(tmp_path: Path) -> None:
+    async with a_hub(tmp_path / "a") as hub, a_hub(tmp_path / "b") as other:
+        place = hub.address.partition("#")[0]
+        wrong = Membership(tmp_path / "m", HubAddress.parse(f"{place}#{'0' * 32}"), "m", "member")
+        with pytest.raises(GridRefused, match="not the hub of this address"):
+            await wrong.enrol()
+        await approved(tmp_path, hub, "alpha")
+        foreign = await approved(tmp_path / "a", other, "alpha")
+        text = (foreign.folder / "certificate.pem").read_bytes().partition(b"\n")[2]
+        own = (tmp_path / "alpha" / "certificate.pem").read_bytes()
+        authority = own[own.rindex(b"-----BEGIN") :]
+        mixed = text[: text.rindex(b"-----BEGIN")] + authority
+        (foreign.folder / "certificate.pem").write_bytes(f"{hub.member_port}\n".encode() + mixed)
+        foreign.hub = HubAddress.parse(hub.address)
+        foreign.save()
+        async with GridClient(foreign.folder) as client:
+            with pytest.raises(GridError, match="did not answer"):
+                await client.members()
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:1", "host:99999#" + "a" * 32, "host:1#zz", "host:1#" + "a" * 31])
+def test_a_malformed_address_is_named(text: str) -> None:
+    with pytest.raises(GridError, match="Next: copy"):
+        HubAddress.parse(text)
+
+
+async def test_S1_a_stolen_certificate_is_worthless_seconds_after_revocation(tmp_path: Path) -> None:
+    async with a_hub(tmp_path) as hub:
+        stolen = await approved(tmp_path, hub, "alpha")
+        async with GridClient(stolen.folder) as thief, a_member(tmp_path, hub, "beta"):
+            assert len(await thief.members()) == 2
+            daemon = MemberDaemon(stolen)
+            async with running(daemon.run()) as session:
+                await until(daemon.link.connected.is_set)
+                hub.members.decide("alpha", "revoke", "operator", "stolen")
+                with pytest.raises(GridRefused, match="revoked"):
+                    await thief.members()
+                with pytest.raises(GridRefused, match="stolen"):
+                    async with asyncio.timeout(10):
+                        await session
+        with pytest.raises(GridRefused, match="revoked"):
+            await stolen.require_certificate(1e9)
+
+
+async def test_S1_a_replayed_request_is_refused(tmp_path: Path) -> None:
+    async with a_hub(tmp_path) as hub:
+        credentials = grpc.ssl_channel_credentials(hub.authority.certificate_pem)
+        options = (("grpc.ssl_target_name_override", "choroid-grid-hub"),)
+        async with grpc.aio.secure_channel(hub.address.partition("#")[0], credentials, options=options) as channel:
+            stub: pb_grpc.EnrolmentAsyncStub = pb_grpc.EnrolmentStub(channel)
+            nonce = (await stub.Describe(pb.DescribeRequest())).nonce
+            key = IdentityKey.generate()
+            csr = signing_request(new_tls_key(), key.id)
+            request = signed_request(key, "alpha", "member", csr, nonce, utc_s())
+            await stub.Enrol(request)
+            with pytest.raises(grpc.aio.AioRpcError, match="replay"):
+                await stub.Enrol(request)
+            for broken in (pb.EnrolRequest(), pb.EnrolRequest(name="x", kind="member", public_key=b"1" * 32)):
+                with pytest.raises(grpc.aio.AioRpcError, match="Next"):
+                    await stub.Enrol(broken)
+
+
+@pytest.mark.parametrize("off_s", [3600.0, -3600.0])
+async def test_a_clock_off_by_an_hour_is_named_at_both_ends(off_s: float, tmp_path: Path) -> None:
+    async with a_hub(tmp_path, utc=lambda: utc_s() + off_s) as hub:
+        member = membership(tmp_path, hub, "alpha")
+        with pytest.raises(GridRefused, match="clocks differ"):
+            await member.enrol()
+        assert hub.members.every() == []
+
+
+async def test_an_expired_certificate_is_named_and_renewed(tmp_path: Path) -> None:
+    late = [0.0]
+    async with a_hub(tmp_path) as hub:
+        member = await approved(tmp_path, hub, "alpha")
+        member.utc = lambda: utc_s() + late[0]
+        late[0] = 25 * 3600
+        with pytest.raises(GridError, match=r"expired at .*choroid grid join"):
+            member.channel()
+        assert member.certificate_left_s() == 0
+        late[0] = 0
+        before = (member.folder / "certificate.pem").read_bytes()
+        await member.require_certificate(1e9)
+        assert (member.folder / "certificate.pem").read_bytes() != before
+
+
+async def test_two_identities_cannot_have_one_name(tmp_path: Path) -> None:
+    async with a_hub(tmp_path) as hub:
+        await approved(tmp_path, hub, "alpha")
+        with pytest.raises(GridRefused, match="choose another name"):
+            await membership(tmp_path / "other", hub, "alpha").enrol()
+
+
+async def enrol_many(hub: Hub, folder: Path) -> None:
+    for number in range(200):
+        await membership(folder, hub, f"other{number}").enrol()
+
+
+async def test_X5_a_full_disk_at_the_hub_is_named_and_loses_nothing(tmp_path: Path) -> None:
+    async with a_hub(tmp_path) as hub:
+        await approved(tmp_path, hub, "alpha")
+        size = hub.store.log.size
+        pages = hub.store.query("PRAGMA page_count")[0][0]
+        hub.store.database.execute(f"PRAGMA max_page_count = {pages}")  # what SQLite says on a full disk
+        with pytest.raises(GridError, match="disk is full"):
+            await enrol_many(hub, tmp_path)
+        hub.store.database.execute("PRAGMA max_page_count = 1000000")
+        rows = [body for _, body in hub.store.log.rows(0, 10_000)]
+        key = NoteKey(hub.store.name, ED25519, hub.store.key.public)
+        assert verify_log(rows, hub.store.log.checkpoint(), key).faults == ()
+        assert len(hub.members.every()) == len(rows) - size + 1
+        await membership(tmp_path, hub, "after").enrol()
+
+
+def test_a_damaged_database_is_named(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    (tmp_path / "hub.sqlite").write_bytes(b"rubbish" * 1000)
+    with pytest.raises((GridError, sqlite3.DatabaseError)):
+        Store(tmp_path)

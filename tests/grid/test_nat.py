@@ -1,0 +1,156 @@
+"""Member and laboratory behind NAT, in network namespaces: they only dial out, and the relay passes.
+
+hub (10.9.0.1) ── router (10.9.0.2 | 10.8.0.1, random ports) ── home (10.8.0.2 | 10.7.0.1, random ports) ── member (10.7.0.2)
+               └─ router of the laboratory (10.9.1.2 | 10.6.0.1, random ports) ── laboratory (10.6.0.2)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid.hub.members import Members
+from grid.hub.store import Store
+from grid.member.membership import HubAddress, Membership
+from tests.grid.world import policy_file, until
+from tests.nerves.test_gateway import ROOT
+
+NAMES = ("hub", "router", "home", "member", "labrouter", "lab")
+LINKS = (
+    ("hub", "10.9.0.1", "router", "10.9.0.2"),
+    ("router", "10.8.0.1", "home", "10.8.0.2"),
+    ("home", "10.7.0.1", "member", "10.7.0.2"),
+    ("hub", "10.9.1.1", "labrouter", "10.9.1.2"),
+    ("labrouter", "10.6.0.1", "lab", "10.6.0.2"),
+)
+OUTER = {"router": "10.9.0.2", "home": "10.8.0.2", "labrouter": "10.9.1.2"}
+GATEWAYS = {"member": "10.7.0.1", "home": "10.8.0.1", "lab": "10.6.0.1", "router": "10.9.0.1", "labrouter": "10.9.1.1"}
+EVERYWHERE = "0.0.0.0"  # noqa: S104  # of the namespace
+NAT = """
+table ip nat {
+  chain post { type nat hook postrouting priority 100; oifname "%s" masquerade random; }
+}
+table ip filter {
+  chain in { type filter hook input priority 0; iifname "%s" ct state new drop; }
+  chain pass { type filter hook forward priority 0; iifname "%s" ct state new drop; }
+}
+"""
+
+
+def run(*words: str, text: str = "") -> None:
+    done = subprocess.run(words, input=text, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
+
+
+class Net:
+    """The namespaces of one test."""
+
+    def __init__(self) -> None:
+        self._mark = f"cg{os.getpid()}"
+
+    def open(self) -> None:
+        for name in NAMES:
+            run("ip", "netns", "add", self.of(name))
+            run("ip", "-n", self.of(name), "link", "set", "lo", "up")
+        for number, (left, left_ip, right, right_ip) in enumerate(LINKS):
+            run("ip", "link", "add", f"{self._mark}a{number}", "type", "veth", "peer", "name", f"{self._mark}b{number}")
+            for end, name, address in (("a", left, left_ip), ("b", right, right_ip)):
+                run("ip", "link", "set", f"{self._mark}{end}{number}", "netns", self.of(name))
+                run("ip", "-n", self.of(name), "link", "set", f"{self._mark}{end}{number}", "name", device(address))
+                run("ip", "-n", self.of(name), "addr", "add", f"{address}/24", "dev", device(address))
+                run("ip", "-n", self.of(name), "link", "set", device(address), "up")
+        for name, gateway in GATEWAYS.items():
+            run("ip", "-n", self.of(name), "route", "add", "default", "via", gateway)
+        for name, outer in OUTER.items():
+            run("ip", "netns", "exec", self.of(name), "sysctl", "-qw", "net.ipv4.ip_forward=1")
+            rules = NAT % (device(outer), device(outer), device(outer))
+            run("ip", "netns", "exec", self.of(name), "nft", "-f", "-", text=rules)
+
+    def of(self, name: str) -> str:
+        return f"{self._mark}{name}"
+
+    def start(self, name: str, *words: str, **more: Any) -> subprocess.Popen[str]:
+        inside = ("ip", "netns", "exec", self.of(name), sys.executable, "-m", *words)
+        return subprocess.Popen(inside, cwd=ROOT, text=True, **more)
+
+    def close(self) -> None:
+        for name in NAMES:
+            subprocess.run(["ip", "netns", "del", self.of(name)], capture_output=True)
+
+
+def device(address: str) -> str:
+    return "v" + address.replace(".", "x")
+
+
+@pytest.fixture
+def net() -> Iterator[Net]:
+    if os.geteuid() != 0 and os.environ.get("CI") != "true":
+        pytest.skip("network namespaces need root (CAP_NET_ADMIN)")
+    assert shutil.which("nft", path=f"{os.environ['PATH']}:/usr/sbin"), "apt-get install nftables iproute2"
+    found = Net()
+    try:
+        found.open()
+        yield found
+    finally:
+        found.close()
+
+
+def enrolled_folder(folder: Path, store: Store, address: str, name: str, kind: str) -> Membership:
+    """A folder that the hub has approved before it dials for the first time."""
+    found = Membership(folder / name, HubAddress.parse(address), name, kind)
+    found.save()
+    row = (found.key.id, name, kind, found.key.public, "approved", 1.0)
+    with store.transaction() as database:
+        database.execute(
+            "INSERT INTO members (id, name, kind, public_key, state, requested_s) VALUES (?, ?, ?, ?, ?, ?)", row
+        )
+    return found
+
+
+async def test_stimulation_through_double_nat_survives_a_change_of_address(tmp_path: Path, net: Net) -> None:
+    rules = policy_file(tmp_path, leases={"ttl_s": 60})
+    processes: list[subprocess.Popen[str]] = []
+    words = ("choroid", "grid", "hub", "--data", str(tmp_path / "hub"), "--policy", str(rules), "--host", EVERYWHERE)
+    processes.append(net.start("hub", *words, stdout=subprocess.DEVNULL))
+    try:
+        await until((tmp_path / "hub" / "address.txt").exists)
+        address = (tmp_path / "hub" / "address.txt").read_text().strip()
+        seen = {name: address.replace(EVERYWHERE, ip) for name, ip in (("alpha", "10.9.0.1"), ("lab", "10.9.1.1"))}
+        store = Store(tmp_path / "hub")
+        member = enrolled_folder(tmp_path, store, seen["alpha"], "alpha", "member")
+        laboratory = enrolled_folder(tmp_path, store, seen["lab"], "lab", "lab")
+        processes.append(net.start("lab", "tests.grid.lab_process", str(laboratory.folder), stdout=subprocess.DEVNULL))
+        joined = ("choroid", "grid", "join", "--data", str(member.folder))
+        processes.append(net.start("member", *joined, stdout=subprocess.DEVNULL))
+        known = Members(store)
+        await until(lambda: "agent_host" in known.standing(member.key.id).roles, 90)
+        await until(lambda: store.query("SELECT 1 FROM tissues"), 60)
+        piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        agent = net.start("member", "tests.grid.agent_process", str(member.folder), "3", **piped)
+        processes.append(agent)
+        assert agent.stdin is not None
+        assert agent.stdout is not None
+        first = json.loads(await asyncio.to_thread(agent.stdout.readline))
+        assert first["pulse"] == "delivered", first
+        where = ("ip", "-n", net.of("member"))
+        run(*where, "addr", "flush", "dev", device("10.7.0.2"))
+        run(*where, "addr", "add", "10.7.0.99/24", "dev", device("10.7.0.2"))
+        run(*where, "route", "add", "default", "via", "10.7.0.1")
+        renewed = store.query("SELECT expires_s FROM leases")[0][0]
+        await until(lambda: store.query("SELECT expires_s FROM leases")[0][0] > renewed, 55)
+        (lease,) = store.query("SELECT state, fence FROM leases")
+        assert (lease["state"], lease["fence"]) == ("active", first["grid_fence"])
+        store.close()
+    finally:
+        for process in reversed(processes):
+            process.kill()
+            process.communicate()
