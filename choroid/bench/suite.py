@@ -100,6 +100,12 @@ def _vitals() -> dict[str, Any]:
     return bench_vitals()
 
 
+def _viability() -> dict[str, Any]:
+    from choroid.bench.viability import calibration
+
+    return calibration(seeds=range(1, 21), jobs=os.cpu_count() or 1)
+
+
 def _slow_disk() -> dict[str, Any]:
     from choroid.bench.slow_disk import bench_slow_disk
 
@@ -145,6 +151,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "estimator": _estimator,
     "report": _report,
     "vitals": _vitals,
+    "viability": _viability,
     "slow_disk": _slow_disk,
     "guard": _guard,
     "readings": _readings,

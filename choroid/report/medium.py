@@ -204,7 +204,9 @@ def _score_text(period: Period, zone: tzinfo) -> str:
     mean = sum(each.score for each in period.scores) / len(period.scores)
     coverage = sum(each.coverage for each in period.scores) / len(period.scores)
     versions = ", ".join(sorted({each.version for each in period.scores}))
-    return (
+    latest = period.scores[-1].text
+    said = f"<p><strong>{escape(latest)}</strong></p>" if latest else ""
+    return said + (
         f"<p>Mean {mean:.3f}, least {worst.score:.3f} on {moment(worst.at, zone)} (limited by {escape(worst.limiting)});"
         f" {percent(coverage)} of its inputs were known on average. {escape(LABEL.capitalize())}; {escape(versions)}.</p>"
     )

@@ -206,6 +206,8 @@ class ScoreRecord:
     coverage: float
     limiting: str
     version: str
+    text: str = ""
+    """What was said of the tissue."""
 
 
 def scores(rows: Iterable[Entry]) -> list[ScoreRecord]:
@@ -213,7 +215,9 @@ def scores(rows: Iterable[Entry]) -> list[ScoreRecord]:
     found = []
     for row in rows:
         body: Mapping[str, Any] = row.body
-        if isinstance(body.get("score"), int | float):
+        if isinstance(estimate := body.get("estimate"), Mapping):
+            found.append(_estimated(seconds(row.utc), estimate))
+        elif isinstance(body.get("score"), int | float):
             coverage = body.get("coverage", body.get("confidence", 0.0))
             limiting, version = str(body.get("limiting", "")), str(body.get("version", ""))
             at = seconds(row.utc)
@@ -221,6 +225,22 @@ def scores(rows: Iterable[Entry]) -> list[ScoreRecord]:
                 ScoreRecord(at, body["score"], body.get("low"), body.get("high"), float(coverage), limiting, version)
             )
     return found
+
+
+def _estimated(at: float, estimate: Mapping[str, Any]) -> ScoreRecord:
+    """Return an estimate of viability: its median and interval, and the share of what can be measured that was."""
+    measured, unmeasured = len(estimate["measured"]), len(estimate["unmeasured"])
+    causes = ", ".join(estimate["causes"])
+    return ScoreRecord(
+        at,
+        estimate["value"],
+        estimate["low"],
+        estimate["high"],
+        measured / (measured + unmeasured),
+        causes or "nothing that is measured",
+        estimate["version"],
+        " ".join(estimate["sentences"]),
+    )
 
 
 @dataclass(slots=True)

@@ -63,7 +63,10 @@ class Scoring:
 
     def look(self, state: State, summary: NervesSummary | None, alarms: Sequence[Alarm]) -> None:
         """Compute the scores when it is time."""
-        if self._vitals is None or state.at_s < self._next_s:
+        if self._vitals is None:
+            return
+        self._vitals.restore_some()
+        if state.at_s < self._next_s:
             return
         self._next_s = state.at_s + EVERY_S
         why_unusual = disturbance(state.trips, alarms)

@@ -20,7 +20,6 @@ from controller.estimator.estimator import Estimator
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
 from controller.nerves.summary import NervesSummary, StimulationTreatment
-from controller.regulation.trust import trusted
 from controller.rig.description import Rig
 from controller.rig.perfusion import circulating, fed_by
 from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
@@ -29,6 +28,8 @@ from controller.steps.barrier import FilterRecord
 from controller.vitals.electrode_baseline import ElectrodeBaseline
 from controller.vitals.firing import FiringSigns
 from controller.vitals.rolling_baseline import RollingBaseline
+from controller.vitals.tissue import TissueWatch
+from controller.vitals.tissue_inputs import STALE_S, TISSUE_NOTE, UNCERTAINTY, TissueInputs, trusted_interval
 from drivers.commands import PumpStatus
 from protocols.activity import FiringMeasures
 from protocols.baseline import Norm
@@ -36,17 +37,14 @@ from protocols.grading import Letter
 from protocols.happiness import happiness
 from protocols.interval import Interval
 from protocols.media_filter import MAKES_LACTATE, USES_GLUCOSE, MediaState
+from protocols.tissue.statement import Statement
 from protocols.viability import MIN_OXYGEN_PCT, MediumGrade, Vitals, shut_gate, viability
 from protocols.welfare import Treatment as Treated
 from protocols.welfare import welfare
 
-STALE_S = 120.0
-UNCERTAINTY = {"temperature": 0.3, "oxygen": 2.0, "ph": 0.03}
-"""Uncertainty of a probe, in its unit: of the order that makers state for a probe in use [P]."""
 LOOK_UP_EVERY_S = 600.0
 GRADE_OLD_S = 48 * 3600.0
 """Maximum age of a grade (s)."""
-TISSUE_NOTE = "note.tissue"
 BY_HAND = {"ldh": 0.0, "growth": -1.0}
 """Findings of a person, with their minimum: a lower value means that it was not measured."""
 BY_HAND_OLD_S = 7 * 86_400.0
@@ -100,16 +98,19 @@ class Scores:
     """The chambers with tissue."""
     firing_z: Mapping[str, float] = field(default_factory=dict)
     """Distance of the firing figures from the culture's own baseline, in spreads."""
+    tissue: Callable[[], Statement | None] = lambda: None
+    """Returns the estimate of the tissue's viability when it is read; None while it is restored."""
 
     def to_json(self) -> dict[str, Any]:
         """Return viability with its parts, welfare, happiness, stimulation, baselines and all inputs.
 
         With several chambers a key `of` says that the score is one number for all of them.
         """
-        alive, kept = viability(self.vitals), welfare(self.treated)
+        alive, kept, tissue = viability(self.vitals), welfare(self.treated), self.tissue()
         return {
             **alive.to_json(),
             **({} if len(self.chambers) < 2 else {"of": _of(self.chambers)}),
+            "estimate": None if tissue is None else tissue.to_json(),
             "inputs": self.vitals.to_json(),
             "welfare": kept.to_json() | {"inputs": self.treated.to_json()},
             "happiness": happiness(alive, kept).to_json(),
@@ -146,6 +147,8 @@ class VitalSigns:
         self._clock = clock
         self._journal = journal
         self._baseline = RollingBaseline(journal, clock)
+        self._tissue = TissueWatch(journal, clock)
+        self._inputs = TissueInputs(rig, journal, clock, outlets=tuple(self._outlets))
         self._barrier = FilterRecord(rig, journal)
         self._barrier_failed = False
         self._short_since: dict[str, float | None] = dict.fromkeys(PER_SIDE)
@@ -184,9 +187,17 @@ class VitalSigns:
         treated = self._treated(state, treatment, band)
         if (shut := shut_gate(vitals, absent=self._absent)) is not None:
             self._baseline.disturbed(f"{shut} gate")
-        return Scores(
-            vitals, treated, treatment, self._baseline.norms(), tuple(self._rig.tissue), dict(self.firing.scores)
+        media = self._media(state.at_s)
+        made = None if media is None else _lactate_making(media)
+        self._tissue.note(
+            self._inputs.look(state, media, nerves, uptake=self._measured_uptake(state), lactate_umol_d=made)
         )
+        norms, chambers = self._baseline.norms(), tuple(self._rig.tissue)
+        return Scores(vitals, treated, treatment, norms, chambers, dict(self.firing.scores), self._tissue.statement)
+
+    def restore_some(self) -> None:
+        """Take in a few hours of the journal; call it often until everything is restored."""
+        self._tissue.restore_some()
 
     # --- viability --------------------------------------------------------------------------------------
 
@@ -210,11 +221,7 @@ class VitalSigns:
         )
 
     def _trusted(self, state: State, point: str | None, quantity: str) -> Interval | None:
-        value = None if point is None else trusted(state, point, STALE_S)
-        if value is None:
-            return None
-        off = UNCERTAINTY[quantity]
-        return Interval(value, value - off, value + off)
+        return trusted_interval(state, point, quantity)
 
     def _short(self, state: State) -> Interval | None:
         """Return how long oxygen has been too low: by the reading, and by both ends of its interval (s)."""

@@ -216,8 +216,25 @@ export interface Stimulation {
   response_lost: boolean;
 }
 
+/** The estimate of viability (0 to 1): median, 90 % interval, and what is said of it. */
+export interface ViabilityEstimate {
+  value: number;
+  low: number;
+  high: number;
+  status: "normal" | "loss" | "harmful";
+  sentences: string[];
+  causes: Record<string, number>;
+  measured: string[];
+  unmeasured: string[];
+  past: [number, number, number][];
+  past_step_h: number;
+  next: { name: string; cost: string; width: number; without: number } | null;
+  label: string;
+}
+
 /** Viability with the welfare, the rating made of both, and the stimulation envelope. */
 export interface Viability extends Score {
+  estimate: ViabilityEstimate | null;
   inputs: unknown;
   baseline: unknown;
   welfare: Score;

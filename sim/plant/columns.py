@@ -243,6 +243,16 @@ class TissueState:
     """Oxygen, all organoids."""
     surface_oxygen_mm: float
     """At the surface of the organoids."""
+    aged: float
+    """Share of viability that has been lost for good."""
+    lactate_min_mm: float
+    """This field and the next ones are those of :class:`sim.plant.tissue_models.TissueModel`."""
+    lactate_harm: float
+    ammonia_min_mm: float
+    ammonia_harm: float
+    ageing_per_h: float
+    demand: float
+    core_harm_per_h: float
 
 
 class Sizes(NamedTuple):

@@ -17,6 +17,7 @@ from sim.plant.columns import BODY, CAUSES, COLUMNS, LINE, SPACE, TISSUE, TRAIT,
 from sim.plant.layout import INSIDE, layout_of, link_rows, node_rows, outlet_rows, perfused, with_space
 from sim.plant.overflow import PENDING
 from sim.plant.step import step, step_branched
+from sim.plant.tissue_models import REFERENCE, TissueModel
 
 F8 = NDArray[np.float64]
 Number = TypeVar("Number", bound=np.number[Any])
@@ -38,8 +39,11 @@ class Fleet:
     `body` what pumps, heaters and faults do, then call :meth:`advance`.
     """
 
-    def __init__(self, rig: Rig, seeds: Sequence[int | np.random.Generator]) -> None:
+    def __init__(
+        self, rig: Rig, seeds: Sequence[int | np.random.Generator], *, tissue_model: TissueModel = REFERENCE
+    ) -> None:
         self.rig = rig
+        self.tissue_model = tissue_model
         layout = self.layout = layout_of(rig)
         sizes = self.sizes = layout.sizes
         self.vessel_names = layout.vessel_names
@@ -171,6 +175,7 @@ class Fleet:
             tissue["viability"], tissue["count"] = START_VIABILITY, spec.count
             tissue["volume_mm3"] = pi / 6 * spec.diameter_mm**3
             tissue["share"] = volumes[number] / sum(volumes)
+            self.tissue_model.write(tissue)
 
     @property
     def heated_space(self) -> int:
@@ -285,7 +290,7 @@ class Fleet:
             velocity = flows.get(name, 0.0) * 1e-9 / 60 / organoid.CHAMBER_SECTION_M2 + organoid.STILL_M_S
             film = sphere.film_coefficient(2 * radius, velocity)
             profile = np.full(sphere.NODES, oxygen_mm)
-            v_max = organoid.V_MAX * START_VIABILITY
+            v_max = organoid.V_MAX * self.tissue_model.demand * START_VIABILITY
             sphere.one(
                 sphere.SHELLS, profile, radius, 0.9 * oxygen_mm, film, v_max, organoid.KM_OXYGEN_MM, organoid.DIFFUSIVITY
             )  # fmt: skip

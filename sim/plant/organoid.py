@@ -112,8 +112,15 @@ def harm_per_hour(
     ammonia_mm: float,
     osmolality: float,
     microbes_per_ml: float = 0.0,
+    lactate_min_mm: float = 15.0,
+    lactate_harm: float = 0.001,
+    ammonia_min_mm: float = 0.9,
+    ammonia_harm: float = 0.01,
 ) -> float:
-    """Return the fraction of viability lost an hour (1/h) [P]: a sum over what is outside its harmless range."""
+    """Return the fraction of viability lost an hour (1/h) [P]: a sum over what is outside its harmless range.
+
+    The last four differ between kinds of tissue (:mod:`sim.plant.tissue_models`).
+    """
     harm = 0.0
     if oxygen_mm < 0.06:
         short: float = 1.0 - max(oxygen_mm, 0.0) / 0.06
@@ -124,8 +131,8 @@ def harm_per_hour(
         harm += 0.004 * (34.0 - temperature_c)
     harm += 0.25 * outside(ph, 7.1, 7.65)
     harm += 0.08 * max(0.0, 1.0 - glucose_mm)
-    harm += 0.001 * max(0.0, lactate_mm - 15.0)
-    harm += 0.01 * max(0.0, ammonia_mm - 0.9)
+    harm += lactate_harm * max(0.0, lactate_mm - lactate_min_mm)
+    harm += ammonia_harm * max(0.0, ammonia_mm - ammonia_min_mm)
     harm += 0.0005 * outside(osmolality, 250.0, 330.0)
     if microbes_per_ml > 1e4:
         harm += 0.1 * microbes_per_ml / (microbes_per_ml + 1e6)
@@ -141,8 +148,8 @@ def outside(value: float, low: float, high: float) -> float:
 
 
 @compiled
-def viability_rate_per_hour(viability: float, harm: float, trophic: float) -> float:
-    """Return the change of viability (1/h): harm, or else recovery of 1 % an hour to what the trophic factor supports."""
-    best = 0.94 + 0.06 * trophic / (trophic + 0.15)
+def viability_rate_per_hour(viability: float, harm: float, trophic: float, aged: float = 0.0) -> float:
+    """Return the change of viability (1/h): harm, or else recovery of 1 % an hour to what trophic factor and age permit."""
+    best = (0.94 + 0.06 * trophic / (trophic + 0.15)) * (1.0 - aged)
     healing = 0.01 * (best - viability) if harm < 0.001 else 0.0
     return healing - harm * viability

@@ -22,6 +22,7 @@ from sim.plant.fleet import Fleet
 from sim.plant.flows import MIN_UL
 from sim.plant.sensors import MODELS, Probe
 from sim.plant.step import command_now, command_now_branched, ph_in
+from sim.plant.tissue_models import REFERENCE, TissueModel
 from sim.plant.truth import PlantTruth, TissueTruth
 
 CONDUCTIVITY_US_CM_PER_MOSM = 52.0
@@ -40,11 +41,11 @@ FLOW_LOSSES = {"evaporation": TallyCause.EVAPORATION, "overflow": TallyCause.OVE
 class Plant:
     """Implements `PlantPort` for one rig; `now` is the loop's time."""
 
-    def __init__(self, rig: Rig, *, seed: int, now: Callable[[], float]) -> None:
+    def __init__(self, rig: Rig, *, seed: int, now: Callable[[], float], tissue_model: TissueModel = REFERENCE) -> None:
         self.rig = rig
         self.faults = Faults()
         self.events: list[tuple[float, str]] = []
-        self.fleet = Fleet(rig, [seed])
+        self.fleet = Fleet(rig, [seed], tissue_model=tissue_model)
         self.switches: dict[str, bool] = {}
         self.positions: dict[str, float] = {each.valve: each.rest for each in rig.selectors.values()}
         """Where each selector's valve stands."""

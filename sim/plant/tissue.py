@@ -67,7 +67,7 @@ def demand(
     radius = organoid.radius_m(tissue.volume_mm3)
     rate = organoid.pace(temperature_c) * tissue.viability
     oxygen_mm = max(0.0, chamber[Content.OXYGEN] / volume)
-    v_max = organoid.V_MAX * rate
+    v_max = organoid.V_MAX * tissue.demand * rate
     each_mol_s = 0.0
     if v_max > 0.0:
         each_mol_s = sphere.solve(
@@ -140,10 +140,14 @@ def die(middle: F8, tissue: TissueState, temperature_c: float, ph: float, volume
     harm = organoid.harm_per_hour(
         middle[Content.OXYGEN] / volume, temperature_c, ph, middle[Content.GLUCOSE] / volume,
         middle[Content.LACTATE] / volume, middle[Content.AMMONIA] / volume, middle[Content.OSMOLES] / volume,
-        middle[Content.MICROBES] / volume,
+        middle[Content.MICROBES] / volume, tissue.lactate_min_mm, tissue.lactate_harm, tissue.ammonia_min_mm,
+        tissue.ammonia_harm,
     )  # fmt: skip
+    ageing = tissue.ageing_per_h + tissue.core_harm_per_h * tissue.dead_fraction
+    tissue.aged += (1.0 - tissue.aged) * ageing * dt_s / 3600.0
     before = tissue.viability
-    change = organoid.viability_rate_per_hour(before, harm, middle[Content.TROPHIC] / volume) * dt_s / 3600.0
+    trophic = middle[Content.TROPHIC] / volume
+    change = organoid.viability_rate_per_hour(before, harm, trophic, tissue.aged) * dt_s / 3600.0
     tissue.viability = min(1.0, max(0.0, before + change))
     relative = tissue.core_m / organoid.radius_m(tissue.volume_mm3)
     dead_before = tissue.dead_fraction

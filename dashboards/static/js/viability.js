@@ -5,6 +5,7 @@
 // stimulation.
 
 import { byId, h, redraw, s } from "./dom.js";
+import { estimateView } from "./estimate.js";
 import { capital, fixed, percent } from "./format.js";
 import { named } from "./words.js";
 
@@ -34,8 +35,22 @@ function keyOf(found) {
   return { ...found, inputs: undefined, baseline: undefined };
 }
 
-/** @param {Viability} found */
+/**
+ * Return the estimate, and the rating with its parts one level down.
+ * @param {Viability} found
+ */
 function picture(found) {
+  if (!found.estimate) return rating(found);
+  return [
+    estimateView(found.estimate),
+    h("details", { class: "rating-details" }, h("summary", { text: "Happiness rating and its parts" }), rating(found)),
+    stimulationNotes(found.stimulation),
+    h("p", { class: "note", text: `${capital(found.estimate.label)}.` }),
+  ];
+}
+
+/** @param {Viability} found */
+function rating(found) {
   const parts = Object.entries(found.parts);
   const shut = Object.entries(found.gates).filter(([, gate]) => !gate.open);
   return [
@@ -47,8 +62,8 @@ function picture(found) {
       parts.map(([name, part]) => partRow(name, part, found.limiting === name)),
     ),
     ratingTable(found),
-    stimulationNotes(found.stimulation),
-    h("p", { class: "note", text: `${capital(found.label)}.` }),
+    !found.estimate && stimulationNotes(found.stimulation),
+    !found.estimate && h("p", { class: "note", text: `${capital(found.label)}.` }),
   ];
 }
 

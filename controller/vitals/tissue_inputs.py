@@ -1,0 +1,123 @@
+"""What a rig knows of its tissue at one moment: the inputs of the estimate of viability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from controller.core.clock import Clock
+from controller.core.state import State
+from controller.journal.journal import Journal
+from controller.journal.terms import Entry
+from controller.nerves.summary import NervesSummary
+from controller.regulation.trust import trusted
+from controller.rig.description import Rig
+from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
+from controller.steps.barrier import FilterRecord
+from drivers.commands import PumpStatus
+from protocols.interval import Interval
+from protocols.media_filter import MediaState
+from protocols.tissue.look import TissueLook
+
+STALE_S = 120.0
+UNCERTAINTY = {"temperature": 0.3, "oxygen": 2.0, "ph": 0.03}
+"""Uncertainty of a probe, in its unit: of the order that makers state for a probe in use [P]."""
+TISSUE_NOTE = "note.tissue"
+MEDIUM = ("glucose_mm", "lactate_mm", "ammonia_mm", "osmolality_mosm")
+NEW_S = 3600.0
+"""Maximum age (s) of a finding that becomes evidence: a restart must not count it twice."""
+LOOK_UP_EVERY_S = 600.0
+FINDING_REL_SD = 0.1
+FIRING_REL_SD = 0.05
+FLOW_SD = 0.05
+
+
+def trusted_interval(state: State, point: str | None, quantity: str) -> Interval | None:
+    """Return a probe's reading with its uncertainty; None if it is missing, doubtful or old."""
+    value = None if point is None else trusted(state, point, STALE_S)
+    if value is None:
+        return None
+    off = UNCERTAINTY[quantity]
+    return Interval(value, value - off, value + off)
+
+
+class TissueInputs:
+    """Collects the inputs of a rig."""
+
+    def __init__(self, rig: Rig, journal: Journal, clock: Clock, *, outlets: Sequence[str]) -> None:
+        """Begin; `outlets` are the oxygen probes in chambers."""
+        self._rig = rig
+        self._journal = journal
+        self._clock = clock
+        self._temperature, self._loop_oxygen, self._loop_ph = chamber_temperature(rig), loop_oxygen(rig), loop_ph(rig)
+        self._outlets = tuple(point for point in outlets if point != self._loop_oxygen)
+        self._barrier = FilterRecord(rig, journal)
+        self._barrier_failed = False
+        self._finding: Entry | None = None
+        self._looked_up_s = float("-inf")
+        self._told: dict[str, int] = {}
+        """The journal's row of the last finding of each kind that has become evidence."""
+
+    def look(
+        self,
+        state: State,
+        media: MediaState | None,
+        nerves: NervesSummary | None,
+        *,
+        uptake: Interval | None,
+        lactate_umol_d: Interval | None,
+    ) -> TissueLook:
+        """Return what is known at this minute."""
+        if state.at_s - self._looked_up_s >= LOOK_UP_EVERY_S:
+            self._looked_up_s = state.at_s
+            self._finding, self._barrier_failed = self._journal.last(TISSUE_NOTE), self._barrier.failed
+        outlet = self._outlet_oxygen(state)
+        return TissueLook(
+            temperature_c=trusted_interval(state, self._temperature, "temperature"),
+            oxygen_pct=trusted_interval(state, self._loop_oxygen, "oxygen") if outlet is None else outlet,
+            oxygen_at_tissue=outlet is not None,
+            flow_share=self._flow_share(state),
+            ph=trusted_interval(state, self._loop_ph, "ph"),
+            **({} if media is None else {name: media.interval("loop", name) for name in MEDIUM}),
+            sterility_failed=self._barrier_failed,
+            oxygen_uptake=uptake,
+            lactate_umol_d=lactate_umol_d,
+            firing_hz=mean_firing(nerves, state.at_s),
+            ldh=self._new_finding("ldh"),
+            volume=self._new_finding("volume"),
+        )
+
+    def _outlet_oxygen(self, state: State) -> Interval | None:
+        """Return the lowest oxygen at the outlet of a chamber."""
+        seen = [trusted_interval(state, point, "oxygen") for point in self._outlets]
+        return min((each for each in seen if each is not None), key=lambda each: each.value, default=None)
+
+    def _flow_share(self, state: State) -> Interval | None:
+        """Return the flow of all hearts over their nominal flow; None if a pump does not tell."""
+        hearts = self._rig.organs.hearts.values()
+        views = [state.actuators.get(self._rig.lines[heart.line].pump or "") for heart in hearts]
+        statuses = [view.status for view in views if view is not None and isinstance(view.status, PumpStatus)]
+        if not hearts or len(statuses) < len(hearts):
+            return None
+        flow = sum(abs(status.flow_ul_min) for status in statuses if status.running)
+        return Interval.around(flow / sum(heart.flow_ul_min for heart in hearts), FLOW_SD, floor=0.0)
+
+    def _new_finding(self, name: str) -> Interval | None:
+        """Return a person's finding about the tissue (examples/protocols/look.yaml) if it is new."""
+        row = self._finding
+        if row is None or row.seq <= self._told.get(name, -1):
+            return None
+        self._told[name] = row.seq
+        value = row.body.get(name)
+        age_s = (self._clock.utc() - datetime.fromisoformat(row.utc)).total_seconds()
+        if not isinstance(value, int | float) or value <= 0.0 or age_s > NEW_S:
+            return None
+        return Interval.around(value, FINDING_REL_SD * value)
+
+
+def mean_firing(nerves: NervesSummary | None, now_s: float) -> Interval | None:
+    """Return the mean rate of the observed electrodes (Hz), the silent ones among them."""
+    if nerves is None or not nerves.electrodes or not nerves.sufficient or now_s - nerves.at_s > STALE_S:
+        return None
+    rate = nerves.firing_rate_hz * nerves.active_electrodes / nerves.observed
+    return Interval.around(rate, FIRING_REL_SD * rate, floor=0.0)

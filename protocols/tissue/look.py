@@ -1,0 +1,69 @@
+"""One hour of what is known of a tissue: what it lived in, and what it showed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from protocols.interval import Interval
+
+EXPOSURES = (
+    "temperature_c",
+    "oxygen_pct",
+    "flow_share",
+    "ph",
+    "glucose_mm",
+    "lactate_mm",
+    "ammonia_mm",
+    "osmolality_mosm",
+)
+EVIDENCE = ("oxygen_uptake", "lactate_umol_d", "firing_hz", "ldh", "volume")
+
+
+@dataclass(frozen=True, slots=True)
+class TissueLook:
+    """Known inputs of one hour, means over it; None is missing.
+
+    What the tissue lived in: temperature (°C), oxygen of the medium (% of air saturation, where `oxygen_at_tissue` tells
+    whether that is at the tissue or upstream of it), flow over the usual flow, pH, glucose, lactate, ammonia (mM),
+    osmolality (mOsm/kg).
+
+    What it showed: oxygen uptake (any constant unit), lactate made (µmol/day), firing rate (Hz), LDH (multiple of the first
+    one), volume (any constant unit, from images). Each is compared with the tissue's own earlier values.
+    """
+
+    temperature_c: Interval | None = None
+    oxygen_pct: Interval | None = None
+    oxygen_at_tissue: bool = False
+    flow_share: Interval | None = None
+    ph: Interval | None = None
+    glucose_mm: Interval | None = None
+    lactate_mm: Interval | None = None
+    ammonia_mm: Interval | None = None
+    osmolality_mosm: Interval | None = None
+    sterility_failed: bool = False
+    oxygen_uptake: Interval | None = None
+    lactate_umol_d: Interval | None = None
+    firing_hz: Interval | None = None
+    ldh: Interval | None = None
+    volume: Interval | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data without what is missing: a journalled estimate can be computed again."""
+        data: dict[str, Any] = {}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, Interval):
+                data[each.name] = value.to_json()
+            elif value:
+                data[each.name] = value
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Return what :meth:`to_json` wrote."""
+        values: dict[str, Any] = {
+            name: Interval.from_json(value) if isinstance(value, Mapping) else value for name, value in data.items()
+        }
+        return cls(**values)

@@ -1,0 +1,135 @@
+"""What is assumed before anything is measured: priors of the tissue's parameters, with their sources.
+
+No harm curve of a brain organoid is published. Each sensitivity therefore has a prior of a factor of two and more to either
+side, and the data narrow it. [P] marks a proposal; the others are from the literature that biology.md and knowing.md collect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Column(IntEnum):
+    """The columns of the particles: first the states, then the parameters that are constant in a tissue."""
+
+    VIABILITY = 0
+    PEAK = 1
+    """Highest viability of the last weeks: what a loss is measured from."""
+    LOG_VOLUME = 2
+    """Volume over that at the start (natural logarithm)."""
+    POOL = 3
+    """Recently lost tissue whose LDH is still in the medium."""
+    HIDDEN = 4
+    """Harm of an unknown cause (1/h); 0 in most particles."""
+    UPTAKE_DRIFT = 5
+    FIRING_DRIFT = 6
+    HARM_FACTOR = 7
+    """Logarithm of the harm over what the parameters say: no curve of harm is exact."""
+    HEAT = 8
+    COLD = 9
+    HYPOXIA = 10
+    ACID = 11
+    HUNGER = 12
+    LACTATE = 13
+    AMMONIA = 14
+    SALT = 15
+    LACTATE_MIN = 16
+    AMMONIA_MIN = 17
+    AGEING = 18
+    HEALING = 19
+    BEST = 20
+    GROWTH = 21
+    UPTAKE_POWER = 22
+    FIRING_POWER = 23
+    LDH_GAIN = 24
+    DROP = 25
+    """Loss of saturation from the loop to the tissue at the usual flow (%)."""
+    UPTAKE_SCALE = 26
+    LACTATE_SCALE = 27
+    FIRING_SCALE = 28
+    VOLUME_SCALE = 29
+    LACTATE_BIAS = 30
+    """Where in its interval an exposure truly lies, in standard deviations; constant for long."""
+    AMMONIA_BIAS = 31
+    PH_BIAS = 32
+    GLUCOSE_BIAS = 33
+    TEMPERATURE_BIAS = 34
+
+
+FIRST_PARAMETER = Column.HEAT
+SCALES = (Column.UPTAKE_SCALE, Column.LACTATE_SCALE, Column.FIRING_SCALE, Column.VOLUME_SCALE)
+
+
+@dataclass(frozen=True, slots=True)
+class LogNormal:
+    """A positive parameter: its median, and the standard deviation of its natural logarithm."""
+
+    median: float
+    sd: float
+
+
+START = (0.80, 1.0)
+"""Viability of tissue that a laboratory puts on a rig: it was selected [P]. Uniform."""
+
+SENSITIVITIES = {
+    Column.HEAT: LogNormal(0.05, 0.6),  # 1/h/K²: loss above 38.5 °C
+    Column.COLD: LogNormal(0.004, 0.6),  # 1/h/K below 34 °C
+    Column.HYPOXIA: LogNormal(0.30, 0.6),  # 1/h without oxygen; neurons die within hours
+    Column.ACID: LogNormal(0.25, 0.6),  # 1/h for each pH outside 7.1 to 7.65
+    Column.HUNGER: LogNormal(0.08, 0.6),  # 1/h for each mM of glucose below 1 mM
+    Column.LACTATE: LogNormal(0.0006, 0.8),  # 1/h/mM above LACTATE_MIN
+    Column.AMMONIA: LogNormal(0.01, 0.7),  # 1/h/mM above AMMONIA_MIN
+    Column.SALT: LogNormal(0.0005, 0.6),  # 1/h/(mOsm/kg) outside 250 to 330
+    Column.LACTATE_MIN: LogNormal(10.0, 0.5),  # mM; hESC arrest at 25 mM with low pH (S43)
+    Column.AMMONIA_MIN: LogNormal(0.6, 0.5),  # mM; rat neurons lose survival from 1 mM (S44)
+    Column.AGEING: LogNormal(0.0001, 1.2),  # 1/h; activity declines over weeks (FinalSpark)
+    Column.HEALING: LogNormal(0.008, 0.6),  # 1/h of what is missing
+    Column.LDH_GAIN: LogNormal(15.0, 0.7),  # rise of LDH over its first value for each share of tissue lost
+    Column.DROP: LogNormal(12.0, 0.6),  # %
+}
+"""All [P] but where a source is named."""
+
+BEST = (0.93, 1.0)
+"""Viability to which tissue comes back [P]. Uniform."""
+GROWTH = (0.04, 0.025)
+"""Mean and standard deviation of the growth in volume (1/day): Gompertz growth of 2 to 3 mm organoids (biology.md §1.2)."""
+UPTAKE_POWER = (0.2, 1.0)
+"""Oxygen uptake goes with this power of the demand: 1 in small tissue; ½ where oxygen does not reach the core, because the
+fed shell then deepens as demand falls (biology.md §1.1); less where the film of medium around the tissue limits. Uniform."""
+FIRING_POWER = LogNormal(1.6, 0.5)
+"""Firing goes with this power of the share of living tissue [P]."""
+
+UNKNOWN_BEGIN_PER_H = 1.0 / (24 * 20)
+"""Rate at which harm of an unknown cause begins: once in twenty days [P]."""
+UNKNOWN_END_PER_H = 1.0 / 96
+UNKNOWN_HARM = (0.0008, 0.12)
+"""Its size (1/h), uniform in the logarithm: from slow decline to an infection that kills within a day [P]."""
+
+UPTAKE_DRIFT_SD, UPTAKE_DRIFT_H = 0.10, 24 * 7.0
+"""Stationary standard deviation (of the logarithm) and time constant of what changes oxygen uptake at equal viability:
+drift of two probes, fouling [P]."""
+FIRING_DRIFT_SD, FIRING_DRIFT_H = 0.35, 24 * 4.0
+"""The same of firing: rates wander by a quarter over days at equal health (electrodes.md §5) [P]."""
+UPTAKE_NOISE, FIRING_NOISE, LACTATE_NOISE, LDH_NOISE, VOLUME_NOISE = 0.12, 0.25, 0.15, 0.20, 0.06
+"""Noise of one hour's value beyond its own interval (standard deviation of the logarithm) [P]."""
+VIABILITY_NOISE = 0.05
+"""What viability does by itself in an hour (standard deviation of the logit) [P]."""
+HARM_FACTOR_SD, HARM_FACTOR_H = 0.8, 24.0
+LDH_DECAY_H = 72.0
+"""LDH loses half in two days at 23 to 37 °C (knowing.md §2)."""
+PEAK_DECAY_H = 24 * 21.0
+FAILED_ARRAY = 0.05
+"""Probability that firing tells nothing of the tissue in an hour: silent tissue need not be dead (knowing.md §2)."""
+
+UNMEASURED = {
+    "temperature_c": (37.0, 0.7),
+    "ph": (7.35, 0.08),
+    "glucose_mm": (12.0, 4.0),
+    "lactate_mm": (4.0, 2.5),
+    "ammonia_mm": (0.3, 0.2),
+    "osmolality_mosm": (290.0, 8.0),
+    "oxygen_pct": (85.0, 6.0),
+    "flow_share": (1.0, 0.1),
+}
+"""Mean and standard deviation of an exposure that is not measured, in a rig whose interlocks stand [P]."""

@@ -1,0 +1,140 @@
+"""The estimate of viability: it falls with harm, widens without data, tells what to measure, and is the same again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from protocols.interval import Interval
+from protocols.tissue.estimate import ViabilityEstimate
+from protocols.tissue.information import MEASUREMENTS, gains
+from protocols.tissue.look import TissueLook
+from protocols.tissue.statement import Statement
+
+SEED = 5
+
+
+def around(value: float, sd: float) -> Interval:
+    return Interval.around(value, sd, floor=0.0)
+
+
+def look(**changes: Interval | bool | None) -> TissueLook:
+    known: dict[str, Interval | bool | None] = {
+        "temperature_c": around(37.0, 0.15),
+        "oxygen_pct": around(84.0, 1.5),
+        "oxygen_at_tissue": True,
+        "flow_share": around(1.0, 0.03),
+        "ph": around(7.35, 0.03),
+        "lactate_mm": around(3.0, 0.4),
+        "ammonia_mm": around(0.3, 0.05),
+        "glucose_mm": around(15.0, 0.5),
+        "oxygen_uptake": around(14.0, 0.4),
+    }
+    return TissueLook(**(known | changes))  # type: ignore[arg-type]
+
+
+def lived(*stretches: tuple[int, TissueLook], seed: int = SEED) -> ViabilityEstimate:
+    return ViabilityEstimate.of((each for hours, each in stretches for _ in range(hours)), seed=seed)
+
+
+@pytest.fixture(scope="module")
+def settled() -> ViabilityEstimate:
+    return lived((72, look()))
+
+
+def test_healthy_tissue_is_well_and_stable(settled: ViabilityEstimate) -> None:
+    now = settled.past[-1]
+    assert now.low > 0.7
+    assert now.value > 0.85
+    assert not settled.harmed
+    assert settled.stable_h() >= 48
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        {"temperature_c": around(41.0, 0.15)},
+        {"oxygen_pct": around(2.0, 1.0)},
+        {"ph": around(6.6, 0.03)},
+        {"ammonia_mm": around(6.0, 0.3)},
+        {"glucose_mm": around(0.05, 0.02)},
+    ],
+    ids=["heat", "hypoxia", "acid", "ammonia", "starvation"],
+)
+def test_measured_harm_lowers_the_estimate_although_uptake_looks_well(
+    settled: ViabilityEstimate, harm: dict[str, Interval]
+) -> None:
+    harmed = settled
+    for _ in range(24):
+        harmed = harmed.after(look(**harm))
+    assert harmed.past[-1].value < settled.past[-1].value - 0.05
+    assert harmed.past[-1].harmed > settled.past[-1].harmed + 0.3
+
+
+def test_uptake_and_firing_that_vanish_are_a_loss_although_nothing_harmful_is_measured(
+    settled: ViabilityEstimate,
+) -> None:
+    estimate = lived((48, look(firing_hz=around(3.0, 0.2))))
+    for hour in range(48):
+        share = 0.95**hour
+        estimate = estimate.after(look(oxygen_uptake=around(14.0 * share, 0.4), firing_hz=around(3.0 * share, 0.1)))
+    assert estimate.harmed
+    assert estimate.past[-1].high < 0.7
+
+
+def test_silence_of_the_array_alone_is_little_evidence() -> None:
+    before = lived((48, look(firing_hz=around(3.0, 0.2))))
+    after = before
+    for _ in range(6):
+        after = after.after(look(firing_hz=around(0.0, 0.01)))
+    assert after.past[-1].high > 0.6
+
+
+def test_an_hour_without_data_only_widens(settled: ViabilityEstimate) -> None:
+    blind = settled
+    for _ in range(72):
+        blind = blind.after(TissueLook())
+    assert blind.past[-1].width > settled.past[-1].width + 0.03
+    at_once = settled.after(TissueLook(), hours=72.0)
+    assert at_once.past[-1].width > settled.past[-1].width
+
+
+def test_more_kinds_of_evidence_make_it_narrower_never_fewer() -> None:
+    few = lived((96, look(oxygen_uptake=None)))
+    more = lived((96, look()))
+    assert more.past[-1].width <= few.past[-1].width + 0.02
+
+
+def test_the_same_looks_give_the_same_estimate_again_also_from_json() -> None:
+    looks = [look(oxygen_uptake=around(14.0 + number % 3, 0.4)) for number in range(30)]
+    again = [TissueLook.from_json(each.to_json()) for each in looks]
+    one, other = ViabilityEstimate.of(looks), ViabilityEstimate.of(again)
+    assert one.past == other.past
+    assert np.array_equal(one.particles, other.particles, equal_nan=True)
+
+
+def test_a_scale_does_not_matter() -> None:
+    one = lived((48, look()))
+    other = lived((48, look(oxygen_uptake=around(1400.0, 40.0))))
+    assert one.past[-1].value == pytest.approx(other.past[-1].value, abs=0.02)
+
+
+def test_the_most_informative_measurement_is_one_that_is_not_made(settled: ViabilityEstimate) -> None:
+    found = gains(settled, look())
+    assert {gain.measurement.signal for gain in found} == {each.signal for each in MEASUREMENTS} - {"oxygen_uptake"}
+    assert [gain.width for gain in found] == sorted(gain.width for gain in found)
+    assert found[0].width < found[0].without
+
+
+def test_the_statement_names_harm_what_is_missing_and_what_to_do_next(settled: ViabilityEstimate) -> None:
+    recent = frozenset({"temperature_c", "oxygen_pct", "ph", "oxygen_uptake"})
+    well = Statement(settled, look(), recent)
+    said = well.to_json()
+    assert said["status"] == "normal"
+    assert said["sentences"][0] == "Nothing abnormal in what is measured (4 of 8)."
+    assert "Not measured: medium, electrical activity, LDH, volume." in said["sentences"]
+    assert said["low"] <= said["value"] <= said["high"]
+    hot = settled.after(look(temperature_c=around(41.0, 0.1)))
+    said = Statement(hot, look(temperature_c=around(41.0, 0.1)), recent).to_json()
+    assert said["status"] == "harmful"
+    assert said["sentences"][0].startswith("Harmful now: heat")
