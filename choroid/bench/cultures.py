@@ -148,7 +148,7 @@ def _add(column: Content) -> Callable[[CultureFleet, int, float], None]:
     def strike(cultures: CultureFleet, number: int, size: float) -> None:
         row = cultures.fleet.vessels[number, cultures.loop]
         row[column] += size * row[Content.LIQUID]
-        if column is not Content.MICROBES:
+        if column != Content.MICROBES:
             cultures.fresh[number, column] += size
 
     return strike

@@ -38,7 +38,7 @@ ARRAYS = 4
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
-    """What a rig measures besides temperature, pH, flow and oxygen in the loop."""
+    """What a rig measures in addition to temperature, pH, flow and oxygen in the loop."""
 
     name: str
     outlet_oxygen: bool

@@ -26,9 +26,9 @@ VERSION = "viability-3"
 LEVEL = 0.90
 """Probability that the interval claims."""
 FEW = 0.5
-"""Particles are drawn anew when their effective number falls below this share."""
+"""Particles are resampled when their effective number falls below this share."""
 SHRINKAGE = 0.99
-"""Parameters are smoothed when particles are drawn anew (Liu and West 2001), so that copies differ."""
+"""Parameters are smoothed when particles are resampled (Liu and West 2001), so that copies differ."""
 HARM_SHARE = 0.05
 """Loss from the peak that is looked for."""
 HARM_PROBABILITY = 0.9
@@ -92,7 +92,7 @@ class ViabilityEstimate:
         share = np.exp(weights)
         share /= share.sum()
         if 1.0 / float(share @ share) < FEW * len(share):
-            moved, weights = _drawn_anew(moved, share, random), np.zeros(len(share))
+            moved, weights = _resampled(moved, share, random), np.zeros(len(share))
         next_one = replace(self, particles=moved, log_weights=weights, hour=hour)
         return replace(next_one, past=(*self.past, next_one.range())[-KEPT_H:])
 
@@ -135,7 +135,7 @@ def quantiles(values: F8, shares: F8, at: tuple[float, ...]) -> tuple[float, ...
     return tuple(float(each) for each in np.interp(at, total, values[order]))
 
 
-def _drawn_anew(particles: F8, share: F8, random: np.random.Generator) -> F8:
+def _resampled(particles: F8, share: F8, random: np.random.Generator) -> F8:
     """Return as many particles, each as often as its weight says (systematic resampling), their parameters smoothed."""
     count = len(share)
     places = (np.arange(count) + random.random()) / count

@@ -78,7 +78,7 @@ def gains(estimate: ViabilityEstimate, look: TissueLook) -> tuple[Gain, ...]:
     return tuple(sorted(found, key=lambda gain: gain.width))
 
 
-def most_informative(estimate: ViabilityEstimate, look: TissueLook) -> Gain | None:
+def best_measurement(estimate: ViabilityEstimate, look: TissueLook) -> Gain | None:
     """Return the measurement that narrows the interval most and spares the tissue; None if none narrows it noticeably."""
     best = next((gain for gain in gains(estimate, look) if gain.measurement.signal), None)
     return best if best is not None and best.width < WORTH * best.without else None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from protocols.tissue.estimate import LEVEL, VERSION, Range, ViabilityEstimate
-from protocols.tissue.information import Gain, most_informative
+from protocols.tissue.information import Gain, best_measurement
 from protocols.tissue.look import TissueLook
 from protocols.tissue.particles import harms_per_h
 from protocols.tissue.priors import Column
@@ -84,7 +84,7 @@ class Statement:
 
     def next(self) -> Gain | None:
         """Return the measurement that would narrow the interval most."""
-        return most_informative(self.estimate, self.look)
+        return best_measurement(self.estimate, self.look)
 
     def status(self, causes: dict[str, float]) -> str:
         """Return `harmful` while something harms the tissue, `loss` after a certain loss, else `normal`."""

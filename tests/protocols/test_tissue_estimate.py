@@ -119,7 +119,7 @@ def test_a_scale_does_not_matter() -> None:
     assert one.past[-1].value == pytest.approx(other.past[-1].value, abs=0.02)
 
 
-def test_the_most_informative_measurement_is_one_that_is_not_made(settled: ViabilityEstimate) -> None:
+def test_the_measurement_to_make_next_is_one_that_is_not_made(settled: ViabilityEstimate) -> None:
     found = gains(settled, look())
     assert {gain.measurement.signal for gain in found} == {each.signal for each in MEASUREMENTS} - {"oxygen_uptake"}
     assert [gain.width for gain in found] == sorted(gain.width for gain in found)
