@@ -58,7 +58,7 @@ class Engine:
             return True
         what = path.split("/")[2]
         query = {name: values[0] for name, values in parse_qs(urlsplit(route.request.url).query).items()}
-        body = {
+        body = {  # type: ignore[no-untyped-call]
             "electrodes": self.electrodes,
             "waveforms": lambda: self.waveforms(int(path.rpartition("/")[2])),
             "leases": self.held,
