@@ -30,6 +30,7 @@ from choroid.running.tls_folder import tls_files
 from controller.core.clock import Clock
 from controller.nerves.brake import Brake
 from controller.nerves.credentials import AgentCredentials
+from controller.nerves.detector import Detection
 from controller.nerves.engine import EngineConfig, serve
 from controller.nerves.envelope import Envelope
 from controller.nerves.ledger_head import LedgerRefused
@@ -247,6 +248,7 @@ async def spawn_engine(
         "electrodes": nerves.electrodes,
         "material": nerves.material,
         "diameter_um": nerves.diameter_um,
+        "detection": [nerves.mains, nerves.reference],
         "seed": seed,
         "data_dir": str(data_dir),
         "tissue": tissue_said(rig.tissue.values()),
@@ -337,6 +339,7 @@ async def _child(config: dict[str, Any]) -> None:
         remote=_remote(config, data_dir),
         envelope=Envelope.of(config["material"]),
         tissue=config.get("tissue"),
+        detection=Detection.of(*config.get("detection", ("50 Hz", "ground"))),
         recording=RecordingPlan(**config["recording"]) if config.get("recording") else None,
     )
     try:

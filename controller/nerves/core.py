@@ -34,7 +34,7 @@ from controller.nerves.commands import (
     StimulationOutcome,
     ends_something,
 )
-from controller.nerves.detector import ALL, Blank, ElectrodeState, SpikeDetector, Spikes
+from controller.nerves.detector import ALL, Blank, Detection, ElectrodeState, SpikeDetector, Spikes
 from controller.nerves.envelope import Envelope
 from controller.nerves.events import EventKind, EventLog
 from controller.nerves.governor import GovernorView, Reason, Request, StimulationDecision, book, decide
@@ -98,6 +98,7 @@ class Core:
         brake: Brake | None = None,
         new_lease_id: Callable[[], str] = random_id,
         reflex_wait_s: float = WAIT_S,
+        detection: Detection | None = None,
     ) -> None:
         info = card.info
         self.info = info
@@ -112,7 +113,14 @@ class Core:
         self._card = card
         self._ledger = ledger
         self._record = LedgerRecorder(ledger)
-        self._detector = SpikeDetector(info.electrodes, info.sample_rate_hz, info.uv_per_unit)
+        detection = detection or Detection()
+        self._detector = SpikeDetector(
+            info.electrodes,
+            info.sample_rate_hz,
+            info.uv_per_unit,
+            mains_hz=detection.mains_hz,
+            common_reference=detection.common_reference,
+        )
         self._unobserved = self._detector.unobserved_frames
         self._rates = FiringRates(info.electrodes, info.sample_rate_hz)
         self._leases = Leases(info.electrodes, info.sample_rate_hz, session=ledger.session, new_id=new_lease_id)

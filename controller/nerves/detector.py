@@ -76,6 +76,29 @@ class ElectrodeState(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Detection:
+    """What the detector has to know of the laboratory: frequency of the mains (0: none), and the reference of the signals."""
+
+    mains_hz: float = MAINS_HZ
+    common_reference: bool = False
+
+    @classmethod
+    def of(cls, mains: str, reference: str) -> Detection:
+        """Return what the keys `mains` and `reference` of a rig file mean.
+
+        Raises:
+            ValueError: One of the words is unknown.
+        """
+        grids, references = {"50 Hz": 50.0, "60 Hz": 60.0, "none": 0.0}, {"ground": False, "median": True}
+        if mains not in grids or reference not in references:
+            raise ValueError(
+                f"detection: mains “{mains}”, reference “{reference}”; write {' or '.join(grids)}, and"
+                f" {' or '.join(references)}"
+            )
+        return cls(grids[mains], references[reference])
+
+
+@dataclass(frozen=True, slots=True)
 class Blank:
     """From `first_frame` up to (not including) `end_frame` nothing is detected on `electrode` (or :data:`ALL`)."""
 

@@ -26,7 +26,7 @@ from controller.nerves.brake import Brake
 from controller.nerves.cards.contract import ElectrodeCard
 from controller.nerves.commands import RevokeCommand
 from controller.nerves.core import Core
-from controller.nerves.detector import warm_up
+from controller.nerves.detector import Detection, warm_up
 from controller.nerves.envelope import Envelope
 from controller.nerves.gateway import Gateway
 from controller.nerves.ledger import StimulationLedger
@@ -61,6 +61,8 @@ class EngineConfig:
     """Where agents on other machines connect, with mutual TLS; without it the service listens on loopback only."""
     tissue: Mapping[str, Any] | None = None
     """What the rig file says of the organoid's age and review (see :func:`controller.nerves.permit.tissue_at`)."""
+    detection: Detection = field(default_factory=Detection)
+    """Frequency of the mains and reference of the signals, for the spike detection."""
     recording: RecordingPlan | None = None
     """Where recordings go, and when they begin by themselves; None: there are none."""
 
@@ -148,7 +150,7 @@ async def serve(
         ledger = StimulationLedger(config.ledger, card.info, clock.utc_text())
         began = datetime.fromisoformat(ledger.first_utc)
         tissue = Tissue() if config.tissue is None else tissue_at(config.tissue, clock.utc(), began)
-        core = Core(card, ledger, config.envelope, tissue, brake)
+        core = Core(card, ledger, config.envelope, tissue, brake, detection=config.detection)
     if ledger.unknown:
         logger.warning("%d pulse(s) of an earlier session have an unknown fate; see the ledger", ledger.unknown)
     metrics = MetricsFollower(core)

@@ -94,9 +94,16 @@ HORIZON, BLANK_HORIZON, NEXT, ARTEFACTS, NOISY_COUNT, SEARCHING = range(CLOCKS)
 """Entries of `clock`: end of the last muting and of the last blanking, next end of a window or second; numbers of rejected
 crossings, noisy channels and open searches."""
 
-MAINS = 5
-THETA, HZ, IN_PHASE, QUADRATURE, SLOW = range(MAINS)
-"""Entries of `mains`: phase in cycles, frequency, lock-in amplifier (µV), slow mean of the reference (µV)."""
+NEAR_CYCLES, FAR_CYCLES = 0.005, 0.02
+FOLLOWED_WINDOWS, FRESH_WINDOWS = 25, 62
+"""The phase is followed when its error is near for this number of windows, and no more when the error of a strong hum is far.
+When it is followed, the comb begins again, and for the second number of windows it learns without a gate.
+"""
+
+MAINS = 6
+THETA, HZ, IN_PHASE, QUADRATURE, SLOW, NEAR = range(MAINS)
+"""Entries of `mains`: phase in cycles, frequency, lock-in amplifier (µV), slow mean of the reference (µV), number of windows
+since the phase is near."""
 
 SETUP = np.dtype(
     [
@@ -141,14 +148,14 @@ def _filter(work, row, setup, total, ramp, triangle, y):  # type: ignore[no-unty
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
-def _subtract_mains(y, comb, phase, gate):  # type: ignore[no-untyped-def]
+def _subtract_mains(y, comb, phase, gate, fresh):  # type: ignore[no-untyped-def]
     """Subtract the learned wave of the mains at this phase, and learn from what is left."""
-    gain, limit = f32(COMB_GAIN), f32(COMB_LIMIT)
+    gain, limit, wide = f32(COMB_GAIN), f32(COMB_LIMIT), f32(1e6 if fresh else 1.0)
     for c in range(len(y)):
         learned = comb[phase, c]
         left = y[c] - learned
         slow = limit * gate[c]
-        lesson = left if abs(left) < gate[c] else (slow if left > f32(0.0) else -slow)
+        lesson = left if abs(left) < wide * gate[c] else (slow if left > f32(0.0) else -slow)
         comb[phase, c] = learned + gain * lesson
         y[c] = left
 
@@ -385,6 +392,18 @@ def _follow_mains(work, row, setup, mains):  # type: ignore[no-untyped-def]
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _begin_comb_again(error, size, mains, comb):  # type: ignore[no-untyped-def]
+    """Clear the comb once the phase is followed: what it has learned while the phase came closer belongs to other phases."""
+    followed = mains[NEAR] >= FOLLOWED_WINDOWS
+    if abs(error) < NEAR_CYCLES or followed:
+        mains[NEAR] += 1.0
+    if (followed and size > 4.0 * LOCK_UV and abs(error) > FAR_CYCLES) or (not followed and abs(error) >= NEAR_CYCLES):
+        mains[NEAR] = 0.0
+    if mains[NEAR] == FOLLOWED_WINDOWS:
+        comb[:] = 0.0
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
 def _lock_mains(setup, mains, comb):  # type: ignore[no-untyped-def]
     """Correct phase and frequency by the phase error (phase-locked loop of second order, 2 rad/s).
 
@@ -396,9 +415,10 @@ def _lock_mains(setup, mains, comb):  # type: ignore[no-untyped-def]
     error = math.atan2(mains[QUADRATURE], mains[IN_PHASE]) / (2.0 * math.pi)
     if abs(error) > MAX_ERROR_CYCLES:
         mains[THETA] += error
-        mains[IN_PHASE], mains[QUADRATURE] = size, 0.0
+        mains[IN_PHASE], mains[QUADRATURE], mains[NEAR] = size, 0.0, 0.0
         comb[:] = 0.0
         return
+    _begin_comb_again(error, size, mains, comb)
     seconds = setup.window / setup.rate_hz
     mains[THETA] += 2.8 * error * seconds
     change = 4.0 * error * seconds
@@ -490,7 +510,8 @@ def detect(  # type: ignore[no-untyped-def]
             if setup.reference:
                 _subtract_median(y, marks)
             if setup.mains_hz > 0.0:
-                _subtract_mains(y, comb, min(int(mains[THETA] * len(comb)), len(comb) - 1), gate)
+                fresh = FOLLOWED_WINDOWS <= mains[NEAR] < FOLLOWED_WINDOWS + FRESH_WINDOWS
+                _subtract_mains(y, comb, min(int(mains[THETA] * len(comb)), len(comb) - 1), gate, fresh)
             below = _count_below(y, threshold, 0, len(y))
             if below > 0 or clock[SEARCHING] > 0:
                 found = _search_tiles(

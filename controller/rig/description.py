@@ -249,6 +249,10 @@ class Nerves(RigPart):
     sample_rate_hz: FrequencyHz = Field(alias="sample_rate", gt=0, le=1e6)
     material: Literal["Pt", "PtIr", "TiN"] = "Pt"
     diameter_um: LengthUm = Field(alias="diameter", gt=0, le=1000)
+    mains: Literal["50 Hz", "60 Hz", "none"] = "50 Hz"
+    """Frequency of the power grid, whose hum is taken from the signal; `none` for an array on batteries."""
+    reference: Literal["ground", "median"] = "ground"
+    """`median`: the median of the live electrodes is subtracted from each; takes several times the processor time."""
     recording: RecordingSpec | None = None
 
 

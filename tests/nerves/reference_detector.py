@@ -124,6 +124,13 @@ class Mains:
     in_phase: float = 0.0
     quadrature: float = 0.0
     slow: float = 0.0
+    near: int = 0
+    """Windows since the phase is near."""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the comb has begun again less than half a second ago."""
+        return k.FOLLOWED_WINDOWS <= self.near < k.FOLLOWED_WINDOWS + k.FRESH_WINDOWS
 
     def mix(self, reference: float) -> None:
         """Take one value of the reference (µV)."""
@@ -141,9 +148,16 @@ class Mains:
             return
         if abs(error) > k.MAX_ERROR_CYCLES:
             self.theta += error
-            self.in_phase, self.quadrature = size, 0.0
+            self.in_phase, self.quadrature, self.near = size, 0.0, 0
             comb[:] = 0.0
         else:
+            if self.near >= k.FOLLOWED_WINDOWS:
+                lost = size > 4.0 * k.LOCK_UV and abs(error) > k.FAR_CYCLES
+            else:
+                lost = abs(error) >= k.NEAR_CYCLES
+            self.near = 0 if lost else self.near + 1
+            if self.near == k.FOLLOWED_WINDOWS:
+                comb[:] = 0.0
             self.theta += 2.8 * error * (WINDOW / RATE)
             self.hz = min(max(self.hz + 4.0 * error * (WINDOW / RATE), 49.5), 50.5)
 
@@ -179,7 +193,9 @@ def reference(
             y[f] -= learned
             gates = np.array([one.gate for one in channels])
             slow = F32(k.COMB_LIMIT) * gates
-            learned += F32(k.COMB_GAIN) * np.where(np.abs(y[f]) < gates, y[f], np.where(y[f] > 0, slow, -slow))
+            learned += F32(k.COMB_GAIN) * np.where(
+                (np.abs(y[f]) < gates) | (wave.fresh & (gates > 0)), y[f], np.where(y[f] > 0, slow, -slow)
+            )
         below = [bool(y[f, c] < one.threshold) for c, one in enumerate(channels)]
         for c, one in enumerate(channels):
             found += _search(f, c, y[f, c], below[c], one, x)
