@@ -38,6 +38,8 @@ ADDED = (
     "recording",
 )
 """Keys that the description of a rig did not have at first. As long as they are empty, a rig keeps its hash."""
+ADDED_WITH_DEFAULT = {"mains": "50 Hz", "reference": "ground"}
+"""Such keys that are never empty, with the value that stood for them before."""
 
 
 def upgrade(document: Document) -> list[Finding]:
@@ -120,9 +122,13 @@ def hashed_organs(organs: Organs) -> dict[str, Any]:
 
 
 def _without_empty(data: Any) -> Any:
-    """Return plain data without empty values of the keys :data:`ADDED`."""
+    """Return plain data without the added keys that say nothing new."""
     if isinstance(data, list):
         return [_without_empty(item) for item in data]
     if isinstance(data, dict):
-        return {key: _without_empty(value) for key, value in data.items() if value or key not in ADDED}
+        return {
+            key: _without_empty(value)
+            for key, value in data.items()
+            if (value or key not in ADDED) and ADDED_WITH_DEFAULT.get(key) != value
+        }
     return data
