@@ -38,7 +38,7 @@ ADDED = (
     "recording",
 )
 """Keys that the description of a rig did not have at first. As long as they are empty, a rig keeps its hash."""
-ADDED_WITH_DEFAULT = {"mains": "50 Hz", "reference": "ground"}
+ADDED_WITH_DEFAULT = (("mains", "50 Hz"), ("reference", "ground"))
 """Such keys that are never empty, with the value that stood for them before."""
 
 
@@ -129,6 +129,6 @@ def _without_empty(data: Any) -> Any:
         return {
             key: _without_empty(value)
             for key, value in data.items()
-            if (value or key not in ADDED) and ADDED_WITH_DEFAULT.get(key) != value
+            if (value or key not in ADDED) and (key, value) not in ADDED_WITH_DEFAULT
         }
     return data
