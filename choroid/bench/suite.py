@@ -70,6 +70,14 @@ def _culture() -> dict[str, Any]:
     return bench_culture()
 
 
+def _learning() -> dict[str, Any]:
+    module = load_extra(
+        "choroid.bench.learning", "agents", needed_for="the benchmark “learning”", otherwise="run the others by name"
+    )
+    figures: dict[str, Any] = module.bench_learning()
+    return figures
+
+
 def _bus() -> dict[str, Any]:
     from choroid.bench.bus import bench_bus
 
@@ -148,6 +156,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "recording": _recording,
     "sandbox": _sandbox,
     "reflex": _reflex,
+    "learning": _learning,
     "estimator": _estimator,
     "report": _report,
     "vitals": _vitals,

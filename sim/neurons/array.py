@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sim.neurons.conditions import TissueConditions
 from sim.neurons.culture import STEP_S, Floats, NeuralCulture
+from sim.neurons.pulses import PulseEffects, charge_nc
 from sim.neurons.spiking import SpikingNetwork, warm_up
 from sim.neurons.twins import Twin, Twins
 
@@ -39,14 +40,6 @@ WIDTHS = np.linspace(0.8, 1.4, 7)
 TIRED, TIRED_S = 0.3, 0.05
 """Share by which a spike is smaller at once after another, and the time constant of that."""
 
-HALF_NC = 0.12
-"""Phase charge that brings a neuron at the electrode to its threshold."""
-CHARGE_POWER = 0.7
-REACH_UM = 150.0
-"""Distance at which the effect of a pulse has fallen to 1/e."""
-SCATTER = 0.2
-"""Scatter of the effect from pulse to pulse (standard deviation of the logarithm)."""
-LATENCY_S = (0.005, 0.012)
 ARTEFACT_UV_UA = 2500.0
 ARTEFACT_DECAY_S = 0.0008
 
@@ -103,7 +96,7 @@ class SimulatedArray:
         self._network = SpikingNetwork(self.culture, seed, plastic=twin is not Twin.FROZEN, first_second=first_second)
         self._twins = Twins(twin, electrodes, seed)
         self._noise_rng = np.random.default_rng([seed, 1])
-        self._pulse_rng = np.random.default_rng([seed, 3])
+        self._effects = PulseEffects(self.culture, seed)
         shapes = np.random.default_rng([seed, 4])
         open_lead = self.culture.impedance_kohm > 2000.0
         self._noise_uv = np.where(open_lead, OPEN_NOISE_UV, NOISE_UV).astype(np.float32)
@@ -167,7 +160,7 @@ class SimulatedArray:
         if not self._next <= at_frame < self._next + HORIZON_FRAMES // 2:
             raise ValueError(f"frame {at_frame} cannot be stimulated when {self._next} is next")
         self._artefact(electrode, at_frame, phases)
-        self._pulses.append((at_frame, electrode, max(abs(us * ua) for us, ua in phases) / 1000.0))
+        self._pulses.append((at_frame, electrode, charge_nc(phases)))
 
     def _draw(self) -> None:
         """Add what the next tick brings: background, then the spikes of the culture."""
@@ -224,15 +217,11 @@ class SimulatedArray:
         if not due:
             return
         self._pulses = [pulse for pulse in self._pulses if pulse[0] >= start + TICK_FRAMES]
-        rng, neurons = self._pulse_rng, self.culture.neurons
-        for at_frame, electrode, charge_nc in due:
-            place = self.culture.electrode_um[self._twins.stimulated(electrode)]
-            far_um = np.hypot(*(self.culture.position_um - place).T)
-            strength = (charge_nc / HALF_NC) ** CHARGE_POWER * np.exp(-far_um / REACH_UM)
-            strength *= rng.lognormal(0.0, SCATTER, neurons)
+        for at_frame, electrode, charge in due:
+            strength, latency_s = self._effects.drawn(self._twins.stimulated(electrode), charge)
             # A pulse of a tick that is drawn already arrives at its end; latencies are longer than a tick.
             early_s = min((at_frame - start) / SAMPLE_RATE_HZ, TICK_FRAMES / SAMPLE_RATE_HZ)
-            self._network.evoke(strength, rng.uniform(*LATENCY_S, neurons) + early_s)
+            self._network.evoke(strength, latency_s + early_s)
 
     def _add(self, electrode: int, frame: int, wave: NDArray[np.float32]) -> None:
         row = frame % self._length

@@ -26,6 +26,13 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(enco
 PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 IN_AN_EXTRA = {
     "controller/telemetry/influx.py": "influx",
+    "choroid/environments/__init__.py": "agents",
+    "choroid/environments/comparison.py": "agents",
+    "choroid/environments/environment.py": "agents",
+    "choroid/environments/play.py": "agents",
+    "choroid/environments/target_rate.py": "agents",
+    "choroid/environments/vowels.py": "agents",
+    "choroid/bench/learning.py": "agents",
     "choroid/bench/detection.py": "dev",
     "choroid/bench/ground_truth.py": "dev",
     "choroid/bench/reflex.py": "dev",
@@ -51,6 +58,7 @@ USED_BY_OTHERS = {
 NEVER_NEEDED = (
     "numcodecs",
     "pynwb",
+    "gymnasium",
     "scipy",
     "onnxruntime",
     "matplotlib",

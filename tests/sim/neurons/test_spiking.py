@@ -58,7 +58,7 @@ def test_synapses_keep_their_strength_without_stimulation() -> None:
     learning = culture.excitatory[culture.synapses.source] & culture.excitatory[culture.synapses.target]
     grown, now = culture.synapses.weight[learning], network.weights[learning]
     assert now.mean() == pytest.approx(grown.mean(), rel=0.1)
-    assert np.corrcoef(grown, now)[0, 1] > 0.95
+    assert np.corrcoef(grown, now)[0, 1] > 0.9
     assert 0.01 < np.abs(now / grown - 1.0).mean() < 0.2
     assert np.array_equal(network.weights[~learning], culture.synapses.weight[~learning])
     assert last.rate_hz == pytest.approx(first.rate_hz, rel=0.4)
@@ -102,10 +102,18 @@ def paired(twin: Twin, seed: int, pairs: int) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
+def test_sixty_pairs_change_synapses_as_published(seed: int) -> None:
+    """Bi and Poo (1998): sixty pairs a second or so apart strengthen by tens of percent, and weaken the way back."""
+    there, back = paired(Twin.PLASTIC, seed, 60)
+    assert 1.2 < there < 1.8
+    assert 0.4 < back < 0.85
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_paired_pulses_strengthen_the_way_from_the_first_to_the_second(seed: int) -> None:
     there, back = paired(Twin.PLASTIC, seed, 300)
-    assert there > 1.04
-    assert there > back + 0.05
+    assert there > 1.5
+    assert back < 0.6
 
 
 def test_the_frozen_twin_learns_nothing() -> None:

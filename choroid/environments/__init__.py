@@ -1,0 +1,37 @@
+"""Gymnasium environments on living or simulated tissue (docs/environments.md). Importing this package registers them.
+
+They need the extra `agents`.
+"""
+
+from __future__ import annotations
+
+import gymnasium
+
+from choroid.environments.comparison import Agent, Comparison, compare_with_controls, episode_score
+from choroid.environments.effect import EffectSize, effect_size
+from choroid.environments.environment import Control, TissueEnvironment
+from choroid.environments.tissue import CultureTissue, Pulse, Tissue, WindowSpikes
+
+__all__ = [
+    "Agent",
+    "Comparison",
+    "Control",
+    "CultureTissue",
+    "EffectSize",
+    "Pulse",
+    "Tissue",
+    "TissueEnvironment",
+    "WindowSpikes",
+    "compare_with_controls",
+    "effect_size",
+    "episode_score",
+]
+
+ENVIRONMENTS = {
+    "choroid/TargetRate-v0": "choroid.environments.target_rate:TargetRate",
+    "choroid/CartPole-v0": "choroid.environments.play:CartPole",
+    "choroid/Pong-v0": "choroid.environments.play:Pong",
+    "choroid/ReservoirVowels-v0": "choroid.environments.vowels:ReservoirVowels",
+}
+for _name, _where in ENVIRONMENTS.items():
+    gymnasium.register(id=_name, entry_point=_where)

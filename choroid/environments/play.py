@@ -1,0 +1,164 @@
+"""Environments in which the tissue plays a game and the agent trains it. A step of the environment is a round of the game.
+
+Two groups of electrodes tell the tissue the side (a probe pulse on each electrode), two others are read: the spikes that
+follow a probe within 30 ms, in relation to their running mean, are the drive. The agent sees how long a round lasted and
+whether the drive was right. Before each round it may choose a training pattern: a motor group, a sensory group and the
+other motor group in sequence, 10 ms apart, sixty times. Only the synapses of the tissue can keep what the training
+changed, so that the frozen tissue cannot learn the game.
+
+That patterns of stimulation, chosen by performance, direct a culture was shown by Bakkum, Chao and Potter (2008). Nothing
+tells the tissue or the agent which pattern is right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import gymnasium
+import numpy as np
+
+from choroid.environments.environment import Control, Observation, TissueEnvironment
+from choroid.environments.games import CartPoleGame, Game, PongGame
+from choroid.environments.tissue import Pulse
+
+WINDOW_S = 0.2
+PULSE_AT_S = 0.002
+READ_S = (0.0034, 0.03)
+"""What is read of a window, from the probe on: after the blanking, and before a network burst."""
+PROBE_UA, TRAINING_UA = 1.5, 3.0
+REPEATS, REPEAT_S, DELAY_S = 60, 0.2, 0.010
+PAUSE_S = 10.0
+"""Pause after a training: synapses and thresholds recover, so that a round shows what lasts."""
+MEAN_WINDOWS = 100.0
+"""Time constant of the running mean of a motor group, in windows."""
+MAX_WINDOWS = 50
+BASELINE, TRAINING, TEST = 10, 30, 10
+"""Rounds before the training, with training, and after it. Only those of the test count. Together they take less than the
+20 min of stimulation that are allowed without a rest (controller/nerves/envelope.py)."""
+NAIVE_PROBES = 40
+"""Probes of each side before the first round."""
+SENSORY = (((2, 3), (0, 1)), ((2, 3), (3, 4)))
+MOTOR = (((0, 1), (1, 2, 3)), ((4, 5), (1, 2, 3)))
+"""Columns and rows of the two sensory and the two motor groups on a square grid of six columns."""
+COLUMNS = 6
+
+
+def _group(place: tuple[Sequence[int], Sequence[int]], usable: Sequence[int]) -> tuple[int, ...]:
+    columns, rows = place
+    return tuple(e for e in (row * COLUMNS + column for row in rows for column in columns) if e in usable)
+
+
+class TissueGame(TissueEnvironment):
+    """A game that the tissue plays. The score of a round is the share of its 50 steps for which it lasted.
+
+    Actions: 0 trains nothing; 1 to 4 are the sequences of a sensory group and the two motor groups. An observation is the
+    length of the last round as a share, the mean drive towards the right side in it when the pole fell to the left and when
+    it fell to the right (−1 to 1), whether training is possible in the next one, and the share of rounds that are over.
+
+    Before the first round, the response to each side is measured. The motor group that prefers a side at first becomes the
+    one that drives away from it: what scores later was learned.
+    """
+
+    mandatory: ClassVar = (Control.FROZEN, Control.SHUFFLED, Control.RANDOM, Control.UNSTIMULATED, Control.ZERO)
+    steps = BASELINE + TRAINING + TEST
+    game: ClassVar[type[Game]]
+
+    def __init__(self, *, control: Control | str = Control.NONE, nerves: Path | str | None = None) -> None:
+        """Set up the environment; see the base."""
+        super().__init__(control=control, nerves=nerves)
+        self.action_space = gymnasium.spaces.Discrete(1 + len(SENSORY) * len(MOTOR))
+        self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (5,), np.float32)
+
+    def _begin(self) -> Observation:
+        usable = self.tissue.usable()
+        self._sensory = [_group(place, usable) for place in SENSORY]
+        self._motor = [_group(place, usable) for place in MOTOR]
+        self._mean = np.ones(len(MOTOR))
+        self._windows = 0
+        self._game = self.game()
+        self._right = [0.0, 0.0]
+        if self._naive_preference() > 0.0:
+            self._motor.reverse()
+        return self._observed(0.0)
+
+    def _naive_preference(self) -> float:
+        """Return how much more the tissue drives to the right side than to the wrong one before it plays."""
+        drives: tuple[list[float], list[float]] = ([], [])
+        for side in np.repeat([0, 1], NAIVE_PROBES)[self.np_random.permutation(2 * NAIVE_PROBES)]:
+            drives[side].append(self._drive(int(side)))
+        return float(np.mean(drives[1]) - np.mean(drives[0]))
+
+    def _act(self, action: int) -> tuple[Observation, float]:
+        if action and self._trains(self._step):
+            self._train(action - 1)
+        score = self.round()
+        return self._observed(score), score
+
+    def _shown(self, observation: Observation, reward: float) -> tuple[Observation, float]:
+        """Shuffle how rounds went, not when training is possible: the shuffled arm trains as often as the others."""
+        seen, its_reward = super()._shown(observation, reward)
+        seen[1 + len(SENSORY) :] = observation[1 + len(SENSORY) :]
+        return seen, its_reward
+
+    def _is_scored(self) -> bool:
+        return self._step >= BASELINE + TRAINING
+
+    def _trains(self, step: int) -> bool:
+        return BASELINE <= step < BASELINE + TRAINING
+
+    def _observed(self, score: float) -> Observation:
+        return np.array([score, *self._right, self._trains(self._step + 1), self._step / self.steps], np.float32)
+
+    def round(self) -> float:
+        """Play until the round is lost or has its full length; return the share of the full length."""
+        self._game.begin(self.np_random)
+        drives: tuple[list[float], list[float]] = ([], [])
+        number, lost = 0, False
+        while not lost and number < MAX_WINDOWS:
+            side = self._game.side()
+            drive = self._drive(side)
+            drives[side].append(drive if side else -drive)
+            number += 1
+            lost = self._game.play(drive)
+        self._right = [
+            float(np.mean(each)) if each else before for each, before in zip(drives, self._right, strict=True)
+        ]
+        return number / MAX_WINDOWS
+
+    def _drive(self, side: int) -> float:
+        """Probe the tissue with a side; return its drive, −1 to 1."""
+        pulses = [Pulse(PULSE_AT_S, electrode, PROBE_UA) for electrode in self._sensory[side]]
+        counts = self.tissue.window(WINDOW_S, pulses).counts(PULSE_AT_S + READ_S[0], PULSE_AT_S + READ_S[1])
+        read = np.array([counts[list(group)].sum() for group in self._motor], np.float64)
+        relative = (read - self._mean) / np.sqrt(self._mean + 0.5)
+        self._windows += 1
+        self._mean += (read - self._mean) / min(self._windows, MEAN_WINDOWS)
+        return math.tanh(float(relative[1] - relative[0]))
+
+    def _train(self, pattern: int) -> None:
+        """Stimulate one motor group, a sensory group and the other motor group in sequence, sixty times."""
+        last = pattern % len(MOTOR)
+        groups = (self._motor[1 - last], self._sensory[pattern // len(MOTOR)], self._motor[last])
+        pulses = [
+            Pulse(PULSE_AT_S + number * DELAY_S, electrode, TRAINING_UA)
+            for number, group in enumerate(groups)
+            for electrode in group
+        ]
+        for _ in range(REPEATS):
+            self.tissue.window(REPEAT_S, pulses)
+        self.tissue.window(PAUSE_S)
+
+
+class CartPole(TissueGame):
+    """The tissue balances a pole on a cart."""
+
+    game = CartPoleGame
+
+
+class Pong(TissueGame):
+    """The tissue returns a ball."""
+
+    game = PongGame

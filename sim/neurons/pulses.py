@@ -1,0 +1,38 @@
+"""What a pulse does to the neurons around its electrode: who is depolarised, how strongly, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sim.neurons.culture import Floats, NeuralCulture
+
+HALF_NC = 0.12
+"""Phase charge that brings a neuron at the electrode to its threshold."""
+CHARGE_POWER = 0.7
+REACH_UM = 150.0
+"""Distance at which the effect of a pulse has fallen to 1/e."""
+SCATTER = 0.2
+"""Scatter of the effect from pulse to pulse (standard deviation of the logarithm)."""
+LATENCY_S = (0.005, 0.012)
+
+
+def charge_nc(phases: Sequence[tuple[float, float]]) -> float:
+    """Return the largest charge of a phase (nC); phases are (µs, µA)."""
+    return max(abs(us * ua) for us, ua in phases) / 1000.0
+
+
+class PulseEffects:
+    """The effects of pulses on one culture, with the scatter of this seed."""
+
+    def __init__(self, culture: NeuralCulture, seed: int) -> None:
+        self._culture = culture
+        self._rng = np.random.default_rng([seed, 3])
+
+    def drawn(self, electrode: int, charge: float) -> tuple[Floats, Floats]:
+        """Return the depolarisation of each neuron (in thresholds) and its latency (s) for a pulse of this charge (nC)."""
+        far_um = np.hypot(*(self._culture.position_um - self._culture.electrode_um[electrode]).T)
+        strength = (charge / HALF_NC) ** CHARGE_POWER * np.exp(-far_um / REACH_UM)
+        strength *= self._rng.lognormal(0.0, SCATTER, self._culture.neurons)
+        return strength, self._rng.uniform(*LATENCY_S, self._culture.neurons)
