@@ -9,7 +9,8 @@ Fixed before the first run of the reported seeds:
 * **Arms.** The plastic tissue with :class:`PatternTrainer`; the same with frozen synapses; with feedback in another order of
   time (shuffled); with training patterns drawn by chance (random); without training (unstimulated); without spikes (zero).
   All arms of a seed begin with the same culture in the same state.
-* **Seeds.** 1 to 20, run once. The protocol was tuned with seeds from 101 on.
+* **Seeds.** 21 to 40, run once. The protocol was tuned with seeds from 101 on. Seeds 1 to 3 met a former cart-pole, which began
+  nearly upright: there the control without spikes reached 0.8, and the result was void.
 * **Primary outcome.** Mean score of the 10 test rounds (share of 50 steps for which the pole is balanced).
 * **Statistic.** Mean paired difference between the plastic arm and each control with its bootstrap 95 % interval, Hedges' g
   and Cliff's delta. The tissue has learned if every interval lies above 0.
@@ -32,7 +33,7 @@ from choroid.environments.effect import effect_size
 from choroid.environments.environment import Control
 from choroid.environments.play import BASELINE, TEST, CartPole
 
-SEEDS = tuple(range(1, 21))
+SEEDS = tuple(range(21, 41))
 REST_S = 300.0
 PHASES = ("before training", "during training", "test", "after a rest of 5 min")
 Phases = tuple[float, ...]
