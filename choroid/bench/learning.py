@@ -9,8 +9,8 @@ Fixed before the first run of the reported seeds:
 * **Arms.** The plastic tissue with :class:`PatternTrainer`; the same with frozen synapses; with feedback in another order of
   time (shuffled); with training patterns drawn by chance (random); without training (unstimulated); without spikes (zero).
   All arms of a seed begin with the same culture in the same state.
-* **Seeds.** 21 to 40, run once. The protocol was tuned with seeds from 101 on. Seeds 1 to 3 met a former cart-pole, which began
-  nearly upright: there the control without spikes reached 0.8, and the result was void.
+* **Seeds.** 21 to 40, run once. The protocol was tuned with seeds from 101 on. Seeds 1 to 3 met a former cart-pole that
+  began nearly upright: there the control without spikes reached 0.8, and the result was void.
 * **Primary outcome.** Mean score of the 10 test rounds (share of 50 steps for which the pole is balanced).
 * **Statistic.** Mean paired difference between the plastic arm and each control with its bootstrap 95 % interval, Hedges' g
   and Cliff's delta. The tissue has learned if every interval lies above 0.
