@@ -95,7 +95,7 @@ class RateKeeper:
 
 
 class RidgeReader:
-    """Name vowels: a ridge regression from spike counts to the vowels heard so far."""
+    """Name vowels: a ridge regression from spike counts to the vowels received so far."""
 
     def __init__(self, actions: int, seed: int, *, penalty: float = 10.0) -> None:
         """Begin knowing nothing.

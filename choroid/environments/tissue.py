@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sim.neurons.spike_array import SpikeArray
 
-PHASE_US = 200.0
+PHASE_US = 160.0
 SETTLED_S = 360.0
 """Time before an experiment (s): homeostasis of the simulated culture measures the rates that it keeps."""
 KEPT = 4
@@ -26,7 +26,7 @@ KEPT = 4
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """One biphasic pulse, negative first, 200 µs a phase: when (s from the begin of the window), where, and its current."""
+    """One biphasic pulse, negative first, 160 µs a phase: when (s from the begin of the window), where, and its current."""
 
     at_s: float
     electrode: int

@@ -1,7 +1,7 @@
 """Name spoken vowels from the response of the tissue: a reservoir whose readout the agent learns.
 
 A vowel is the first two formants of a man, a woman or a child: the means of Peterson and Barney (1952, J. Acoust. Soc. Am.
-24, 175, table II) with a scatter of 6 % from speaker to speaker. It is told to the tissue by place: each formant has a row
+24, 175, table II) with a scatter of 6 % from speaker to speaker. It is given to the tissue by place: each formant has a row
 of electrodes along its range on a logarithmic scale, and the two nearest to the formant are stimulated.
 """
 

@@ -9,18 +9,18 @@ from choroid.environments.games import CartPoleGame, Game, PongGame
 
 
 def test_the_cart_pole_moves_as_that_of_gymnasium() -> None:
-    theirs, ours = gymnasium.make("CartPole-v1").unwrapped, CartPoleGame()
+    theirs, own = gymnasium.make("CartPole-v1").unwrapped, CartPoleGame()
     rng = np.random.default_rng(3)
     for _ in range(5):
         state, _ = theirs.reset(seed=int(rng.integers(1000)))
-        ours.begin(rng)
-        ours.x_m, ours.speed, ours.angle, ours.turning = (float(value) for value in state)
+        own.begin(rng)
+        own.x_m, own.speed, own.angle, own.turning = (float(value) for value in state)
         over = False
         while not over:
             push = int(rng.integers(2))
             state, _, over, _, _ = theirs.step(push)
-            lost = ours.play(2.0 * push - 1.0)
-            np.testing.assert_allclose([ours.x_m, ours.speed, ours.angle, ours.turning], state, rtol=1e-4, atol=1e-5)
+            lost = own.play(2.0 * push - 1.0)
+            np.testing.assert_allclose([own.x_m, own.speed, own.angle, own.turning], state, rtol=1e-4, atol=1e-5)
             assert lost == over
 
 
