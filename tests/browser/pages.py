@@ -129,7 +129,7 @@ class Visit:
     def live(self) -> Page:
         """The page once the feed is there."""
         self.page.locator('#link[data-status="live"]').wait_for()
-        self.page.locator("#viability-body .ring").wait_for()
+        self.page.locator("#viability-body > :not(.empty)").first.wait_for()
         return self.page
 
     def cookies(self) -> list[dict[str, object]]:

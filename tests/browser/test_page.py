@@ -236,7 +236,7 @@ def test_an_emergency_stop_asks_once_and_its_reset_wants_a_reason(browser: Brows
         expect(page.get_by_test_id("estop")).to_be_disabled()
         page.get_by_test_id("estop-reset").click()
         page.get_by_test_id("dialog-confirm").click()
-        expect(page.locator("dialog")).to_be_visible()  # the reason is required
+        expect(page.locator("dialog[open]")).to_be_visible()  # the reason is required
         page.locator("#dialog-reason").fill("it was the toaster")
         page.get_by_test_id("dialog-confirm").click()
         expect(page.locator("#emergency")).to_be_hidden()

@@ -110,6 +110,13 @@ def main() -> None:
         print(file, json.dumps(figures(outcome), indent=1))
     same = found[0].booked == found[1].booked and found[0].turns == found[1].turns
     print("equal bookings:", same)
+    for name, one, other in (("turn", found[0].turns, found[1].turns), ("booking", found[0].booked, found[1].booked)):
+        if one != other:
+            number = next(
+                (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+            )
+            print(f"first different {name}, number {number} of {len(one)} and {len(other)}:")
+            print("  ", one[number : number + 1], other[number : number + 1])
     raise SystemExit(0 if same else 1)
 
 
