@@ -12,7 +12,7 @@ from controller.rig.description import Rig
 from sim.plant.chemistry import oxygen_mm
 from sim.plant.columns import Content
 from sim.plant.fleet import Fleet
-from sim.plant.tissue_models import TissueModel
+from sim.plant.tissue_models import TissueKind
 
 F8 = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ class CultureHistory:
 class CultureFleet:
     """Cultures of one tissue model: a row of the fleet for each harm and seed, warm, perfused and fed."""
 
-    def __init__(self, rig: Rig, model: TissueModel, harms: Sequence[CultureHarm], seeds: Sequence[int]) -> None:
+    def __init__(self, rig: Rig, model: TissueKind, harms: Sequence[CultureHarm], seeds: Sequence[int]) -> None:
         self.cases = [(harm, seed) for harm in harms for seed in seeds]
         self.fleet = Fleet(rig, [seed for _, seed in self.cases], tissue_model=model)
         heart = next(iter(rig.organs.hearts.values()))

@@ -30,7 +30,7 @@ import numpy as np
 
 from choroid.environments.agents import PatternTrainer
 from choroid.environments.effect import effect_size
-from choroid.environments.environment import Control
+from choroid.environments.environment import ControlArm
 from choroid.environments.play import BASELINE, TEST, CartPole
 
 SEEDS = tuple(range(21, 41))
@@ -40,7 +40,7 @@ Phases = tuple[float, ...]
 """Mean score of each of PHASES."""
 
 
-def session(control: Control, seed: int) -> Phases:
+def session(control: ControlArm, seed: int) -> Phases:
     """Play one session; return the mean score of each phase, of the last only for the plastic arm."""
     tissue_game = CartPole(control=control)
     assert isinstance(tissue_game.action_space, gymnasium.spaces.Discrete)  # noqa: S101
@@ -53,15 +53,15 @@ def session(control: Control, seed: int) -> Phases:
         agent.learn(action, reward, observation)
         scores.append(float(info["score"]))
     found = [np.mean(scores[:BASELINE]), np.mean(scores[BASELINE:-TEST]), np.mean(scores[-TEST:])]
-    if control is Control.NONE:
+    if control is ControlArm.NONE:
         tissue_game.tissue.window(REST_S)
         found.append(np.mean([tissue_game.round() for _ in range(TEST)]))
     return tuple(float(score) for score in found)
 
 
-def arms(seed: int) -> dict[Control, Phases]:
+def arms(seed: int) -> dict[ControlArm, Phases]:
     """Return the session of each arm for one seed."""
-    return {control: session(control, seed) for control in (Control.NONE, *CartPole.mandatory)}
+    return {control: session(control, seed) for control in (ControlArm.NONE, *CartPole.mandatory)}
 
 
 def bench_learning(seeds: Sequence[int] = SEEDS, workers: int | None = None) -> dict[str, Any]:
@@ -75,13 +75,13 @@ def bench_learning(seeds: Sequence[int] = SEEDS, workers: int | None = None) -> 
         return learning_figures(list(pool.map(arms, seeds)))
 
 
-def learning_figures(found: Sequence[dict[Control, Phases]]) -> dict[str, Any]:
+def learning_figures(found: Sequence[dict[ControlArm, Phases]]) -> dict[str, Any]:
     """Return the figures of sessions: the arms of each seed."""
     test = PHASES.index("test")
     figures: dict[str, Any] = {"seeds": len(found)}
     for number, phase in enumerate(PHASES):
-        figures[f"plastic, {phase}"] = float(np.mean([each[Control.NONE][number] for each in found]))
-    plastic = [each[Control.NONE][test] for each in found]
+        figures[f"plastic, {phase}"] = float(np.mean([each[ControlArm.NONE][number] for each in found]))
+    plastic = [each[ControlArm.NONE][test] for each in found]
     figures["plastic, every seed"] = " ".join(f"{score:.2f}" for score in plastic)
     for control in CartPole.mandatory:
         scores = [each[control][test] for each in found]

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import gymnasium
 
-from choroid.environments.comparison import Agent, Comparison, compare_with_controls, episode_score
+from choroid.environments.comparison import Agent, ControlComparison, compare_with_controls, episode_score
 from choroid.environments.effect import EffectSize, effect_size
-from choroid.environments.environment import Control, TissueEnvironment
-from choroid.environments.tissue import CultureTissue, Pulse, Tissue, WindowSpikes
+from choroid.environments.environment import ControlArm, TissueEnvironment
+from choroid.environments.tissue import CultureTissue, SitePulse, StimulatedTissue, WindowSpikes
 
 __all__ = [
     "Agent",
-    "Comparison",
-    "Control",
+    "ControlArm",
+    "ControlComparison",
     "CultureTissue",
     "EffectSize",
-    "Pulse",
-    "Tissue",
+    "SitePulse",
+    "StimulatedTissue",
     "TissueEnvironment",
     "WindowSpikes",
     "compare_with_controls",

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from choroid.environments.effect import EffectSize, effect_size
-from choroid.environments.environment import Control, Observation, TissueEnvironment
+from choroid.environments.environment import ControlArm, Observation, TissueEnvironment
 
 
 class Agent(Protocol):
@@ -30,17 +30,17 @@ MakeAgent = Callable[[int, int], Agent]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ControlComparison:
     """The scores of an agent and of the controls, one for each seed, and the effect size against each control."""
 
     environment: str
     seeds: tuple[int, ...]
-    scores: Mapping[Control, tuple[float, ...]]
-    effects: Mapping[Control, EffectSize]
-    mandatory: tuple[Control, ...]
+    scores: Mapping[ControlArm, tuple[float, ...]]
+    effects: Mapping[ControlArm, EffectSize]
+    mandatory: tuple[ControlArm, ...]
 
     @property
-    def reached_by(self) -> tuple[Control, ...]:
+    def reached_by(self) -> tuple[ControlArm, ...]:
         """Return the mandatory controls that the agent does not beat: the interval of the difference reaches 0."""
         return tuple(control for control in self.mandatory if not self.effects[control].is_beaten)
 
@@ -52,7 +52,7 @@ class Comparison:
     def as_text(self) -> str:
         """Return the comparison as a table, one line for each control."""
         mean = {control: float(np.mean(scores)) for control, scores in self.scores.items()}
-        lines = [f"{self.environment}, {len(self.seeds)} seeds: score {mean[Control.NONE]:.3g}"]
+        lines = [f"{self.environment}, {len(self.seeds)} seeds: score {mean[ControlArm.NONE]:.3g}"]
         for control, effect in self.effects.items():
             lines.append(
                 f"  {control:<13} score {mean[control]:.3g}, difference {effect.difference:+.3g}"
@@ -94,9 +94,9 @@ def compare_with_controls(
     make_agent: MakeAgent,
     seeds: Iterable[int],
     *,
-    controls: Sequence[Control] | None = None,
+    controls: Sequence[ControlArm] | None = None,
     **options: Any,
-) -> Comparison:
+) -> ControlComparison:
     """Let an agent play one episode for each seed, with the plastic tissue and with each control.
 
     Args:
@@ -117,12 +117,12 @@ def compare_with_controls(
     missing = [control for control in first.mandatory if control not in wanted]
     if missing:
         raise ValueError(f"{environment}: the control {', '.join(missing)} is mandatory")
-    arms = {control: gymnasium.make(environment, control=control, **options) for control in (Control.NONE, *wanted)}
-    scores: dict[Control, list[float]] = {control: [] for control in arms}
+    arms = {control: gymnasium.make(environment, control=control, **options) for control in (ControlArm.NONE, *wanted)}
+    scores: dict[ControlArm, list[float]] = {control: [] for control in arms}
     for seed in numbers:
         for control, arm in arms.items():
             scores[control].append(episode_score(arm, make_agent, seed))
     for arm in arms.values():
         arm.close()
-    effects = {control: effect_size(scores[Control.NONE], scores[control]) for control in wanted}
-    return Comparison(environment, numbers, {c: tuple(s) for c, s in scores.items()}, effects, first.mandatory)
+    effects = {control: effect_size(scores[ControlArm.NONE], scores[control]) for control in wanted}
+    return ControlComparison(environment, numbers, {c: tuple(s) for c, s in scores.items()}, effects, first.mandatory)

@@ -16,7 +16,7 @@ import numpy as np
 from choroid.client.errors import NervesError
 from choroid.client.nerves import NervesClient
 from choroid.client.nerves_terms import PulsePhase, SpikeBatch
-from choroid.environments.tissue import Pulse, WindowSpikes
+from choroid.environments.tissue import SitePulse, WindowSpikes
 
 LEAD_S = 0.05
 """How far ahead of the array's clock a window begins, so that its first pulse can be planned."""
@@ -69,7 +69,7 @@ class EngineTissue:
         """Return the electrodes whose impedance allows stimulation."""
         return self._usable
 
-    def window(self, seconds: float, pulses: Sequence[Pulse] = ()) -> WindowSpikes:
+    def window(self, seconds: float, pulses: Sequence[SitePulse] = ()) -> WindowSpikes:
         """Let a window of the array's time pass with these pulses, and return its spikes.
 
         Raises:
@@ -89,7 +89,7 @@ class EngineTissue:
         self._client.close()
         self._reader.join()
 
-    def _stimulate(self, at_frame: int, ua: float, pulses: Sequence[Pulse]) -> None:
+    def _stimulate(self, at_frame: int, ua: float, pulses: Sequence[SitePulse]) -> None:
         answer = self._client.stimulate(
             self._lease,
             [pulse.electrode for pulse in pulses],

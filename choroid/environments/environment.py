@@ -11,14 +11,14 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from choroid.environments.tissue import CultureTissue, SilentTissue, Tissue
+from choroid.environments.tissue import CultureTissue, SilentTissue, StimulatedTissue
 
 Observation = NDArray[np.float32]
 ELECTRODES = 32
 MAX_SEED = 2**31
 
 
-class Control(StrEnum):
+class ControlArm(StrEnum):
     """What differs from an episode with the plastic tissue and the actions of the agent."""
 
     NONE = "none"
@@ -49,11 +49,11 @@ class TissueEnvironment(gymnasium.Env[Observation, np.int64], ABC):
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  (declared so by gymnasium)
-    mandatory: ClassVar[tuple[Control, ...]]
-    reported: ClassVar[tuple[Control, ...]] = ()
+    mandatory: ClassVar[tuple[ControlArm, ...]]
+    reported: ClassVar[tuple[ControlArm, ...]] = ()
     steps: int
 
-    def __init__(self, *, control: Control | str = Control.NONE, nerves: Path | str | None = None) -> None:
+    def __init__(self, *, control: ControlArm | str = ControlArm.NONE, nerves: Path | str | None = None) -> None:
         """Set up an environment.
 
         Args:
@@ -63,16 +63,16 @@ class TissueEnvironment(gymnasium.Env[Observation, np.int64], ABC):
         Raises:
             ValueError: The control does not exist, or needs the simulated culture.
         """
-        self.control = Control(control)
+        self.control = ControlArm(control)
         self._nerves = nerves
-        if nerves is not None and self.control is Control.FROZEN:
+        if nerves is not None and self.control is ControlArm.FROZEN:
             raise ValueError("the tissue behind an electrode engine cannot be frozen. Next: leave out `nerves`")
-        self._tissue: Tissue | None = None
+        self._tissue: StimulatedTissue | None = None
         self._step = 0
         self._seen: list[tuple[Observation, float]] = []
 
     @property
-    def tissue(self) -> Tissue:
+    def tissue(self) -> StimulatedTissue:
         """Return the tissue of this episode.
 
         Raises:
@@ -98,7 +98,7 @@ class TissueEnvironment(gymnasium.Env[Observation, np.int64], ABC):
         culture = int(self.np_random.integers(MAX_SEED)) if seed is None else seed
         self.close()
         tissue = self._opened(culture)
-        self._tissue = SilentTissue(tissue) if self.control is Control.ZERO else tissue
+        self._tissue = SilentTissue(tissue) if self.control is ControlArm.ZERO else tissue
         self._step, self._seen = 0, []
         observation = self._begin()
         return observation, {"score": 0.0, "scored": False}
@@ -116,9 +116,9 @@ class TissueEnvironment(gymnasium.Env[Observation, np.int64], ABC):
             RuntimeError: There is no episode yet.
         """
         _ = self.tissue  # there is none before reset()
-        if self.control is Control.RANDOM:
+        if self.control is ControlArm.RANDOM:
             action = self.np_random.integers(self._actions)
-        elif self.control is Control.UNSTIMULATED:
+        elif self.control is ControlArm.UNSTIMULATED:
             action = 0
         scored = self._is_scored()
         observation, score = self._act(int(action))
@@ -137,16 +137,16 @@ class TissueEnvironment(gymnasium.Env[Observation, np.int64], ABC):
         assert isinstance(self.action_space, gymnasium.spaces.Discrete)  # noqa: S101  (all of them are)
         return int(self.action_space.n)
 
-    def _opened(self, seed: int) -> Tissue:
+    def _opened(self, seed: int) -> StimulatedTissue:
         if self._nerves is not None:
             from choroid.environments.engine_tissue import EngineTissue
 
             return EngineTissue(self._nerves)
-        return CultureTissue.settled(ELECTRODES, seed, plastic=self.control is not Control.FROZEN)
+        return CultureTissue.settled(ELECTRODES, seed, plastic=self.control is not ControlArm.FROZEN)
 
     def _shown(self, observation: Observation, reward: float) -> tuple[Observation, float]:
         """Return what the agent sees of a step: the step itself, or, shuffled, any step so far."""
-        if self.control is not Control.SHUFFLED:
+        if self.control is not ControlArm.SHUFFLED:
             return observation, reward
         self._seen.append((observation, reward))
         earlier, its_reward = self._seen[int(self.np_random.integers(len(self._seen)))]

@@ -20,9 +20,9 @@ from typing import ClassVar
 import gymnasium
 import numpy as np
 
-from choroid.environments.environment import Control, Observation, TissueEnvironment
+from choroid.environments.environment import ControlArm, Observation, TissueEnvironment
 from choroid.environments.games import CartPoleGame, Game, PongGame
-from choroid.environments.tissue import Pulse
+from choroid.environments.tissue import SitePulse
 
 WINDOW_S = 0.2
 PULSE_AT_S = 0.002
@@ -62,11 +62,17 @@ class TissueGame(TissueEnvironment):
     one that drives away from it: what scores later was learned.
     """
 
-    mandatory: ClassVar = (Control.FROZEN, Control.SHUFFLED, Control.RANDOM, Control.UNSTIMULATED, Control.ZERO)
+    mandatory: ClassVar = (
+        ControlArm.FROZEN,
+        ControlArm.SHUFFLED,
+        ControlArm.RANDOM,
+        ControlArm.UNSTIMULATED,
+        ControlArm.ZERO,
+    )
     steps = BASELINE + TRAINING + TEST
     game: ClassVar[type[Game]]
 
-    def __init__(self, *, control: Control | str = Control.NONE, nerves: Path | str | None = None) -> None:
+    def __init__(self, *, control: ControlArm | str = ControlArm.NONE, nerves: Path | str | None = None) -> None:
         """Set up the environment; see the base."""
         super().__init__(control=control, nerves=nerves)
         self.action_space = gymnasium.spaces.Discrete(1 + len(SENSORY) * len(MOTOR))
@@ -130,7 +136,7 @@ class TissueGame(TissueEnvironment):
 
     def _drive(self, side: int) -> float:
         """Probe the tissue with a side; return its drive, −1 to 1."""
-        pulses = [Pulse(PULSE_AT_S, electrode, PROBE_UA) for electrode in self._sensory[side]]
+        pulses = [SitePulse(PULSE_AT_S, electrode, PROBE_UA) for electrode in self._sensory[side]]
         counts = self.tissue.window(WINDOW_S, pulses).counts(PULSE_AT_S + READ_S[0], PULSE_AT_S + READ_S[1])
         read = np.array([counts[list(group)].sum() for group in self._motor], np.float64)
         relative = (read - self._mean) / np.sqrt(self._mean + 0.5)
@@ -143,7 +149,7 @@ class TissueGame(TissueEnvironment):
         last = pattern % len(MOTOR)
         groups = (self._motor[1 - last], self._sensory[pattern // len(MOTOR)], self._motor[last])
         pulses = [
-            Pulse(PULSE_AT_S + number * DELAY_S, electrode, TRAINING_UA)
+            SitePulse(PULSE_AT_S + number * DELAY_S, electrode, TRAINING_UA)
             for number, group in enumerate(groups)
             for electrode in group
         ]

@@ -10,8 +10,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from choroid.environments.environment import ELECTRODES, Control, Observation, TissueEnvironment
-from choroid.environments.tissue import Pulse
+from choroid.environments.environment import ELECTRODES, ControlArm, Observation, TissueEnvironment
+from choroid.environments.tissue import SitePulse
 
 WINDOW_S = 0.5
 PULSES = 5
@@ -39,12 +39,16 @@ class TargetRate(TissueEnvironment):
     target and falls to 0 at a factor of 1.65 above or below it.
     """
 
-    mandatory: ClassVar = (Control.SHUFFLED, Control.RANDOM, Control.UNSTIMULATED, Control.ZERO)
-    reported: ClassVar = (Control.FROZEN,)
+    mandatory: ClassVar = (ControlArm.SHUFFLED, ControlArm.RANDOM, ControlArm.UNSTIMULATED, ControlArm.ZERO)
+    reported: ClassVar = (ControlArm.FROZEN,)
     steps = STEPS
 
     def __init__(
-        self, *, control: Control | str = Control.NONE, nerves: Path | str | None = None, target_hz: float | None = None
+        self,
+        *,
+        control: ControlArm | str = ControlArm.NONE,
+        nerves: Path | str | None = None,
+        target_hz: float | None = None,
     ) -> None:
         """Set up the environment; the other arguments are those of the base.
 
@@ -70,7 +74,7 @@ class TargetRate(TissueEnvironment):
 
     def _act(self, action: int) -> tuple[Observation, float]:
         sites = self._sites[:action]
-        pulses = [Pulse(PERIOD_S * n, int(site), CURRENT_UA) for n in range(PULSES) for site in sites]
+        pulses = [SitePulse(PERIOD_S * n, int(site), CURRENT_UA) for n in range(PULSES) for site in sites]
         counts = self.tissue.window(WINDOW_S, pulses).counts()
         rate_hz = float(counts[self._others].sum()) / WINDOW_S
         self._rate_hz += (rate_hz - self._rate_hz) * (1.0 - math.exp(-WINDOW_S / SMOOTHED_S))

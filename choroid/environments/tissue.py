@@ -25,7 +25,7 @@ KEPT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
+class SitePulse:
     """One biphasic pulse, negative first, 160 µs a phase: when (s from the begin of the window), where, and its current."""
 
     at_s: float
@@ -52,7 +52,7 @@ class WindowSpikes:
         return np.bincount(self.electrode[inside], minlength=self.electrodes)
 
 
-class Tissue(Protocol):
+class StimulatedTissue(Protocol):
     """Tissue on an array."""
 
     @property
@@ -64,7 +64,7 @@ class Tissue(Protocol):
         """Return the electrodes that may be stimulated."""
         ...
 
-    def window(self, seconds: float, pulses: Sequence[Pulse] = ()) -> WindowSpikes:
+    def window(self, seconds: float, pulses: Sequence[SitePulse] = ()) -> WindowSpikes:
         """Let a window of time pass with these pulses, and return its spikes."""
         ...
 
@@ -102,7 +102,7 @@ class CultureTissue:
         """Return the electrodes that may be stimulated."""
         return self._array.usable()
 
-    def window(self, seconds: float, pulses: Sequence[Pulse] = ()) -> WindowSpikes:
+    def window(self, seconds: float, pulses: Sequence[SitePulse] = ()) -> WindowSpikes:
         """Let a window of time pass with these pulses, and return its spikes."""
         begin_s = self._array.now_s
         electrode, at_s = self._array.advance(
@@ -115,9 +115,9 @@ class CultureTissue:
 
 
 class SilentTissue:
-    """Tissue whose spikes are not seen: the control that shows what a task gives without it."""
+    """StimulatedTissue whose spikes are not seen: the control that shows what a task gives without it."""
 
-    def __init__(self, tissue: Tissue) -> None:
+    def __init__(self, tissue: StimulatedTissue) -> None:
         self._tissue = tissue
 
     @property
@@ -129,7 +129,7 @@ class SilentTissue:
         """Return the electrodes that may be stimulated."""
         return self._tissue.usable()
 
-    def window(self, seconds: float, pulses: Sequence[Pulse] = ()) -> WindowSpikes:
+    def window(self, seconds: float, pulses: Sequence[SitePulse] = ()) -> WindowSpikes:
         """Let a window of time pass with these pulses, and return no spikes."""
         self._tissue.window(seconds, pulses)
         return WindowSpikes(np.empty(0, np.int32), np.empty(0), self.electrodes)

@@ -15,8 +15,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from choroid.environments.environment import ELECTRODES, Control, Observation, TissueEnvironment
-from choroid.environments.tissue import Pulse
+from choroid.environments.environment import ELECTRODES, ControlArm, Observation, TissueEnvironment
+from choroid.environments.tissue import SitePulse
 
 FORMANTS_HZ = {
     "i": ((270, 2290), (310, 2790), (370, 3200)),
@@ -54,11 +54,11 @@ class ReservoirVowels(TissueEnvironment):
     that is to be named, then which vowel the one before was (one-hot). The synapses of the tissue need not learn.
     """
 
-    mandatory: ClassVar = (Control.SHUFFLED, Control.RANDOM, Control.ZERO)
-    reported: ClassVar = (Control.FROZEN,)
+    mandatory: ClassVar = (ControlArm.SHUFFLED, ControlArm.RANDOM, ControlArm.ZERO)
+    reported: ClassVar = (ControlArm.FROZEN,)
     steps = STEPS
 
-    def __init__(self, *, control: Control | str = Control.NONE, nerves: Path | str | None = None) -> None:
+    def __init__(self, *, control: ControlArm | str = ControlArm.NONE, nerves: Path | str | None = None) -> None:
         """Set up the environment; see the base."""
         super().__init__(control=control, nerves=nerves)
         self.action_space = gymnasium.spaces.Discrete(len(VOWELS))
@@ -80,6 +80,6 @@ class ReservoirVowels(TissueEnvironment):
         for hz, (low, high), sites in zip(formants_hz, RANGES_HZ, self._sites, strict=True):
             place = math.log(hz / low) / math.log(high / low) * (len(sites) - 1)
             nearest = np.argsort(np.abs(np.arange(len(sites)) - place), kind="stable")[:NEAREST]
-            pulses += [Pulse(PULSE_AT_S, int(sites[n]), CURRENT_UA) for n in nearest]
+            pulses += [SitePulse(PULSE_AT_S, int(sites[n]), CURRENT_UA) for n in nearest]
         counts = self.tissue.window(WINDOW_S, pulses).counts(PULSE_AT_S + READ_S[0], PULSE_AT_S + READ_S[1])
         return np.concatenate([np.minimum(counts, MAX_COUNT), before]).astype(np.float32)

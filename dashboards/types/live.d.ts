@@ -234,7 +234,7 @@ export interface ViabilityEstimate {
 
 /** Viability with the welfare, the rating made of both, and the stimulation envelope. */
 export interface Viability extends Score {
-  estimate: ViabilityEstimate | null;
+  estimate?: ViabilityEstimate | null;
   inputs: unknown;
   baseline: unknown;
   welfare: Score;

@@ -20,7 +20,7 @@ from protocols.tissue import particles as moving
 from protocols.tissue.evidence import weighed
 from protocols.tissue.look import TissueLook
 from protocols.tissue.particles import F8
-from protocols.tissue.priors import FIRST_PARAMETER, SCALES, Column
+from protocols.tissue.priors import FIRST_PARAMETER, SCALES, Axis
 
 VERSION = "viability-3"
 LEVEL = 0.90
@@ -106,9 +106,9 @@ class ViabilityEstimate:
     def range(self) -> Range:
         """Return the estimate now."""
         share = self.shares
-        viability = self.particles[:, Column.VIABILITY]
+        viability = self.particles[:, Axis.VIABILITY]
         low, value, high = quantiles(viability, share, (0.5 - LEVEL / 2, 0.5, 0.5 + LEVEL / 2))
-        lost = self.particles[:, Column.PEAK] - viability
+        lost = self.particles[:, Axis.PEAK] - viability
         low, high = max(low - RESOLUTION, 0.0), min(high + RESOLUTION, 1.0)
         return Range(value, low, high, float(share[lost > HARM_SHARE].sum()))
 
@@ -140,8 +140,8 @@ def _resampled(particles: F8, share: F8, random: np.random.Generator) -> F8:
     count = len(share)
     places = (np.arange(count) + random.random()) / count
     chosen: F8 = particles[np.minimum(np.searchsorted(np.cumsum(share), places), count - 1)]
-    columns = [column for column in range(FIRST_PARAMETER, len(Column)) if not np.isnan(chosen[0, column])]
-    logarithmic = [column for column in columns if (chosen[:, column] > 0.0).all() and Column(column) not in SCALES]
+    columns = [column for column in range(FIRST_PARAMETER, len(Axis)) if not np.isnan(chosen[0, column])]
+    logarithmic = [column for column in columns if (chosen[:, column] > 0.0).all() and Axis(column) not in SCALES]
     chosen[:, logarithmic] = np.log(chosen[:, logarithmic])
     values = chosen[:, columns]
     mean, sd = values.mean(axis=0), values.std(axis=0)

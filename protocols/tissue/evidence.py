@@ -15,7 +15,7 @@ from protocols.interval import Interval
 from protocols.tissue import priors
 from protocols.tissue.look import TissueLook
 from protocols.tissue.particles import F8, oxygen_at_tissue
-from protocols.tissue.priors import Column
+from protocols.tissue.priors import Axis
 
 FREEDOM = 5.0
 """Degrees of freedom of Student's t: one odd value among many is no proof."""
@@ -30,54 +30,52 @@ class Signal:
     """One kind of evidence: its expected logarithm without scale, its scale's column, its noise, its failure rate."""
 
     expected: Callable[[F8, TissueLook], F8]
-    scale: Column | None
+    scale: Axis | None
     noise: float
     failed: float = 0.0
 
 
 def _uptake(particles: F8, look: TissueLook) -> F8:
-    power = particles[:, Column.UPTAKE_POWER]
+    power = particles[:, Axis.UPTAKE_POWER]
     pace = math.log(Q10) / 10.0 * (_temperature_c(look) - 37.0)
     oxygen = np.log(np.maximum(oxygen_at_tissue(particles, look), 1.0) / 100.0)
     found: F8 = (
         power * (_log_viability(particles) + pace)
         + (1.0 - power) * oxygen
-        + (1.0 + 2.0 * power) / 3.0 * particles[:, Column.LOG_VOLUME]
-        + particles[:, Column.UPTAKE_DRIFT]
+        + (1.0 + 2.0 * power) / 3.0 * particles[:, Axis.LOG_VOLUME]
+        + particles[:, Axis.UPTAKE_DRIFT]
     )
     return found
 
 
 def _lactate(particles: F8, look: TissueLook) -> F8:
     pace = math.log(Q10) / 10.0 * (_temperature_c(look) - 37.0)
-    found: F8 = _log_viability(particles) + particles[:, Column.LOG_VOLUME] + pace
+    found: F8 = _log_viability(particles) + particles[:, Axis.LOG_VOLUME] + pace
     return found
 
 
 def _firing(particles: F8, look: TissueLook) -> F8:
     warmth = math.log(2.0) / 10.0 * (min(_temperature_c(look), 39.0) - 37.0)
-    found: F8 = (
-        particles[:, Column.FIRING_POWER] * _log_viability(particles) + particles[:, Column.FIRING_DRIFT] + warmth
-    )
+    found: F8 = particles[:, Axis.FIRING_POWER] * _log_viability(particles) + particles[:, Axis.FIRING_DRIFT] + warmth
     return found
 
 
 def _ldh(particles: F8, _: TissueLook) -> F8:
-    found: F8 = np.log1p(particles[:, Column.LDH_GAIN] * particles[:, Column.POOL])
+    found: F8 = np.log1p(particles[:, Axis.LDH_GAIN] * particles[:, Axis.POOL])
     return found
 
 
 def _volume(particles: F8, _: TissueLook) -> F8:
-    found: F8 = particles[:, Column.LOG_VOLUME]
+    found: F8 = particles[:, Axis.LOG_VOLUME]
     return found
 
 
 SIGNALS: Mapping[str, Signal] = {
-    "oxygen_uptake": Signal(_uptake, Column.UPTAKE_SCALE, priors.UPTAKE_NOISE),
-    "lactate_umol_d": Signal(_lactate, Column.LACTATE_SCALE, priors.LACTATE_NOISE),
-    "firing_hz": Signal(_firing, Column.FIRING_SCALE, priors.FIRING_NOISE, priors.FAILED_ARRAY),
+    "oxygen_uptake": Signal(_uptake, Axis.UPTAKE_SCALE, priors.UPTAKE_NOISE),
+    "lactate_umol_d": Signal(_lactate, Axis.LACTATE_SCALE, priors.LACTATE_NOISE),
+    "firing_hz": Signal(_firing, Axis.FIRING_SCALE, priors.FIRING_NOISE, priors.FAILED_ARRAY),
     "ldh": Signal(_ldh, None, priors.LDH_NOISE),
-    "volume": Signal(_volume, Column.VOLUME_SCALE, priors.VOLUME_NOISE),
+    "volume": Signal(_volume, Axis.VOLUME_SCALE, priors.VOLUME_NOISE),
 }
 
 
@@ -121,7 +119,7 @@ def _noise(signal: Signal, seen: Interval, look: TissueLook) -> float:
 
 
 def _log_viability(particles: F8) -> F8:
-    found: F8 = np.log(np.maximum(particles[:, Column.VIABILITY], 1e-3))
+    found: F8 = np.log(np.maximum(particles[:, Axis.VIABILITY], 1e-3))
     return found
 
 

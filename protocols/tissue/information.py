@@ -12,7 +12,7 @@ from protocols.tissue.estimate import LEVEL, ViabilityEstimate, quantiles
 from protocols.tissue.evidence import SIGNALS
 from protocols.tissue.look import TissueLook
 from protocols.tissue.particles import F8, passed
-from protocols.tissue.priors import Column
+from protocols.tissue.priors import Axis
 
 AHEAD_H = 24.0 * 7
 DRAWS = 12
@@ -24,7 +24,7 @@ STAIN_NOISE = 0.35
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
+class PossibleMeasurement:
     """A measurement that could be made: its signal (empty: a stain), its noise as a logarithm, and what it costs."""
 
     name: str
@@ -34,12 +34,12 @@ class Measurement:
 
 
 MEASUREMENTS = (
-    Measurement("oxygen at the chamber's outlet", "oxygen_uptake", 0.08, "an oxygen probe"),
-    Measurement("a brightfield image now and in a week", "volume", 0.05, "some minutes"),
-    Measurement("an LDH assay now and in a week", "ldh", 0.15, "two samples of 0.1 mL"),
-    Measurement("a lactate assay now and in a week", "lactate_umol_d", 0.12, "two samples of 0.1 mL"),
-    Measurement("electrical activity", "firing_hz", 0.30, "an electrode array"),
-    Measurement("a live/dead stain of one organoid", "", STAIN_NOISE, "one organoid"),
+    PossibleMeasurement("oxygen at the chamber's outlet", "oxygen_uptake", 0.08, "an oxygen probe"),
+    PossibleMeasurement("a brightfield image now and in a week", "volume", 0.05, "some minutes"),
+    PossibleMeasurement("an LDH assay now and in a week", "ldh", 0.15, "two samples of 0.1 mL"),
+    PossibleMeasurement("a lactate assay now and in a week", "lactate_umol_d", 0.12, "two samples of 0.1 mL"),
+    PossibleMeasurement("electrical activity", "firing_hz", 0.30, "an electrode array"),
+    PossibleMeasurement("a live/dead stain of one organoid", "", STAIN_NOISE, "one organoid"),
 )
 """Costs are those of a typical laboratory [P]."""
 
@@ -48,7 +48,7 @@ MEASUREMENTS = (
 class Gain:
     """What a measurement is expected to do: `width` of the interval in a week with it, `without` it."""
 
-    measurement: Measurement
+    measurement: PossibleMeasurement
     width: float
     without: float
 
@@ -68,7 +68,7 @@ def gains(estimate: ViabilityEstimate, look: TissueLook) -> tuple[Gain, ...]:
     random = np.random.default_rng((estimate.seed, estimate.hour, 1))
     now = estimate.particles
     later = passed(now, look, AHEAD_H, random)
-    viability, shares = later[:, Column.VIABILITY], estimate.shares
+    viability, shares = later[:, Axis.VIABILITY], estimate.shares
     without = _width(viability, shares)
     found = [
         Gain(each, _expected_width(_shown(each, now, later, look), each.noise, viability, shares, random), without)
@@ -84,10 +84,10 @@ def best_measurement(estimate: ViabilityEstimate, look: TissueLook) -> Gain | No
     return best if best is not None and best.width < WORTH * best.without else None
 
 
-def _shown(measurement: Measurement, now: F8, later: F8, look: TissueLook) -> F8:
+def _shown(measurement: PossibleMeasurement, now: F8, later: F8, look: TissueLook) -> F8:
     """Return what each particle would show: the change of a signal over the time, or its viability as a logit."""
     if not measurement.signal:
-        viability = np.clip(later[:, Column.VIABILITY], 1e-3, 1.0 - 1e-3)
+        viability = np.clip(later[:, Axis.VIABILITY], 1e-3, 1.0 - 1e-3)
         found: F8 = np.log(viability / (1.0 - viability))
         return found
     signal = SIGNALS[measurement.signal]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from protocols.interval import Interval
 from protocols.tissue import priors
 from protocols.tissue.look import TissueLook
-from protocols.tissue.priors import Column, LogNormal
+from protocols.tissue.priors import Axis, LogNormal
 
 F8 = NDArray[np.float64]
 
@@ -25,19 +25,19 @@ CALM_HARM_PER_H = 0.001
 
 def drawn(random: np.random.Generator, count: int = COUNT) -> F8:
     """Return particles from the priors, shape (count, columns). Scales are unknown (NaN) until they are first measured."""
-    particles: F8 = np.zeros((count, len(Column)))
-    particles[:, Column.VIABILITY] = random.uniform(*priors.START, count)
-    particles[:, Column.PEAK] = particles[:, Column.VIABILITY]
+    particles: F8 = np.zeros((count, len(Axis)))
+    particles[:, Axis.VIABILITY] = random.uniform(*priors.START, count)
+    particles[:, Axis.PEAK] = particles[:, Axis.VIABILITY]
     for column, prior in priors.SENSITIVITIES.items():
         particles[:, column] = _lognormal(random, prior, count)
-    particles[:, Column.FIRING_POWER] = _lognormal(random, priors.FIRING_POWER, count)
-    particles[:, Column.BEST] = random.uniform(*priors.BEST, count)
-    particles[:, Column.GROWTH] = random.normal(*priors.GROWTH, count) / 24.0
-    particles[:, Column.UPTAKE_POWER] = random.uniform(*priors.UPTAKE_POWER, count)
-    particles[:, Column.UPTAKE_DRIFT] = random.normal(0.0, priors.UPTAKE_DRIFT_SD, count)
-    particles[:, Column.FIRING_DRIFT] = random.normal(0.0, priors.FIRING_DRIFT_SD, count)
-    particles[:, Column.HARM_FACTOR] = random.normal(0.0, priors.HARM_FACTOR_SD, count)
-    particles[:, Column.LACTATE_BIAS :] = random.normal(0.0, 1.0, (count, len(Column) - Column.LACTATE_BIAS))
+    particles[:, Axis.FIRING_POWER] = _lognormal(random, priors.FIRING_POWER, count)
+    particles[:, Axis.BEST] = random.uniform(*priors.BEST, count)
+    particles[:, Axis.GROWTH] = random.normal(*priors.GROWTH, count) / 24.0
+    particles[:, Axis.UPTAKE_POWER] = random.uniform(*priors.UPTAKE_POWER, count)
+    particles[:, Axis.UPTAKE_DRIFT] = random.normal(0.0, priors.UPTAKE_DRIFT_SD, count)
+    particles[:, Axis.FIRING_DRIFT] = random.normal(0.0, priors.FIRING_DRIFT_SD, count)
+    particles[:, Axis.HARM_FACTOR] = random.normal(0.0, priors.HARM_FACTOR_SD, count)
+    particles[:, Axis.LACTATE_BIAS :] = random.normal(0.0, 1.0, (count, len(Axis) - Axis.LACTATE_BIAS))
     particles[:, priors.SCALES] = np.nan
     return particles
 
@@ -51,21 +51,21 @@ def passed(particles: F8, look: TissueLook, hours: float, random: np.random.Gene
     after = particles.copy()
     count = len(after)
     _change_hidden_harm(after, hours, random, look.sterility_failed)
-    harm = harm_per_h(after, look) * np.exp(after[:, Column.HARM_FACTOR])
-    viability = after[:, Column.VIABILITY]
+    harm = harm_per_h(after, look) * np.exp(after[:, Axis.HARM_FACTOR])
+    viability = after[:, Axis.VIABILITY]
     lost = viability * -np.expm1(-harm * hours)
-    missing = np.maximum(after[:, Column.BEST] - viability, 0.0)
-    healed = np.where(harm < CALM_HARM_PER_H, missing * -np.expm1(-after[:, Column.HEALING] * hours), 0.0)
+    missing = np.maximum(after[:, Axis.BEST] - viability, 0.0)
+    healed = np.where(harm < CALM_HARM_PER_H, missing * -np.expm1(-after[:, Axis.HEALING] * hours), 0.0)
     now = _wandered(viability - lost + healed, hours, random)
-    after[:, Column.VIABILITY] = now
+    after[:, Axis.VIABILITY] = now
     decay = np.exp(-hours / priors.PEAK_DECAY_H)
-    after[:, Column.PEAK] = np.maximum(now, now + (after[:, Column.PEAK] - now) * decay)
-    after[:, Column.POOL] = after[:, Column.POOL] * np.exp(-hours / priors.LDH_DECAY_H) + lost
-    after[:, Column.LOG_VOLUME] += after[:, Column.GROWTH] * now * hours
+    after[:, Axis.PEAK] = np.maximum(now, now + (after[:, Axis.PEAK] - now) * decay)
+    after[:, Axis.POOL] = after[:, Axis.POOL] * np.exp(-hours / priors.LDH_DECAY_H) + lost
+    after[:, Axis.LOG_VOLUME] += after[:, Axis.GROWTH] * now * hours
     for column, sd, constant_h in (
-        (Column.UPTAKE_DRIFT, priors.UPTAKE_DRIFT_SD, priors.UPTAKE_DRIFT_H),
-        (Column.FIRING_DRIFT, priors.FIRING_DRIFT_SD, priors.FIRING_DRIFT_H),
-        (Column.HARM_FACTOR, priors.HARM_FACTOR_SD, priors.HARM_FACTOR_H),
+        (Axis.UPTAKE_DRIFT, priors.UPTAKE_DRIFT_SD, priors.UPTAKE_DRIFT_H),
+        (Axis.FIRING_DRIFT, priors.FIRING_DRIFT_SD, priors.FIRING_DRIFT_H),
+        (Axis.HARM_FACTOR, priors.HARM_FACTOR_SD, priors.HARM_FACTOR_H),
     ):
         kept = np.exp(-hours / constant_h)
         after[:, column] = after[:, column] * kept + random.normal(0.0, sd * np.sqrt(1.0 - kept * kept), count)
@@ -83,7 +83,7 @@ def _wandered(viability: F8, hours: float, random: np.random.Generator) -> F8:
 def _change_hidden_harm(particles: F8, hours: float, random: np.random.Generator, sterility_failed: bool) -> None:
     """Let harm of an unknown cause begin in some particles and end in others."""
     count = len(particles)
-    hidden = particles[:, Column.HIDDEN]
+    hidden = particles[:, Axis.HIDDEN]
     begin_per_h = priors.UNKNOWN_BEGIN_PER_H * (20.0 if sterility_failed else 1.0)
     chance, size = random.random(count), random.random(count)
     low, high = np.log(priors.UNKNOWN_HARM)
@@ -101,24 +101,24 @@ def harm_per_h(particles: F8, look: TissueLook) -> F8:
 
 def harms_per_h(particles: F8, look: TissueLook) -> dict[str, F8]:
     """Return what each cause takes of the viability in an hour (1/h)."""
-    temperature = _exposure(particles, look.temperature_c, "temperature_c", Column.TEMPERATURE_BIAS)
-    ph = _exposure(particles, look.ph, "ph", Column.PH_BIAS)
-    glucose = _exposure(particles, look.glucose_mm, "glucose_mm", Column.GLUCOSE_BIAS)
-    lactate = _exposure(particles, look.lactate_mm, "lactate_mm", Column.LACTATE_BIAS)
-    ammonia = _exposure(particles, look.ammonia_mm, "ammonia_mm", Column.AMMONIA_BIAS)
+    temperature = _exposure(particles, look.temperature_c, "temperature_c", Axis.TEMPERATURE_BIAS)
+    ph = _exposure(particles, look.ph, "ph", Axis.PH_BIAS)
+    glucose = _exposure(particles, look.glucose_mm, "glucose_mm", Axis.GLUCOSE_BIAS)
+    lactate = _exposure(particles, look.lactate_mm, "lactate_mm", Axis.LACTATE_BIAS)
+    ammonia = _exposure(particles, look.ammonia_mm, "ammonia_mm", Axis.AMMONIA_BIAS)
     salt = _exposure(particles, look.osmolality_mosm, "osmolality_mosm", None)
     hypoxia = np.clip(1.0 - oxygen_at_tissue(particles, look) / HYPOXIA_FROM_PCT, 0.0, 1.0)
     return {
-        "heat": particles[:, Column.HEAT] * np.maximum(temperature - HEAT_FROM_C, 0.0) ** 2,
-        "cold": particles[:, Column.COLD] * np.maximum(COLD_FROM_C - temperature, 0.0),
-        "lack of oxygen": particles[:, Column.HYPOXIA] * hypoxia**1.5,
-        "pH": particles[:, Column.ACID] * _outside(ph, *PH_HARMLESS),
-        "lack of glucose": particles[:, Column.HUNGER] * np.maximum(HUNGER_FROM_MM - glucose, 0.0),
-        "lactate": particles[:, Column.LACTATE] * np.maximum(lactate - particles[:, Column.LACTATE_MIN], 0.0),
-        "ammonia": particles[:, Column.AMMONIA] * np.maximum(ammonia - particles[:, Column.AMMONIA_MIN], 0.0),
-        "osmolality": particles[:, Column.SALT] * _outside(salt, *SALT_HARMLESS),
-        "age": particles[:, Column.AGEING],
-        "an unknown cause": particles[:, Column.HIDDEN],
+        "heat": particles[:, Axis.HEAT] * np.maximum(temperature - HEAT_FROM_C, 0.0) ** 2,
+        "cold": particles[:, Axis.COLD] * np.maximum(COLD_FROM_C - temperature, 0.0),
+        "lack of oxygen": particles[:, Axis.HYPOXIA] * hypoxia**1.5,
+        "pH": particles[:, Axis.ACID] * _outside(ph, *PH_HARMLESS),
+        "lack of glucose": particles[:, Axis.HUNGER] * np.maximum(HUNGER_FROM_MM - glucose, 0.0),
+        "lactate": particles[:, Axis.LACTATE] * np.maximum(lactate - particles[:, Axis.LACTATE_MIN], 0.0),
+        "ammonia": particles[:, Axis.AMMONIA] * np.maximum(ammonia - particles[:, Axis.AMMONIA_MIN], 0.0),
+        "osmolality": particles[:, Axis.SALT] * _outside(salt, *SALT_HARMLESS),
+        "age": particles[:, Axis.AGEING],
+        "an unknown cause": particles[:, Axis.HIDDEN],
     }
 
 
@@ -128,12 +128,12 @@ def oxygen_at_tissue(particles: F8, look: TissueLook) -> F8:
         return np.full(len(particles), max(look.oxygen_pct.value, 0.0))
     upstream = priors.UNMEASURED["oxygen_pct"][0] if look.oxygen_pct is None else look.oxygen_pct.value
     flow = priors.UNMEASURED["flow_share"][0] if look.flow_share is None else look.flow_share.value
-    drop = particles[:, Column.DROP] * particles[:, Column.VIABILITY] / max(flow, 1e-3)
+    drop = particles[:, Axis.DROP] * particles[:, Axis.VIABILITY] / max(flow, 1e-3)
     found: F8 = np.maximum(upstream - drop, 0.0)
     return found
 
 
-def _exposure(particles: F8, seen: Interval | None, name: str, bias: Column | None) -> F8:
+def _exposure(particles: F8, seen: Interval | None, name: str, bias: Axis | None) -> F8:
     """Return what each particle lived in: its own place within the interval of the reading, or of the prior."""
     mean, sd = priors.UNMEASURED[name] if seen is None else (seen.value, seen.sd)
     if bias is None:

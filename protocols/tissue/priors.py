@@ -1,7 +1,7 @@
 """What is assumed before anything is measured: priors of the tissue's parameters, with their sources.
 
 No harm curve of a brain organoid is published. Each sensitivity therefore has a prior of a factor of two and more to either
-side, and the data narrow it. [P] marks a proposal; the others are from the literature that biology.md and knowing.md collect.
+side, and the data narrow it. [P] marks a proposal; the others are from the literature that biology.md collects.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 
-class Column(IntEnum):
+class Axis(IntEnum):
     """The columns of the particles: first the states, then the parameters that are constant in a tissue."""
 
     VIABILITY = 0
@@ -57,8 +57,13 @@ class Column(IntEnum):
     TEMPERATURE_BIAS = 34
 
 
-FIRST_PARAMETER = Column.HEAT
-SCALES = (Column.UPTAKE_SCALE, Column.LACTATE_SCALE, Column.FIRING_SCALE, Column.VOLUME_SCALE)
+FIRST_PARAMETER = Axis.HEAT
+SCALES = (
+    Axis.UPTAKE_SCALE,
+    Axis.LACTATE_SCALE,
+    Axis.FIRING_SCALE,
+    Axis.VOLUME_SCALE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +78,20 @@ START = (0.80, 1.0)
 """Viability of tissue that a laboratory puts on a rig: it was selected [P]. Uniform."""
 
 SENSITIVITIES = {
-    Column.HEAT: LogNormal(0.05, 0.6),  # 1/h/K²: loss above 38.5 °C
-    Column.COLD: LogNormal(0.004, 0.6),  # 1/h/K below 34 °C
-    Column.HYPOXIA: LogNormal(0.30, 0.6),  # 1/h without oxygen; neurons die within hours
-    Column.ACID: LogNormal(0.25, 0.6),  # 1/h for each pH outside 7.1 to 7.65
-    Column.HUNGER: LogNormal(0.08, 0.6),  # 1/h for each mM of glucose below 1 mM
-    Column.LACTATE: LogNormal(0.0006, 0.8),  # 1/h/mM above LACTATE_MIN
-    Column.AMMONIA: LogNormal(0.01, 0.7),  # 1/h/mM above AMMONIA_MIN
-    Column.SALT: LogNormal(0.0005, 0.6),  # 1/h/(mOsm/kg) outside 250 to 330
-    Column.LACTATE_MIN: LogNormal(10.0, 0.5),  # mM; hESC arrest at 25 mM with low pH (S43)
-    Column.AMMONIA_MIN: LogNormal(0.6, 0.5),  # mM; rat neurons lose survival from 1 mM (S44)
-    Column.AGEING: LogNormal(0.0001, 1.2),  # 1/h; activity declines over weeks (FinalSpark)
-    Column.HEALING: LogNormal(0.008, 0.6),  # 1/h of what is missing
-    Column.LDH_GAIN: LogNormal(15.0, 0.7),  # rise of LDH over its first value for each share of tissue lost
-    Column.DROP: LogNormal(12.0, 0.6),  # %
+    Axis.HEAT: LogNormal(0.05, 0.6),  # 1/h/K²: loss above 38.5 °C
+    Axis.COLD: LogNormal(0.004, 0.6),  # 1/h/K below 34 °C
+    Axis.HYPOXIA: LogNormal(0.30, 0.6),  # 1/h without oxygen; neurons die within hours
+    Axis.ACID: LogNormal(0.25, 0.6),  # 1/h for each pH outside 7.1 to 7.65
+    Axis.HUNGER: LogNormal(0.08, 0.6),  # 1/h for each mM of glucose below 1 mM
+    Axis.LACTATE: LogNormal(0.0006, 0.8),  # 1/h/mM above LACTATE_MIN
+    Axis.AMMONIA: LogNormal(0.01, 0.7),  # 1/h/mM above AMMONIA_MIN
+    Axis.SALT: LogNormal(0.0005, 0.6),  # 1/h/(mOsm/kg) outside 250 to 330
+    Axis.LACTATE_MIN: LogNormal(10.0, 0.5),  # mM; hESC arrest at 25 mM with low pH (S43)
+    Axis.AMMONIA_MIN: LogNormal(0.6, 0.5),  # mM; rat neurons lose survival from 1 mM (S44)
+    Axis.AGEING: LogNormal(0.0001, 1.2),  # 1/h; activity declines over weeks (FinalSpark)
+    Axis.HEALING: LogNormal(0.008, 0.6),  # 1/h of what is missing
+    Axis.LDH_GAIN: LogNormal(15.0, 0.7),  # rise of LDH over its first value for each share of tissue lost
+    Axis.DROP: LogNormal(12.0, 0.6),  # %
 }
 """All [P] but where a source is named."""
 
@@ -117,10 +122,10 @@ VIABILITY_NOISE = 0.05
 """What viability does by itself in an hour (standard deviation of the logit) [P]."""
 HARM_FACTOR_SD, HARM_FACTOR_H = 0.8, 24.0
 LDH_DECAY_H = 72.0
-"""LDH loses half in two days at 23 to 37 °C (knowing.md §2)."""
+"""LDH loses half in two days at 23 to 37 °C."""
 PEAK_DECAY_H = 24 * 21.0
 FAILED_ARRAY = 0.05
-"""Probability that firing tells nothing of the tissue in an hour: silent tissue need not be dead (knowing.md §2)."""
+"""Probability that firing tells nothing of the tissue in an hour: silent tissue need not be dead."""
 
 UNMEASURED = {
     "temperature_c": (37.0, 0.7),

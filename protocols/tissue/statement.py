@@ -11,7 +11,7 @@ from protocols.tissue.estimate import LEVEL, VERSION, Range, ViabilityEstimate
 from protocols.tissue.information import Gain, best_measurement
 from protocols.tissue.look import TissueLook
 from protocols.tissue.particles import harms_per_h
-from protocols.tissue.priors import Column
+from protocols.tissue.priors import Axis
 
 LABEL = "estimate of the tissue's condition for its care, not evidence of feeling"
 MEASURED = {
@@ -120,7 +120,7 @@ class Statement:
 
     def _lost(self) -> float:
         particles = self.estimate.particles
-        return float(np.sum(self.estimate.shares * (particles[:, Column.PEAK] - particles[:, Column.VIABILITY])))
+        return float(np.sum(self.estimate.shares * (particles[:, Axis.PEAK] - particles[:, Axis.VIABILITY])))
 
 
 def _ends(each: Range) -> list[float]:

@@ -246,7 +246,7 @@ class TissueState:
     aged: float
     """Share of viability that has been lost for good."""
     lactate_min_mm: float
-    """This field and the next ones are those of :class:`sim.plant.tissue_models.TissueModel`."""
+    """This field and the next ones are those of :class:`sim.plant.tissue_models.TissueKind`."""
     lactate_harm: float
     ammonia_min_mm: float
     ammonia_harm: float

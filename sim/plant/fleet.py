@@ -17,7 +17,7 @@ from sim.plant.columns import BODY, CAUSES, COLUMNS, LINE, SPACE, TISSUE, TRAIT,
 from sim.plant.layout import INSIDE, layout_of, link_rows, node_rows, outlet_rows, perfused, with_space
 from sim.plant.overflow import PENDING
 from sim.plant.step import step, step_branched
-from sim.plant.tissue_models import REFERENCE, TissueModel
+from sim.plant.tissue_models import REFERENCE, TissueKind
 
 F8 = NDArray[np.float64]
 Number = TypeVar("Number", bound=np.number[Any])
@@ -40,7 +40,7 @@ class Fleet:
     """
 
     def __init__(
-        self, rig: Rig, seeds: Sequence[int | np.random.Generator], *, tissue_model: TissueModel = REFERENCE
+        self, rig: Rig, seeds: Sequence[int | np.random.Generator], *, tissue_model: TissueKind = REFERENCE
     ) -> None:
         self.rig = rig
         self.tissue_model = tissue_model

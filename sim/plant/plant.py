@@ -22,7 +22,7 @@ from sim.plant.fleet import Fleet
 from sim.plant.flows import MIN_UL
 from sim.plant.sensors import MODELS, Probe
 from sim.plant.step import command_now, command_now_branched, ph_in
-from sim.plant.tissue_models import REFERENCE, TissueModel
+from sim.plant.tissue_models import REFERENCE, TissueKind
 from sim.plant.truth import PlantTruth, TissueTruth
 
 CONDUCTIVITY_US_CM_PER_MOSM = 52.0
@@ -41,7 +41,7 @@ FLOW_LOSSES = {"evaporation": TallyCause.EVAPORATION, "overflow": TallyCause.OVE
 class Plant:
     """Implements `PlantPort` for one rig; `now` is the loop's time."""
 
-    def __init__(self, rig: Rig, *, seed: int, now: Callable[[], float], tissue_model: TissueModel = REFERENCE) -> None:
+    def __init__(self, rig: Rig, *, seed: int, now: Callable[[], float], tissue_model: TissueKind = REFERENCE) -> None:
         self.rig = rig
         self.faults = Faults()
         self.events: list[tuple[float, str]] = []

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class TissueModel:
+class TissueKind:
     """What harms a tissue. The defaults are the reference (:mod:`sim.plant.organoid`)."""
 
     lactate_min_mm: float = 15.0
@@ -37,10 +37,10 @@ class TissueModel:
 
 
 MODELS = {
-    "reference": TissueModel(),
-    "ageing": TissueModel(ageing_per_h=0.0004),
-    "chronic": TissueModel(lactate_min_mm=5.0, lactate_harm=0.0004, ammonia_min_mm=0.3, ammonia_harm=0.012),
-    "necrotic_core": TissueModel(demand=1.5, core_harm_per_h=0.0008),
+    "reference": TissueKind(),
+    "ageing": TissueKind(ageing_per_h=0.0004),
+    "chronic": TissueKind(lactate_min_mm=5.0, lactate_harm=0.0004, ammonia_min_mm=0.3, ammonia_harm=0.012),
+    "necrotic_core": TissueKind(demand=1.5, core_harm_per_h=0.0008),
 }
 """`ageing`: 1 % a day [P]; activity of organoids on arrays declines over weeks (FinalSpark). `chronic`: lactate harms from
 5 mM and ammonia from 0.3 mM on, a third of the reference's, as slow harm over days that short tests do not show [P].

@@ -109,13 +109,13 @@ async def test_N9_ammonia_makes_the_culture_hypersynchronous_and_an_alarm_says_s
 async def test_N9_tissue_that_dies_stops_answering_and_an_alarm_says_so(tmp_path: Path) -> None:
     treatments: list[StimulationTreatment] = []
     with bench(tmp_path / "stimulation.db", seed=11) as lab:
-        lease = lab.lease(5, ttl_s=10.0)
+        lease = lab.lease(6, ttl_s=10.0)
         for pulse in range(100):
             if pulse == 60:
                 lab.run(1.0)
                 treatments.append(treatment_of(lab.core.load))
                 lab.array.set_conditions(TissueConditions(alive=0.0))
-            lab.ask(ask(lease.id, 5, phases=(Phase(200, -1.7), Phase(200, 1.7))))
+            lab.ask(ask(lease.id, 6, phases=(Phase(200, -1.7), Phase(200, 1.7))))
             lab.run(0.15)
             lab.command("renew", lease)
         lab.run(1.0)

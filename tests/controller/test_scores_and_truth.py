@@ -54,8 +54,8 @@ def part(scores: dict[str, Any], name: str) -> float:
     return float(scores["parts"][name]["score"])
 
 
-async def test_the_score_falls_with_the_truth_when_ammonia_poisons(tmp_path: Path) -> None:
-    trace = await lived(tmp_path, ScreenedFault("much ammonia", rig=bottles(ammonia_mm=12.0)), 1.5)
+async def test_the_score_falls_with_the_truth_without_glucose(tmp_path: Path) -> None:
+    trace = await lived(tmp_path, ScreenedFault("no glucose", rig=bottles(glucose_mm=0.0)), 2.0)
     found = summary(trace)
     assert found["true"][1] < found["true"][0] - 0.1
     assert found["agrees"]

@@ -24,7 +24,7 @@ SOURCE = re.compile(r"\bS\d{1,2}\b")
 DECISION = re.compile(r"\b[Dd]ecisions? (\d+)\b")
 HINT = re.compile(r"§|\.md|ecision|\bS\d")
 """What a line with a citation contains; all other lines are passed over quickly."""
-PRIVATE = re.compile(r"\b(design(\.md)?,? §|reference/\w+\.md|(knowing|peers|grid|rigs|design)\.md)")
+PRIVATE = re.compile(r"\b(design(\.md)?,? §|reference/\w+\.md|(knowing|peers|(?<!docs/)grid|rigs|design)\.md)")
 """Documents that are not in this repository."""
 
 

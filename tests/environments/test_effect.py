@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from choroid.environments import Comparison, Control, compare_with_controls, effect_size
-from choroid.environments.environment import Observation
+from choroid.environments.comparison import ControlComparison, compare_with_controls
+from choroid.environments.effect import effect_size
+from choroid.environments.environment import ControlArm, Observation
 
 
 def test_effect_sizes_are_those_of_a_worked_example() -> None:
@@ -43,15 +44,16 @@ def test_too_few_or_unpaired_scores_are_refused() -> None:
 
 
 def test_a_control_that_reaches_the_score_makes_the_result_void() -> None:
-    scores = {Control.NONE: (0.5, 0.6, 0.7), Control.ZERO: (0.1, 0.2, 0.1), Control.RANDOM: (0.5, 0.5, 0.8)}
+    scores = {ControlArm.NONE: (0.5, 0.6, 0.7), ControlArm.ZERO: (0.1, 0.2, 0.1), ControlArm.RANDOM: (0.5, 0.5, 0.8)}
     effects = {
-        control: effect_size(scores[Control.NONE], scores[control]) for control in (Control.ZERO, Control.RANDOM)
+        control: effect_size(scores[ControlArm.NONE], scores[control])
+        for control in (ControlArm.ZERO, ControlArm.RANDOM)
     }
-    void = Comparison("x", (1, 2, 3), scores, effects, (Control.ZERO, Control.RANDOM))
+    void = ControlComparison("x", (1, 2, 3), scores, effects, (ControlArm.ZERO, ControlArm.RANDOM))
     assert void.is_void
-    assert void.reached_by == (Control.RANDOM,)
+    assert void.reached_by == (ControlArm.RANDOM,)
     assert "void: random" in void.as_text()
-    assert not Comparison("x", (1, 2, 3), scores, effects, (Control.ZERO,)).is_void
+    assert not ControlComparison("x", (1, 2, 3), scores, effects, (ControlArm.ZERO,)).is_void
 
 
 class Coin:
@@ -70,9 +72,9 @@ class Coin:
 def test_an_agent_that_learns_nothing_is_void() -> None:
     found = compare_with_controls("choroid/ReservoirVowels-v0", Coin, (301, 302))
     assert found.is_void
-    assert Control.RANDOM in found.reached_by
+    assert ControlArm.RANDOM in found.reached_by
 
 
 def test_a_mandatory_control_cannot_be_left_out() -> None:
     with pytest.raises(ValueError, match="mandatory"):
-        compare_with_controls("choroid/TargetRate-v0", Coin, (1, 2), controls=(Control.FROZEN,))
+        compare_with_controls("choroid/TargetRate-v0", Coin, (1, 2), controls=(ControlArm.FROZEN,))

@@ -12,7 +12,7 @@ import pytest
 
 from choroid import NervesError
 from choroid.environments.engine_tissue import EngineTissue
-from choroid.environments.tissue import Pulse
+from choroid.environments.tissue import SitePulse
 from tests.nerves.test_gateway import start, stop
 
 
@@ -31,7 +31,7 @@ def test_a_window_holds_the_spikes_of_its_time_and_pulses_are_delivered(nerves: 
     try:
         assert tissue.electrodes == 32
         assert len(tissue.usable()) == 31
-        found = [tissue.window(0.5, [Pulse(0.1, tissue.usable()[n], 2.0) for n in (12, 13, 14)]) for _ in range(4)]
+        found = [tissue.window(0.5, [SitePulse(0.1, tissue.usable()[n], 2.0) for n in (12, 13, 14)]) for _ in range(4)]
         assert sum(len(spikes.at_s) for spikes in found) > 0
         assert all(np.all((spikes.at_s >= 0.0) & (spikes.at_s < 0.5)) for spikes in found)
         assert all(np.all(np.diff(spikes.at_s) >= 0.0) for spikes in found)
@@ -45,7 +45,7 @@ def test_N1_a_pulse_beyond_the_envelope_is_refused_with_its_reasons(nerves: Path
     tissue = EngineTissue(nerves)
     try:
         with pytest.raises(NervesError, match="refuses a pulse of 40 µA"):
-            tissue.window(0.1, [Pulse(0.0, tissue.usable()[3], 40.0)])
+            tissue.window(0.1, [SitePulse(0.0, tissue.usable()[3], 40.0)])
     finally:
         tissue.close()
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from choroid.environments import ENVIRONMENTS, Control, TissueEnvironment
+from choroid.environments import ENVIRONMENTS
 from choroid.environments.agents import PatternTrainer, RateKeeper, RidgeReader
+from choroid.environments.environment import ControlArm, TissueEnvironment
 from choroid.environments.play import BASELINE, TRAINING, CartPole, TissueGame
 from choroid.environments.vowels import FORMANTS_HZ, RANGES_HZ, ReservoirVowels
 
@@ -46,10 +47,10 @@ def test_the_same_seed_gives_the_same_episode(name: str) -> None:
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_every_environment_has_controls_without_spikes_without_order_and_by_chance(name: str) -> None:
     environment = made(name)
-    assert {Control.ZERO, Control.SHUFFLED, Control.RANDOM} <= set(environment.mandatory)
-    assert Control.FROZEN in {*environment.mandatory, *environment.reported}
+    assert {ControlArm.ZERO, ControlArm.SHUFFLED, ControlArm.RANDOM} <= set(environment.mandatory)
+    assert ControlArm.FROZEN in {*environment.mandatory, *environment.reported}
     if isinstance(environment, TissueGame):
-        assert Control.FROZEN in environment.mandatory, "there it is the tissue that must learn"
+        assert ControlArm.FROZEN in environment.mandatory, "there it is the tissue that must learn"
 
 
 def test_without_spikes_nothing_is_seen() -> None:

@@ -31,7 +31,13 @@ export class ElectrodeMap {
     /** @type {ElectrodesModel | null} */
     this.table = null;
     this.cells = Array.from({ length: electrodes }, (_, electrode) =>
-      h("button", { type: "button", role: "gridcell", tabindex: electrode ? -1 : 0, "data-electrode": electrode }),
+      h("button", {
+        type: "button",
+        role: "gridcell",
+        tabindex: electrode ? -1 : 0,
+        "data-electrode": electrode,
+        "aria-label": `Electrode ${electrode}`,
+      }),
     );
     box.style.setProperty("--columns", String(this.columns));
     box.classList.toggle("large", electrodes > LARGE);
