@@ -10,7 +10,15 @@ from pathlib import Path
 from controller.nerves.wire import nerves_pb2 as pb
 
 NERVES = Path(__file__).resolve().parents[2] / "controller" / "nerves"
-ALLOWED = ("controller.nerves", "controller.sandbox", "drivers.conformance", "controller.core.clock", "controller.core.version", "controller.memory.file")
+ALLOWED = (
+)
+    "controller.nerves",
+    "controller.sandbox",
+    "drivers.conformance",
+    "controller.core.clock",
+    "controller.core.version",
+    "controller.memory.file",
+)
 """The last opens database files, and reaches no device."""
 
 
