@@ -11,7 +11,6 @@ from controller.nerves.wire import nerves_pb2 as pb
 
 NERVES = Path(__file__).resolve().parents[2] / "controller" / "nerves"
 ALLOWED = (
-)
     "controller.nerves",
     "controller.sandbox",
     "drivers.conformance",
