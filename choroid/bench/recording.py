@@ -177,7 +177,7 @@ def bench_recording(
 
 @contextmanager
 def _busy(number: int) -> Iterator[None]:
-    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
+    processes = [subprocess.Popen([sys.executable, "-P", "-c", "while True: pass"]) for _ in range(number)]
     try:
         yield
     finally:

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from choroid.board_tasks.task import BoardTask, Episode, Params, Policy, Scored, Values, array, received
 from choroid.common.examples import bench_rig
+from controller.hazards.loading import load_checked_rig
 from controller.rig.description import Rig, required
-from controller.rig.loading import load_rig
 from controller.rig.probes import temperature_target_c
 from protocols.recycle import PARAMS
 from sim.plant.plant import Plant
@@ -45,7 +45,7 @@ SCALES = (20.0, 2.0, 20.0, 300.0)
 
 @lru_cache(maxsize=1)
 def _rig() -> Rig:
-    return load_rig(bench_rig())
+    return load_checked_rig(bench_rig())
 
 
 class IdealHand:

@@ -69,7 +69,7 @@ class SandboxedModel:
         self._socket.setblocking(False)
         try:
             self._process = subprocess.Popen(  # noqa: S603  (our own interpreter and module)
-                [sys.executable, *command, str(theirs.fileno()), str(lifeline), json.dumps(asdict(limits))],
+                [sys.executable, "-P", *command, str(theirs.fileno()), str(lifeline), json.dumps(asdict(limits))],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

@@ -196,6 +196,10 @@ def test_the_stimulation_ledger_is_filtered_and_goes_back(desk: tuple[Visit, Eng
     page.locator("#array-older").click()
     expect(records).to_have_count(RECORDS)
     expect(page.locator("#array-older")).to_be_hidden()
+    for _ in range(2):  # the second one is asked for after the first one is shown
+        with page.expect_response(lambda response: "/stimulation?" in response.url and "before" not in response.url):
+            pass
+    expect(page.locator("#array-older"), "a renewal of the newest records brings no older ones").to_be_hidden()
     page.get_by_test_id("array-by-agent").fill("vowels")
     page.get_by_test_id("array-by-electrode").fill("3")
     page.get_by_role("button", name="Filter").click()

@@ -19,6 +19,8 @@ export class StimulationList {
     byId("array-older").onclick = () => this.more();
     /** @type {StimulationModel[]} */
     this.latest = [];
+    /** Whether records exist before the oldest one shown. */
+    this.hasMore = false;
   }
 
   /** The filter as a query. */
@@ -44,9 +46,10 @@ export class StimulationList {
     if (!found) return;
     const first = found.records.at(-1)?.decision ?? 0;
     const between = this.latest.filter((record) => record.decision < first);
-    this.older = this.older.length ? merged(between, this.older) : this.older;
+    if (this.older.length) this.older = merged(between, this.older);
+    else this.hasMore = found.more;
     this.latest = found.records;
-    this.show(found.more || this.older.length > 0);
+    this.show();
   }
 
   async more() {
@@ -57,7 +60,8 @@ export class StimulationList {
     const found = await this.fetch(query);
     if (!found) return;
     this.older = [...this.older, ...found.records];
-    this.show(found.more);
+    this.hasMore = found.more;
+    this.show();
   }
 
   /**
@@ -68,13 +72,12 @@ export class StimulationList {
     return call("GET", `/api/nerves/stimulation?${query}`, undefined, { quiet: true }).catch(() => null);
   }
 
-  /** @param {boolean} more */
-  show(more) {
+  show() {
     const records = [...this.latest, ...this.older];
     redraw(byId("array-records"), records, () =>
       records.length ? records.map(row) : h("li", { class: "dim", text: "Nothing was asked for." }),
     );
-    byId("array-older").hidden = !more || !records.length;
+    byId("array-older").hidden = !this.hasMore || !records.length;
   }
 }
 
