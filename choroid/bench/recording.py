@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from controller.core.clock import Clock
 from controller.nerves.cards.contract import ArrayInfo, CardState, FrameBlock, Impedance, Pulse, SelfCheck
 from controller.nerves.core import Core
+from controller.nerves.detector import warm_up
 from controller.nerves.envelope import Envelope
 from controller.nerves.ledger import StimulationLedger
 from controller.nerves.precedence import take_precedence
@@ -189,6 +190,7 @@ def _busy(number: int) -> Iterator[None]:
 async def _record(home: Path, channels: int, record_s: float, paced: bool) -> dict[str, Any]:
     clock = Clock(follow_system=True)
     card = NoiseCard(channels, paced=paced)
+    warm_up(channels)
     core = Core(card, StimulationLedger(home / "stimulation.db", card.info, clock.utc_text()), Envelope())
     service = RecordingService(
         core, RecordingPlan(str(home / "recordings"), quota_bytes=1e12, min_free_bytes=2e9), clock
