@@ -19,9 +19,7 @@ from sim.lab import SimulatedLab
 WHO = "careless"
 EVERY_S = 3.0
 LONGEST_MIN = 19.0
-"""Duration of a dose at its line's full flow that the kernel's limit just allows: far more than any vessel can
-hold.
-"""
+"""Duration of a dose at its line's full flow that the kernel's limit just allows: more than most vessels can hold."""
 SMALL_UL = 1000.0
 HUGE = 1e6
 PULSE_S = 60.0
@@ -41,11 +39,18 @@ def _requests(controller: Controller, lab: SimulatedLab, output: str, number: in
         yield Run(HUGE)
     elif line is not None:
         flow = _flow(rig, line)
-        yield Dispense(flow * LONGEST_MIN, flow, f"{WHO}-{number}")
+        yield Dispense(too_much_ul(rig, line, flow), flow, f"{WHO}-{number}")
         if any(lab.drives.moving.get(other, 0.0) for other in neighbours(rig, line)):
             yield Dispense(SMALL_UL, flow, f"{WHO}-{number}-small")
     else:
         yield from _outputs(rig, output)
+
+
+def too_much_ul(rig: Rig, line: str, flow_ul_min: float) -> float:
+    """Return a dose (µL) that the source of a line never holds, or its destination never takes."""
+    ends = (rig.lines[line].from_, rig.lines[line].to)
+    capacities = [rig.vessels[end].capacity_ul for end in ends if end in rig.vessels]  # the other ends are selectors
+    return max(flow_ul_min * LONGEST_MIN, min(capacities, default=0.0))
 
 
 def _outputs(rig: Rig, output: str) -> Iterator[Command]:
