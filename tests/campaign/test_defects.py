@@ -93,7 +93,7 @@ def test_A10_J1_a_lost_dose_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_operator_asks_for_more_than_bottles_of_litres_hold() -> None:
-    """19 minutes at the full flow of a line fitted its bottles: the dose was given, and the campaign called it unannounced."""
+    """19 minutes at the full flow of a line fitted its bottles: it was given, and the campaign called it unannounced."""
     rig = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "perfusion_tank.yaml"
     fault = Fault("careless", "dialysate.pump", 60.0, 30.0)
     assert run_trial(Trial(1, 0.05, "circulate", {}, rig_file=str(rig), faults=(fault,))).violations == []
