@@ -66,7 +66,7 @@ $(PAGE_TOOLS): dashboards/package.json dashboards/package-lock.json
 	cd dashboards && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-types: $(DEV)  ## regenerate dashboards/types/api.d.ts from dashboards/models
+types: $(DEV)  ## regenerate the types of the pages' answers from their models
 	$(BIN)/python -m tests.page_types
 
 bench: $(DEV)  ## measure the figures of docs/performance.md

@@ -8,7 +8,7 @@ const MARKUP = "Set text with textContent, make elements with h() or s(): markup
 export default [
   js.configs.recommended,
   {
-    files: ["static/js/**/*.js"],
+    files: ["**/static/js/**/*.js"],
     languageOptions: { ecmaVersion: 2023, sourceType: "module", globals: globals.browser },
     linterOptions: { reportUnusedDisableDirectives: "error" },
     rules: {

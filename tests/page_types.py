@@ -1,6 +1,7 @@
-"""`make types`: generate dashboards/types/api.d.ts, the types of the API's answers, from dashboards/models.
+"""`make types`: generate the types of the APIs' answers: dashboards/types/api.d.ts from dashboards/models, and
+grid/page/types/api.d.ts from grid/page/models.py.
 
-The page's scripts are checked against these types, so that a renamed field fails `make lint` and not a user.
+The pages' scripts are checked against these types, so that a renamed field fails `make lint` and not a user.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from dashboards.models import base, books, faults, nerves, rig, runs, safety
+from grid.page.models import HubModel
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "dashboards" / "types" / "api.d.ts"
+GRID_TARGET = ROOT / "grid" / "page" / "types" / "api.d.ts"
 READ = (
     safety.AlarmsModel,
     books.AuditModel,
@@ -40,11 +43,19 @@ READ = (
 SIMPLE = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
 
 
-def generate() -> str:
-    """Return the text of api.d.ts."""
-    answers: list[tuple[type[BaseModel], Any]] = [(model, "serialization") for model in READ]
+GENERATED: dict[Path, tuple[str, tuple[type[BaseModel], ...]]] = {
+    TARGET: ("dashboards/models", READ),
+    GRID_TARGET: ("grid/page/models.py", (HubModel,)),
+}
+"""The files, what each is generated from, and the models."""
+
+
+def generate(target: Path = TARGET) -> str:
+    """Return the text of a file of types."""
+    source, models = GENERATED[target]
+    answers: list[tuple[type[BaseModel], Any]] = [(model, "serialization") for model in models]
     _, found = models_json_schema(answers)
-    blocks = ["// Generated from dashboards/models by `make types`; do not edit.\n"]
+    blocks = [f"// Generated from {source} by `make types`; do not edit.\n"]
     for name, schema in found["$defs"].items():
         blocks.append(_interface(name, schema))
     return "\n".join(blocks)
@@ -82,10 +93,11 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def main() -> int:
-    """Write the file."""
-    TARGET.parent.mkdir(exist_ok=True)
-    TARGET.write_text(generate(), encoding="utf-8")
-    print(f"wrote {TARGET.relative_to(ROOT)}")
+    """Write the files."""
+    for target in GENERATED:
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(generate(target), encoding="utf-8")
+        print(f"wrote {target.relative_to(ROOT)}")
     return 0
 
 

@@ -48,6 +48,11 @@ def _hub_parsers(verbs: Any) -> None:
     hub.add_argument("--name", default="", help="name of a new hub and its log, such as grid.example.org/log")
     hub.add_argument("--policy", type=Path, help="policy file (default: the one that comes with Choroid)")
     data_option(hub, Path("choroid-hub"))
+    page = command(verbs, "page", _page, "serve the web page of a hub; it only reads the hub's folder")
+    page.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    page.add_argument("--port", type=port, default=7780, help="its port (default 7780; 0: any)")
+    page.add_argument("--name", action="append", default=[], help="host name by which it may be opened; repeatable")
+    data_option(page, Path("choroid-hub"))
     status = command(verbs, "status", _operate, "figures of a hub: members, tissue, leases, log")
     members = command(verbs, "members", _operate, "list, approve, refuse, revoke members and laboratories")
     decision = members.add_mutually_exclusive_group()
@@ -125,6 +130,11 @@ def _hub(arguments: argparse.Namespace) -> int:
         policy=arguments.policy,
     )
     processes.hub(settings, _say)
+    return 0
+
+
+def _page(arguments: argparse.Namespace) -> int:
+    part("page").page(arguments.data, arguments.host, arguments.port, arguments.name, _say)
     return 0
 
 

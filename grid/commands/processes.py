@@ -22,7 +22,7 @@ ADDRESS_FILE = "address.txt"
 
 def hub(settings: HubSettings, say: Callable[[str], None]) -> None:
     """Run a hub until SIGINT or SIGTERM. Raises :class:`GridError` when it cannot start."""
-    _until_stopped(_hub(settings, say))
+    until_stopped(_hub(settings, say))
 
 
 def join(address: str, data: Path, name: str, say: Callable[[str], None]) -> None:
@@ -37,7 +37,7 @@ def join(address: str, data: Path, name: str, say: Callable[[str], None]) -> Non
     Raises:
         GridError: The hub cannot be reached, refuses, or has revoked this member.
     """
-    _until_stopped(_join(membership(address, data, name, "member"), say))
+    until_stopped(_join(membership(address, data, name, "member"), say))
 
 
 def lab(address: str, data: Path, name: str, rig: Path, organoid: str, say: Callable[[str], None]) -> None:
@@ -54,7 +54,7 @@ def lab(address: str, data: Path, name: str, rig: Path, organoid: str, say: Call
     Raises:
         GridError: The hub or the rig cannot be reached, or the hub has revoked this laboratory.
     """
-    _until_stopped(_lab(membership(address, data, name, "lab"), rig, organoid, say))
+    until_stopped(_lab(membership(address, data, name, "lab"), rig, organoid, say))
 
 
 def membership(address: str, data: Path, name: str, kind: str) -> Membership:
@@ -87,7 +87,9 @@ async def _lab(laboratory: Membership, rig: Path, organoid: str, say: Callable[[
         await desk.close()
 
 
-def _until_stopped(work: Awaitable[None]) -> None:
+def until_stopped(work: Awaitable[None]) -> None:
+    """Run `work` until it ends, or SIGINT or SIGTERM comes."""
+
     async def main() -> None:
         task = asyncio.ensure_future(work)
         loop = asyncio.get_running_loop()

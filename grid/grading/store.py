@@ -34,6 +34,7 @@ create table if not exists ladder (
 create table if not exists call (board text, member text, at_s real);
 create index if not exists call_of on call (board, member, at_s);
 """
+FILE = "boards.db"
 BUSY_MS = 10_000
 
 
@@ -57,15 +58,17 @@ class BoardRow:
 class BoardStore:
     """The store in a folder: `boards.db`, and each model as a file that its owner alone can read."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, readonly: bool = False) -> None:
+        """Open the store; `readonly`: SQLite refuses every change through this object."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.models = folder / "models"
         self.models.mkdir(mode=0o700, exist_ok=True)
-        self._db = sqlite3.connect(folder / "boards.db", isolation_level=None, timeout=BUSY_MS / 1000)
+        self._db = sqlite3.connect(folder / FILE, isolation_level=None, timeout=BUSY_MS / 1000)
         self._db.row_factory = sqlite3.Row
         self._db.execute("pragma journal_mode = wal")
         self._db.execute("pragma synchronous = full")
         self._db.executescript(SCHEMA)
+        self._db.execute(f"pragma query_only = {int(readonly)}")
 
     def close(self) -> None:
         """Close the file."""

@@ -17,7 +17,7 @@ from grid.errors import GridError
 from grid.hub.dispatch import Dispatch
 from grid.hub.enrolment import EnrolmentService
 from grid.hub.leases import LeaseBook
-from grid.hub.members import Members
+from grid.hub.members import SEEN_S, Members
 from grid.hub.relaying import Tunnels
 from grid.hub.service import HEARTBEAT_S, HubService
 from grid.hub.sessions import MemberSession, Sessions
@@ -30,7 +30,6 @@ from grid.wire import grid_pb2_grpc as pb_grpc
 logger = logging.getLogger(__name__)
 
 TICK_S = 0.25
-SEEN_S = 5.0
 SILENT_S = 6 * HEARTBEAT_S
 """A connection without any message for this long ends."""
 MAX_MESSAGE_BYTES = 40_000_000

@@ -13,6 +13,8 @@ from grid.policy.standing import MemberStanding
 from grid.wire import grid_pb2 as pb
 
 MAX_PENDING = 1000
+SEEN_S = 5.0
+"""Time between two marks of a connected member."""
 DECISIONS = {"approve": "approved", "refuse": "refused", "revoke": "revoked"}
 
 

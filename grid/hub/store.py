@@ -45,25 +45,30 @@ class Store:
         key: The hub's identity.
     """
 
-    def __init__(self, folder: Path, *, name: str = "", utc: UtcSeconds = utc_s) -> None:
+    def __init__(self, folder: Path, *, name: str = "", utc: UtcSeconds = utc_s, readonly: bool = False) -> None:
         """Open the database in `folder`; make one if there is none.
 
         Args:
             folder: The hub's data folder.
             name: Name of a new hub and its log; an existing hub keeps its own.
             utc: Source of UTC.
+            readonly: SQLite refuses every change through this object; the hub has to exist.
 
         Raises:
             GridError: The folder cannot be used.
         """
+        if readonly and not (folder / FILE).exists():
+            raise GridError(f"{folder} is no folder of a hub. Next: name the hub's folder with --data")
         self.key = IdentityKey.in_folder(folder)
         self.utc = utc
         try:
             self.database = sqlite3.connect(folder / FILE, isolation_level=None, timeout=5.0)
             self.database.row_factory = sqlite3.Row
-            self.database.execute("PRAGMA journal_mode = WAL")
-            self.database.execute("PRAGMA synchronous = FULL")
-            self.database.executescript(SCHEMA)
+            if not readonly:
+                self.database.execute("PRAGMA journal_mode = WAL")
+                self.database.execute("PRAGMA synchronous = FULL")
+                self.database.executescript(SCHEMA)
+            self.database.execute(f"PRAGMA query_only = {int(readonly)}")
             self.name = str(self._meta("name", (name or f"grid-{self.key.id[:12]}").encode()).decode())
             self.secret = self._meta("nonce secret", secrets.token_bytes(32))
             self.log = GridLog(self.database, self.key, self.name)
@@ -109,8 +114,11 @@ class Store:
         return done.rowcount == 1
 
     def _meta(self, key: str, new: bytes) -> bytes:
-        self.database.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (key, new))
-        return bytes(self.query("SELECT value FROM meta WHERE key = ?", key)[0][0])
+        found = self.query("SELECT value FROM meta WHERE key = ?", key)
+        if not found:
+            self.database.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (key, new))
+            found = self.query("SELECT value FROM meta WHERE key = ?", key)
+        return bytes(found[0][0])
 
 
 def storage_error(error: sqlite3.Error) -> GridError:

@@ -20,6 +20,8 @@ CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS log_nodes (level INTEGER, number INTEGER, hash BLOB NOT NULL, PRIMARY KEY (level, number))
   WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS cosignatures (size INTEGER, line TEXT, PRIMARY KEY (size, line)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS witnesses (
+  name TEXT PRIMARY KEY, key TEXT NOT NULL, address TEXT NOT NULL, trouble TEXT NOT NULL DEFAULT '') WITHOUT ROWID;
 """
 START = hashlib.sha256(b"choroid grid log v1").hexdigest()
 """What the first row names as the row before it."""

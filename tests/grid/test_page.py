@@ -1,0 +1,181 @@
+"""The hub's page as a process: what it shows, what it refuses, and that it changes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from choroid.cli import main
+from grid.hub.members import Members
+from grid.hub.store import Store
+from grid.log import merkle
+from grid.log.notes import Checkpoint, NoteKey, signature_time
+from grid.page.reading import HubReader, spans
+from tests.browser.pages import Server, free_port
+from tests.grid.filled_hub import HOSTILE, MODEL, SECRET, fill
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("page") / "hub"
+    fill(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> Iterator[Server]:
+    port = free_port()
+    server = Server(("choroid", "grid", "page", "--data", str(folder), "--port", str(port)), port)
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+def ask(page: Server, path: str, *, method: str = "GET", host: str = "") -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=10)
+    try:
+        connection.request(method, path, headers={"Host": host or f"127.0.0.1:{page.port}"})
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+    finally:
+        connection.close()
+
+
+def state(page: Server) -> Any:
+    status, _, body = ask(page, "/api/state")
+    assert status == 200
+    return json.loads(body)
+
+
+def test_it_shows_members_tissue_boards_and_log(page: Server) -> None:
+    found = state(page)
+    assert (found["hub"], found["members_count"], len(found["members"])) == ("hub.example.org/log", 5, 5)
+    assert found["members"][0]["state"] == "pending"
+    member = next(each for each in found["members"] if each["name"] == "member-0")
+    assert {"label": "matrix products", "value": 5.21e11, "unit": "flop/s"} in member["figures"]
+    assert member["roles"] == ["compute", "relay", "agent_host"]
+    assert member["work"] == ["grading", f"stimulates o1 of lab-1: {HOSTILE}"]
+    (tissue,) = found["tissues"]
+    (holder,), (waiting,) = tissue["holders"], tissue["queue"]
+    assert (holder["member"], holder["electrodes"], holder["state"]) == ("member-0", "0–3, 7", "active")
+    assert (waiting["member"], waiting["position"]) == ("member-1", 1)
+    board = next(each for each in found["boards"] if each["key"].startswith("decode-stimulus@"))
+    (row,) = board["rows"]
+    assert (row["rank"], row["name"], row["member"], row["score"]) == (1, "first-model", "member-0", 0.875)
+    assert [each["name"] for each in board["baselines"]] == ["zero"]
+    (witness,) = found["log"]["witnesses"]
+    assert (witness["name"], witness["rows"]) == ("witness.example.org/log", found["log"]["rows"])
+
+
+def test_no_answer_has_a_model_or_a_secret(page: Server) -> None:
+    text = ask(page, "/api/state")[2]
+    for hidden in (SECRET, SECRET.hex().encode(), MODEL, hashlib.sha256(MODEL).hexdigest().encode()):
+        assert hidden not in text
+    for path in ("/boards.db", "/hub.sqlite", "/static/../../../hub.sqlite", "/static/%2e%2e/app.py", "/identity.key"):
+        assert ask(page, path)[0] == 404, path
+
+
+def test_a_hub_without_boards_and_members_is_shown_as_empty(tmp_path: Path) -> None:
+    Store(tmp_path / "hub").close()
+    reader = HubReader(tmp_path / "hub")
+    found = reader.read()
+    reader.close()
+    assert (found.members, found.tissues, found.log.rows, found.log.witnesses) == ([], [], 0, [])
+    assert found.boards
+    assert all(board.rotation is None for board in found.boards)
+
+
+def test_every_answer_has_the_headers_and_another_host_is_refused(page: Server) -> None:
+    for path in ("/", "/api/state", "/static/js/main.js", "/log/checkpoint", "/nothing"):
+        headers = ask(page, path)[1]
+        assert "script-src 'self'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert (headers["x-content-type-options"], headers["x-frame-options"]) == ("nosniff", "DENY")
+    status, headers, body = ask(page, "/api/state", host="evil.example.org")
+    assert (status, b"member" in body) == (400, False)
+    assert "content-security-policy" in headers
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_it_accepts_no_change(page: Server, folder: Path, method: str) -> None:
+    before = (folder / "hub.sqlite").read_bytes()
+    for path in ("/", "/api/state", "/log/checkpoint"):
+        assert ask(page, path, method=method)[0] == 405
+    assert (folder / "hub.sqlite").read_bytes() == before
+
+
+def test_a_change_at_the_hub_is_shown(page: Server, folder: Path) -> None:
+    store = Store(folder)
+    Members(store).decide("member-2", "revoke", "operator", "a lost key")
+    store.close()
+    deadline = time.monotonic() + 10
+    while True:
+        member = next(each for each in state(page)["members"] if each["name"] == "member-2")
+        if member["state"] == "revoked":
+            break
+        assert time.monotonic() < deadline
+    assert member["reason"] == "a lost key"
+
+
+def test_the_log_is_served_in_the_form_of_tiles(page: Server) -> None:
+    note = ask(page, "/log/checkpoint")[2].decode()
+    checkpoint = Checkpoint.parse(note)
+    assert signature_time(note, NoteKey.parse(state(page)["log"]["key"])) == 0
+    leaves = ask(page, f"/log/tile/0/000.p/{checkpoint.size}")[2]
+    nodes: dict[tuple[int, int], bytes] = {}
+    for number in range(checkpoint.size):
+        leaf = leaves[32 * number : 32 * number + 32]
+        for level, index, found in merkle.completed(number, leaf, lambda at, of: nodes[at, of]):
+            nodes[level, index] = found
+    assert merkle.root(checkpoint.size, lambda at, of: nodes[at, of]) == checkpoint.root
+    assert ask(page, "/log/tile/0/999")[0] == 404
+
+
+@pytest.mark.parametrize("sends", [b"", b"GET /api/state HT", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"])
+def test_300_idle_sockets_do_not_stop_it(page: Server, sends: bytes) -> None:
+    idle = [socket.create_connection(("127.0.0.1", page.port)) for _ in range(300)]
+    try:
+        for each in idle:
+            each.sendall(sends)
+        began_s = time.monotonic()
+        assert ask(page, "/health")[0] == 200
+        assert time.monotonic() - began_s < 5
+    finally:
+        for each in idle:
+            each.close()
+
+
+def test_errors_say_what_to_do(page: Server, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["grid", "page", "--data", str(tmp_path)]) == 1
+    assert "no folder of a hub" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    assert main(["grid", "page", "--data", str(folder), "--port", str(page.port)]) == 1
+    assert "choose another with --port" in capsys.readouterr().err
+    assert main(["grid", "page", "--data", str(folder), "--name", "a*"]) == 1
+    assert "Next: give each name" in capsys.readouterr().err
+
+
+def test_it_ends_with_sigterm(folder: Path) -> None:
+    words = [sys.executable, "-P", "-m", "choroid", "grid", "page", "--data", str(folder), "--port", "0"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("page: http://127.0.0.1:")
+    process.terminate()
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def test_spans() -> None:
+    assert spans([]) == ""
+    assert spans([0, 1, 2, 5, 7, 8]) == "0–2, 5, 7–8"
