@@ -19,7 +19,7 @@ def page(data: Path, host: str, port: int, names: list[str], say: Callable[[str]
         data: The hub's data folder.
         host: Where it listens.
         port: Its port; 0 takes any free one.
-        names: Host names by which it may be opened, besides `host`.
+        names: Host names by which it may be opened, in addition to `host`.
         say: Takes the line with its address.
 
     Raises:
