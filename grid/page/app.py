@@ -88,8 +88,8 @@ def page_app(reader: HubReader, hosts: tuple[str, ...] = ()) -> ASGIApp:
 
     Args:
         reader: Reads the hub's database.
-        hosts: Names and addresses by which the page may be opened, in addition to those of this machine's loopback: another name
-            in a request means that a web page elsewhere leads to this one (DNS rebinding).
+        hosts: Names and addresses by which the page may be opened, in addition to those of this machine's loopback. Another
+            name in a request means that a web page elsewhere leads to this one (DNS rebinding).
     """
     page = HubPage(reader)
     app = Starlette(
