@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import sqlite3
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -13,8 +17,9 @@ import pytest
 from grid.clock import utc_s
 from grid.errors import GridError, GridRefused
 from grid.hub.hub import Hub
+from grid.hub.members import Members
 from grid.hub.store import Store
-from grid.identity.authority import new_tls_key, signing_request
+from grid.identity.authority import Authority, key_pem, new_tls_key, signing_request
 from grid.identity.keys import IdentityKey
 from grid.identity.requests import signed_request
 from grid.log.notes import ED25519, NoteKey
@@ -132,6 +137,34 @@ async def test_an_expired_certificate_is_named_and_renewed(tmp_path: Path) -> No
         assert (member.folder / "certificate.pem").read_bytes() != before
 
 
+async def test_the_hub_refuses_an_expired_certificate_and_ends_its_connection(tmp_path: Path) -> None:
+    async with a_hub(tmp_path) as hub:
+        member = await approved(tmp_path, hub, "alpha")
+        utc = hub.store.utc
+        ends_s = utc() + member.certificate_left_s()
+        async with GridClient(member.folder) as client:
+            hub.store.utc = lambda: ends_s - 0.3
+            session = client.stub.Session()  # type: ignore[call-arg]
+            assert (await session.read()).HasField("welcome")  # type: ignore[union-attr]
+            with pytest.raises(grpc.aio.AioRpcError, match="its certificate has expired"):
+                await session.read()
+            hub.store.utc = lambda: ends_s + 1
+            with pytest.raises(GridRefused, match=r"has expired.*renew"):
+                await client.members()
+        hub.store.utc = utc
+        real = Authority.in_folder(tmp_path / "hub", lambda: utc_s() - 25 * 3600)
+        key = new_tls_key()
+        old = real.certificate_for(signing_request(key, member.key.id), member.key.id)
+        (member.folder / "tls.key").write_bytes(key_pem(key))
+        (member.folder / "certificate.pem").write_bytes(f"{hub.member_port}\n".encode() + old + real.certificate_pem)
+        member.utc = lambda: utc_s() - 24.5 * 3600  # a member that does not know, or pretends so
+        async with member.channel() as channel:
+            stub: pb_grpc.HubAsyncStub = pb_grpc.HubStub(channel)
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await stub.Members(pb.MembersRequest(), timeout=20)
+            assert refused.value.code() == grpc.StatusCode.UNAVAILABLE  # TLS has refused it
+
+
 async def test_two_identities_cannot_have_one_name(tmp_path: Path) -> None:
     async with a_hub(tmp_path) as hub:
         await approved(tmp_path, hub, "alpha")
@@ -158,6 +191,42 @@ async def test_X5_a_full_disk_at_the_hub_is_named_and_loses_nothing(tmp_path: Pa
         assert verify_log(rows, hub.store.log.checkpoint(), key).faults == ()
         assert len(hub.members.every()) == len(rows) - size + 1
         await membership(tmp_path, hub, "after").enrol()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 2 MB."""
+    if os.geteuid() != 0 and os.environ.get("CI") != "true":
+        pytest.skip("mounting a disk needs root (CAP_SYS_ADMIN)")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+async def test_X5_a_disk_that_is_really_full_stops_changes_and_nothing_else(tmp_path: Path, small_disk: Path) -> None:
+    async with a_hub(small_disk) as hub:
+        member = await approved(tmp_path, hub, "alpha")
+        async with GridClient(member.folder) as client:
+            assert len(await client.members()) == 1
+            with contextlib.suppress(OSError):
+                (small_disk / "rubbish").write_bytes(bytes(4 << 20))
+            with pytest.raises(GridError, match="disk is full"):
+                await enrol_many(hub, tmp_path)
+            found = len(hub.members.every())
+            assert len(await client.members()) == found
+            (small_disk / "rubbish").unlink()
+            await membership(tmp_path, hub, "after").enrol()
+            assert len(await client.members()) == found + 1
+        rows = [body for _, body in hub.store.log.rows(0, 10_000)]
+        key = NoteKey(hub.store.name, ED25519, hub.store.key.public)
+        assert verify_log(rows, hub.store.log.checkpoint(), key).faults == ()
+    again = Store(small_disk / "hub")
+    assert len(Members(again).every()) == found + 1
+    again.close()
 
 
 def test_a_damaged_database_is_named(tmp_path: Path) -> None:

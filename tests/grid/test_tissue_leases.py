@@ -117,6 +117,39 @@ async def test_X2_a_revoked_member_loses_lease_and_engine_within_seconds(tmp_pat
             await nerves.info()
 
 
+async def test_X2_an_emergency_stop_of_the_rig_ends_the_lease_until_it_is_lifted(
+    tmp_path: Path, engine: Engine
+) -> None:
+    async with (
+        a_hub(tmp_path) as hub,
+        a_member(tmp_path, hub, "alpha"),
+        a_lab(tmp_path, hub, engine) as lab,
+        GridClient(tmp_path / "alpha") as client,
+    ):
+        async with client.lease("lab", "o1", [1], mode="stimulate", purpose="a") as lease, lease.engine() as nerves:
+            order(engine, 1, "emergency stop")
+            await until(lambda: lease.info.state == pb.LeaseInfo.ENDED)
+            assert "emergency stop" in lease.info.reason
+            assert not lab.leases.names()
+            with pytest.raises(NervesError):
+                await nerves.acquire_lease([1])
+        await until(lambda: not hub.dispatch.tissues().tissues[0].offer.stimulation)
+        with pytest.raises(GridRefused, match="may not be stimulated at present"):
+            await hold(client)
+        order(engine, 2, "")
+        await until(lambda: hub.dispatch.tissues().tissues[0].offer.stimulation)
+        await hold(client)
+
+
+def order(engine: Engine, number: int, stopped: str) -> None:
+    """Stop stimulation, or allow it again, over the pipe that only the engine's parent has."""
+    assert engine.process.stdin is not None
+    assert engine.process.stdout is not None
+    engine.process.stdin.write(json.dumps({"order": number, "stopped": stopped}).encode() + b"\n")
+    engine.process.stdin.flush()
+    assert json.loads(engine.process.stdout.readline()) == {"done": number}
+
+
 async def test_X8_the_laboratory_ends_leases_without_the_hub(tmp_path: Path, engine: Engine) -> None:
     rules = {"leases": {"ttl_s": 2}}
     async with (
