@@ -71,8 +71,9 @@ class EngineWords:
             yield await self.said.get()
 
     async def ledger(self, after: int, limit: int) -> AsyncIterator[Any]:
-        for nothing in ():
-            yield nothing
+        records: list[Any] = []
+        for record in records:
+            yield record
 
     def say(self, kind: str, text: str) -> None:
         self.said.put_nowait(NervesEvent(1, kind, 1, 0, "", (), text, False))
@@ -88,7 +89,8 @@ class Laboratory:
         hub = HubAddress("hub.invalid", 7700, "0" * 32)
         self.daemon = LabDaemon(Membership(folder, hub, "lab", "lab"), access, "o1")
         self.sent: list[pb.MemberMessage] = []
-        self.daemon.link.send = self.daemon.leases._send = self.sent.append  # type: ignore[method-assign]
+        self.daemon.link.send = self.sent.append  # type: ignore[method-assign, assignment]
+        self.daemon.leases._send = self.sent.append
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Laboratory]:
