@@ -16,6 +16,7 @@ from drivers.hamilton_arc import HamiltonPhArc, HamiltonVisifermDo
 from drivers.huber_pb import HuberPb
 from drivers.ismatec_reglo_digital import IsmatecRegloDigital
 from drivers.ismatec_reglo_icc import IsmatecRegloIcc
+from drivers.jobst_six import JobstSix
 from drivers.julabo import Julabo
 from drivers.keller_bus_transmitter import KellerBus
 from drivers.keller_x_line import KellerXLine
@@ -69,6 +70,7 @@ _BUILT_IN: tuple[type[Device], ...] = (
     HuberPb,
     ViciActuator,
     TecanCavro,
+    JobstSix,
     ModbusGeneric,
 )
 MODELS: dict[str, type[Device]] = {driver.model.id: driver for driver in _BUILT_IN}

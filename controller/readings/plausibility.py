@@ -76,6 +76,8 @@ BY_UNIT: Mapping[str, PlausibleRange] = {
     "kPa": PlausibleRange(*GAUGE_KPA, 3.0, 3.0, 0.15),
     "mV": PlausibleRange(-1020.0, 1020.0, 10.0, 5.0),
     "uS/cm": PlausibleRange(0.0, 500_000.0, 150.0, 10.0),
+    # A dose of stock moves glucose by some mM within a minute, and is confirmed like a jump.
+    "mM": PlausibleRange(-1.0, 100.0, 0.5, 0.05),
     "ppm": PlausibleRange(0.0, 1_000_000.0, 1000.0, 100.0),
 }
 """By unit, where the rig gives no narrower range. Other units, such as a switch's, have no range."""

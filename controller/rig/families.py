@@ -77,6 +77,9 @@ AIR_IN_LINE = PointKind("sensor", "air in line", "1")
 CARBON_DIOXIDE = PointKind("sensor", "carbon dioxide", "ppm")
 CONDUCTIVITY = PointKind("sensor", "conductivity", "uS/cm")
 REDOX = PointKind("sensor", "redox potential", "mV")
+LACTATE = PointKind("sensor", "lactate", "mM")
+GLUCOSE = PointKind("sensor", "glucose", "mM")
+AMMONIA = PointKind("sensor", "ammonia", "mM")
 POWER = PointKind("sensor", "heating power", "%")
 SETPOINT = PointKind("level", "temperature set-point", "degC")
 POSITION = PointKind("sensor", "valve position", "position")
@@ -157,6 +160,7 @@ FAMILIES: Mapping[str, Family] = {
     "vici-actuator": Family(
         {"position": POSITION, "valve": TURN}, address="[0-9A-Z]", address_form="the actuator's ID, 0 to 9 or A to Z"
     ),
+    "jobst-six": Family({"lactate": LACTATE, "glucose": GLUCOSE, "temperature": TEMPERATURE}, poll_s=1.1),
     "atlas-ezo-ec": Family({"conductivity": CONDUCTIVITY}, poll_s=0.6),
     "atlas-ezo-orp": Family({"orp": REDOX}, poll_s=0.9),
     "keller-bus": Family(

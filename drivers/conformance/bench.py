@@ -64,6 +64,8 @@ class Bench:
     """What the protocol cannot report of a pump that another program started."""
     checksum: bool = False
     """Whether every reply has a checksum, so that no wrong bit may change a reading."""
+    pushes: bool = False
+    """Whether the device sends by itself: where the kit drops requests, it then drops what the device sends."""
     no_worse: Mapping[str, str] = field(default_factory=dict)
     """Broken drivers (by name) that do no harm on this bench, with the reason: the device itself compensates the
     defect.

@@ -62,6 +62,8 @@ class Stage:
             self.far.receive(passed)
 
     def _said(self, data: bytes) -> None:
+        if self.bench.pushes and self.requests(b"") is None:
+            return
         loop = asyncio.get_running_loop()
         for delay_s, piece in self.replies(data):
             if delay_s <= 0.0 and self._last_s <= loop.time():

@@ -14,6 +14,7 @@ from sim.devices.hamilton_arc import HamiltonPhArc, HamiltonVisifermDo
 from sim.devices.huber_pb import HuberPb
 from sim.devices.ismatec_reglo_digital import IsmatecRegloDigital
 from sim.devices.ismatec_reglo_icc import IsmatecRegloIcc
+from sim.devices.jobst_six import JobstSix
 from sim.devices.julabo import Julabo
 from sim.devices.keller_bus import KellerBus
 from sim.devices.keller_x_line import KellerXLine
@@ -47,6 +48,7 @@ DEVICES: dict[str, Callable[[str, DeviceSpec, PlantPort], WireDevice]] = {
     "huber-pb": HuberPb,
     "ismatec-reglo-digital": IsmatecRegloDigital,
     "ismatec-reglo-icc": IsmatecRegloIcc,
+    "jobst-six": JobstSix,
     "julabo": Julabo,
     "keller-bus": KellerBus,
     "keller-x-line": KellerXLine,

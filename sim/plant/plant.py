@@ -289,6 +289,9 @@ class Plant:
             "co2": lambda: 1e6 * float(space["co2_fraction"]),
             "conductivity": lambda: CONDUCTIVITY_US_CM_PER_MOSM * self._per_volume(vessel, Content.OSMOLES),
             "orp": lambda: AERATED_MEDIUM_MV,
+            "lactate": lambda: self._per_volume(vessel, Content.LACTATE),
+            "glucose": lambda: self._per_volume(vessel, Content.GLUCOSE),
+            "ammonia": lambda: self._per_volume(vessel, Content.AMMONIA),
         }
         return truths.get(quantity, lambda: self._saturation_pct(vessel))
 

@@ -26,7 +26,7 @@ HERE = "http://rig.test/"
 SIZES = {"desk": (1440, 900), "phone": (390, 844)}
 USUAL = {
     "degC": 37.0, "pH": 7.36, "%": 90.4, "kPa": 6.4, "g": 31.2, "uL/min": 1980.0, "mL/min": 46.6, "ppm": 50_000.0, "1": 0.0,
-    "uS/cm": 14_900.0, "mV": 180.0, "position": 3.0,
+    "uS/cm": 14_900.0, "mV": 180.0, "mM": 4.2, "position": 3.0,
 }  # fmt: skip
 """Made-up readings by unit."""
 FEED = """state => { window.WebSocket = class { constructor() { setTimeout(() => this.send(true), 0);

@@ -37,6 +37,7 @@ FACTORY = {
     "huber-pb": "9600 8N1",
     "ismatec-reglo-digital": "9600 8N1",
     "ismatec-reglo-icc": "9600 8N1",
+    "jobst-six": "9600 8N1",
     "julabo": "4800 7E1",
     "keller-bus": "9600 8N1",
     "keller-x-line": "9600 8N1",

@@ -107,6 +107,14 @@ def cavro(data: bytes) -> bool:
     return False
 
 
+def six(data: bytes) -> bool:
+    """Jobst SIX: 04, 18 bytes more, the sum of these 19, and 16."""
+    return any(
+        data[at] == 0x04 and data[at + 20] == 0x16 and sum(data[at : at + 19]) & 0xFF == data[at + 19]
+        for at in range(len(data) - 20)
+    )
+
+
 _MODBUS = (
     "eurotherm-3200",
     "hamilton-ph-arc",
@@ -140,4 +148,5 @@ def _of(model: str, *addresses: int) -> Holds | None:
         "keller-bus": keller(*addresses, TRANSPARENT),
         "sensirion-slf3x": shdlc,
         "longer-0xe9": longer,
+        "jobst-six": six,
     }.get(model)

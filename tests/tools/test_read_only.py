@@ -33,6 +33,7 @@ QUERIES: dict[str, set[str]] = {
     "huber-pb": {"{M1B****", "{M1C****", "{M30****", "{M31****", "{M00****", "{M01****", "{M02****"},
     "ismatec-reglo-digital": {"1#", "1+", "1!", "1[", "1f", "1E", "1:"},
     "ismatec-reglo-icc": {"0#", "0x!", "1+", "1!", "2+", "2!", "1E", "1xG", "2E", "2xG"},
+    "jobst-six": {""},
     "julabo": {"version", "in_mode_05", "in_pv_00", "in_pv_01"},
     "masterflex-ls": {"\x02P01I", "\x05", "\x02P01S", "\x02P01C"},
     "masterflex-usb": {"1#", "1(", "1RC", "1RB"},

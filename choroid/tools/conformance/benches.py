@@ -43,6 +43,11 @@ SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {
     "bronkhorst-propar": {"full_scale_ml_min": 200.0},
     "vici-actuator": {"positions": 6.0},
     "tecan-cavro": {"series": "xcalibur", "syringe_ul": 1000.0},
+    "jobst-six": {
+        "gain_factor": 0.5,
+        **{"lactate_gain": 0.5, "lactate_tc": 2.0, "blank_gain": 0.4},
+        **{"glucose_channel": 4.0, "glucose_gain": 0.6, "glucose_tc": 2.5},
+    },
     "modbus-generic": {"description": DESCRIBED},
 }
 """What a model's rig file must or should contain; other models need nothing."""
@@ -59,6 +64,7 @@ SENSES: Mapping[str, Sense] = {
     "uL/min": Sense("uL/min", (150.0, 620.0, -431.0, 0.0, 1875.5), within=1.01),
     "ppm": Sense("ppm", (52_000.0, 38_000.0, 410.0, 121_000.0), within=1.0, share=1e-4),
     "uS/cm": Sense("uS/cm", (15_000.0, 12_880.0, 1413.0, 84.0), within=0.6, share=5e-4),
+    "mM": Sense("mM", (2.0, 11.4, 0.0, 24.6), within=0.016, share=1e-3),
     "mV": Sense("mV", (220.0, -180.5, 0.0, 987.6), within=0.06),
 }
 """By unit, the true values at a probe, and the tolerance of a good reading: about half of the coarsest device's
@@ -98,9 +104,12 @@ CHECKSUMS = frozenset(
         "longer-0xe9",
         "sensirion-slf3x",
         "tecan-cavro",
+        "jobst-six",
     }
 )
 """Models whose every reply has a checksum."""
+PUSHES = frozenset({"jobst-six"})
+"""Models that send by themselves and are not asked."""
 ADDRESSES = {"bronkhorst-propar": "5"}
 """Addresses where every device of the model would answer the default one."""
 _KEPT = "a power cut does not change what it regulates to, or where it stands"
@@ -135,6 +144,7 @@ NEIGHBOURS = (
     ("alicat-mfc", "bronkhorst-propar"),
     ("julabo", "huber-pb"),
     ("longer-0xe9", "watson-marlow-ascii", "vici-actuator", "sensirion-slf3x", "keller-bus"),
+    ("jobst-six", "sartorius-sbi", "keller-bus"),
 )
 """Models with similar protocols, or with the same place in a lab: each must detect the other on its line."""
 
@@ -179,6 +189,7 @@ def lab_bench(model: str) -> Bench:
             if other != model
         },
         checksum=model in CHECKSUMS,
+        pushes=model in PUSHES,
         untold=UNTOLD.get(model, frozenset()),
         no_worse=NO_WORSE.get(model, {}),
         settles_s=SETTLES_S.get(model, 0.0),
