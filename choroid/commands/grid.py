@@ -47,6 +47,7 @@ def _hub_parsers(verbs: Any) -> None:
     hub.add_argument("--member-port", type=port, default=7701, help="port for approved members (default 7701; 0: any)")
     hub.add_argument("--name", default="", help="name of a new hub and its log, such as grid.example.org/log")
     hub.add_argument("--policy", type=Path, help="policy file (default: the one that comes with Choroid)")
+    hub.add_argument("--no-grading", action="store_true", help="take submissions of models, but grade none")
     data_option(hub, Path("choroid-hub"))
     page = command(verbs, "page", _page, "serve the web page of a hub; it only reads the hub's folder")
     page.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
@@ -128,6 +129,7 @@ def _hub(arguments: argparse.Namespace) -> int:
         member_port=arguments.member_port,
         name=arguments.name,
         policy=arguments.policy,
+        grading=not arguments.no_grading,
     )
     processes.hub(settings, _say)
     return 0

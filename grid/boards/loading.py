@@ -17,6 +17,8 @@ from pydantic_core import ErrorDetails
 from grid.boards.board import Board
 
 SHIPPED = Path(__file__).parent / "shipped"
+OWN = "boards"
+"""Folder of a hub's own boards, in its data folder."""
 MAX_FILE_BYTES = 262_144
 MAX_DEPTH = 16
 
@@ -90,6 +92,22 @@ def load_boards(folder: Path = SHIPPED) -> dict[str, Board]:
         found[board.key] = board
     if problems:
         raise BoardError(problems)
+    return found
+
+
+def boards_of(data: Path) -> dict[str, Board]:
+    """Return the boards of a hub: those that come with Choroid, and those in the folder `boards` of its data folder.
+
+    Raises:
+        BoardError: A file is not a sound board, or has the name and version of another.
+    """
+    own = data / OWN
+    found = load_boards()
+    for key, board in (load_boards(own) if own.is_dir() else {}).items():
+        if key in found:
+            what = f"Choroid comes with another board {key}"
+            raise BoardError([_problem(str(own), 1, "version", what, "choose another name for yours")])
+        found[key] = board
     return found
 
 

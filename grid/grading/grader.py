@@ -14,7 +14,7 @@ from grid.boards.board import Board
 from grid.clock import UtcSeconds, utc_s
 from grid.errors import GridError
 from grid.grading.agreement import sign_verdict
-from grid.grading.grading import ModelGrade, baseline_scores, grade_model
+from grid.grading.grading import ModelGrade, baseline_score, grade_model
 from grid.grading.model import ModelRejected, OpenModel
 from grid.grading.service import GRADERS, BoardService
 from grid.grading.task import TaskFailed, task_process
@@ -41,13 +41,23 @@ class ModelGrader:
         """Why the last attempt of this grader failed, empty if it did not."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Grade until `stop` is set."""
+        """Grade until `stop` is set. What a killed process of this grader had claimed is graded again."""
+        self._service.store.give_back(self._key.public.hex())
         while not stop.is_set():
             if not await self.step():
                 await _wait(stop, POLL_S)
 
     async def step(self) -> bool:
-        """Measure what baselines are missing, and grade one submission; return whether there was one."""
+        """Grade one submission; return whether there was one."""
+        try:
+            return await self._step()
+        except (TaskFailed, GridError, OSError) as error:
+            if str(error) != self.problem:
+                self.problem = str(error)
+                logger.warning("grading: %s", error)
+            return False
+
+    async def _step(self) -> bool:
         store, public = self._service.store, self._key.public.hex()
         now_s = self._clock()
         longest = max(board.limits.grading_s for board in self._service.boards.values())
@@ -66,24 +76,27 @@ class ModelGrader:
                 refused=refused,
             )
             self._service.take_verdict(verdict)
-            self.problem = ""
-        except (TaskFailed, GridError, OSError) as error:
-            self.problem = str(error)
-            logger.warning("grading of %s: %s", submission, error)
-            store.give_back(submission, number, public)
-            return False
+        except BaseException:
+            store.give_back(public)
+            raise
+        self.problem = ""
         return True
 
     async def measure_baselines(self) -> None:
-        """Measure the baselines of every board whose rotation has none yet."""
+        """Measure the baselines of every board whose rotation has none yet; submissions go first."""
         store = self._service.store
         for board in self._service.boards.values():
             rotation = store.rotation(board.key)
             if rotation is None or store.baselines(board.key, rotation.number) is not None:
                 continue
+            scores: dict[str, list[float]] = {}
             async with task_process() as task:
-                scores = await baseline_scores(board, rotation.seeds(board.rotation.episodes), task)
-            store.set_baselines(board.key, rotation.number, {name: list(each) for name, each in scores.items()})
+                for name in board.baselines:
+                    for seed in rotation.seeds(board.rotation.episodes):
+                        while store.waiting():
+                            await asyncio.sleep(POLL_S)
+                        scores.setdefault(name, []).append(await baseline_score(board, name, seed, task))
+            store.set_baselines(board.key, rotation.number, scores)
 
     async def _graded(self, submission: str, number: int) -> tuple[ModelGrade | None, str]:
         store = self._service.store
@@ -91,7 +104,7 @@ class ModelGrader:
         board = self._board(manifest.board)
         rotation = store.rotation(board.key, number)
         if rotation is None:
-            raise GridError(f"{board.key} has no rotation {number}. Next: restore boards.db")
+            raise GridError(f"{board.key} has no rotation {number}. Next: restore hub.sqlite")
         model = store.model_path(manifest.model_sha256).read_bytes()
         try:
             return await grade_model(board, model, rotation.seeds(board.rotation.episodes), self._open_model), ""

@@ -138,18 +138,12 @@ def void_by(board: Board, scores: Sequence[float], controls: Mapping[str, Sequen
     )
 
 
-async def baseline_scores(board: Board, seeds: Sequence[int], task: TaskProcess) -> dict[str, tuple[float, ...]]:
-    """Return the score of each baseline on each seed, played by the task itself."""
-    found: dict[str, tuple[float, ...]] = {}
-    for name in board.baselines:
-        scores = []
-        for seed in seeds:
-            answer = await task.begin(board.task, seed, baseline=name)
-            if not isinstance(answer, EpisodeScore):
-                raise TaskFailed(f"the baseline {name} of {board.key} returned no score")
-            scores.append(answer.value)
-        found[name] = tuple(scores)
-    return found
+async def baseline_score(board: Board, name: str, seed: int, task: TaskProcess) -> float:
+    """Return the score of a baseline on a seed, played by the task itself."""
+    answer = await task.begin(board.task, seed, baseline=name)
+    if not isinstance(answer, EpisodeScore):
+        raise TaskFailed(f"the baseline {name} of {board.key} returned no score")
+    return answer.value
 
 
 def _take_in(seen: Any, outputs: Tensors) -> None:

@@ -28,7 +28,7 @@ REGRADED = 20
 """How many of the best models are graded again when a rotation begins."""
 
 AppendLog = Callable[[str, Mapping[str, Any]], None]
-"""Appends a row to the hub's log: its kind, its content."""
+"""Appends a row to the hub's log, in the transaction of the change that it is about: its kind, its content."""
 
 
 class BoardService:
@@ -95,13 +95,13 @@ class BoardService:
         rotation = self._rotation_of(board)
         with self.store.writing():
             self.store.add(manifest, model, member=member, now_s=self._clock(), rotation=rotation.number)
-        body = {
-            "submission": manifest.id,
-            "member": member,
-            "manifest": manifest.to_json(),
-            "rotation": rotation.number,
-        }
-        self._append("board.submission", body)
+            body = {
+                "submission": manifest.id,
+                "member": member,
+                "manifest": manifest.to_json(),
+                "rotation": rotation.number,
+            }
+            self._append("board.submission", body)
         return self.state(member, manifest.id)
 
     def state(self, member: str, submission: str) -> dict[str, Any]:
@@ -278,18 +278,21 @@ class BoardService:
             self.store.begin_rotation(rotation)
             for row in best[:REGRADED]:
                 self.store.queue(row.submission, number)
+            self._append("board.rotation", self._rotated(board, rotation, last))
+        return rotation
+
+    def _rotated(self, board: Board, rotation: Rotation, last: Rotation | None) -> dict[str, Any]:
         body: dict[str, Any] = {
             "board": board.key,
             "sha256": board_hash(board),
-            "rotation": number,
+            "rotation": rotation.number,
             "commitment": rotation.commitment,
         }
         if last is not None:
             rows = self.store.rows(board.key, last.number)
             verdicts = [each.to_json() for row in rows for each in self.store.verdicts(row.submission, last.number)]
             body["ended"] = {"rotation": last.number, "secret": last.secret.hex(), "verdicts": verdicts}
-        self._append("board.rotation", body)
-        return rotation
+        return body
 
     def _current(self, key: str) -> Board:
         board = self.boards.get(key)

@@ -1,4 +1,4 @@
-"""The durable state of the boards, in one SQLite file for hub and graders: rotations, submissions, verdicts, scores."""
+"""The durable state of the boards, in the database of the hub: rotations, submissions, verdicts, scores."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from grid.boards.manifest import ModelManifest, read_manifest
 from grid.errors import GridError
@@ -34,8 +34,18 @@ create table if not exists ladder (
 create table if not exists call (board text, member text, at_s real);
 create index if not exists call_of on call (board, member, at_s);
 """
-FILE = "boards.db"
+FILE = "hub.sqlite"
 BUSY_MS = 10_000
+
+
+class HubDatabase(Protocol):
+    """The database of a hub: a change of the boards and its row in the log are one transaction."""
+
+    database: sqlite3.Connection
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """Make one change, whole or not at all."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +66,36 @@ class BoardRow:
 
 
 class BoardStore:
-    """The store in a folder: `boards.db`, and each model as a file that its owner alone can read."""
+    """The store in a hub's folder: `hub.sqlite`, and each model as a file that its owner alone can read."""
 
-    def __init__(self, folder: Path, *, readonly: bool = False) -> None:
-        """Open the store; `readonly`: SQLite refuses every change through this object."""
+    def __init__(self, folder: Path, *, readonly: bool = False, hub: HubDatabase | None = None) -> None:
+        """Open the store.
+
+        Args:
+            folder: The hub's data folder.
+            readonly: SQLite refuses every change through this object.
+            hub: The open database of the hub in this process; without it a connection of its own is opened.
+        """
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.models = folder / "models"
         self.models.mkdir(mode=0o700, exist_ok=True)
-        self._db = sqlite3.connect(folder / FILE, isolation_level=None, timeout=BUSY_MS / 1000)
-        self._db.row_factory = sqlite3.Row
-        self._db.execute("pragma journal_mode = wal")
-        self._db.execute("pragma synchronous = full")
+        self._hub = hub
+        self._db = self._opened(folder) if hub is None else hub.database
         self._db.executescript(SCHEMA)
         self._db.execute(f"pragma query_only = {int(readonly)}")
 
     def close(self) -> None:
-        """Close the file."""
-        self._db.close()
+        """Close the connection, unless it is the hub's."""
+        if self._hub is None:
+            self._db.close()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """One transaction: all of the block or nothing, and no other process in between."""
+        if self._hub is not None:
+            with self._hub.transaction():
+                yield
+            return
         self._db.execute("begin immediate")
         try:
             yield
@@ -115,7 +134,8 @@ class BoardStore:
     def set_baselines(self, board: str, number: int, scores: dict[str, list[float]]) -> None:
         """Keep the exact scores of the baselines of a rotation."""
         text = json.dumps(scores)
-        self._db.execute("update rotation set baselines = ? where board = ? and number = ?", (text, board, number))
+        with self.writing():
+            self._db.execute("update rotation set baselines = ? where board = ? and number = ?", (text, board, number))
 
     # --- submissions ------------------------------------------------------------------------------------
 
@@ -151,7 +171,7 @@ class BoardStore:
         """Return the manifest of a known submission; raise :class:`GridError` without one."""
         found = self.manifest(submission)
         if found is None:
-            raise GridError(f"the store of the boards has no submission {submission}. Next: restore boards.db")
+            raise GridError(f"the store of the boards has no submission {submission}. Next: restore hub.sqlite")
         return found
 
     def member_of(self, submission: str) -> str | None:
@@ -180,7 +200,7 @@ class BoardStore:
         """Return state, published score, reason and detail; raise :class:`GridError` if it is not graded in a rotation."""
         row = self._one("select * from result where submission = ? and rotation = ?", submission, rotation)
         if row is None:
-            raise GridError(f"submission {submission} is not graded in rotation {rotation}. Next: restore boards.db")
+            raise GridError(f"submission {submission} is not graded in rotation {rotation}. Next: restore hub.sqlite")
         found: sqlite3.Row = row
         return found
 
@@ -263,10 +283,14 @@ class BoardStore:
             self._db.execute("insert or replace into claim values (?, ?, ?, ?, null)", claim)
         return str(row["submission"]), int(row["rotation"])
 
-    def give_back(self, submission: str, rotation: int, grader: str) -> None:
-        """End a claim without a verdict."""
-        where = "submission = ? and rotation = ? and grader = ? and verdict is null"
-        self._db.execute(f"delete from claim where {where}", (submission, rotation, grader))  # noqa: S608
+    def give_back(self, grader: str) -> None:
+        """End the claim of a grader that has no verdict."""
+        with self.writing():
+            self._db.execute("delete from claim where grader = ? and verdict is null", (grader,))
+
+    def waiting(self) -> int:
+        """Return how many submissions are to be graded."""
+        return self._count("result where state = 'queued'")
 
     def claimed_until(self, submission: str, rotation: int, grader: str) -> float | None:
         """Return the end of a claim without a verdict, or None without such a claim."""
@@ -303,6 +327,14 @@ class BoardStore:
             return self._count("call where board = ? and member = ?", board, member)
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _opened(folder: Path) -> sqlite3.Connection:
+        database = sqlite3.connect(folder / FILE, isolation_level=None, timeout=BUSY_MS / 1000)
+        database.row_factory = sqlite3.Row
+        database.execute("pragma journal_mode = wal")
+        database.execute("pragma synchronous = full")
+        return database
 
     def _one(self, text: str, *values: Any) -> Any:
         given = values[0] if len(values) == 1 and isinstance(values[0], dict) else values

@@ -23,6 +23,8 @@ ANSWER_S = 300.0
 """Maximum time to one answer; the simulated laboratory takes the longest."""
 END_S = 2.0
 MAX_STDERR = 2000
+NICE = 10
+"""Priority of the process: leases and tunnels of the hub go first."""
 
 
 class TaskFailed(Exception):
@@ -111,6 +113,8 @@ async def task_process(module: str = MODULE) -> AsyncIterator[TaskProcess]:
         stderr=asyncio.subprocess.PIPE,
         env=environment | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
+    with contextlib.suppress(ProcessLookupError):
+        os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
     try:
         yield TaskProcess(process)
     finally:

@@ -14,6 +14,8 @@ import grpc.aio
 
 from grid.clock import UtcSeconds, utc_s
 from grid.errors import GridError
+from grid.grading.hosting import HostedBoards
+from grid.grading.rpc import BoardsRpc
 from grid.hub.dispatch import Dispatch
 from grid.hub.enrolment import EnrolmentService
 from grid.hub.leases import LeaseBook
@@ -26,6 +28,7 @@ from grid.identity.authority import CERTIFICATE_S, Authority
 from grid.log.witness import Witness
 from grid.policy.policy import GridPolicy, load_policy
 from grid.wire import grid_pb2_grpc as pb_grpc
+from grid.wire.boards import boards_pb2_grpc
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +58,7 @@ class HubSettings:
         member_port: Port for members with a certificate; 0 takes any free one.
         name: Name of a new hub and its log.
         policy: Policy file; None means the one that comes with Choroid.
+        grading: Whether submitted models are graded here.
         utc: Source of UTC.
     """
 
@@ -64,6 +68,7 @@ class HubSettings:
     member_port: int = 0
     name: str = ""
     policy: Path | None = None
+    grading: bool = True
     utc: UtcSeconds = field(default=utc_s)
 
 
@@ -75,6 +80,7 @@ class Hub:
         members: Its members.
         book: Its leases.
         sessions: Its open connections.
+        boards: Its boards.
         address: What members join with: host:port#fingerprint of the authority.
     """
 
@@ -88,6 +94,7 @@ class Hub:
         self.book = LeaseBook(self.store, self.members, self.policy.leases)
         self.witness = Witness(self.store.database, self.store.log, self.store.utc)
         self.dispatch = Dispatch(self.store, self.members, self.book, self.sessions, self.tunnels, self.policy.leases)
+        self.boards = HostedBoards(settings.data, self.store, append=self.store.note, clock=self.store.utc)
         self._enrolment = EnrolmentService(self.store, self.members, self.authority, self.policy)
         self._settings = settings
         self._servers: list[grpc.aio.Server] = []
@@ -103,6 +110,7 @@ class Hub:
         self.book.resume()
         members, enrolment = grpc.aio.server(options=OPTIONS), grpc.aio.server(options=OPTIONS)
         pb_grpc.add_HubServicer_to_server(service, members)
+        boards_pb2_grpc.add_BoardsServicer_to_server(BoardsRpc(self.boards.service, service.identity), members)
         pb_grpc.add_EnrolmentServicer_to_server(self._enrolment, enrolment)
         host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
         credentials = grpc.dynamic_ssl_server_credentials(
@@ -134,6 +142,11 @@ class Hub:
                 logger.error("%s", error)
             await asyncio.sleep(TICK_S)
 
+    async def grade(self) -> None:
+        """Grade submitted models until it is cancelled. Leases do not depend on it."""
+        if self._settings.grading:
+            await self.boards.run()
+
     async def close(self) -> None:
         """Stop listening and close the database."""
         self.sessions.end_where(lambda _: "the hub is stopping")
@@ -161,16 +174,23 @@ class Hub:
 async def running_hub(settings: HubSettings) -> AsyncIterator[Hub]:
     """Run a hub while the block lasts."""
     hub = Hub(settings)
-    keeping: asyncio.Task[None] | None = None
+    tasks: list[asyncio.Task[None]] = []
     try:
         await hub.open()
-        keeping = asyncio.create_task(hub.run(), name="hub")
+        tasks = [asyncio.create_task(hub.run(), name="hub"), asyncio.create_task(hub.grade(), name="grading")]
+        for task in tasks:
+            task.add_done_callback(_report)
         yield hub
     finally:
-        if keeping is not None:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await hub.close()
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        logger.error("%s has ended: a defect of this software", task.get_name(), exc_info=task.exception())
 
 
 def _steady(utc: UtcSeconds) -> UtcSeconds:

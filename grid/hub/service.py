@@ -155,6 +155,11 @@ class HubService(pb_grpc.HubServicer):
         found = [pb.LogRow(index=number, body=body) for number, body in rows]
         return pb.LogReply(rows=found, checkpoint=log.checkpoint(), size=log.size)
 
+    async def identity(self, context: HubContext) -> str:
+        """Return the caller's identity; end the call of one that is not approved."""
+        caller, _ = await self._caller(context)
+        return str(caller["id"])
+
     async def _read(self, session: MemberSession, messages: AsyncIterator[pb.MemberMessage]) -> None:
         """Take the messages of a client until it closes; measure it in the meantime."""
         measuring: asyncio.Task[None] | None = None

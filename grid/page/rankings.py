@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 
 from grid.boards.board import Board
-from grid.boards.loading import load_boards
+from grid.boards.loading import boards_of
 from grid.grading.ladder import Ladder
 from grid.grading.store import FILE, BoardStore
 from grid.page.models import BaselineModel, RankingModel, RankModel
@@ -22,7 +22,7 @@ def rankings(data: Path, names: Mapping[str, str]) -> list[RankingModel]:
         data: The hub's folder.
         names: Names of the members by identity.
     """
-    boards = load_boards().values()
+    boards = boards_of(data).values()
     if not (data / FILE).exists():
         return [_ranking(board, None, names) for board in boards]
     store = BoardStore(data, readonly=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from grid.boards.loading import load_boards
 from grid.clock import utc_s
 from grid.errors import GridError, GridRefused
 from grid.hub.hub import Hub
@@ -48,7 +49,9 @@ async def test_a_member_joins_is_approved_measured_and_listed(tmp_path: Path) ->
                 (row,) = await client.members()
             assert (row.name, row.connected, row.state) == ("alpha", True, "approved")
         kinds = [json.loads(body)["kind"] for _, body in hub.store.log.rows(0, 100)]
-        assert kinds == ["member.request", "member.approved", "member.standing"]
+        boards = len(load_boards())
+        assert kinds[:boards] == ["board.rotation"] * boards
+        assert kinds[boards:] == ["member.request", "member.approved", "member.standing"]
 
 
 async def test_a_wrong_fingerprint_and_a_foreign_certificate_are_refused(tmp_path: Path) -> None:
