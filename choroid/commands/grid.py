@@ -8,10 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from choroid.commands.grid_boards import add_boards
+from choroid.commands.grid_boards import FOLDER, add_boards
 from choroid.commands.options import command, emit, json_option, port
-
-FOLDER = Path("choroid-grid")
 
 
 def add(commands: Any) -> None:

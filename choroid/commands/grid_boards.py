@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from choroid.commands.options import command, emit, json_option, seed
 
+FOLDER = Path("choroid-grid")
+
 
 def add_boards(verbs: Any) -> None:
     """Add the verbs of the boards."""
+    _member_parsers(verbs)
     data = command(verbs, "data", _data, "make public data of a board: inputs and targets for training")
     data.add_argument("board", help="its name, such as decode-stimulus")
     data.add_argument("--seed", type=seed, default=1, help="a public seed (default 1)")
@@ -35,10 +39,68 @@ def add_boards(verbs: Any) -> None:
     json_option(bulk)
 
 
-def _boards() -> ModuleType:
+def _member_parsers(verbs: Any) -> None:
+    submit = command(verbs, "submit", _submit, "submit a model to a board of the hub")
+    submit.add_argument("board", help="its name, such as decode-stimulus")
+    submit.add_argument("model", type=Path, help="the ONNX file")
+    submit.add_argument("--name", default="", help="name on the board (default: the file's)")
+    submission = command(verbs, "submission", _submission, "the state of a submission of yours")
+    submission.add_argument("submission", help="its id, as `choroid grid submit` prints it")
+    board = command(verbs, "board", _board, "list the boards of the hub, or show one with its ranking")
+    board.add_argument("board", nargs="?", default="", help="its name (default: list all)")
+    run = command(verbs, "run", _run, "run the best model of a board on the hub's side; its weights stay there")
+    run.add_argument("board", metavar="BOARD@best", help="the board whose best model runs")
+    run.add_argument("--input", type=Path, required=True, help=".npz or .json file with the inputs of the board")
+    run.add_argument("--out", type=Path, help="the .npz file to write (default: print the outputs)")
+    for parser in (submit, submission):
+        parser.add_argument("--wait", action="store_true", help="wait until it is graded")
+    for parser in (submit, submission, board, run):
+        parser.add_argument("--data", type=Path, default=FOLDER, help=f"data folder of the member (default: {FOLDER})")
+        json_option(parser)
+
+
+def _part(name: str) -> ModuleType:
     from choroid.common.extras import load_extra
 
-    return load_extra("grid.commands.boards", "grid", needed_for="choroid grid", otherwise="use a rig without a grid")
+    return load_extra(f"grid.commands.{name}", "grid", needed_for="choroid grid", otherwise="use a rig without a grid")
+
+
+def _boards() -> ModuleType:
+    return _part("boards")
+
+
+def _progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _submit(arguments: argparse.Namespace) -> int:
+    part = _part("submissions")
+    answer = part.submit(
+        arguments.data, arguments.board, arguments.model, arguments.name, wait=arguments.wait, say=_progress
+    )
+    emit(answer, as_json=arguments.json, text=part.submission_text(answer))
+    return 0
+
+
+def _submission(arguments: argparse.Namespace) -> int:
+    part = _part("submissions")
+    answer = part.submission(arguments.data, arguments.submission, wait=arguments.wait, say=_progress)
+    emit(answer, as_json=arguments.json, text=part.submission_text(answer))
+    return 0
+
+
+def _board(arguments: argparse.Namespace) -> int:
+    part = _part("submissions")
+    answer = part.board(arguments.data, arguments.board)
+    emit(answer, as_json=arguments.json, text=part.board_text(answer))
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    part = _part("submissions")
+    answer = part.run(arguments.data, arguments.board, arguments.input, arguments.out)
+    emit(answer, as_json=arguments.json, text=str(arguments.out) if arguments.out else part.run_text(answer))
+    return 0
 
 
 def _data(arguments: argparse.Namespace) -> int:

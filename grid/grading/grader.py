@@ -93,10 +93,16 @@ class ModelGrader:
             async with task_process() as task:
                 for name in board.baselines:
                     for seed in rotation.seeds(board.rotation.episodes):
-                        while store.waiting():
-                            await asyncio.sleep(POLL_S)
+                        await self._quiet()
                         scores.setdefault(name, []).append(await baseline_score(board, name, seed, task))
             store.set_baselines(board.key, rotation.number, scores)
+
+    async def _quiet(self) -> None:
+        """Wait until no submission is to be graded."""
+        while True:
+            if not self._service.store.waiting():
+                return
+            await asyncio.sleep(POLL_S)
 
     async def _graded(self, submission: str, number: int) -> tuple[ModelGrade | None, str]:
         store = self._service.store

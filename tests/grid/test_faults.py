@@ -113,8 +113,9 @@ def free_ports() -> list[str]:
 class HubProcess:
     """`choroid grid hub` on fixed ports."""
 
-    def __init__(self, folder: Path, rules: Path) -> None:
+    def __init__(self, folder: Path, rules: Path, *, grading: bool = False) -> None:
         self.folder = folder
+        self._grading = () if grading else ("--no-grading",)
         self._rules = rules
         self._ports = free_ports()
         self.start()
@@ -132,7 +133,7 @@ class HubProcess:
             "--policy",
             str(self._rules),
         ]
-        words += ["--port", self._ports[0], "--member-port", self._ports[1]]
+        words += [*self._grading, "--port", self._ports[0], "--member-port", self._ports[1]]
         self.process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL)
         while not (self.folder / "address.txt").exists():
             assert self.process.poll() is None

@@ -63,9 +63,7 @@ def policy_file(folder: Path, **changes: Any) -> Path:
 @contextlib.asynccontextmanager
 async def a_hub(folder: Path, *, rules: dict[str, Any] | None = None, **more: Any) -> AsyncIterator[Hub]:
     folder.mkdir(exist_ok=True)
-    settings = HubSettings(
-        folder / "hub", **{"policy": policy_file(folder, **(rules or {})), "grading": False, **more}
-    )
+    settings = HubSettings(folder / "hub", **{"policy": policy_file(folder, **(rules or {})), "grading": False, **more})
     async with running_hub(settings) as hub:
         hub.store.database.execute("PRAGMA synchronous = OFF")
         yield hub
