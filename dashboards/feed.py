@@ -169,7 +169,7 @@ class Feed:
                 "health": {"ok": health.ok, "reasons": list(health.reasons)},
                 "ledger": ledger_view(rig.ledger, weighed_vessel(rig.rig)),
                 "grade": rig.last_grade(),
-                "viability": rig.viability,
+                "scores": rig.scores,
             }
         return message
 

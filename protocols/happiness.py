@@ -1,4 +1,4 @@
-"""The happiness rating √(viability × welfare): a nickname for how well an organoid is kept (biology.md §4).
+"""The happiness rating √(care rating × welfare): a nickname for how well an organoid is kept (biology.md §4).
 
 There is no ground truth for such a number, and no literature supports the word (electrodes.md §5). It is shown with
 both its parts, its coverage and its interval, and its label says what it is. Nothing acts on it, and none of its
@@ -28,7 +28,7 @@ class Happiness:
     high: float
     coverage: float
     of_known: float | None
-    viability: float
+    care_rating: float
     welfare: float
     version: str = VERSION
     label: str = LABEL
@@ -41,24 +41,24 @@ class Happiness:
             "high": self.high,
             "coverage": self.coverage,
             "of_known": self.of_known,
-            "viability": self.viability,
+            "care_rating": self.care_rating,
             "welfare": self.welfare,
             "version": self.version,
             "label": self.label,
         }
 
 
-def happiness(viability: Score, welfare: Score) -> Happiness:
+def happiness(rating: Score, welfare: Score) -> Happiness:
     """Return the rating of one moment."""
     known = None
-    if viability.of_known is not None and welfare.of_known is not None:
-        known = round(math.sqrt(viability.of_known * welfare.of_known), 6)
+    if rating.of_known is not None and welfare.of_known is not None:
+        known = round(math.sqrt(rating.of_known * welfare.of_known), 6)
     return Happiness(
-        score=round(math.sqrt(viability.score * welfare.score), 6),
-        low=round(math.sqrt(viability.low * welfare.low), 6),
-        high=round(math.sqrt(viability.high * welfare.high), 6),
-        coverage=round((viability.coverage + welfare.coverage) / 2.0, 6),
+        score=round(math.sqrt(rating.score * welfare.score), 6),
+        low=round(math.sqrt(rating.low * welfare.low), 6),
+        high=round(math.sqrt(rating.high * welfare.high), 6),
+        coverage=round((rating.coverage + welfare.coverage) / 2.0, 6),
         of_known=known,
-        viability=viability.score,
+        care_rating=rating.score,
         welfare=welfare.score,
     )

@@ -28,6 +28,13 @@ SERIES = 40
 EVERY_S = 60
 DAY_S = 86_400
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+SCORES = {
+    "viability": {
+        "value": 0.93, "low": 0.85, "high": 0.98, "version": "bench", "measured": ["pH"], "unmeasured": [], "causes": {},
+        "sentences": [],
+    },
+    "care_rating": {"score": 0.9, "low": 0.8, "high": 1.0, "coverage": 1.0, "version": "bench"},
+}  # fmt: skip
 PULSES_A_DAY = 4320
 """Of the heater, each a row of the journal."""
 BATCHES_A_DAY = 3
@@ -108,7 +115,7 @@ def _rows(rig: Rig, path: Path) -> int:
                 journal.append("step.done", {"n": n, "result": None, "volumes": {}}, run="run-3")
             journal.append("note.grade", {"grade": "A", "limiting": "none", "confidence": 0.75}, run="run-3")
         if number % (PULSES_A_DAY // 24) == 0:
-            journal.append("viability", {"score": 0.9, "low": 0.8, "high": 1.0, "coverage": 1.0, "version": "bench"})
+            journal.append("scores", SCORES)
     rows = journal.next_seq - 1
     journal.close()
     return rows

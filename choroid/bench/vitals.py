@@ -16,6 +16,7 @@ from choroid.simulation.simulate import EPOCH
 from controller.core.clock import Clock
 from controller.process.controller import Controller
 from controller.rig.loading import load_rig
+from controller.vitals.score_rows import ROW
 from controller.vitals.scoring import EVERY_S, RECORD_EVERY_S
 from controller.vitals.vitals import VitalSigns, disturbance
 from drivers.registry import MODELS
@@ -63,7 +64,7 @@ async def _measured(folder: Path) -> dict[str, Any]:
                 scores = vitals.score(controller.store.state, controller.nerves_summary, why)
             look_us = min(look_us, (time.process_time() - began) / LOOKS * 1e6)
             began = time.process_time()
-            controller.journal.append("viability", scores.to_json())
+            controller.journal.append(ROW, scores.to_json())
             row_us = min(row_us, (time.process_time() - began) * 1e6)
         stop.set()
         await ticking

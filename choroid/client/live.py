@@ -39,7 +39,8 @@ class LiveUpdate:
         health: Whether the control loop runs.
         ledger: Where the medium went.
         grade: The latest grade, or None.
-        viability: The latest viability score, or None.
+        viability: The latest estimate of viability (`value`, `low`, `high`, `sentences`), or None.
+        scores: The estimate with care rating, welfare and others, or None.
         speed: Speed of a simulated rig (times real time), None for a real one.
     """
 
@@ -54,6 +55,7 @@ class LiveUpdate:
     ledger: LedgerInfo
     grade: dict[str, Any] | None
     viability: dict[str, Any] | None
+    scores: dict[str, Any] | None
     speed: float | None
 
 
@@ -78,7 +80,7 @@ class Merger:
         self._take(message)
         now = self._whole
         try:
-            some: dict[str, Any] = {name: now[name] for name in ("emergency", "nerves", "grade", "viability", "speed")}
+            some: dict[str, Any] = {name: now[name] for name in ("emergency", "nerves", "grade", "scores", "speed")}
             alarms, suppressed, run = now["alarms"], now["set_aside"], now["run"]  # wording: former name
             ledger, health = now["ledger"], now["health"]
             spikes = [(float(at), int(electrode)) for at, electrode in message.get("spikes", ())]
@@ -95,6 +97,7 @@ class Merger:
             spikes=spikes,
             health=parsed(HealthInfo, health, self._url),
             ledger=parsed(LedgerInfo, ledger, self._url),
+            viability=(some["scores"] or {}).get("viability"),
             **some,
         )
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-HELP = "compare protocols on the same seeds: medium used, true viability, the score against the truth"
+HELP = "compare protocols on the same seeds: medium used, true viability, the estimate of viability against the truth"
 
 
 def add(commands: Any) -> None:

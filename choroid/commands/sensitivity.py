@@ -12,7 +12,7 @@ from choroid.commands.options import seed
 
 def add(commands: Any) -> None:
     """Add the subcommand to `commands`."""
-    words = "sensitivity of viability, welfare and happiness to weights, corners and inputs"
+    words = "sensitivity of care rating, welfare and happiness to weights, corners and inputs"
     parser = commands.add_parser("sensitivity", help=words, description=words)
     parser.add_argument("rig", type=Path, nargs="?", help="use example days with the inputs that this rig can measure")
     parser.add_argument(

@@ -1,9 +1,9 @@
 """`choroid compare`: protocols side by side on the same seeds, with the confidence of their differences.
 
 Each run is the whole stack in virtual time and depends only on its arm and seed. The last arm is the reference.
-Differences are paired by seed, with intervals of Student's t. The score is compared with the plant's truth once a
-day. A simulated technician tends every rig (:mod:`choroid.simulation.technician`), because over weeks bottles run
-out and levels must be measured.
+Differences are paired by seed, with intervals of Student's t. The estimate of viability is compared with the plant's
+truth once a day. A simulated technician tends every rig (:mod:`choroid.simulation.technician`), because over weeks
+bottles run out and levels must be measured.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ DAY_S = 86_400.0
 ASSAYS = "+assays"
 ASSAY_EVERY_D = 7.0
 """Interval of assays of an arm whose protocol ends in :data:`ASSAYS` (days)."""
+NOTHING_KNOWN = {"value": 0.5, "low": 0.0, "high": 1.0}
+"""Viability before the first estimate."""
+FORM = 2
+"""Form of a kept run; runs of another form are not taken up."""
 
 
 def compare(
@@ -133,7 +137,7 @@ def case(rig: Path, arm: str, seed: int, days: float) -> dict[str, Any]:
     protocol, _, other = arm.partition("@")
     assays = ASSAY_EVERY_D if protocol.endswith(ASSAYS) else None
     named = {"arm": arm, "rig": other or str(rig), "protocol": protocol.removesuffix(ASSAYS), "assay_every_d": assays}
-    return {**named, "seed": seed, "days": days}
+    return {**named, "seed": seed, "days": days, "form": FORM}
 
 
 def key(what: Mapping[str, Any]) -> str:
@@ -141,7 +145,7 @@ def key(what: Mapping[str, Any]) -> str:
     from controller.rig.loading import effective_hash, load_rig
 
     rig = what.get("rig_sha256") or effective_hash(load_rig(Path(what["rig"])))
-    return json.dumps([what["arm"], what["protocol"], what["seed"], what["days"], rig])
+    return json.dumps([what["arm"], what["protocol"], what["seed"], what["days"], rig, what.get("form")])
 
 
 def run(what: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,15 +161,15 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
         due_s = min(DAY_S * (len(samples) + 1), DAY_S * what["days"])
         if elapsed_s < due_s - 1.0:
             return
-        score, truth = controller.viability or {}, lab.plant.truth()
+        estimate, truth = (controller.scores or {}).get("viability") or NOTHING_KNOWN, lab.plant.truth()
         loop = _worst_medium(truth, controller.rig)
         totals = controller.ledger.totals
         samples.append(
             {
                 "day": round(elapsed_s / DAY_S, 3),
-                "score": float(score.get("score", 0.0)),
-                "low": float(score.get("low", score.get("score", 0.0))),
-                "high": float(score.get("high", score.get("score", 0.0))),
+                "viability": float(estimate["value"]),
+                "low": float(estimate["low"]),
+                "high": float(estimate["high"]),
                 "truth": round(truth.viability, 6),
                 "fresh_ml": round(totals.fresh_ul / 1000.0, 3),
                 "lactate_mm": round(loop["lactate"], 3),
@@ -206,7 +210,7 @@ def _worst_medium(truth: PlantTruth, rig: Rig) -> Mapping[str, float]:
 
 
 def summary(results: Sequence[Mapping[str, Any]], arms: Sequence[str]) -> dict[str, Any]:
-    """Return each arm's means, each pair's differences with intervals, and the score against the truth."""
+    """Return each arm's means, each pair's differences with intervals, and the estimate of viability against the truth."""
     by_arm = {arm: [each for each in results if each["arm"] == arm] for arm in arms}
     reference = arms[-1]
     answer: dict[str, Any] = {"reference": reference, "arms": {}, "pairs": {}}
@@ -214,7 +218,7 @@ def summary(results: Sequence[Mapping[str, Any]], arms: Sequence[str]) -> dict[s
         answer["arms"][arm] = _arm(runs)
         if arm != reference:
             answer["pairs"][arm] = _pair(runs, by_arm[reference])
-    answer["score"] = agreement(_samples(results))
+    answer["viability"] = agreement(_samples(results))
     return answer
 
 
@@ -243,7 +247,7 @@ def _arm(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "holds": [{"seed": each["seed"], **hold} for each in runs for hold in each["holds"]],
         "tended": sum(len(each["tended"]) for each in runs) / len(runs),
         "priced": any(each["actions"] for each in runs),
-        "score": agreement(samples),
+        "viability": agreement(samples),
     }
 
 
@@ -285,24 +289,24 @@ def _ratio(pairs: Sequence[tuple[float, float]]) -> dict[str, float | None]:
 
 
 def _bins(samples: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:
-    """Return the mean score and truth by bins of the score; empty bins are left out."""
+    """Return the mean estimate and truth by bins of the estimate; empty bins are left out."""
     bins = []
     for number in range(BINS):
         low, high = number / BINS, (number + 1) / BINS
         last = number == BINS - 1
-        inside = [s for s in samples if low <= s["score"] < high or (last and s["score"] >= high)]
+        inside = [s for s in samples if low <= s["viability"] < high or (last and s["viability"] >= high)]
         if inside:
-            values = {name: mean([s[name] for s in inside]) for name in ("score", "truth")}
+            values = {name: mean([s[name] for s in inside]) for name in ("viability", "truth")}
             bins.append({"from": low, "to": high, "samples": len(inside), **values})
     return bins
 
 
 def agreement(samples: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Return the agreement of score and truth: Spearman's rank correlation (None for a constant), calibration by bins."""
-    scores, truths = [s["score"] for s in samples], [s["truth"] for s in samples]
+    """Return the agreement of estimate and truth: Spearman's rank correlation (None for a constant), calibration by bins."""
+    estimates, truths = [s["viability"] for s in samples], [s["truth"] for s in samples]
     rank: float | None = None
-    if len(set(scores)) > 1 and len(set(truths)) > 1:
-        rank = round(float(_stats().spearmanr(scores, truths).statistic), 4)
+    if len(set(estimates)) > 1 and len(set(truths)) > 1:
+        rank = round(float(_stats().spearmanr(estimates, truths).statistic), 4)
     bins = _bins(samples)
     covered = [s["low"] <= s["truth"] <= s["high"] for s in samples]
     share = round(sum(covered) / len(covered), 4) if covered else None
@@ -328,14 +332,14 @@ def as_text(answer: Mapping[str, Any]) -> str:
         lines.append(f"  fresh medium    {_range(pair['fresh_ratio'], 100.0, ' %')} of the reference's")
         for name, words in (("viability_true_mean", "on average"), ("viability_true_end", "at the end")):
             lines.append(f"  true viability  {_range(pair[name], 1.0, '')} {words}")
-    score = answer["score"]
+    known = answer["viability"]
     lines.append(
-        f"score against truth, once a day: {score['samples']} samples, Spearman {score['spearman']},"
-        f" truth within the score's interval {score['truth_in_interval']}"
+        f"viability, estimate against truth, once a day: {known['samples']} samples, Spearman {known['spearman']},"
+        f" truth within the 90 % interval {known['truth_in_interval']}"
     )
-    for row in score["bins"]:
+    for row in known["bins"]:
         lines.append(
-            f"  score {row['from']:.1f} to {row['to']:.1f}: {row['samples']} samples, mean score {row['score']:.4f},"
+            f"  estimate {row['from']:.1f} to {row['to']:.1f}: {row['samples']} samples, mean {row['viability']:.4f},"
             f" mean truth {row['truth']:.4f}"
         )
     for arm, row in answer["arms"].items():

@@ -9,13 +9,16 @@ from typing import Any
 from choroid.report.wording import duration, percent, quantity
 from controller.figures.figure import FigureStatus
 from controller.figures.records import Period
+from controller.figures.story import ScoreRecord
 from controller.rig.loading import effective_hash
 
 MIN_COVERAGE = (0.95, 0.80)
 """Coverage limits of a series: below the first it has gaps to check, below the second its figures are doubtful."""
 LOW_VIABILITY = (0.8, 0.5)
+WIDE = 0.5
+"""Width of the 90 % interval from which an estimate of viability says too little."""
 MIN_KNOWN = 0.5
-"""Minimum known share of a score's inputs: below it a score shows how little is known, not the tissue's state."""
+"""Minimum known share of the inputs of a care rating: below it the rating shows how little is known of the tissue."""
 WORST_LETTERS = {"C": FigureStatus.WATCH, "D": FigureStatus.BAD}
 
 
@@ -107,23 +110,35 @@ def _medium(period: Period) -> list[ReportFinding]:
 
 
 def _viability(period: Period) -> list[ReportFinding]:
-    if not period.scores:
-        return []
-    known = [score for score in period.scores if score.coverage >= MIN_KNOWN]
+    """Return what the estimates say: low even at the high end of their interval, or too wide to say anything."""
     found = []
-    if len(known) < len(period.scores):
-        text = (
-            f"{len(period.scores) - len(known)} of {len(period.scores)} viability scores could not be vouched for: less than"
-            f" {MIN_KNOWN:.0%} of their inputs were known"
-        )
+    wide = [each for each in period.scores.viability if _width(each) > WIDE]
+    if wide:
+        count = f"{len(wide)} of {len(period.scores.viability)}"
+        text = f"{count} estimates of viability are wider than {WIDE:g}: too little is measured"
         found.append(ReportFinding(FigureStatus.WATCH, "viability", text))
     watch, bad = LOW_VIABILITY
-    worst = min(known, key=lambda score: score.score, default=None)
-    if worst is not None and worst.score < watch:
-        verdict = FigureStatus.BAD if worst.score < bad else FigureStatus.WATCH
-        text = f"viability fell to {worst.score:.2f}, limited by {worst.limiting}"
+    worst = min(period.scores.viability, key=lambda each: each.high or 0.0, default=None)
+    if worst is not None and worst.high is not None and worst.high < watch:
+        verdict = FigureStatus.BAD if worst.high < bad else FigureStatus.WATCH
+        text = f"viability fell to {worst.low:.2f} to {worst.high:.2f}; harmful then: {worst.limiting}"
         found.append(ReportFinding(verdict, "viability", text))
-    return found
+    return found + _care_rating(period)
+
+
+def _width(record: ScoreRecord) -> float:
+    return 1.0 if record.low is None or record.high is None else record.high - record.low
+
+
+def _care_rating(period: Period) -> list[ReportFinding]:
+    known = [score for score in period.scores.care_rating if score.coverage >= MIN_KNOWN]
+    watch, bad = LOW_VIABILITY
+    worst = min(known, key=lambda score: score.score, default=None)
+    if worst is None or worst.score >= watch:
+        return []
+    verdict = FigureStatus.BAD if worst.score < bad else FigureStatus.WATCH
+    text = f"the care rating fell to {worst.score:.2f}, limited by {worst.limiting}"
+    return [ReportFinding(verdict, "viability", text)]
 
 
 def _coverage(period: Period) -> list[ReportFinding]:

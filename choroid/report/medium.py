@@ -13,8 +13,10 @@ from choroid.report.wording import moment, percent
 from controller.figures.course import Slot
 from controller.figures.records import Period
 from controller.figures.sources import Booked
+from controller.figures.story import ScoreRecord
 from controller.ledger.flow_paths import FlowPaths
-from protocols.viability import LABEL
+from protocols.care_rating import LABEL
+from protocols.tissue.statement import LABEL as ESTIMATE_LABEL
 
 LETTERS = "DCBA"
 MIN_SHOWN_UL = 5.0
@@ -180,9 +182,24 @@ def _below_a(period: Period, zone: tzinfo) -> str:
 
 
 def viability(period: Period, zone: tzinfo) -> str:
-    """Return the score over time."""
-    if not period.scores:
+    """Return the estimate of viability over time, and the care rating below it."""
+    estimates, ratings = period.scores.viability, period.scores.care_rating
+    if not estimates and not ratings:
         return section("viability", "Viability", "<p>No data: no score was journalled in the period.</p>")
+    body = "<p>No data: no estimate was journalled in the period.</p>"
+    if estimates:
+        body = _estimate_text(estimates, zone) + _score_chart(
+            "viability; the band is its 90 % interval", estimates, period, zone
+        )
+    if ratings:
+        known = any(each.low is not None for each in ratings)
+        shown = "the band is its interval" if known else "the release that wrote it told no interval"
+        body += "<h3>Care rating</h3>" + _rating_text(ratings, zone)
+        body += _score_chart(f"care rating; {shown}", ratings, period, zone)
+    return section("viability", "Viability", body)
+
+
+def _score_chart(title: str, records: Sequence[ScoreRecord], period: Period, zone: tzinfo) -> str:
     slots = [
         Slot(
             each.at,
@@ -190,23 +207,30 @@ def viability(period: Period, zone: tzinfo) -> str:
             each.score if each.low is None else each.low,
             each.score if each.high is None else each.high,
         )
-        for each in period.scores
+        for each in records
     ]
-    known = [each for each in period.scores if each.low is not None]
-    shown = "the band is its interval" if known else "the release that wrote it told no interval"
-    plot = chart(f"viability score; {shown}", "", slots, (period.begin, period.end), zone=zone, least=0.0, most=1.0)
-    return section("viability", "Viability", _score_text(period, zone) + plot)
+    return chart(title, "", slots, (period.begin, period.end), zone=zone, least=0.0, most=1.0)
 
 
-def _score_text(period: Period, zone: tzinfo) -> str:
-    """Return mean, minimum and known inputs of the score as a paragraph."""
-    worst = min(period.scores, key=lambda each: each.score)
-    mean = sum(each.score for each in period.scores) / len(period.scores)
-    coverage = sum(each.coverage for each in period.scores) / len(period.scores)
-    versions = ", ".join(sorted({each.version for each in period.scores}))
-    latest = period.scores[-1].text
-    said = f"<p><strong>{escape(latest)}</strong></p>" if latest else ""
-    return said + (
+def _estimate_text(estimates: Sequence[ScoreRecord], zone: tzinfo) -> str:
+    """Return what was said of the tissue at the end, and the lowest estimate."""
+    lowest = min(estimates, key=lambda each: each.score)
+    versions = ", ".join(sorted({each.version for each in estimates}))
+    return (
+        f"<p><strong>{escape(estimates[-1].text)}</strong></p><p>Lowest median {lowest.score:.2f} ({lowest.low:.2f} to"
+        f" {lowest.high:.2f}) on {moment(lowest.at, zone)}; harmful then: {escape(lowest.limiting)}."
+        f" {escape(ESTIMATE_LABEL.capitalize())}; {escape(versions)}.</p>"
+    )
+
+
+def _rating_text(ratings: Sequence[ScoreRecord], zone: tzinfo) -> str:
+    """Return mean, minimum and known inputs of the care rating as a paragraph."""
+    worst = min(ratings, key=lambda each: each.score)
+    mean = sum(each.score for each in ratings) / len(ratings)
+    coverage = sum(each.coverage for each in ratings) / len(ratings)
+    versions = ", ".join(sorted({each.version for each in ratings}))
+    return (
         f"<p>Mean {mean:.3f}, least {worst.score:.3f} on {moment(worst.at, zone)} (limited by {escape(worst.limiting)});"
-        f" {percent(coverage)} of its inputs were known on average. {escape(LABEL.capitalize())}; {escape(versions)}.</p>"
+        f" {percent(coverage)} of its inputs were known on average, missing ones count as failed."
+        f" {escape(LABEL.capitalize())}; {escape(versions)}.</p>"
     )

@@ -103,7 +103,8 @@ def _answer(period: Period, found: list[ReportFinding], now: float, zone: tzinfo
         "interventions": [action.to_json() for action in period.actions],
         "runs": [run.to_json() for run in period.runs],
         "grades": [grade.to_json() for grade in period.grades],
-        "viability": _scores(period),
+        "viability": _viability(period),
+        "care_rating": _care_rating(period),
         "vessels_ml": _vessels(period),
         "series": {point: _series(course) for point, course in sorted(period.courses.items())},
         "calibrations": _calibrations(period),
@@ -116,10 +117,17 @@ def _answer(period: Period, found: list[ReportFinding], now: float, zone: tzinfo
     }
 
 
-def _scores(period: Period) -> list[dict[str, Any]]:
+def _viability(period: Period) -> list[dict[str, Any]]:
+    return [
+        {"at": each.at, "value": each.score, "low": each.low, "high": each.high, "measured": round(each.coverage, 4)}
+        for each in period.scores.viability
+    ]
+
+
+def _care_rating(period: Period) -> list[dict[str, Any]]:
     return [
         {"at": each.at, "score": each.score, "low": each.low, "high": each.high, "coverage": each.coverage}
-        for each in period.scores
+        for each in period.scores.care_rating
     ]
 
 

@@ -39,14 +39,17 @@ def _grade_counts(period: Period) -> str:
 def _tiles(period: Period, found: Sequence[ReportFinding]) -> tuple[tuple[str, str], ...]:
     """Return the figures at the top of the summary, each with its name; of organs that the rig has."""
     counts = Counter(finding.verdict for finding in found)
-    scores = [score.score for score in period.scores]
+    viability = period.scores.viability
     organs = period.rig.organs
     raised = sum(alarm.count for alarm in period.alarms)
     return (
         (f"{counts[FigureStatus.BAD]} bad, {counts[FigureStatus.WATCH]} to watch", "findings"),
         (f"{raised} raised, {sum(alarm.standing for alarm in period.alarms)} standing", "alarms"),
         *(((_grade_counts(period), "batches graded"),) if organs.kidney is not None else ()),
-        (f"{min(scores):.2f} to {max(scores):.2f}" if scores else "no data", "viability score (0 to 1)"),
+        (
+            f"{viability[-1].low:.2f} to {viability[-1].high:.2f}" if viability else "no data",
+            "viability at the end, 90 % interval",
+        ),
         *_tile(period, "kidney", "recycled_share", "of medium entering the loop was reused", _share),
         *_tile(period, "gut", "fresh", "fresh medium used", _told),
         (percent(_coverage(period)), "of the period covered, all series"),

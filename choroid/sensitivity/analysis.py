@@ -1,4 +1,4 @@
-"""Sensitivity of viability, welfare and happiness to weights, corners and inputs.
+"""Sensitivity of care rating, welfare and happiness to weights, corners and inputs.
 
 No weight of these scores is published (biology.md §4), so readers must be able to see the effect of another choice.
 With a data directory the journalled inputs of a rig are scored again; without, a table of example days. Each weight
@@ -21,12 +21,13 @@ from choroid.common.failure import UserError
 from choroid.sensitivity.example_days import EXAMPLE_DAYS, as_measured
 from controller.journal.reader import JournalReader
 from controller.rig.loading import load_rig
+from controller.vitals.score_rows import ROWS, scores_of
 from drivers.registry import MODELS
-from protocols import activity, viability, welfare
+from protocols import activity, care_rating, welfare
+from protocols.care_rating import Vitals
 from protocols.happiness import VERSION as HAPPINESS
 from protocols.happiness import happiness
 from protocols.scoring import FLOOR, Corners
-from protocols.viability import Vitals
 from protocols.welfare import Treatment
 
 SHARE = 0.5
@@ -35,7 +36,7 @@ FLANK = 0.2
 """Change of a corner as a share of the flank that it bounds."""
 MAX_MOMENTS = 200
 DRAWS = 1000
-SCORES = ("viability", "welfare", "happiness")
+SCORES = ("care_rating", "welfare", "happiness")
 LISTED = 8
 
 Weights = dict[str, float]
@@ -55,7 +56,7 @@ class Moment:
 class Choice:
     """One choice of weights and corners."""
 
-    viability: Mapping[str, float]
+    care_rating: Mapping[str, float]
     welfare: Mapping[str, float]
     activity: Mapping[str, float]
     vital_corners: Mapping[str, Corners]
@@ -63,10 +64,10 @@ class Choice:
     firing_corners: Mapping[str, Corners]
 
     def scores(self, moment: Moment) -> tuple[float, float, float]:
-        """Return viability, welfare and happiness of a moment."""
-        alive = viability.viability(
+        """Return care rating, welfare and happiness of a moment."""
+        alive = care_rating.care_rating(
             moment.vitals,
-            weights=self.viability,
+            weights=self.care_rating,
             corners=self.vital_corners,
             activity_weights=self.activity,
             activity_corners=self.firing_corners,
@@ -76,7 +77,7 @@ class Choice:
 
 
 PROPOSED = Choice(
-    viability.WEIGHTS, welfare.WEIGHTS, activity.WEIGHTS, viability.CORNERS, welfare.CORNERS, activity.CORNERS
+    care_rating.WEIGHTS, welfare.WEIGHTS, activity.WEIGHTS, care_rating.CORNERS, welfare.CORNERS, activity.CORNERS
 )
 
 
@@ -111,7 +112,7 @@ def sensitivity(
     rows.sort(key=lambda row: (-float(str(row["swing"])), str(row["name"])))
     answer = {
         "source": str(data) if data is not None else "example days",
-        "versions": [viability.VERSION, activity.VERSION, welfare.VERSION, HAPPINESS],
+        "versions": [care_rating.VERSION, activity.VERSION, welfare.VERSION, HAPPINESS],
         "moments": len(moments),
         "days": _days(moments),
         "nominal": {score: round(nominal[k], 6) for k, score in enumerate(SCORES)},
@@ -133,11 +134,10 @@ def _journalled(data: Path) -> list[Moment]:
     """The hours of a journal, thinned evenly to :data:`MAX_MOMENTS`."""
     with contextlib.closing(JournalReader(data / "journal.db")) as reader:
         moments = [
-            Moment(
-                row.utc[:10], Vitals.from_json(row.body["inputs"]), Treatment.from_json(row.body["welfare"]["inputs"])
-            )
-            for row in reader.entries(kinds=("viability",))
-            if "inputs" in row.body and "welfare" in row.body
+            Moment(row.utc[:10], Vitals.from_json(rating["inputs"]), Treatment.from_json(kept["inputs"]))
+            for row in reader.entries(kinds=ROWS)
+            if "inputs" in (rating := (found := scores_of(row.body))["care_rating"] or {})
+            and "inputs" in (kept := found["welfare"] or {})
         ]
     if not moments:
         raise UserError(
@@ -183,12 +183,12 @@ def _change_row(kind: str, name: str, changed: tuple[Means, Means], nominal: Mea
         "name": name,
         **{score: [round(low[k], 6), round(high[k], 6)] for k, score in enumerate(SCORES)},
         "swing": round(max(abs(each[2] - nominal[2]) for each in changed), 6),
-        "swing_viability": round(max(abs(each[0] - nominal[0]) for each in changed), 6),
+        "swing_care_rating": round(max(abs(each[0] - nominal[0]) for each in changed), 6),
     }
 
 
 def _weight_changes(moments: Sequence[Moment]) -> Iterator[Change]:
-    for part in ("viability", "welfare", "activity"):
+    for part in ("care_rating", "welfare", "activity"):
         for name in getattr(PROPOSED, part):
             ends = [
                 _means(_with(part, reweighted(getattr(PROPOSED, part), {name: factor})), moments)
@@ -211,7 +211,11 @@ def reweighted(weights: Mapping[str, float], factors: Mapping[str, float]) -> We
 
 
 def _corner_changes(moments: Sequence[Moment]) -> Iterator[Change]:
-    for part, where in (("viability", "vital_corners"), ("welfare", "treated_corners"), ("activity", "firing_corners")):
+    for part, where in (
+        ("care_rating", "vital_corners"),
+        ("welfare", "treated_corners"),
+        ("activity", "firing_corners"),
+    ):
         table: Mapping[str, Corners] = getattr(PROPOSED, where)
         for name, corners in table.items():
             for corner in (each.name for each in fields(Corners)):
@@ -269,13 +273,13 @@ def _ranks(moments: Sequence[Moment], seed: int, draws: int) -> dict[str, Any]:
         return {"draws": 0, "days": len(days), "why": "fewer than three days have no order to speak of"}
     member = np.array([days.index(moment.day) for moment in moments])
     table = _Table(moments)
-    nominal = _by_day(table.happiness(PROPOSED.viability, PROPOSED.welfare, PROPOSED.activity), member, len(days))
+    nominal = _by_day(table.happiness(PROPOSED.care_rating, PROPOSED.welfare, PROPOSED.activity), member, len(days))
     generator = np.random.default_rng(seed)
     correlations, swaps, first, last = [], [], 0, 0
     for _ in range(draws):
         drawn = [
             reweighted(weights, dict(zip(weights, generator.uniform(1 - SHARE, 1 + SHARE, len(weights)), strict=True)))
-            for weights in (PROPOSED.viability, PROPOSED.welfare, PROPOSED.activity)
+            for weights in (PROPOSED.care_rating, PROPOSED.welfare, PROPOSED.activity)
         ]
         found = _by_day(table.happiness(*drawn), member, len(days))
         correlations.append(spearman(nominal, found))
@@ -297,13 +301,13 @@ class _Table:
     """Every part's score at every moment, so that weights can be varied quickly."""
 
     def __init__(self, moments: Sequence[Moment]) -> None:
-        alive = [viability.viability(moment.vitals) for moment in moments]
+        alive = [care_rating.care_rating(moment.vitals) for moment in moments]
         kept = [welfare.welfare(moment.treated) for moment in moments]
         self._open = np.array([all(gate.is_open for gate in each.gates.values()) for each in alive], float)
         self._alive = np.array([[part.score for part in each.parts.values()] for each in alive])
         self._kept = np.array([[part.score for part in each.parts.values()] for each in kept])
         self._firing = np.array([activity.terms(moment.vitals.firing) for moment in moments])
-        self._place = list(viability.WEIGHTS).index("activity")
+        self._place = list(care_rating.WEIGHTS).index("activity")
 
     def happiness(self, alive: Mapping[str, float], kept: Mapping[str, float], firing: Mapping[str, float]) -> Array:
         """Return the happiness of each moment with these weights."""
@@ -357,7 +361,7 @@ def as_text(answer: Mapping[str, Any]) -> str:
         f" {', '.join(answer['versions'])}",
         "  as proposed: " + ", ".join(f"{name} {nominal[name]:.3f}" for name in SCORES) + " (means over the moments)",
         "",
-        f"  {'change':<8}{'of':<44}{'happiness from':>15}{'to':>8}{'viability from':>16}{'to':>8}",
+        f"  {'change':<8}{'of':<44}{'happiness from':>15}{'to':>8}{'care rating from':>18}{'to':>8}",
     ]
     lines += _tornado_lines(answer)
     lines.append("")
@@ -384,8 +388,8 @@ def _tornado_lines(answer: Mapping[str, Any]) -> list[str]:
         rows = [row for row in answer["tornado"] if row["kind"] == kind]
         for row in rows[:LISTED]:
             low, high = sorted(row["happiness"])
-            least, most = sorted(row["viability"])
-            lines.append(f"  {row['kind']:<8}{row['name']:<44}{low:>15.3f}{high:>8.3f}{least:>16.3f}{most:>8.3f}")
+            least, most = sorted(row["care_rating"])
+            lines.append(f"  {row['kind']:<8}{row['name']:<44}{low:>15.3f}{high:>8.3f}{least:>18.3f}{most:>8.3f}")
         if len(rows) > LISTED:
             lines.append(f"  {kind:<8}… and {len(rows) - LISTED} that move less (--json has all)")
     return lines

@@ -10,9 +10,9 @@ from dataclasses import replace
 from controller.rig.description import Rig
 from controller.rig.probes import loop_oxygen
 from protocols.activity import FiringMeasures
+from protocols.care_rating import MediumGrade, Vitals
 from protocols.grading import Letter
 from protocols.interval import Interval
-from protocols.viability import MediumGrade, Vitals
 from protocols.welfare import Treatment
 
 Days = Mapping[str, tuple[Vitals, Treatment]]

@@ -41,7 +41,7 @@ def draw(answer: Mapping[str, Any], folder: Path) -> list[Path]:
 
     days = answer["days"]
     figure, axes = pyplot.subplots(figsize=(9, 4))
-    for name, mark in (("viability", "o"), ("welfare", "s"), ("happiness", "D")):
+    for name, mark in (("care_rating", "o"), ("welfare", "s"), ("happiness", "D")):
         axes.plot(range(len(days)), [found[name] for found in days.values()], mark, label=name)
     axes.set_xticks(range(len(days)), list(days), rotation=40, ha="right", fontsize=8)
     axes.set_ylim(-0.02, 1.02)

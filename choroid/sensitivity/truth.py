@@ -1,6 +1,4 @@
-"""Comparison of the scores with the plant's truth under faults in virtual time: does the score fall with the
-tissue?
-"""
+"""Compare estimate and care rating with the plant's truth under faults in virtual time: do they fall with the tissue?"""
 
 from __future__ import annotations
 
@@ -133,9 +131,9 @@ async def live(rig: Rig, fault: ScreenedFault, data: Path, seed: int, hours: flo
         begin_s = loop.time()
         while (passed_s := loop.time() - begin_s) < hours * 3600.0 and not ticking.done():
             await asyncio.sleep(min(LOOK_S, hours * 3600.0 - passed_s))
-            if controller.viability is not None:
+            if controller.scores is not None:
                 lived_h = (loop.time() - begin_s) / 3600.0
-                trace.append((lived_h, lab.plant.truth().viability, controller.viability))
+                trace.append((lived_h, lab.plant.truth().viability, controller.scores))
         stop.set()
         await ticking
     finally:
@@ -147,24 +145,33 @@ async def live(rig: Rig, fault: ScreenedFault, data: Path, seed: int, hours: flo
 def summary(trace: Trace) -> dict[str, Any]:
     """Return the change of truth and scores, from the first sample, before the fault, to the last."""
     truth = np.array([true for _, true, _ in trace])
-    scores = np.array([said["score"] for _, _, said in trace])
+    ratings = [said["care_rating"] for _, _, said in trace]
+    scores = np.array([rating["score"] for rating in ratings])
     fell = bool(truth[0] - truth[-1] > TRUE_FALL)
-    first, last = trace[0][2], trace[-1][2]
+    first, last = ratings[0], ratings[-1]
+    ends = [(rating["low"], true, rating["high"]) for rating, (_, true, _) in zip(ratings, trace, strict=True)]
+    known = [(true, said["viability"]) for _, true, said in trace if said["viability"] is not None]
+    values = np.array([estimate["value"] for _, estimate in known])
     return {
         "true": [round(float(truth[0]), 4), round(float(truth[-1]), 4)],
         "score": [round(float(scores[0]), 4), round(float(scores[-1]), 4)],
         "high": [round(first["high"], 4), round(last["high"], 4)],
         "of_known": [first["of_known"], last["of_known"]],
-        "happiness": [round(first["happiness"]["score"], 4), round(last["happiness"]["score"], 4)],
+        "viability": [
+            [round(said[end], 4) for end in ("low", "value", "high")] for said in (known[0][1], known[-1][1])
+        ],
+        "viability_covered": round(float(np.mean([each["low"] <= true <= each["high"] for true, each in known])), 3),
+        "viability_ranks": round(spearman(np.array([true for true, _ in known]), values), 3) if fell else None,
+        "happiness": [round(trace[at][2]["happiness"]["score"], 4) for at in (0, -1)],
         "limiting": last["limiting"],
         "coverage": last["coverage"],
         "fell": fell,
         "agrees": bool(scores[-1] < scores[0]) if fell else None,
-        "covered": round(float(np.mean([said["low"] <= true <= said["high"] for _, true, said in trace])), 3),
+        "covered": round(float(np.mean([low <= true <= high for low, true, high in ends])), 3),
         "ranks": round(spearman(truth, scores), 3) if fell else None,
         "looks": [
-            {"hours": round(at_h, 3), "true": round(true, 5), **{key: said[key] for key in ("score", "low", "high")}}
-            | {"of_known": said["of_known"]}
+            {"hours": round(at_h, 3), "true": round(true, 5)}
+            | {key: said["care_rating"][key] for key in ("score", "low", "high", "of_known")}
             for at_h, true, said in trace
         ],
     }
@@ -172,21 +179,21 @@ def summary(trace: Trace) -> dict[str, Any]:
 
 def as_text(answer: Mapping[str, Any]) -> str:
     """Return one line per fault."""
-    head = f"{'fault':<30}{'true viability':>18}{'score':>18}{'high end':>18}{'of what is known':>20}  limited by"
+    head = f"{'fault':<30}{'true viability':>18}{'estimate':>18}{'care rating':>18}{'of what is known':>20}  limited by"
     lines = [f"{answer['rig']}, seed {answer['seed']}, {answer['hours']:g} h of each fault", head]
     for name, found in answer["faults"].items():
-        true, score, high, known = (_change(found[key]) for key in ("true", "score", "high", "of_known"))
-        lines.append(f"{name:<30}{true:>18}{score:>18}{high:>18}{known:>20}  {found['limiting']}")
+        true, score, known = (_change(found[key]) for key in ("true", "score", "of_known"))
+        estimate = _change([value for _, value, _ in found["viability"]])
+        lines.append(f"{name:<30}{true:>18}{estimate:>18}{score:>18}{known:>20}  {found['limiting']}")
     lines.append("")
     for name, found in answer["faults"].items():
+        within = f"truth within the interval at {found['viability_covered']:.0%} of looks"
         if found["fell"]:
             verdict = "fell with it" if found["agrees"] else "did NOT fall"
-            lines.append(
-                f"{name:<30}truth fell, the score {verdict}; rank correlation {found['ranks']:.2f}; truth within the"
-                f" interval at {found['covered']:.0%} of looks"
-            )
+            ranks = f"estimate {found['viability_ranks']:.2f}, care rating {found['ranks']:.2f}"
+            lines.append(f"{name:<30}truth fell, the care rating {verdict}; rank correlations: {ranks}; {within}")
         else:
-            lines.append(f"{name:<30}truth stood; truth within the interval at {found['covered']:.0%} of looks")
+            lines.append(f"{name:<30}truth stood; {within}")
     return "\n".join(lines)
 
 

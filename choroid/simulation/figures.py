@@ -43,7 +43,7 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
     totals = controller.ledger.totals
     run = controller.runs.get(run_id)
     rig = controller.rig
-    score = controller.viability
+    scores = controller.scores or {}
     return {
         "transactions": controller.body.transactions,
         "journal_rows": controller.journal.next_seq - 1,
@@ -52,10 +52,10 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
         "run_messages": list(run.messages),
         "holds": holds(controller, run_id),
         "params": dict(run.params),
-        "estimate": score and score["estimate"],
-        **rated("viability", score),
-        **rated("welfare", score and score["welfare"]),
-        **rated("happiness", score and score["happiness"]),
+        **estimated(scores.get("viability")),
+        **rated("care_rating", scores.get("care_rating")),
+        **rated("welfare", scores.get("welfare")),
+        **rated("happiness", scores.get("happiness")),
         "viability_true": round(truth.viability, 6),
         "grade_counts": grades,
         **decisions(controller),
@@ -109,6 +109,13 @@ def holds(controller: Controller, run_id: str) -> list[dict[str, Any]]:
         elif row.body["from"] == RunState.HELD and found:
             found[-1]["until_utc"] = row.utc
     return found
+
+
+def estimated(viability: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the estimate of viability: median, 90 % interval and sentences; None where there is none yet."""
+    found = viability or {}
+    ends = {f"viability{end}": found.get(key) for end, key in (("", "value"), ("_low", "low"), ("_high", "high"))}
+    return ends | {"viability_sentences": found.get("sentences", [])}
 
 
 def rated(name: str, score: Mapping[str, Any] | None) -> dict[str, float | None]:

@@ -306,15 +306,15 @@ def _score_lines(answer: dict[str, Any]) -> list[str]:
     true = f"true {answer['viability_true']:.3f}"
     if answer["unscored"]:
         return [f"  viability     not scored: {answer['unscored']}; {true}"]
-    estimate = answer["estimate"]
-    if estimate is None:
+    if answer["viability"] is None:
         first = [f"  viability     not estimated yet; {true}"]
     else:
-        interval = f"{estimate['low']:.2f} to {estimate['high']:.2f}, median {estimate['value']:.2f}"
-        first = [f"  viability     {interval}; {true}", *(f"                {each}" for each in estimate["sentences"])]
+        interval = f"{answer['viability_low']:.2f} to {answer['viability_high']:.2f}, median {answer['viability']:.2f}"
+        said = (f"                {each}" for each in answer["viability_sentences"])
+        first = [f"  viability     {interval}; {true}", *said]
     return [
         *first,
-        f"  care rating   {_rated(answer, 'viability')}",
+        f"  care rating   {_rated(answer, 'care_rating')}",
         f"  welfare       {_rated(answer, 'welfare')}",
         f"  “happiness”   {_rated(answer, 'happiness')}",
         "                missing counts as failed in the score; care-quality proxies, not evidence of feeling",

@@ -26,7 +26,7 @@ from controller.figures.story import (
     PeriodEvents,
     PersonAction,
     RunRecord,
-    ScoreRecord,
+    ScoreRecords,
     faults,
     grades,
     person_actions,
@@ -45,6 +45,7 @@ from controller.memory.calibrations import Calibration, current
 from controller.memory.history_reader import HistoryReader
 from controller.nerves.charge import charge_between
 from controller.rig.description import Rig
+from controller.vitals.score_rows import ROWS as SCORE_ROWS
 
 STIMULATION = "stimulation.db"
 MAX_ACTIONS = 500
@@ -99,7 +100,7 @@ class Period:
     ledger_end: Booked | None
     handled: list[Handled]
     grades: list[GradeRecord]
-    scores: list[ScoreRecord]
+    scores: ScoreRecords
     faults: PeriodEvents
     calibrations: list[Calibration]
     chain: Chain
@@ -177,7 +178,7 @@ class Records:
             ledger_end=books[1],
             handled=handled,
             grades=grades(journal.between(first, last, ("note.grade",))),
-            scores=scores(journal.between(first, last, ("viability",))),
+            scores=scores(journal.between(first, last, SCORE_ROWS)),
             faults=faults(journal.between(first, last, FAULT_ROWS)),
             calibrations=sorted(current(self._data).values(), key=lambda each: each.expires_utc),
             chain=self._chain(),

@@ -8,6 +8,8 @@ from typing import Any
 
 from controller.figures.transfers import seconds
 from controller.journal.terms import Entry
+from controller.vitals.score_rows import ROWS as SCORE_ROWS
+from controller.vitals.score_rows import scores_of
 
 RUN_ROWS = ("run.start", "run.state", "run.message", "step", "step.done")
 OVER = ("complete", "stopped", "aborted")
@@ -29,7 +31,7 @@ MACHINE = (
     "step",
     "step.act",
     "step.done",
-    "viability",
+    *SCORE_ROWS,
 )
 """Kinds of rows that only the controller writes for itself; all others may name a person."""
 MAX_TEXTS = 200
@@ -197,7 +199,7 @@ def grades(rows: Iterable[Entry]) -> list[GradeRecord]:
 
 @dataclass(frozen=True, slots=True)
 class ScoreRecord:
-    """One viability score (0..1) with its interval, if known, and the share of known inputs."""
+    """One score (0..1) with its interval, if known, and the share of known inputs; of an estimate, `score` is its median."""
 
     at: float
     score: float
@@ -210,21 +212,32 @@ class ScoreRecord:
     """What was said of the tissue."""
 
 
-def scores(rows: Iterable[Entry]) -> list[ScoreRecord]:
-    """Return the viability scores, oldest first."""
-    found = []
+@dataclass(frozen=True, slots=True)
+class ScoreRecords:
+    """The scores of a period, oldest first."""
+
+    viability: tuple[ScoreRecord, ...] = ()
+    """Estimates of viability."""
+    care_rating: tuple[ScoreRecord, ...] = ()
+
+
+def scores(rows: Iterable[Entry]) -> ScoreRecords:
+    """Return estimates of viability and care ratings from rows of :data:`controller.vitals.score_rows.ROWS`."""
+    estimates, ratings = [], []
     for row in rows:
-        body: Mapping[str, Any] = row.body
-        if isinstance(estimate := body.get("estimate"), Mapping):
-            found.append(_estimated(seconds(row.utc), estimate))
-        elif isinstance(body.get("score"), int | float):
-            coverage = body.get("coverage", body.get("confidence", 0.0))
-            limiting, version = str(body.get("limiting", "")), str(body.get("version", ""))
-            at = seconds(row.utc)
-            found.append(
-                ScoreRecord(at, body["score"], body.get("low"), body.get("high"), float(coverage), limiting, version)
-            )
-    return found
+        found, at = scores_of(row.body), seconds(row.utc)
+        if isinstance(estimate := found["viability"], Mapping):
+            estimates.append(_estimated(at, estimate))
+        if isinstance(rating := found["care_rating"], Mapping):
+            ratings.append(_rated(at, rating))
+    return ScoreRecords(tuple(estimates), tuple(ratings))
+
+
+def _rated(at: float, body: Mapping[str, Any]) -> ScoreRecord:
+    """Return a care rating; the first release called its coverage `confidence` and had no interval."""
+    coverage = body.get("coverage", body.get("confidence", 0.0))
+    limiting, version = str(body.get("limiting", "")), str(body.get("version", ""))
+    return ScoreRecord(at, body["score"], body.get("low"), body.get("high"), float(coverage), limiting, version)
 
 
 def _estimated(at: float, estimate: Mapping[str, Any]) -> ScoreRecord:

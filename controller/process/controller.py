@@ -348,7 +348,7 @@ class Controller:
         for sink in self._sinks:
             self._tasks.isolate(type(sink).__name__, sink.offer, state)
         self._tasks.isolate("nerves", self._listen, state)
-        self._tasks.isolate("viability", self._connected.scoring.look, state, self.nerves_summary, self.alarms.active())
+        self._tasks.isolate("scores", self._connected.scoring.look, state, self.nerves_summary, self.alarms.active())
         self._ticked_s = state.at_s
         self._ticks += 1
 
@@ -394,7 +394,7 @@ class Controller:
         self.alarms.event("defect", name.partition(" ")[0], f"{type(error).__name__}: {error}")
 
     @property
-    def viability(self) -> dict[str, Any] | None:
+    def scores(self) -> dict[str, Any] | None:
         """The latest scores (:meth:`controller.vitals.vitals.Scores.to_json`); None before the first, or if it has none."""
         return None if self._assembly is None else self._assembly.scoring.latest
 

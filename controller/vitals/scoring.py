@@ -1,4 +1,4 @@
-"""Schedule of the scores of a running rig: when viability, welfare and happiness are computed, recorded and shown."""
+"""Schedule of the scores of a running rig: when they are computed, recorded and shown."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from controller.alarms.states import Alarm
 from controller.core.state import State
 from controller.journal.journal import Journal
 from controller.nerves.summary import NervesSummary
+from controller.vitals.score_rows import ROW as SCORES_ROW
 from controller.vitals.vitals import Scores, VitalSigns, disturbance
 
 EVERY_S = 60.0
@@ -74,7 +75,7 @@ class Scoring:
         self._latest = None
         if state.at_s >= self._next_row_s:
             self._next_row_s = state.at_s + RECORD_EVERY_S
-            self._record("viability", self._scores.to_json())
+            self._record(SCORES_ROW, self._scores.to_json())
 
 
 def last_grade(journal: Journal) -> dict[str, Any] | None:

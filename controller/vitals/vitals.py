@@ -1,4 +1,4 @@
-"""The vital signs behind viability, welfare and happiness, collected from the state once a minute.
+"""The vital signs behind viability, care rating, welfare and happiness, collected from the state once a minute.
 
 The scores are advice (decision 12): they move nothing. A missing or doubtful input is left out, which lowers the coverage and
 widens the intervals. No input depends on a task, or on success in one (N10).
@@ -33,12 +33,12 @@ from controller.vitals.tissue_inputs import STALE_S, TISSUE_NOTE, UNCERTAINTY, T
 from drivers.commands import PumpStatus
 from protocols.activity import FiringMeasures
 from protocols.baseline import Norm
+from protocols.care_rating import MIN_OXYGEN_PCT, MediumGrade, Vitals, care_rating, shut_gate
 from protocols.grading import Letter
 from protocols.happiness import happiness
 from protocols.interval import Interval
 from protocols.media_filter import MAKES_LACTATE, USES_GLUCOSE, MediaState
 from protocols.tissue.statement import Statement
-from protocols.viability import MIN_OXYGEN_PCT, MediumGrade, Vitals, shut_gate, viability
 from protocols.welfare import Treatment as Treated
 from protocols.welfare import welfare
 
@@ -102,18 +102,17 @@ class Scores:
     """Returns the estimate of the tissue's viability when it is read; None while it is restored."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return viability with its parts, welfare, happiness, stimulation, baselines and all inputs.
+        """Return the estimate of viability, care rating, welfare, happiness, stimulation, baselines and all inputs.
 
-        With several chambers a key `of` says that the score is one number for all of them.
+        With several chambers a key `of` says that each score is one number for all of them.
         """
-        alive, kept, tissue = viability(self.vitals), welfare(self.treated), self.tissue()
+        rating, kept, tissue = care_rating(self.vitals), welfare(self.treated), self.tissue()
         return {
-            **alive.to_json(),
+            "viability": None if tissue is None else tissue.to_json(),
+            "care_rating": rating.to_json() | {"inputs": self.vitals.to_json()},
             **({} if len(self.chambers) < 2 else {"of": _of(self.chambers)}),
-            "estimate": None if tissue is None else tissue.to_json(),
-            "inputs": self.vitals.to_json(),
             "welfare": kept.to_json() | {"inputs": self.treated.to_json()},
-            "happiness": happiness(alive, kept).to_json(),
+            "happiness": happiness(rating, kept).to_json(),
             "stimulation": None if self.treatment is None else _stimulation(self.treatment),
             "baseline": {
                 name: {"value": round(norm.value, 6), "spread": round(norm.spread, 4), "hours": norm.hours}
@@ -199,7 +198,7 @@ class VitalSigns:
         """Take in a few hours of the journal; call it often until everything is restored."""
         self._tissue.restore_some()
 
-    # --- viability --------------------------------------------------------------------------------------
+    # --- care rating ------------------------------------------------------------------------------------
 
     def _vitals(self, state: State, activity: FiringMeasures) -> Vitals:
         self._look_up(state.at_s)

@@ -121,12 +121,20 @@ class GradeModel(BaseModel):
 
 
 class ViabilityModel(BaseModel):
-    """Viability (0 to 1) with its interval, coverage, parts, weights and gates; within it the same of `welfare`, the
-    `happiness` rating made of both, `stimulation` (load, rest, tier and level, null while unknown) and the organoid's own
-    `baseline`. Null before the first.
+    """The estimate of `viability` (0 to 1): median `value`, 90 % interval `low` to `high`, sentences, harms that act, what is
+    measured, and the most informative measurement. The `care_rating` with parts, weights, gates and inputs; `welfare`; the
+    `happiness` rating made of both; `stimulation` (load, rest, tier and level); the organoid's own `baseline`; how far its
+    firing is from that (`firing_z`). With several chambers `of` names those that one score stands for. Null while unknown.
     """
 
-    viability: dict[str, Any] | None
+    viability: dict[str, Any] | None = None
+    care_rating: dict[str, Any] | None = None
+    welfare: dict[str, Any] | None = None
+    happiness: dict[str, Any] | None = None
+    stimulation: dict[str, Any] | None = None
+    baseline: dict[str, Any] | None = None
+    firing_z: dict[str, float] | None = None
+    of: str | None = None
 
 
 class WeighedUp(BaseModel):

@@ -1,4 +1,4 @@
-"""Records: the medium ledger, the last grade, the viability score, the audit trail."""
+"""Records: the medium ledger, the last grade, the scores of the tissue, the audit trail."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ async def decisions(rig: Controlled, _: Viewer, limit: Annotated[int, Query(ge=1
 
 @routes.get("/viability", response_model=ViabilityModel)
 async def viability(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """Return the viability score with its parts: a care-quality proxy, not evidence of feeling."""
-    return {"viability": rig.viability}
+    """Return the estimate of viability and the other scores of the tissue: for its care, not evidence of feeling."""
+    return rig.scores or {}
 
 
 @routes.get("/audit", response_model=AuditModel)

@@ -232,10 +232,10 @@ export interface ViabilityEstimate {
   label: string;
 }
 
-/** Viability with the welfare, the rating made of both, and the stimulation envelope. */
-export interface Viability extends Score {
-  estimate?: ViabilityEstimate | null;
-  inputs: unknown;
+/** The estimate of viability, care rating and welfare, the rating made of both, and the stimulation envelope. */
+export interface Scores {
+  viability: ViabilityEstimate | null;
+  care_rating: Score;
   baseline: unknown;
   welfare: Score;
   happiness: Rating;
@@ -275,7 +275,7 @@ export interface LiveState extends Omit<StateView, "actuators"> {
   health?: Pick<HealthView, "ok" | "reasons">;
   ledger?: LedgerModel;
   grade?: Grade | null;
-  viability?: Viability | null;
+  scores?: Scores | null;
 }
 
 /** One message of the feed: the whole state, or the parts of it that changed (an entry that is gone is null). */

@@ -65,7 +65,7 @@ def state_of(rig: Rig, **changes: Any) -> dict[str, Any]:
         "emergency": None, "run": None, "alarms": [],
         "set_aside": [],  # wording: former name
         "speed": 60.0, "nerves": None, "spikes": [],
-        "health": {"ok": True, "reasons": []}, "grade": None, "viability": None, **changes,
+        "health": {"ok": True, "reasons": []}, "grade": None, "scores": None, **changes,
     }  # fmt: skip
 
 

@@ -11,9 +11,9 @@ from playwright.sync_api import Browser
 
 from controller.vitals.vitals import Scores
 from protocols.activity import FiringMeasures
+from protocols.care_rating import MediumGrade, Vitals
 from protocols.grading import Letter
 from protocols.interval import Interval
-from protocols.viability import MediumGrade, Vitals
 from protocols.welfare import Treatment
 from tests.browser.pages import Server, visiting
 

@@ -99,14 +99,20 @@ def ends(score: Mapping[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", ["laptop", "phone"])
-def test_viability_is_the_range_of_what_is_possible_as_the_api_has_it(
+def test_viability_is_the_estimate_and_the_care_rating_below_it_the_range_as_the_api_has_it(
     browser: Browser, server: Server, name: str
 ) -> None:
     """What is known alone rises when a bad reading goes missing: it stands in small print, with the coverage."""
     with visiting(browser, server.url, size=SIZES[name]) as visit:
         page = visit.live()
         card = page.get_by_test_id("viability")
-        found = page.evaluate("async () => (await (await fetch('/api/viability')).json()).viability")
+        scores = page.evaluate("async () => await (await fetch('/api/viability')).json()")
+        estimate, found = scores["viability"], scores["care_rating"]
+        expect(page.get_by_test_id("estimate").locator(".estimate-range strong")).to_have_text(
+            f"{ends(estimate)}\u00a0%"
+        )
+        expect(page.get_by_test_id("estimate").locator(".estimate-finding")).to_have_text(estimate["sentences"][0])
+        card.locator("summary").click()
         assert found["low"] < 0.5 < found["of_known"]
         expect(card.locator(".ring-score")).to_have_text(f"{ends(found)}%")
         expect(card).to_contain_text(f"coverage {per_cent(found['coverage'])}\u00a0%")
@@ -114,7 +120,7 @@ def test_viability_is_the_range_of_what_is_possible_as_the_api_has_it(
         expect(page.get_by_test_id("score")).to_contain_text(f"score {per_cent(found['score'])}\u00a0%: missing parts")
         rating = page.get_by_test_id("rating").locator("tbody tr")
         for row, score in enumerate(("welfare", "happiness")):
-            expect(rating.nth(row).locator(".strong")).to_have_text(f"{ends(found[score])}\u00a0%")
+            expect(rating.nth(row).locator(".strong")).to_have_text(f"{ends(scores[score])}\u00a0%")
         expect(card).not_to_contain_text("[object")
 
 
@@ -122,16 +128,18 @@ def test_a_gate_that_is_not_open_is_the_headline_whatever_else_is_known(browser:
     with visiting(browser, bad_day.url) as visit:
         page = visit.live()
         card = page.get_by_test_id("viability")
-        found = page.evaluate("async () => (await (await fetch('/api/viability')).json()).viability")
+        scores = page.evaluate("async () => await (await fetch('/api/viability')).json()")
+        found = scores["care_rating"]
+        card.locator("summary").click()
         assert found["score"] == 0.0 == found["low"]
         expect(card.locator(".ring-score")).to_have_text(f"0–{per_cent(found['high'])}%")
         expect(card.locator(".ring-score")).to_have_class("ring-score shut")
         expect(card).to_contain_text("a gate is not open")
         expect(card).to_contain_text("score 0\u00a0% until every gate is open")
         expect(card).to_contain_text("Temperature: not known")
-        expect(card).to_contain_text("Until it is known, the score is 0")
+        expect(card).to_contain_text("Until it is known, the care rating is 0")
         happiness = page.get_by_test_id("rating").locator("tbody tr").nth(1).locator(".strong")
-        expect(happiness).to_have_text(f"{ends(found['happiness'])}\u00a0%")
+        expect(happiness).to_have_text(f"{ends(scores['happiness'])}\u00a0%")
         expect(card).not_to_contain_text("[object")
 
 

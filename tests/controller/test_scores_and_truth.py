@@ -16,7 +16,7 @@ from controller.rig.loading import load_rig
 from controller.vitals.rolling_baseline import HOUR_US, ROW
 from controller.vitals.vitals import VitalSigns
 from drivers.registry import MODELS
-from protocols.viability import Vitals, viability
+from protocols.care_rating import Vitals, care_rating
 from sim.lab import SimulatedLab
 
 BENCH = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"
@@ -51,7 +51,7 @@ async def lived(folder: Path, fault: ScreenedFault, hours: float) -> Trace:
 
 
 def part(scores: dict[str, Any], name: str) -> float:
-    return float(scores["parts"][name]["score"])
+    return float(scores["care_rating"]["parts"][name]["score"])
 
 
 async def test_the_score_falls_with_the_truth_without_glucose(tmp_path: Path) -> None:
@@ -63,14 +63,14 @@ async def test_the_score_falls_with_the_truth_without_glucose(tmp_path: Path) ->
     first, last = trace[0][2], trace[-1][2]
     assert part(last, "activity") < part(first, "activity")
     assert last["baseline"]["firing_hz"]["hours"] >= HOURS, "the baseline of the earlier process was taken up"
-    assert (part(last, "ldh"), last["parts"]["growth"]["coverage"]) == (1.0, 0.0), "as found by hand"
-    again = viability(Vitals.from_json(last["inputs"]))
-    assert again.score == last["score"], "a journalled score can be recomputed"
+    assert (part(last, "ldh"), last["care_rating"]["parts"]["growth"]["coverage"]) == (1.0, 0.0), "as found by hand"
+    again = care_rating(Vitals.from_json(last["care_rating"]["inputs"]))
+    assert again.score == last["care_rating"]["score"], "a journalled score can be recomputed"
 
 
 async def test_a_burnt_heater_shuts_the_gate(tmp_path: Path) -> None:
     trace = await lived(tmp_path, next(each for each in FAULTS if "heater" in each.name), 1.1)
-    last = trace[-1][2]
+    last = trace[-1][2]["care_rating"]
     assert (last["score"], last["high"], last["limiting"]) == (0.0, 0.0, "temperature")
     rows = Journal(tmp_path / "journal.db", Clock(follow_system=False, epoch=EPOCH), durable=False)
     left_out = [row.body["left_out"] for row in rows.entries(kinds=(ROW,)) if "firing_hz" in row.body["left_out"]]

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,12 +42,15 @@ from controller.runs.library import ProtocolLibrary
 from controller.upkeep.upkeep import Upkeep
 from drivers.commands import Guarantee, Level, LevelStatus, PumpStatus, Quality, Run, Status, Stop, Switch, SwitchStatus
 from protocols.activity import FiringMeasures
+from protocols.care_rating import MediumGrade, Vitals, care_rating
 from protocols.conditioning import BatchPlan
 from protocols.economy import Candidate, Decision
 from protocols.grading import Sample, grade
 from protocols.happiness import happiness
 from protocols.interval import Interval
-from protocols.viability import MediumGrade, Vitals, viability
+from protocols.tissue.estimate import ViabilityEstimate
+from protocols.tissue.look import TissueLook
+from protocols.tissue.statement import Statement
 from protocols.welfare import Treatment as Treated
 from protocols.welfare import welfare
 from tests.dashboards.fake_assays import FakeAssays
@@ -258,6 +262,17 @@ class FakeStore:
         self.state = State(0.0, "", {}, {}, {}, (), {})
 
 
+@cache
+def estimate() -> dict[str, Any]:
+    """The estimate of a tissue that has been well for three days."""
+    look = TissueLook(
+        temperature_c=Interval.around(36.9, 0.15), oxygen_pct=Interval.around(90.0, 1.5), ph=Interval.around(7.32, 0.03),
+        flow_share=Interval.around(1.0, 0.03), firing_hz=Interval.around(3.1, 0.2),
+    )  # fmt: skip
+    recent = frozenset({"temperature_c", "oxygen_pct", "ph", "firing_hz"})
+    return Statement(ViabilityEstimate.of([look] * 72), look, recent).to_json()
+
+
 class FakeController:
     """Stand in for :class:`controller.process.controller.Controller`; `live()` keeps it moving until it is cancelled."""
 
@@ -287,7 +302,7 @@ class FakeController:
         self.nerves = FakeNerves(array_clock or self.clock.now_s, array.electrodes) if array else None
         self.nerves_summary: NervesSummary | None = self.nerves.now() if self.nerves else None
         self.store = FakeStore()
-        self.viability: dict[str, Any] | None = None
+        self.scores: dict[str, Any] | None = None
         self.electrode_deviations: tuple[float, ...] = ()
         self.ticking = True
         self.failing: dict[str, str] = {}
@@ -323,7 +338,7 @@ class FakeController:
         readings = self.store.state.readings
         told = readings.keys() - self.silent
         good = {point: readings[point].value for point in told if readings[point].quality is Quality.GOOD}
-        self.viability = self._scores(good.get("t_chamber.temperature"), good.get("do_loop.oxygen"))
+        self.scores = self._scores(good.get("t_chamber.temperature"), good.get("do_loop.oxygen"))
 
     def _scores(self, temperature_c: float | None, oxygen_pct: float | None) -> dict[str, Any]:
         near = Interval(0.2, -0.3, 0.7)
@@ -341,12 +356,12 @@ class FakeController:
             temperature_spread_c=Interval.around(0.3, 0.05), ph_spread=Interval.around(0.06, 0.01),
             stimulation_load=Interval.exact(0.31), rest_h=Interval.exact(19.5), own_band=near,
         )  # fmt: skip
-        alive, kept = viability(vitals), welfare(treated)
+        rating, kept = care_rating(vitals), welfare(treated)
         return {
-            **alive.to_json(),
-            "inputs": vitals.to_json(),
+            "viability": estimate(),
+            "care_rating": rating.to_json() | {"inputs": vitals.to_json()},
             "welfare": kept.to_json() | {"inputs": treated.to_json()},
-            "happiness": happiness(alive, kept).to_json(),
+            "happiness": happiness(rating, kept).to_json(),
             "stimulation": {
                 "load": 0.31, "rest_h": 19.5, "response_lost": False, "tier": 1, "level": "envelope", "reason": "",
             },

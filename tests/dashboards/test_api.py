@@ -254,8 +254,12 @@ async def test_books_show_ledger_grade_viability_and_journal() -> None:
         graded = (await viewer.get("/api/grade")).json()["grade"]
         assert graded["grade"] == "B"
         assert graded["limiting"] in graded["variables"]
-        score = (await viewer.get("/api/viability")).json()["viability"]
-        assert score["label"] == "care-quality proxy, not evidence of feeling"
+        scores = (await viewer.get("/api/viability")).json()
+        assert scores["care_rating"]["label"] == "care-quality proxy, not evidence of feeling"
+        assert (
+            scores["viability"]["label"] == "estimate of the tissue's condition for its care, not evidence of feeling"
+        )
+        assert scores["viability"]["low"] <= scores["viability"]["value"] <= scores["viability"]["high"]
         entries = (await viewer.get("/api/audit?limit=5")).json()["entries"]
         assert entries[0]["seq"] > entries[-1]["seq"]
         assert len(entries) <= 5

@@ -18,7 +18,7 @@ async def test_a_page_gets_everything_then_only_what_changes() -> None:
     async with world() as w, w.socket(Role.VIEWER) as page:
         first = await page.body()
         assert first["whole"] is True
-        assert first.keys() >= {"readings", "actuators", "volumes", "run", "alarms", "ledger", "viability", "speed"}
+        assert first.keys() >= {"readings", "actuators", "volumes", "run", "alarms", "ledger", "scores", "speed"}
         assert len(first["spikes"]) > 50
         second = await page.body()
         assert "whole" not in second

@@ -53,14 +53,15 @@ async def test_a_message_of_the_feed_has_the_declared_fields() -> None:
     inherited = {"at_s", "utc", "readings", "volumes", "trips", "links"}
     assert message.keys() - {"whole"} == inherited | required("LiveState") | optional("LiveState")
     assert message["nerves"].keys() == required("Nerves")
-    viability = message["viability"]
-    assert required("Viability") <= viability.keys()
-    assert required("Rating") <= viability["happiness"].keys()
-    for score in (viability, viability["welfare"]):
+    scores = message["scores"]
+    assert required("Scores") <= scores.keys()
+    assert required("ViabilityEstimate") <= scores["viability"].keys()
+    assert required("Rating") <= scores["happiness"].keys()
+    for score in (scores["care_rating"], scores["welfare"]):
         assert required("Rating") | required("Score") <= score.keys()
         assert all(part.keys() == required("ScorePart") for part in score["parts"].values())
         assert all(gate.keys() == required("ScoreGate") for gate in score["gates"].values())
-    assert required("Stimulation") <= viability["stimulation"].keys()
+    assert required("Stimulation") <= scores["stimulation"].keys()
     known = required("ActuatorStatus") | optional("ActuatorStatus")
     for actuator in message["actuators"].values():
         assert required("ActuatorStatus") <= actuator["status"].keys() <= known

@@ -121,7 +121,7 @@ def test_the_minimum_is_that_of_the_rig_file_or_computed_from_flow_and_area() ->
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("torn", [False, True])
-async def test_on_the_plant_a_hole_is_found_by_the_first_return_and_viability_says_so(
+async def test_on_the_plant_a_hole_is_found_by_the_first_return_and_the_care_rating_says_so(
     torn: bool, tmp_path: Path
 ) -> None:
     lab = SimulatedLab(RIG, seed=5)
@@ -135,6 +135,6 @@ async def test_on_the_plant_a_hole_is_found_by_the_first_return_and_viability_sa
         grade = controller.last_grade()
         assert grade is not None
         assert grade["variables"]["sterility"]["grade"] == ("D" if torn else "A")
-        scores = controller.viability
+        scores = controller.scores
         assert scores is not None
-        assert scores["inputs"]["sterility_failed"] is torn
+        assert scores["care_rating"]["inputs"]["sterility_failed"] is torn

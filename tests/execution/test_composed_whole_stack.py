@@ -27,5 +27,5 @@ def test_a_rig_without_kidney_is_recorded_and_reported(tmp_path: Path) -> None:
     assert period.ledger_end is not None
     assert set(period.ledger_end.volumes) == set(rig.vessels)
     assert [organ.name for organ in period.organs] == ["heart", "liver", "skin"]
-    assert period.scores
+    assert period.scores.viability
     assert period.chain.ok

@@ -23,11 +23,11 @@ def test_paired_differences_have_students_interval() -> None:
     assert paired([0.3]) == {"mean": 0.3, "low": None, "high": None}
 
 
-def sample(score: float, truth: float) -> dict[str, float]:
-    return {"score": score, "low": score - 0.05, "high": score + 0.05, "truth": truth}
+def sample(viability: float, truth: float) -> dict[str, float]:
+    return {"viability": viability, "low": viability - 0.05, "high": viability + 0.05, "truth": truth}
 
 
-def test_the_score_is_set_against_the_truth() -> None:
+def test_the_estimate_is_set_against_the_truth() -> None:
     rising = agreement([sample(0.1 * n, (0.1 * n) ** 2) for n in range(11)])
     assert rising["spearman"] == 1.0
     assert sum(row["samples"] for row in rising["bins"]) == 11

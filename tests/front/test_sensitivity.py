@@ -15,7 +15,7 @@ from choroid.sensitivity.analysis import PROPOSED, reweighted, sensitivity, spea
 from choroid.sensitivity.example_days import EXAMPLE_DAYS
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
-from protocols import activity, viability, welfare
+from protocols import activity, care_rating, welfare
 from protocols.happiness import happiness
 
 BENCH = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"
@@ -26,17 +26,17 @@ def test_example_days_are_ordered_as_a_person_would(tmp_path: Path) -> None:
     days = answer["days"]
     assert days["well"]["happiness"] == 1.0
     assert all(days["well"]["happiness"] > found["happiness"] for name, found in days.items() if name != "well")
-    assert days["chilled"]["viability"] == 0.0
+    assert days["chilled"]["care_rating"] == 0.0
     assert days["seizure-like"]["welfare"] < days["well"]["welfare"]
-    assert answer["versions"] == ["viability-2", "activity-1", "welfare-1", "happiness-1"]
+    assert answer["versions"] == ["care-rating-2", "activity-1", "welfare-1", "happiness-1"]
 
 
 def test_every_weight_and_input_has_a_row_and_corners_without_end_have_none() -> None:
     rows = sensitivity(draws=10)["tornado"]
     names = {kind: {row["name"] for row in rows if row["kind"] == kind} for kind in ("weight", "corner", "missing")}
-    assert len(names["weight"]) == len(viability.WEIGHTS) + len(welfare.WEIGHTS) + len(activity.WEIGHTS)
+    assert len(names["weight"]) == len(care_rating.WEIGHTS) + len(welfare.WEIGHTS) + len(activity.WEIGHTS)
     assert "activity.active_ratio.zero_high" not in names["corner"]
-    assert "viability.ldh.zero_high" in names["corner"]
+    assert "care_rating.ldh.zero_high" in names["corner"]
     assert {"temperature_c", "ldh", "rate_z", "rest_h"} <= names["missing"]
     assert [row["swing"] for row in rows] == sorted((row["swing"] for row in rows), reverse=True)
     assert all(row["happiness"][0] <= row["happiness"][1] for row in rows if row["kind"] == "missing")
@@ -44,11 +44,11 @@ def test_every_weight_and_input_has_a_row_and_corners_without_end_have_none() ->
 
 def test_a_rig_that_measures_less_has_less_to_go_by() -> None:
     full, measured = sensitivity(draws=10)["nominal"], sensitivity(BENCH, draws=10)["nominal"]
-    assert measured["viability"] < full["viability"]
+    assert measured["care_rating"] < full["care_rating"]
 
 
 def test_weights_vary_and_still_sum_to_one() -> None:
-    changed = reweighted(PROPOSED.viability, {"ldh": 1.5})
+    changed = reweighted(PROPOSED.care_rating, {"ldh": 1.5})
     assert sum(changed.values()) == pytest.approx(1.0)
     assert changed["ldh"] / changed["grade"] == pytest.approx(1.5 * 0.20 / 0.15)
 
@@ -58,8 +58,8 @@ def test_the_quick_table_gives_what_the_scores_give() -> None:
     from choroid.sensitivity.analysis import Moment, _Table
 
     moments = [Moment(name, *parts) for name, parts in EXAMPLE_DAYS.items()]
-    quick = _Table(moments).happiness(PROPOSED.viability, PROPOSED.welfare, PROPOSED.activity)
-    slow = [happiness(viability.viability(m.vitals), welfare.welfare(m.treated)).score for m in moments]
+    quick = _Table(moments).happiness(PROPOSED.care_rating, PROPOSED.welfare, PROPOSED.activity)
+    slow = [happiness(care_rating.care_rating(m.vitals), welfare.welfare(m.treated)).score for m in moments]
     assert quick == pytest.approx(slow, abs=2e-6)
 
 
@@ -89,7 +89,7 @@ async def test_journalled_days_are_scored_again(tmp_path: Path) -> None:
     journal.close()
     answer = sensitivity(data=tmp_path, draws=10)
     assert answer["moments"] == 1
-    assert answer["days"] == {"2026-01-01": {"viability": 1.0, "welfare": 1.0, "happiness": 1.0}}
+    assert answer["days"] == {"2026-01-01": {"care_rating": 1.0, "welfare": 1.0, "happiness": 1.0}}
     assert answer["ranks"]["draws"] == 0
 
 
@@ -105,7 +105,7 @@ async def test_a_journal_without_scores_is_told(tmp_path: Path) -> None:
 def test_the_command_prints_a_table_json_and_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sensitivity", "--draws", "20", "--plots", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert "viability.grade" in said
+    assert "care_rating.grade" in said
     assert "rank correlation" in said
     assert {path.name for path in tmp_path.iterdir()} == {"tornado.png", "days.png"}
     assert main(["sensitivity", str(BENCH), "--draws", "20", "--json"]) == 0

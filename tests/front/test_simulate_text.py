@@ -11,7 +11,7 @@ from choroid.simulation.figures import rated
 from choroid.simulation.simulate import as_text, simulate
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
-SCORES = {"viability": "care", "welfare": "welfare", "happiness": "“happiness”"}
+SCORES = {"care_rating": "care", "welfare": "welfare", "happiness": "“happiness”"}
 
 
 @pytest.fixture(scope="module")

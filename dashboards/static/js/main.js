@@ -111,7 +111,7 @@ class Page {
     if ("alarms" in changes || suppressed) this.alarms.show(state.alarms, state.set_aside); // wording: former name
     if ("ledger" in changes) showLedger(state.ledger, can(this.rig, "spent_medium"));
     if ("grade" in changes) showGrade(state.grade);
-    if ("viability" in changes) showViability(state.viability);
+    if ("scores" in changes) showViability(state.scores);
     this.raster?.update(changes.spikes, Boolean(changes.whole), state.nerves);
   }
 }

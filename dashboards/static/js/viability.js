@@ -1,15 +1,15 @@
-// The viability card: a ring with one arc for each part, as long as its weight and as full as its score.
+// The viability card: the estimate with its sentences, and one level down the care rating, welfare and "happiness".
 //
-// The number in the ring is the possible range; it only widens when an input goes missing. Coverage and the score of
-// the known parts stand next to it, then the parts, the welfare and the rating made of both, and the allowed
-// stimulation.
+// The care rating is a ring with one arc for each part, as long as its weight and as full as its score. The number
+// in it is the possible range; it only widens when an input goes missing. Coverage and the score of the known parts
+// stand next to it, then the parts, the welfare and the rating made of both.
 
 import { byId, h, redraw, s } from "./dom.js";
 import { estimateView } from "./estimate.js";
 import { capital, fixed, percent } from "./format.js";
 import { named } from "./words.js";
 
-/** @import { Rating, ScoreGate, ScorePart, Stimulation, Viability } from "../../types/live.d.ts" */
+/** @import { Rating, Score, ScoreGate, ScorePart, Scores, Stimulation } from "../../types/live.d.ts" */
 
 const SIZE = 180;
 const MIDDLE = SIZE / 2;
@@ -20,7 +20,7 @@ const KNOWN_TITLE =
 
 /**
  * Show the scores, or that there are none yet.
- * @param {Viability | null | undefined} found
+ * @param {Scores | null | undefined} found
  */
 export function showViability(found) {
   const none = () => h("p", { class: "empty", text: "The first score follows within one minute of rig time." });
@@ -29,46 +29,55 @@ export function showViability(found) {
 
 /**
  * Return what the picture shows: inputs and baseline change with each score and are not shown.
- * @param {Viability} found
+ * @param {Scores} found
  */
 function keyOf(found) {
-  return { ...found, inputs: undefined, baseline: undefined };
+  return { ...found, care_rating: { ...found.care_rating, inputs: undefined }, baseline: undefined };
 }
 
 /**
- * Return the estimate, and the rating with its parts one level down.
- * @param {Viability} found
+ * Return the estimate, and the care rating with its parts one level down.
+ * @param {Scores} found
  */
 function picture(found) {
-  if (!found.estimate) return rating(found);
+  const { viability, stimulation } = found;
+  const before = /** @type {HTMLDetailsElement | null} */ (byId("viability-body").querySelector(".rating-details"));
+  const details = h("details", { class: "rating-details" }, h("summary", { text: "Care rating and happiness" }));
+  /** @type {HTMLDetailsElement} */ (details).open = before?.open ?? false;
+  details.append(...ratings(found));
   return [
-    estimateView(found.estimate),
-    h("details", { class: "rating-details" }, h("summary", { text: "Happiness rating and its parts" }), rating(found)),
-    stimulationNotes(found.stimulation),
-    h("p", { class: "note", text: `${capital(found.estimate.label)}.` }),
+    viability ? estimateView(viability) : h("p", { class: "empty", text: "The first estimate follows soon." }),
+    shutGates(found.care_rating).map(gateNote),
+    details,
+    stimulationNotes(stimulation),
+    viability && h("p", { class: "note", text: `${capital(viability.label)}.` }),
   ];
 }
 
-/** @param {Viability} found */
-function rating(found) {
+/** @param {Score} rating */
+const shutGates = (rating) => Object.entries(rating.gates).filter(([, gate]) => !gate.open);
+
+/**
+ * Return the care rating with its parts, then welfare and happiness.
+ * @param {Scores} found
+ */
+function ratings({ care_rating: found, welfare, happiness }) {
   const parts = Object.entries(found.parts);
-  const shut = Object.entries(found.gates).filter(([, gate]) => !gate.open);
+  const shut = shutGates(found).length > 0;
   return [
-    h("div", { class: "vital-row" }, ring(found, shut.length > 0), summary(found, shut.length > 0)),
-    shut.map(gateNote),
+    h("div", { class: "vital-row" }, ring(found, shut), summary(found, shut)),
     h(
       "ul",
       { class: "parts" },
       parts.map(([name, part]) => partRow(name, part, found.limiting === name)),
     ),
-    ratingTable(found),
-    !found.estimate && stimulationNotes(found.stimulation),
-    !found.estimate && h("p", { class: "note", text: `${capital(found.label)}.` }),
+    ratingTable(welfare, happiness),
+    h("p", { class: "note", text: `${capital(found.label)}.` }),
   ];
 }
 
 /**
- * @param {Viability} found
+ * @param {Score} found
  * @param {boolean} shut - whether a gate is shut or not known
  */
 function summary(found, shut) {
@@ -85,18 +94,18 @@ function summary(found, shut) {
 
 /** @param {[string, ScoreGate]} entry */
 function gateNote([name, gate]) {
-  const effect = gate.open === null ? "Until it is known, the score is 0" : "This alone makes the score 0";
+  const effect = gate.open === null ? "Until it is known, the care rating is 0" : "This alone makes the care rating 0";
   return h("p", { class: "note", text: `${capital(named(name))}: ${gate.text}. ${effect}.` });
 }
 
 /**
- * @param {Viability} found
+ * @param {Score} found
  * @param {boolean} shut
  */
 function ring(found, shut) {
   const parts = Object.entries(found.parts);
   const total = parts.reduce((sum, [, part]) => sum + part.weight, 0);
-  const label = `Viability: possible range ${range(found)}, coverage ${percent(found.coverage)}`;
+  const label = `Care rating: possible range ${range(found)}, coverage ${percent(found.coverage)}`;
   const image = s("svg", { class: "ring", viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-label": label });
   let angle = -Math.PI / 2;
   for (const [name, part] of parts) {
@@ -128,7 +137,7 @@ function arcs(name, part, begin, end) {
 
 /**
  * Return the score that API and journal report, and why it is the lower end of the range.
- * @param {Viability} found
+ * @param {Score} found
  * @param {boolean} shut
  */
 function scoreText(found, shut) {
@@ -164,11 +173,12 @@ function partValue(part) {
 }
 
 /**
- * Return welfare and the rating made of viability and welfare: possible range, coverage, and the score of the
- * known parts.
- * @param {Viability} found
+ * Return welfare and the rating made of care rating and welfare: possible range, coverage, and the score of
+ * the known parts.
+ * @param {Score} welfare
+ * @param {Rating} happiness
  */
-function ratingTable({ welfare, happiness }) {
+function ratingTable(welfare, happiness) {
   const parts = Object.entries(welfare.parts).map(([name, part]) => partText(name, part));
   const headings = ["possible", "coverage", "of known"].map((text) => h("th", { scope: "col", text }));
   return h(

@@ -1,5 +1,4 @@
-"""Viability: the apparent condition of the tissue (biology.md §4). A care-quality proxy, **not** evidence of
-feeling.
+"""Rate the care of the tissue by its apparent condition (biology.md §4): a proxy, **not** evidence of feeling.
 
 V = G · Π sᵢ^wᵢ over LDH, oxygen uptake, activity, growth, lactate yield and medium grade; G is 0 when sterility
 fails, when it is colder than 33 or hotter than 39 °C, or when oxygen has been under 5 % of air saturation for more
@@ -21,7 +20,8 @@ from protocols.grading import Letter
 from protocols.interval import Interval
 from protocols.scoring import FLOOR, Corners, Score, ScorePart, Veto, combined, gate, missing, part
 
-VERSION = "viability-2"
+VERSION = "care-rating-2"
+"""The formula of `viability-2`, under which older journals hold this score."""
 LABEL = "care-quality proxy, not evidence of feeling"
 
 WEIGHTS = {"ldh": 0.20, "oxygen_uptake": 0.20, "activity": 0.20, "growth": 0.15, "lactate_yield": 0.10, "grade": 0.15}
@@ -105,7 +105,7 @@ def _read(value: Any) -> Any:
     return Interval.from_json(value)
 
 
-def viability(
+def care_rating(
     vitals: Vitals,
     *,
     weights: Mapping[str, float] = WEIGHTS,

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols import activity, happiness, viability, welfare
+from protocols import activity, care_rating, happiness, welfare
 from protocols.activity import FiringMeasures
+from protocols.care_rating import CORNERS, MediumGrade, Vitals
 from protocols.grading import Letter
 from protocols.interval import Interval
 from protocols.scoring import FLOOR, Corners, Score
-from protocols.viability import CORNERS, MediumGrade, Vitals
 from protocols.welfare import Treatment
 
 
@@ -98,7 +98,7 @@ def no_better(less: Score, known: Score) -> None:
 
 
 def test_an_organoid_that_is_well_scores_one() -> None:
-    made = viability.viability(WELL)
+    made = care_rating.care_rating(WELL)
     assert (made.score, made.low, made.high, made.coverage) == (1.0, 1.0, 1.0, 1.0)
     assert (made.of_known, made.missing, made.limiting) == (1.0, (), "none")
     kept = welfare.welfare(KEPT)
@@ -107,7 +107,7 @@ def test_an_organoid_that_is_well_scores_one() -> None:
 
 
 def test_what_is_known_of_happiness_is_the_root_of_both_and_never_the_score() -> None:
-    alive, kept = viability.viability(but(WELL, "ldh", None)), welfare.welfare(KEPT)
+    alive, kept = care_rating.care_rating(but(WELL, "ldh", None)), welfare.welfare(KEPT)
     rating = happiness.happiness(alive, kept)
     assert rating.of_known == 1.0
     assert rating.score == pytest.approx(alive.score**0.5)
@@ -117,9 +117,9 @@ def test_what_is_known_of_happiness_is_the_root_of_both_and_never_the_score() ->
 
 def test_weights_are_those_of_the_proposal_and_sum_to_one() -> None:
     """biology.md §4 and electrodes.md §5."""
-    for weights in (viability.WEIGHTS, welfare.WEIGHTS, activity.WEIGHTS):
+    for weights in (care_rating.WEIGHTS, welfare.WEIGHTS, activity.WEIGHTS):
         assert sum(weights.values()) == pytest.approx(1.0)
-    assert list(viability.WEIGHTS.values()) == [0.20, 0.20, 0.20, 0.15, 0.10, 0.15]
+    assert list(care_rating.WEIGHTS.values()) == [0.20, 0.20, 0.20, 0.15, 0.10, 0.15]
     assert list(activity.WEIGHTS.values()) == [0.25, 0.20, 0.15, 0.15, 0.10, 0.15]
     steady = sum(weight for name, weight in welfare.WEIGHTS.items() if "spread" in name)
     assert steady == pytest.approx(0.35)
@@ -127,19 +127,19 @@ def test_weights_are_those_of_the_proposal_and_sum_to_one() -> None:
 
 
 def test_the_labels_say_what_it_is() -> None:
-    for label in (viability.LABEL, welfare.LABEL, happiness.LABEL):
+    for label in (care_rating.LABEL, welfare.LABEL, happiness.LABEL):
         assert label.startswith("care-quality proxy, not evidence of feeling")
     assert "nickname" in happiness.LABEL
-    assert viability.viability(WELL).to_json()["label"] == viability.LABEL
+    assert care_rating.care_rating(WELL).to_json()["label"] == care_rating.LABEL
 
 
 @given(VITALS, st.sampled_from([*VITAL_NAMES, *FIRING_NAMES]))
-def test_missing_data_never_raise_viability_and_never_narrow_its_interval(vitals: Vitals, name: str) -> None:
-    known = viability.viability(vitals)
+def test_missing_data_never_raise_the_care_rating_and_never_narrow_its_interval(vitals: Vitals, name: str) -> None:
+    known = care_rating.care_rating(vitals)
     assert 0.0 <= known.low <= known.score <= known.high <= 1.0
     deaf = name in FIRING_NAMES
     less = replace(vitals, firing=but(vitals.firing, name, None)) if deaf else but(vitals, name, None)
-    no_better(viability.viability(less), known)
+    no_better(care_rating.care_rating(less), known)
 
 
 @given(TREATMENTS, st.sampled_from(TREATED_NAMES))
@@ -150,8 +150,8 @@ def test_missing_data_never_raise_welfare_and_never_narrow_its_interval(treated:
 @given(VITALS, TREATMENTS, st.sampled_from(VITAL_NAMES))
 def test_missing_data_never_raise_happiness(vitals: Vitals, treated: Treatment, name: str) -> None:
     kept = welfare.welfare(treated)
-    known = happiness.happiness(viability.viability(vitals), kept)
-    less = happiness.happiness(viability.viability(but(vitals, name, None)), kept)
+    known = happiness.happiness(care_rating.care_rating(vitals), kept)
+    less = happiness.happiness(care_rating.care_rating(but(vitals, name, None)), kept)
     assert less.score <= known.score
     assert less.low <= known.low
     assert less.high >= known.high
@@ -165,7 +165,7 @@ def test_a_wider_reading_gives_no_narrower_interval(vitals: Vitals) -> None:
         return
     seen = vitals.oxygen_uptake
     wider = replace(vitals, oxygen_uptake=Interval(seen.value, seen.low - 0.1, seen.high + 0.1))
-    known, less = viability.viability(vitals), viability.viability(wider)
+    known, less = care_rating.care_rating(vitals), care_rating.care_rating(wider)
     assert less.low <= known.low
     assert less.high >= known.high
     assert less.score == known.score
@@ -175,7 +175,7 @@ def test_a_wider_reading_gives_no_narrower_interval(vitals: Vitals) -> None:
 def test_a_journalled_score_can_be_recomputed(vitals: Vitals, treated: Treatment) -> None:
     again = Vitals.from_json(json.loads(json.dumps(vitals.to_json())))
     assert again == vitals
-    assert viability.viability(again) == viability.viability(vitals)
+    assert care_rating.care_rating(again) == care_rating.care_rating(vitals)
     assert Treatment.from_json(json.loads(json.dumps(treated.to_json()))) == treated
 
 
@@ -191,7 +191,7 @@ def test_a_journalled_score_can_be_recomputed(vitals: Vitals, treated: Treatment
     ],
 )
 def test_a_gate_that_is_shut_is_outvoted_by_nothing(name: str, value: Any, gate: str) -> None:
-    made = viability.viability(but(WELL, name, value))
+    made = care_rating.care_rating(but(WELL, name, value))
     assert made.score == made.low == 0.0
     assert made.limiting == gate
     assert made.high == (1.0 if value is None else 0.0)
@@ -200,20 +200,20 @@ def test_a_gate_that_is_shut_is_outvoted_by_nothing(name: str, value: Any, gate:
 
 @given(VITALS)
 def test_the_shut_gate_is_the_one_that_limits(vitals: Vitals) -> None:
-    made = viability.viability(vitals)
-    shut = viability.shut_gate(vitals)
+    made = care_rating.care_rating(vitals)
+    shut = care_rating.shut_gate(vitals)
     assert (shut is not None) == (made.score == 0.0)
     if shut is not None:
         assert made.limiting == shut
 
 
 def test_a_reading_across_a_gate_widens_the_interval_only() -> None:
-    made = viability.viability(replace(WELL, temperature_c=Interval(38.8, 38.5, 39.1)))
+    made = care_rating.care_rating(replace(WELL, temperature_c=Interval(38.8, 38.5, 39.1)))
     assert (made.low, made.score, made.high) == (0.0, 1.0, 1.0)
 
 
 def test_the_score_is_the_product_of_the_proposal() -> None:
-    made = viability.viability(replace(WELL, ldh=exact(3.25), oxygen_uptake=None))
+    made = care_rating.care_rating(replace(WELL, ldh=exact(3.25), oxygen_uptake=None))
     assert made.parts["ldh"].score == pytest.approx(0.5)
     assert made.score == pytest.approx(0.5**0.2 * FLOOR**0.2, abs=1e-6)
     assert made.high == pytest.approx(0.5**0.2, abs=1e-6)
@@ -224,8 +224,8 @@ def test_the_score_is_the_product_of_the_proposal() -> None:
 
 @pytest.mark.parametrize("letter", [Letter.B, Letter.C, Letter.D])
 def test_a_worse_medium_scores_less_and_its_doubt_shows(letter: Letter) -> None:
-    sure = viability.viability(replace(WELL, grade=MediumGrade(letter, letter)))
-    doubtful = viability.viability(replace(WELL, grade=MediumGrade(letter, Letter.A)))
+    sure = care_rating.care_rating(replace(WELL, grade=MediumGrade(letter, letter)))
+    doubtful = care_rating.care_rating(replace(WELL, grade=MediumGrade(letter, Letter.A)))
     assert sure.score == doubtful.score < 1.0
     assert (sure.high, doubtful.high) == (sure.score, 1.0)
     assert sure.limiting == "grade"
@@ -233,9 +233,9 @@ def test_a_worse_medium_scores_less_and_its_doubt_shows(letter: Letter) -> None:
 
 def test_silence_and_seizure_cost_activity_and_welfare() -> None:
     silent = replace(WELL.firing, rate_z=exact(-20.0), active_ratio=exact(0.0))
-    assert viability.viability(replace(WELL, firing=silent)).parts["activity"].score == pytest.approx(0.55)
+    assert care_rating.care_rating(replace(WELL, firing=silent)).parts["activity"].score == pytest.approx(0.55)
     wild = replace(WELL.firing, seizure_like=True)
-    assert viability.viability(replace(WELL, firing=wild)).parts["activity"].score == pytest.approx(0.5)
+    assert care_rating.care_rating(replace(WELL, firing=wild)).parts["activity"].score == pytest.approx(0.5)
     assert welfare.welfare(replace(KEPT, seizure_like=True)).parts["own_band"].score == FLOOR
     assert welfare.welfare(replace(KEPT, own_band=exact(-20.0))).parts["own_band"].score == FLOOR
 
@@ -243,7 +243,7 @@ def test_silence_and_seizure_cost_activity_and_welfare() -> None:
 def test_the_scores_do_not_depend_on_a_task() -> None:
     """N10: care never depends on task reward, so no input of any score is one."""
     words = {"reward", "task", "score", "win", "rally", "trial"}
-    names = [*viability.CORNERS, *welfare.CORNERS, *activity.CORNERS, *VITAL_NAMES, *FIRING_NAMES, *TREATED_NAMES]
+    names = [*care_rating.CORNERS, *welfare.CORNERS, *activity.CORNERS, *VITAL_NAMES, *FIRING_NAMES, *TREATED_NAMES]
     assert not [name for name in names if set(name.split("_")) & words]
 
 
@@ -278,4 +278,4 @@ def test_what_is_no_number_is_missing(value: float) -> None:
         with pytest.raises(ValueError, match="does not lie"):
             Interval(value, value, value)
         return
-    assert viability.viability(with_it) == viability.viability(replace(WELL, ldh=None))
+    assert care_rating.care_rating(with_it) == care_rating.care_rating(replace(WELL, ldh=None))
