@@ -79,7 +79,9 @@ async def test_an_array_is_scored_without_a_loop(tmp_path: Path) -> None:
     assert why_unscored(rig) == ""
     with scored(rig, tmp_path) as signs:
         assert signs is not None
-        inputs = signs.score(state({"thermometer.temperature": (37.0, "degC")}), None, "").to_json()["inputs"]
+        inputs = signs.score(state({"thermometer.temperature": (37.0, "degC")}), None, "").to_json()["care_rating"][
+            "inputs"
+        ]
     assert inputs["temperature_c"]["value"] == 37.0
     assert inputs["lactate_yield"] is None
 
