@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,11 +99,14 @@ def bench_detection() -> dict[str, Any]:
     return figures | speed()
 
 
-def compare(truth: GroundTruth, from_s: float = WARM_UP_S) -> Comparison:
-    """Run both detectors over a recording and score them from `from_s` on."""
+def compare(truth: GroundTruth, from_s: float = WARM_UP_S, thresholds: Sequence[float] = THRESHOLDS) -> Comparison:
+    """Run both detectors over a recording and score them from `from_s` on; `thresholds` are SpikeInterface's, in its σ."""
     first = round(from_s * RATE_HZ)
     mine = score(truth, *choroid_spikes(truth.samples), first)
-    tried = [(name, score(truth, frames, channels, first)) for name, frames, channels in spikeinterface_peaks(truth)]
+    tried = [
+        (name, score(truth, frames, channels, first))
+        for name, frames, channels in spikeinterface_peaks(truth, thresholds)
+    ]
     best, its = max(tried, key=lambda entry: _merit(entry[1]))
     return Comparison(truth.plan, mine["recall"], mine["false"], mine["offset_ms"], best, its["recall"], its["false"])
 
@@ -124,7 +127,9 @@ def choroid_spikes(samples: NDArray[np.int16], block: int = BLOCK) -> tuple[NDAr
     return frames, np.concatenate([spikes.electrodes for spikes in found]).astype(np.int64)
 
 
-def spikeinterface_peaks(truth: GroundTruth) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
+def spikeinterface_peaks(
+    truth: GroundTruth, thresholds: Sequence[float]
+) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
     """Yield the name of each setting of SpikeInterface that runs, with the frames and channels of its peaks."""
     source = recording(truth.samples)
     filtered = preprocessing.bandpass_filter(source, 300.0, 6000.0, dtype="float32")
@@ -136,7 +141,7 @@ def spikeinterface_peaks(truth: GroundTruth) -> Iterator[tuple[str, NDArray[np.i
         kept = si.NumpyRecording([traces.get_traces()], RATE_HZ)
         kept.set_probe(source.get_probe())
         for method, extra in methods.items():
-            for threshold in THRESHOLDS:
+            for threshold in thresholds:
                 options = {"peak_sign": "neg", "detect_threshold": threshold} | extra
                 try:
                     peaks = detect_peaks(kept, method=method, method_kwargs=options, job_kwargs=JOB)
@@ -157,10 +162,13 @@ def _prototype(truth: GroundTruth) -> NDArray[np.float32]:
     return cut
 
 
-def speed() -> dict[str, float]:
-    """Measure both detectors on the same noise, by processor time on one core; SpikeInterface with its fastest method."""
+def speed(sizes: Sequence[tuple[int, float]] = ((32, 20.0), (1024, 2.0))) -> dict[str, float]:
+    """Measure both detectors on the same noise, by processor time on one core; SpikeInterface with its fastest method.
+
+    `sizes` are numbers of channels with seconds of noise.
+    """
     figures: dict[str, float] = {}
-    for channels, seconds in ((32, 20.0), (1024, 2.0)):
+    for channels, seconds in sizes:
         noise = np.random.default_rng(1).standard_normal((round(seconds * RATE_HZ), channels), dtype=np.float32)
         samples = (noise * 45.0).astype(np.int16)
         other = seconds / _min_s(lambda samples=samples: _filter_and_detect(samples))  # type: ignore[misc]

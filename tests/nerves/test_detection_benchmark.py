@@ -11,6 +11,8 @@ pytestmark = pytest.mark.needs_module("spikeinterface", "dev")
 
 SECONDS = 13.0
 FROM_S = 5.0
+THRESHOLDS = (4.25, 5.0)
+"""Of SpikeInterface: the best at SNR 6 are near these (docs/nerves.md)."""
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +27,18 @@ def test_N7_recall_is_that_of_spikeinterfaces_best_detector_and_few_are_false(ki
     from choroid.bench.detection import compare
     from choroid.bench.ground_truth import Plan, generate
 
-    one = compare(generate(Plan(kind, 6.0, seconds=SECONDS)), FROM_S)
+    one = compare(generate(Plan(kind, 6.0, seconds=SECONDS)), FROM_S, THRESHOLDS)
     assert one.ratio >= 0.97, one
     assert one.recall >= 0.95, one
     assert one.false <= 0.05, one
     assert abs(one.delay_ms) <= 0.1, one
+
+
+def test_N7_the_detector_takes_a_small_part_of_the_processor_time_of_spikeinterfaces() -> None:
+    """The goal is 10 with 32 channels, for the benchmark on a quiet machine; half of it is a defect on any."""
+    from choroid.bench.detection import speed
+
+    assert speed([(32, 4.0)])["speed_32_ch_blocks_of_100_ms_ratio"] >= 5.0
 
 
 def test_the_same_plan_gives_the_same_recording(truth: Any) -> None:
@@ -76,11 +85,11 @@ def test_J1_a_detector_that_is_too_deaf_or_too_quick_fails_the_comparison(monkey
     recording = generate(Plan("plain", 6.0, channels=8, seconds=8.0))
     frames, channels = detection.choroid_spikes(recording.samples)
     monkeypatch.setattr(detection, "choroid_spikes", lambda _: (frames[::2], channels[::2]))
-    assert detection.compare(recording, 1.0).ratio < 0.97
+    assert detection.compare(recording, 1.0, THRESHOLDS).ratio < 0.97
     invented = np.sort(np.random.default_rng(1).integers(0, len(recording.samples), len(frames)))
     monkeypatch.setattr(
         detection,
         "choroid_spikes",
         lambda _: (np.concatenate([frames, invented]), np.concatenate([channels, channels])),
     )
-    assert detection.compare(recording, 1.0).false > 0.05
+    assert detection.compare(recording, 1.0, THRESHOLDS).false > 0.05
