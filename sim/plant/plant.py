@@ -20,7 +20,7 @@ from sim.plant.columns import CAUSES, SPECIES, Content, TallyCause
 from sim.plant.faults import Faults
 from sim.plant.fleet import Fleet
 from sim.plant.flows import MIN_UL
-from sim.plant.sensors import MODELS, Probe
+from sim.plant.sensors import Probe, models_of
 from sim.plant.step import command_now, command_now_branched, ph_in
 from sim.plant.tissue_models import REFERENCE, TissueKind
 from sim.plant.truth import PlantTruth, TissueTruth
@@ -70,7 +70,7 @@ class Plant:
         self._probes: dict[str, Probe] = {}
         self._truths: dict[str, Callable[[], float]] = {}
         for name, device in rig.devices.items():
-            for model in MODELS.get(device.model, ()):
+            for model in models_of(device):
                 point = f"{name}.{'flow' if model.quantity == 'liquid' else model.quantity}"
                 self._probes[point] = Probe(point, model, (seed, len(self._probes)), self._at_s)
                 self._truths[point] = self._truth_of(model.quantity, point, device.at)

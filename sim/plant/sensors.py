@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 
 import numpy as np
+import yaml
 
+from controller.rig.description import DeviceSpec
 from sim.plant.faults import Faults
 
 DAY_S = 86_400.0
@@ -40,6 +42,7 @@ _MASS = Model("mass", 0.0, 0.003)
 _GAS = Model("flow", 0.0, 0.02)
 _LACTATE = Model("lactate", 0.1, 0.03, lag_s=12.0, drift=0.01, fouling=0.02)
 _GLUCOSE = Model("glucose", 0.1, 0.05, lag_s=12.0, drift=0.01, fouling=0.02)
+_AMMONIA = Model("ammonia", 0.05, 0.01, lag_s=20.0, drift=0.01)
 """Enzyme electrodes lose 1–3 % of their sensitivity a day; t95 is below 30 s (10.1021/ac950630x)."""
 
 MODELS: dict[str, tuple[Model, ...]] = {
@@ -61,6 +64,19 @@ MODELS: dict[str, tuple[Model, ...]] = {
     "sartorius-sbi": (_MASS,),
 }
 """Keyed by the device's model. A pH electrode loses slope and wanders by some hundredths in a month [P]."""
+
+
+_ANALYSED: Mapping[str, Model] = {"lactate": _LACTATE, "glucose": _GLUCOSE, "ammonia": _AMMONIA}
+"""What a device described by its registers may measure in the medium: its points of these names in mM."""
+
+
+def models_of(device: DeviceSpec) -> tuple[Model, ...]:
+    """Return the errors of each quantity that a device measures."""
+    text = device.settings.get("description") if device.model == "modbus-generic" else None
+    if text is None:
+        return MODELS.get(device.model, ())
+    told = yaml.safe_load(str(text))["points"]
+    return tuple(model for name, model in _ANALYSED.items() if told.get(name, {}).get("unit") == "mM")
 
 
 class Probe:

@@ -325,6 +325,23 @@ async def test_golden_keller_high_word_first() -> None:
 
 
 @pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("microamperes", "lactate_mm"), [(4000, 0.0), (6560, 4.0), (20_000, 25.0), (3600, None), (21_000, None), (0, None)]
+)
+async def test_I2_a_current_loop_is_a_concentration_or_a_fault(microamperes: int, lactate_mm: float | None) -> None:
+    """4 to 20 mA are 0 to 25 mM; below 3.8 mA a wire is broken, above 20.5 mA the analyser reports a fault (NE 43)."""
+    answer = crc(bytes.fromhex("01 04 02") + struct.pack(">H", microamperes))
+    peer = Peer(table({crc(bytes.fromhex("01 04 00 00 00 01")).hex(): answer.hex()}))
+    async with linked(ModbusGeneric, peer, by_file("metabolite-4-20ma.yaml", "1")) as analyser:
+        if lactate_mm is None:
+            with pytest.raises(DeviceFault):
+                await analyser.sensors["lactate"].read()
+        else:
+            assert await analyser.sensors["lactate"].read() == pytest.approx(lactate_mm)
+            assert analyser.sensors["lactate"].unit == "mM"
+
+
+@pytest.mark.virtual_time
 async def test_golden_relay_board() -> None:
     states = {0: False, 1: False}
 

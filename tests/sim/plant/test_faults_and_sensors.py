@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from controller.rig.description import Rig
+from controller.rig.description import DeviceSpec, Rig
 from controller.rig.families import FAMILIES
 from controller.rig.loading import load_rig
+from drivers.registry import MODELS as DRIVERS
 from sim.plant import hydraulics
 from sim.plant.faults import Faults
 from sim.plant.fleet import Fleet
@@ -18,7 +19,8 @@ from sim.plant.plant import Plant
 from sim.plant.sensors import MODELS, Model, Probe
 from sim.plant.truth import PlantTruth
 
-BENCH = load_rig(Path(__file__).resolve().parents[3] / "examples" / "rigs" / "bench.yaml")
+RIGS = Path(__file__).resolve().parents[3] / "examples" / "rigs"
+BENCH = load_rig(RIGS / "bench.yaml")
 
 
 class Bench:
@@ -243,6 +245,26 @@ def test_every_sensor_of_the_bench_has_a_model_and_reads_near_the_truth() -> Non
     assert bench.plant.sense("balance.mass") == pytest.approx(truth.volumes_ul["spent"] / 1000, abs=0.02)
     assert bench.plant.sense("p_heart.pressure") == pytest.approx(truth.pressures_kpa["heart"], abs=0.4)
     assert bench.plant.sense("gas_co2.flow") == pytest.approx(3.5, abs=0.1)
+
+
+def test_enzyme_sensors_see_the_medium_and_lose_sensitivity() -> None:
+    """The on-line sensor of `bench_monitored`, and an analyser described by its registers."""
+    rig = load_rig(RIGS / "bench_monitored.yaml", models=DRIVERS)
+    told = (RIGS.parent / "devices" / "metabolite-4-20ma.yaml").read_text(encoding="utf-8")
+    trace = DeviceSpec(model="modbus-generic", link="sim:trace", at="spent", settings={"description": told})
+    now = [0.0]
+    plant = Plant(rig.model_copy(update={"devices": {**rig.devices, "trace": trace}}), seed=3, now=lambda: now[0])
+    plant.set_pump("reglo.heart", 2000.0)
+    now[0] = 600.0
+    truth = plant.truth().concentrations
+    assert plant.sense("six.glucose") == pytest.approx(truth["loop"]["glucose"], abs=0.5)
+    assert plant.sense("six.lactate") == pytest.approx(truth["loop"]["lactate"], abs=0.4)
+    assert plant.sense("trace.lactate") == pytest.approx(truth["spent"]["lactate"], abs=0.4)
+    with pytest.raises(KeyError):
+        plant.sense("trace.glucose")
+    now[0] = 5.0 * 86_400.0
+    lost = 1.0 - plant.sense("six.glucose") / plant.truth().concentrations["loop"]["glucose"]
+    assert 0.04 < lost < 0.16  # 2 % a day
 
 
 def test_asking_does_not_move_the_plant() -> None:
