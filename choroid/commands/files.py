@@ -1,4 +1,4 @@
-"""Parsers of `check`, `wiring`, `bom`, `convert` and `devices`."""
+"""Parsers of `check`, `wiring`, `bom`, `convert`, `devices` and `cards`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _PrintSchema(argparse.Action):
 
 
 def add(commands: Any) -> None:
-    """Add `check`, `wiring`, `bom`, `convert` and `devices` to `commands`."""
+    """Add `check`, `wiring`, `bom`, `convert`, `devices` and `cards` to `commands`."""
     check = command(commands, "check", _check, "validate a rig file")
     check.add_argument("rig", type=Path, help="the rig file")
     check.add_argument(
@@ -59,6 +59,8 @@ def add(commands: Any) -> None:
 
     devices = command(commands, "devices", _devices, "list the supported devices")
     json_option(devices)
+    cards = command(commands, "cards", _cards, "list the electrode cards, with what each can do and its limits")
+    json_option(cards)
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -103,5 +105,13 @@ def _devices(arguments: argparse.Namespace) -> int:
     if (done := tools.devices(arguments)) is not None:
         return done
     answer = devices()
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
+
+
+def _cards(arguments: argparse.Namespace) -> int:
+    from choroid.rig_file.cards import as_text, cards
+
+    answer = cards()
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0

@@ -236,7 +236,7 @@ def _agitation(rig: Rig) -> Iterator[Connection]:
 
 def _electrodes(rig: Rig) -> Iterator[Connection]:
     if (nerves := rig.nerves) is not None:
-        detail = f"{nerves.electrodes} electrodes of {nerves.material}, {nerves.diameter_um:g} um"
+        detail = f"{nerves.electrodes} electrodes of {nerves.material}, {nerves.diameter_um:g} um; card {nerves.card}"
         yield Connection("electrodes", "array", nerves.link, ", ".join(rig.tissue), "", detail)
 
 

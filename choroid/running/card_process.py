@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from choroid.common.child import python
-from choroid.running.simulated_card import simulated_card
-from controller.nerves.cards.contract import ElectrodeCard
+from choroid.running.cards import open_card
+from controller.nerves.cards.contract import CardRefused
 from controller.nerves.cards.host import CardHost
 from controller.nerves.cards.remote import RemoteCard, socket_pair
 from sim.neurons.conditions import TissueConditions
@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 SWITCH_S = 0.0002
 END_WITHIN_S = 2.0
+REFUSED = 3
+"""Exit status of a card process that cannot open its card."""
 PRIORITY = -15
 """Above ordinary processes: the card needs little time, but at once, or the hardware loses frames."""
 
@@ -48,7 +50,13 @@ class CardProcess(RemoteCard):
         )
         child_pulses.close()
         child_calls.close()
-        super().__init__(pulses, calls)
+        try:
+            super().__init__(pulses, calls)
+        except BaseException:
+            pulses.close()
+            calls.close()
+            self.process.wait()
+            raise
 
     def close(self) -> None:
         """End the process: by request, and after 2 s by force."""
@@ -58,16 +66,6 @@ class CardProcess(RemoteCard):
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-
-
-def make_card(config: Mapping[str, Any]) -> ElectrodeCard:
-    """Return the card that a configuration describes."""
-    return simulated_card(
-        electrodes=config["electrodes"],
-        material=config["material"],
-        diameter_um=config["diameter_um"],
-        seed=config["seed"],
-    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -80,14 +78,16 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="choroid card: %(levelname)s: %(message)s")
     pulses, calls = (socket.socket(fileno=descriptor) for descriptor in options.sockets)
-    card = make_card(json.loads(options.config))
+    try:
+        opened = open_card(json.loads(options.config))
+    except CardRefused as refused:
+        calls.send(json.dumps({"refused": str(refused)}).encode())
+        return REFUSED
 
     def configure(setting: Mapping[str, Any]) -> None:
-        set_conditions = getattr(card, "set_conditions", None)
-        if set_conditions is not None:
-            set_conditions(TissueConditions(**setting["conditions"]))
+        opened.set_conditions(TissueConditions(**setting["conditions"]))
 
-    host = CardHost(card, pulses, calls, configure)
+    host = CardHost(opened.card, pulses, calls, configure)
     signal.signal(signal.SIGTERM, lambda *_: host.stop())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError):  # where the user may not, the card runs as any other process
@@ -96,6 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
     gc.freeze()
     sys.setswitchinterval(SWITCH_S)
     host.serve()
+    opened.close()
     logger.warning("the engine has ended; the last pulse began at frame %s", host.last_begun)
     return 0
 

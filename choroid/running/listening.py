@@ -18,6 +18,7 @@ from choroid.running.recording_plan import recording_plan
 from controller.core.clock import Clock
 from controller.nerves.access import AgentAccess
 from controller.nerves.budgets import BudgetUse
+from controller.nerves.cards.contract import CardRefused
 from controller.nerves.credentials import AgentCredentials
 from controller.nerves.inspection import ElectrodeTable, LeaseSeen, Waveforms
 from controller.nerves.ledger import StimulationRecord, latest
@@ -85,6 +86,8 @@ class EngineNerves:
         """The recordings of the array."""
         self.ledger_problem = ""
         """Why no engine starts with the stimulation ledger, for people; empty while one does."""
+        self.card_problem = ""
+        """Why no engine starts with the electrode card, for people; empty while one does."""
 
     @property
     def engine(self) -> EngineHandle | None:
@@ -107,6 +110,9 @@ class EngineNerves:
             except LedgerRefused as error:
                 self.ledger_problem = str(error)
                 logger.error("the electrode engine did not start: %s", error)
+            except CardRefused as error:
+                self.card_problem = str(error)
+                logger.error("the electrode engine did not start: %s", error)
             except ValueError:
                 logger.exception("this rig's electrode engine cannot be started; the rig continues without nerves")
                 return
@@ -124,7 +130,7 @@ class EngineNerves:
         self._engine = await spawn_engine(
             self._rig, self._data_dir, self._seed, NOT_ALLOWED_YET, self._remote, self.recordings.plan
         )
-        self.ledger_problem = ""
+        self.ledger_problem = self.card_problem = ""
         began_s = loop.time()
         try:
             await self._engine.order(self._stopped, ALLOWED_WITHIN_S)

@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 from choroid.common.child import python
 from choroid.running.card_process import CardProcess
+from choroid.running.cards import card_config
 from choroid.running.local_agent import ENDPOINT, former_port, keep_port
 from choroid.running.nerves_orders import Orders, first_agents
 from choroid.running.tls_folder import tls_files
 from controller.core.clock import Clock
 from controller.nerves.brake import Brake
+from controller.nerves.cards.contract import CardRefused
 from controller.nerves.credentials import AgentCredentials
 from controller.nerves.detector import Detection
 from controller.nerves.engine import EngineConfig, serve
@@ -39,7 +41,6 @@ from controller.nerves.recording.quota import RecordingRefused
 from controller.nerves.server import RemoteAddress
 from controller.nerves.summary import life_s
 from controller.nerves.tokens import Grant, Keyring, TokenScope, new_token
-from sim.neurons.array import SAMPLE_RATE_HZ
 from sim.neurons.conditions import TissueConditions
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REFUSED = 3
-"""Exit status of an engine that does not start because its stimulation ledger cannot be used."""
+"""Exit status of an engine that does not start because its stimulation ledger or its card cannot be used."""
 LEDGER = "stimulation.db"
 MAX_REASON = 500
 START_WITHIN_S = 60.0
@@ -229,27 +230,22 @@ async def spawn_engine(
     remote: tuple[str, int] | None = None,
     recording: RecordingPlan | None = None,
 ) -> EngineHandle:
-    """Start the engine of a rig with a simulated array, and return when its API is open.
+    """Start the engine of a rig with an electrode array, and return when its API is open.
 
     Its API has the port of the engine before, on loopback, if that is free; `remote` is an address for agents on other
     machines, with mutual TLS. With a reason in `stopped` it refuses all stimulation until :meth:`EngineHandle.order` allows
     it. Recordings go by the plan `recording`; None makes them impossible. Writes `nerves.json` (address and the token of the
     agent on this machine, for its owner's eyes only) into `data_dir`.
-    Takes about 3 s, 10 s the first time; await it in the background. Raises ValueError for a rig without a simulated array,
-    LedgerRefused when the stimulation ledger cannot be used, and RuntimeError when the engine ends before it is ready for
-    any other reason.
+    Takes about 3 s, 10 s the first time; await it in the background. Raises ValueError for a rig without an array,
+    LedgerRefused when the stimulation ledger cannot be used, CardRefused when the electrode card cannot, and RuntimeError
+    when the engine ends before it is ready for any other reason.
     """
     nerves = rig.nerves
-    if nerves is None or not nerves.link.startswith("sim:"):
-        raise ValueError(f"rig {rig.name} has no simulated electrode array; give it nerves with a link sim:…")
-    if round(nerves.sample_rate_hz) != SAMPLE_RATE_HZ:
-        raise ValueError(f"rig {rig.name}: the simulated array samples at 25 kHz, not {nerves.sample_rate_hz:g} Hz")
+    if nerves is None:
+        raise ValueError(f"rig {rig.name} has no electrode array; give it nerves")
     config = {
-        "electrodes": nerves.electrodes,
-        "material": nerves.material,
-        "diameter_um": nerves.diameter_um,
+        "card": card_config(nerves, seed),
         "detection": [nerves.mains, nerves.reference],
-        "seed": seed,
         "data_dir": str(data_dir),
         "tissue": tissue_said(rig.tissue.values()),
         "stopped": stopped[:MAX_REASON],
@@ -274,7 +270,7 @@ async def spawn_engine(
     said = json.loads(line or b"{}")
     if "refused" in said:
         await process.wait()
-        raise LedgerRefused(said["refused"])
+        raise (CardRefused if said["of"] == "card" else LedgerRefused)(said["refused"])
     if not said:
         status = await process.wait()
         raise RuntimeError(
@@ -290,7 +286,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m choroid.running.nerves_process",
         description="The electrode engine of a rig, as a child process.",
     )
-    parser.add_argument("--config", required=True, help="JSON: electrodes, material, diameter_um, seed, data_dir")
+    parser.add_argument("--config", required=True, help="JSON: card, data_dir, and more")
     config = json.loads(parser.parse_args(arguments).config)
     Path(config["data_dir"]).mkdir(parents=True, exist_ok=True)
     logging.basicConfig(level=logging.WARNING, format="choroid nerves: %(levelname)s: %(message)s")
@@ -299,9 +295,10 @@ def main(arguments: list[str] | None = None) -> int:
     signal.setitimer(signal.ITIMER_REAL, START_WITHIN_S + longer_s)  # an engine that cannot start ends
     try:
         asyncio.run(_child(config))
-    except LedgerRefused as error:
+    except (LedgerRefused, CardRefused) as error:
         logger.error("%s", error)
-        print(json.dumps({"refused": str(error)}), flush=True)
+        of = "card" if isinstance(error, CardRefused) else "ledger"
+        print(json.dumps({"refused": str(error), "of": of}), flush=True)
         return REFUSED
     return 0
 
@@ -312,7 +309,7 @@ async def _child(config: dict[str, Any]) -> None:
     keyring = Keyring({token: Grant("controller", frozenset({TokenScope.READ, TokenScope.AUDIT}))})
     credentials = AgentCredentials(data_dir, Clock(follow_system=True).utc_text)
     agent_token = first_agents(data_dir, credentials, keyring)
-    card = CardProcess({name: config[name] for name in ("electrodes", "material", "diameter_um", "seed")})
+    card = CardProcess(config["card"])
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -337,7 +334,7 @@ async def _child(config: dict[str, Any]) -> None:
         ledger=data_dir / LEDGER,
         port=former_port(data_dir),
         remote=_remote(config, data_dir),
-        envelope=Envelope.of(config["material"]),
+        envelope=Envelope.of(config["card"]["material"]),
         tissue=config.get("tissue"),
         detection=Detection.of(*config.get("detection", ("50 Hz", "ground"))),
         recording=RecordingPlan(**config["recording"]) if config.get("recording") else None,

@@ -333,13 +333,7 @@ def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink | Unope
 
 
 def _nerves(rig: Rig, data: Path, *, recordable: bool) -> EngineNerves | None:
-    """Return the electrode engine of this rig, if it has an array that this version supports."""
+    """Return the electrode engine of this rig, if it has an array."""
     if rig.nerves is None:
-        return None
-    if not rig.nerves.link.startswith("sim:"):
-        print(
-            f"Choroid: no driver for the electrode array at {rig.nerves.link} yet; the rig runs without nerves",
-            file=sys.stderr,
-        )
         return None
     return EngineNerves(rig, data, seed=1, recordable=recordable)

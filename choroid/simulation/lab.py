@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ import yaml
 
 from choroid.common.failure import UserError
 from choroid.common.ports import MAX_PORT
+from choroid.simulation.array_far_end import FAR_ENDS, PORTS, FarEnd, serve_array
 from choroid.simulation.mishaps import Mishaps
 from controller.hazards.loading import load_checked_rig
 from controller.rig.described import seen_from_anywhere
 from controller.rig.description import Rig
 from sim.lab import SimulatedLab
+from sim.neurons.array import SimulatedArray
 from sim.virtual_time import run_scaled
 
 
@@ -48,23 +51,42 @@ def lab(
         stop = asyncio.Event()
         stop_on_signals(stop, duration_s)
         bench = SimulatedLab(rig, seed=seed)
-        if base_port + len(bench.lines) > MAX_PORT + 1:
+        links = len(bench.lines) + PORTS * _has_far_end(rig)
+        if base_port + links > MAX_PORT + 1:
             raise UserError(
-                f"{len(bench.lines)} links from port {base_port} on would go beyond {MAX_PORT}. Next: choose a lower"
-                " --base-port"
+                f"{links} links from port {base_port} on would go beyond {MAX_PORT}. Next: choose a lower --base-port"
             )
+        ending = ExitStack()
         try:
             endpoints = await (bench.serve_pty() if pty else bench.serve_tcp(host, base_port))
+            array = _serve_array(rig, host, base_port and base_port + len(bench.lines), seed)
+            if array is not None and rig.nerves is not None:
+                ending.callback(array.close)
+                endpoints[rig.nerves.link] = array.link
             if write is not None:
-                write.write_text(pointing_at(path, endpoints), encoding="utf-8")  # noqa: ASYNC240  (once, at the start)
+                text = pointing_at(path, endpoints, array)
+                write.write_text(text, encoding="utf-8")  # noqa: ASYNC240  (once, at the start)
             print(json.dumps({"endpoints": endpoints}) if as_json else table(rig, endpoints), flush=True)
             async with mishaps.befalling(bench):
                 await stop.wait()
         finally:
+            ending.close()
             await bench.close()
 
     run_scaled(serve(), speed)
     return 0
+
+
+def _has_far_end(rig: Rig) -> bool:
+    """Return whether the rig's electrode card is reached through a server that the lab can stand for."""
+    return rig.nerves is not None and rig.nerves.card in FAR_ENDS and rig.nerves.link.startswith("sim:")
+
+
+def _serve_array(rig: Rig, host: str, base_port: int, seed: int) -> FarEnd | None:
+    """Start what the rig's electrode card connects to; None where it needs nothing."""
+    if rig.nerves is None or not _has_far_end(rig):
+        return None
+    return serve_array(rig.nerves.card, SimulatedArray(rig.nerves.electrodes, seed), host=host, base_port=base_port)
 
 
 def stop_on_signals(stop: asyncio.Event, duration_s: float | None) -> None:
@@ -85,17 +107,23 @@ def table(rig: Rig, endpoints: dict[str, str]) -> str:
             for name, device in rig.devices.items()
             if device.link == link
         ]
+        if rig.nerves is not None and rig.nerves.link == link:
+            names.append(f"nerves ({rig.nerves.card})")
         lines.append(f"  {endpoint:<32}{', '.join(names)}")
     return "\n".join(lines)
 
 
-def pointing_at(path: Path, endpoints: dict[str, str]) -> str:
-    """Return the rig file's text with each device's link replaced by its endpoint (comments are lost)."""
+def pointing_at(path: Path, endpoints: dict[str, str], array: FarEnd | None = None) -> str:
+    """Return the rig file's text with each link replaced by its endpoint (comments are lost)."""
     description: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     seen_from_anywhere(path, description)
     for device in description["devices"].values():
         device["link"] = as_link(endpoints.get(device["link"], device["link"]))
-    description["mixed"] = True  # the electrode array stays simulated: sim:array
+    if array is None:
+        description["mixed"] = True  # the electrode array stays simulated: sim:array
+    else:
+        nerves = description["nerves"]
+        nerves |= {"link": array.link, "options": (nerves.get("options") or {}) | array.options}
     # The served rig is still simulated: its pumps have factory calibration until calibrated.
     description["upkeep"] = {"calibration": "factory"} | (description.get("upkeep") or {})
     header = "# Written by `choroid lab`: the same rig, its links pointing at the served simulated devices.\n"

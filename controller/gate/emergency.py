@@ -34,6 +34,11 @@ class Stimulator(Protocol):
         """Why the stimulation ledger cannot be used, for people; empty while it can."""
         ...
 
+    @property
+    def card_problem(self) -> str:
+        """Why the electrode card cannot be used, for people; empty while it can."""
+        ...
+
     def forbid_stimulation(self, why: str) -> None:
         """Forbid stimulation to every engine that starts from now on."""
 

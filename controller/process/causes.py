@@ -38,6 +38,8 @@ def nerves_causes(concerns: Mapping[str, str], stimulator: Stimulator | None) ->
     causes: Causes = {(kind, "nerves"): concern for kind, concern in concerns.items() if concern}
     if stimulator is not None and stimulator.ledger_problem:
         causes["stimulation_ledger_lost", "stimulation ledger"] = stimulator.ledger_problem
+    if stimulator is not None and stimulator.card_problem:
+        causes["device_lost", "electrode card"] = stimulator.card_problem
     return causes
 
 

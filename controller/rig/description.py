@@ -13,6 +13,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field, StringConstraints
 
 from controller.rig.agitation import Agitator
+from controller.rig.card import CardName, CardOptions
 from controller.rig.grading import shipped_grading
 from controller.rig.notify import AlarmSpec, ZoneName
 from controller.rig.part import RigPart
@@ -242,9 +243,13 @@ class RecordingSpec(RigPart):
 
 
 class Nerves(RigPart):
-    """The electrode array."""
+    """The electrode array, with its card (docs/cards.md)."""
 
+    card: CardName = "simulated"
+    """Which card reads and stimulates the array; see `choroid cards`."""
     link: str
+    """Where the card is: `sim:name`, `tcp://host:port`."""
+    options: CardOptions | None = None
     electrodes: int = Field(ge=1, le=4096)
     sample_rate_hz: FrequencyHz = Field(alias="sample_rate", gt=0, le=1e6)
     material: Literal["Pt", "PtIr", "TiN"] = "Pt"

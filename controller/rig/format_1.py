@@ -30,6 +30,7 @@ ADDED = (
     "temperatures",
     "material",
     "selectors",
+    "options",
     "port",
     "groups",
     "never",
@@ -38,7 +39,7 @@ ADDED = (
     "recording",
 )
 """Keys that the description of a rig did not have at first. As long as they are empty, a rig keeps its hash."""
-ADDED_WITH_DEFAULT = (("mains", "50 Hz"), ("reference", "ground"))
+ADDED_WITH_DEFAULT = (("mains", "50 Hz"), ("reference", "ground"), ("card", "simulated"))
 """Such keys that are never empty, with the value that stood for them before."""
 
 

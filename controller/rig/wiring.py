@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from controller.rig.card import CARD_RULES, is_replay_or_simulated, link_fits
 from controller.rig.description import DeviceSpec, Rig, WatchdogRelay
 from controller.rig.families import (
     FAMILIES,
@@ -133,7 +134,7 @@ def device_place(rig: Rig, name: str, device: DeviceSpec) -> Iterator[Finding]:
 def links_are_all_real_or_all_simulated(rig: Rig) -> Iterator[Finding]:
     """A simulated device never stands in for a real one unnoticed (C5)."""
     links = _links(rig)
-    simulated = [place for place, link in links.items() if link.startswith("sim:")]
+    simulated = [place for place, link in links.items() if is_replay_or_simulated(link)]
     if rig.mixed or len(simulated) in (0, len(links)):
         return
     odd = simulated if 2 * len(simulated) <= len(links) else [place for place in links if place not in simulated]
@@ -145,15 +146,10 @@ def links_are_all_real_or_all_simulated(rig: Rig) -> Iterator[Finding]:
 def _links(rig: Rig) -> dict[Place, str]:
     """Return every valid link by its place in the file."""
     links: dict[Place, str] = {("devices", name, "link"): device.link for name, device in rig.devices.items()}
-    if rig.nerves is not None:
+    links = {place: link for place, link in links.items() if _is_link(link)}
+    if rig.nerves is not None and link_fits(rig.nerves.card, rig.nerves.link):
         links[("nerves", "link")] = rig.nerves.link
-    return {place: link for place, link in links.items() if _is_link(link)}
-
-
-def nerves_link(rig: Rig) -> Iterator[Finding]:
-    """The electrode array's link can be understood."""
-    if rig.nerves is not None and not _is_link(rig.nerves.link):
-        yield Finding(("nerves", "link"), f"link “{rig.nerves.link}” is of no known kind", _LINKS)
+    return links
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +435,7 @@ DEVICE_RULES = (
 )
 RIG_RULES = (
     links_are_all_real_or_all_simulated,
-    nerves_link,
+    *CARD_RULES,
     one_switch_one_purpose,
     further_interlocks,
     watchdog_relay,

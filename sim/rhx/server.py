@@ -56,9 +56,20 @@ def channel_names(electrodes: int) -> list[str]:
 
 
 class RhxServer:
-    """Serves until :meth:`close`. Ports 0 are any free ones; see `command_port` and `waveform_port`."""
+    """Serves until :meth:`close`. Ports 0 are any free ones; see `command_port` and `waveform_port`.
 
-    def __init__(self, amplifier: Amplifier, sample_rate_hz: float, *, relisten: bool = False) -> None:
+    With `relisten` a socket listens again by itself when its client has left, as RHX does not.
+    """
+
+    def __init__(
+        self,
+        amplifier: Amplifier,
+        sample_rate_hz: float,
+        *,
+        relisten: bool = False,
+        host: str = "127.0.0.1",
+        ports: tuple[int, int] = (0, 0),
+    ) -> None:
         self.channels = channel_names(amplifier.electrodes)
         self.settings = RhxSettings(sample_rate_hz, self.channels, STEP_UA)
         self._amplifier = amplifier
@@ -85,8 +96,8 @@ class RhxServer:
             "rescanports": lambda _: "RescanPorts cannot be executed while the board is running" * self._running,
         }
         self._commands = RhxCommands(self.settings, actions, lambda: self._running, self._set_run, self._timestamp)
-        self._command = _OneClientPort(self._serve_commands, relisten)
-        self._waveform = _OneClientPort(self._serve_waveform, relisten)
+        self._command = _OneClientPort(self._serve_commands, relisten, host, ports[0])
+        self._waveform = _OneClientPort(self._serve_waveform, relisten, host, ports[1])
         self.command_port, self.waveform_port = self._command.port, self._waveform.port
         self._board = threading.Thread(target=self._run_board, name="board", daemon=True)
         self._board.start()
@@ -250,20 +261,22 @@ class RhxServer:
 class _OneClientPort:
     """A port that takes one client and then stops listening."""
 
-    def __init__(self, serve: Callable[[socket.socket], None], relisten: bool) -> None:
+    def __init__(self, serve: Callable[[socket.socket], None], relisten: bool, host: str, port: int) -> None:
+        self._host = host
         self._serve = serve
         self._relisten = relisten
         self._listener: socket.socket | None = None
         self._client: socket.socket | None = None
         self._closed = False
-        self.port = 0
+        self.port = port
         self.listen()
 
     def listen(self) -> None:
         """Listen, unless it does or has a client."""
         if self._listener is not None or self._client is not None or self._closed:
             return
-        listener = socket.create_server(("127.0.0.1", self.port))
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listener = socket.create_server((self._host, self.port), family=family)
         self.port = listener.getsockname()[1]
         self._listener = listener
         threading.Thread(target=self._wait, args=(listener,), daemon=True).start()

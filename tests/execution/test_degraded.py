@@ -39,6 +39,7 @@ class Stimulator:
     """An electrode engine that receives a request to stop."""
 
     ledger_problem = ""
+    card_problem = ""
 
     def __init__(self) -> None:
         self.said: list[str] = []

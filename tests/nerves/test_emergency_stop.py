@@ -222,6 +222,7 @@ class Stimulated:
     """A stimulator that records its orders; it may fail."""
 
     ledger_problem = ""
+    card_problem = ""
 
     def __init__(self, failing: bool = False) -> None:
         self.orders: list[str] = []

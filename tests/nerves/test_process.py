@@ -59,9 +59,9 @@ async def test_S2_an_operator_ends_the_leases_of_an_agent_which_may_acquire_new_
         await engine.close()
 
 
-async def test_a_rig_without_a_simulated_array_is_an_error(tmp_path: Path) -> None:
+async def test_a_rig_without_an_array_is_an_error(tmp_path: Path) -> None:
     rig = load_rig(BENCH)
-    with pytest.raises(ValueError, match="no simulated electrode array"):
+    with pytest.raises(ValueError, match="no electrode array"):
         await spawn_engine(rig.model_copy(update={"nerves": None}), tmp_path, 1)
 
 

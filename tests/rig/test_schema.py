@@ -27,7 +27,8 @@ VALIDATOR = jsonschema.Draft202012Validator(json.loads(make_schema.RIG.read_text
 FORM = {
     "misspelt key", "unknown key", "no unit", "other unit", "coulombs", "metres", "megalitres", "decimal comma",
     "negative", "kind", "list forgotten", "number for text", "half an electrode", "a name with a path",
-    "other version", "a broker with a scheme", "a database without a scheme", "wild topic",
+    "unknown card", "a wild native name", "other version", "a broker with a scheme", "a database without a scheme",
+    "wild topic",
 }  # fmt: skip
 """Mistakes in the form of a file. Those in its meaning, such as unknown names, only `choroid check` sees."""
 

@@ -190,6 +190,10 @@ class ElectrodeCard(Protocol):
         ...
 
 
+class CardRefused(ConnectionError):
+    """A card cannot be opened, or is not the one described; the text says why, with the likely cause and the next step."""
+
+
 _SEVERITY = (CardState.CONNECTED, CardState.HEADSTAGE_UNPLUGGED, CardState.DEAD, CardState.STALLED)
 
 

@@ -17,6 +17,7 @@ from controller.nerves.cards.block_queue import BlockQueue
 from controller.nerves.cards.contract import (
     MAX_WAIT_S,
     ArrayInfo,
+    CardRefused,
     CardState,
     Delivery,
     FrameBlock,
@@ -39,6 +40,7 @@ class RemoteCard:
     """An :class:`ElectrodeCard` at the other end of two sockets, with its frames in shared memory.
 
     Raises:
+        CardRefused: The card process cannot open its card.
         OSError: The card process ended before it had a card; its standard error has the reason.
     """
 
@@ -47,7 +49,10 @@ class RemoteCard:
         greeting, descriptors, _, _ = socket.recv_fds(calls, MAX_MESSAGE, 2)
         if not greeting:
             raise ConnectionError("the card process ended before its card was connected; see its messages above")
-        self.info = ArrayInfo(**json.loads(greeting))
+        said = json.loads(greeting)
+        if "refused" in said:
+            raise CardRefused(said["refused"])
+        self.info = ArrayInfo(**said)
         shape = (self.info.electrodes, self.info.block_frames, self.info.sample_rate_hz)
         self._queue = BlockQueue(descriptors[0], *shape)
         os.close(descriptors[0])  # the queue has it mapped

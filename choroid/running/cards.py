@@ -1,0 +1,128 @@
+"""Open the electrode card that a rig file names; in the card process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import urlsplit
+
+from choroid.running.simulated_card import simulated_card
+from choroid.simulation.array_far_end import serve_array
+from controller.nerves.cards.contract import ArrayInfo, CardRefused, ElectrodeCard
+from controller.nerves.cards.rhx import RhxCard
+from controller.nerves.cards.rhx_connection import RhxAddress
+from controller.rig.card import CardOptions, channel_list
+from controller.rig.description import Nerves
+from sim.neurons.array import SimulatedArray
+from sim.neurons.conditions import TissueConditions
+
+RATE_TOLERANCE = 1e-3
+"""Largest difference between the sample rates of card and rig file."""
+
+
+@dataclass(frozen=True)
+class OpenedCard:
+    """A card, and what concerns the tissue behind it."""
+
+    card: ElectrodeCard
+    set_conditions: Callable[[TissueConditions], None]
+    """Set what the simulated tissue lives in; does nothing for real tissue."""
+    close: Callable[[], None]
+    """Close what stands behind the card; the card is closed by its host."""
+
+
+def card_config(nerves: Nerves, seed: int) -> dict[str, Any]:
+    """Return what the card process must know of the rig file, as JSON."""
+    return {
+        "card": nerves.card,
+        "link": nerves.link,
+        "options": (nerves.options or CardOptions()).model_dump(mode="json"),
+        "electrodes": nerves.electrodes,
+        "sample_rate_hz": nerves.sample_rate_hz,
+        "material": nerves.material,
+        "diameter_um": nerves.diameter_um,
+        "seed": seed,
+    }
+
+
+def open_card(config: Mapping[str, Any]) -> OpenedCard:
+    """Open the card of :func:`card_config`.
+
+    Raises:
+        CardRefused: It cannot be opened, or is not the one that the rig file describes.
+    """
+    opened = _OPENERS[config.get("card", "simulated")](config)
+    why = _other_than_described(opened.card.info, config)
+    if why:
+        opened.card.close()
+        opened.close()
+        raise CardRefused(why)
+    return opened
+
+
+def _simulated(config: Mapping[str, Any]) -> OpenedCard:
+    card = simulated_card(
+        electrodes=config["electrodes"],
+        material=config["material"],
+        diameter_um=config["diameter_um"],
+        seed=config["seed"],
+    )
+    return OpenedCard(card, card.set_conditions, _nothing)
+
+
+def _rhx(config: Mapping[str, Any]) -> OpenedCard:
+    """Return the card of RHX; behind a link `sim:` stands an RHX server in this process."""
+    url, options = urlsplit(config["link"]), config["options"]
+    if url.scheme == "tcp":
+        return OpenedCard(_rhx_card(config, config["link"], options, simulated=False), _no_conditions, _nothing)
+    array = SimulatedArray(config["electrodes"], config["seed"])
+    end = serve_array(config["card"], array)
+    folder = TemporaryDirectory(prefix="choroid-rhx-")
+    card = _rhx_card(config, end.link, {**end.options, "folder": folder.name}, simulated=True)
+
+    def set_conditions(conditions: TissueConditions) -> None:
+        array.conditions = conditions
+
+    def close() -> None:
+        end.close()
+        folder.cleanup()
+
+    return OpenedCard(card, set_conditions, close)
+
+
+def _rhx_card(config: Mapping[str, Any], link: str, options: Mapping[str, Any], *, simulated: bool) -> RhxCard:
+    url = urlsplit(link)
+    channels = channel_list(options["channels"])
+    address = RhxAddress(
+        url.hostname or "", url.port or 0, options.get("waveform_port") or 5001, channels, options.get("folder", "")
+    )
+    try:
+        return RhxCard(address, material=config["material"], diameter_um=config["diameter_um"], simulated=simulated)
+    except OSError as error:
+        raise CardRefused(f"the card intan-rhx at {link} cannot be used: {error}") from error
+
+
+_OPENERS: Mapping[str, Callable[[Mapping[str, Any]], OpenedCard]] = {"simulated": _simulated, "intan-rhx": _rhx}
+
+
+def _other_than_described(info: ArrayInfo, config: Mapping[str, Any]) -> str:
+    """Return how a card differs from the rig file; empty when it does not."""
+    rate_hz = float(config.get("sample_rate_hz", info.sample_rate_hz))
+    if info.electrodes == config["electrodes"] and abs(info.sample_rate_hz - rate_hz) <= RATE_TOLERANCE * rate_hz:
+        return ""
+    return (
+        f"{info.name} has {info.electrodes} electrodes at {info.sample_rate_hz:g} Hz; the rig file says"
+        f" {config['electrodes']} at {rate_hz:g} Hz. Likely cause: another array, or other settings of its software. Next:"
+        f" write electrodes: {info.electrodes} and sample_rate: {info.sample_rate_hz:g} Hz under nerves, or correct the"
+        " settings"
+    )
+
+
+def _no_conditions(_: TissueConditions) -> None:
+    """Real tissue lives in what it lives in."""
+
+
+def _nothing() -> None:
+    """There is nothing behind the card."""
