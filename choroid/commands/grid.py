@@ -98,6 +98,12 @@ def _log_parsers(verbs: Any) -> None:
     show = command(actions, "show", _log, "print the last rows")
     show.add_argument("--limit", type=int, default=20, help="how many (default 20)")
     command(actions, "key", _log, "print the verifier keys of the log and of the hub as a witness")
+    witness = command(actions, "witness", _log, "ask another hub to confirm this hub's log from now on")
+    witness.add_argument("key", help="verifier key of the witness, from its operator")
+    witness.add_argument("--at", required=True, metavar="ADDRESS", help="host:port#fingerprint, as members join with")
+    watch = command(actions, "watch", _log, "be a witness of another hub's log from now on")
+    watch.add_argument("key", help="verifier key of the log, from its operator")
+    command(actions, "watched", _log, "list the logs that this hub is a witness of")
     export = command(actions, "export", _log, "write rows, checkpoint and key for verification on another machine")
     export.add_argument("folder", type=Path, help="the folder to write")
     prove = command(actions, "prove", _log, "print the proof that a row is in the log")
@@ -107,6 +113,9 @@ def _log_parsers(verbs: Any) -> None:
     verify.add_argument("--key", default="", help="verifier key of the log, from its operator")
     verify.add_argument("--witness", action="append", default=[], metavar="KEY", help="verifier key of a witness")
     verify.add_argument("--required", type=int, default=0, help="how many witnesses have to confirm (default 0)")
+    verify.add_argument(
+        "--ask", action="append", default=[], metavar="ADDRESS", help="address of a witness: compare with what it has seen"
+    )
     verify.add_argument("--kept", type=Path, help="file with the checkpoint of the last verification; renewed")
     for name, parser in actions.choices.items():
         parser.set_defaults(action=name)
@@ -181,6 +190,9 @@ def _log(arguments: argparse.Namespace) -> int:
     if arguments.action == "show":
         answer = log.show(arguments.data, arguments.limit)
         text = "\n".join(json.dumps(row, ensure_ascii=False) for row in answer["rows"])
+    elif arguments.action == "watched":
+        answer = log.watched(arguments.data)
+        text = "\n".join(f"{each['log']}: {each['rows']} rows; {each['trouble'] or 'sound'}" for each in answer["watched"])
     elif arguments.action == "verify":
         answer = log.verify(
             arguments.source or arguments.data,
@@ -188,11 +200,18 @@ def _log(arguments: argparse.Namespace) -> int:
             witnesses=arguments.witness,
             required=arguments.required,
             kept=arguments.kept,
+            asked=arguments.ask,
         )
         text = f"the log is sound: {answer['rows']} rows, {len(answer['witnesses'])} witnesses"
     else:
-        named = {"key": lambda: log.keys(arguments.data), "prove": lambda: log.prove(arguments.data, arguments.row)}
-        answer = named.get(arguments.action, lambda: log.export(arguments.data, arguments.folder))()
+        named = {
+            "key": lambda: log.keys(arguments.data),
+            "prove": lambda: log.prove(arguments.data, arguments.row),
+            "witness": lambda: log.ask(arguments.data, arguments.key, arguments.at),
+            "watch": lambda: log.watch(arguments.data, arguments.key),
+            "export": lambda: log.export(arguments.data, arguments.folder),
+        }
+        answer = named[arguments.action]()
         text = "\n".join(f"{name}: {value}" for name, value in answer.items())
     emit(answer, as_json=arguments.json, text=text)
     return 0

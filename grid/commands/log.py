@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from pathlib import Path
 from typing import Any
 
+from grid.clock import as_text
 from grid.commands.operate import opened
 from grid.errors import GridError
 from grid.hub.store import FILE
@@ -14,6 +16,11 @@ from grid.identity.keys import write_private
 from grid.log import merkle
 from grid.log.notes import COSIGNATURE, ED25519, NoteKey
 from grid.log.verification import require_sound, verify_log
+from grid.log.witness import Witness
+from grid.log.witnesses import LogWitnesses
+from grid.member.membership import CALL_S, HubAddress, authority_of, enrolment_channel, explained
+from grid.wire import grid_pb2 as pb
+from grid.wire import grid_pb2_grpc as pb_grpc
 
 ROWS_FILE = "rows.jsonl"
 CHECKPOINT_FILE = "checkpoint"
@@ -67,8 +74,44 @@ def prove(data: Path, row: int) -> dict[str, Any]:
         }
 
 
-def verify(source: Path, *, key: str, witnesses: list[str], required: int, kept: Path | None) -> dict[str, Any]:
+def ask(data: Path, key: str, address: str) -> dict[str, Any]:
+    """Ask a witness to confirm this hub's log from now on.
+
+    Args:
+        data: The hub's folder.
+        key: Verifier key of the witness.
+        address: Where it listens: host:port#fingerprint, as members join with.
+
+    Raises:
+        GridError: There is no such hub, or key or address is malformed.
+    """
+    HubAddress.parse(address)
+    with opened(data) as store, store.transaction() as database:
+        LogWitnesses(database, store.log).add(NoteKey.parse(key), address)
+    return {"witness": NoteKey.parse(key).name, "address": address}
+
+
+def watch(data: Path, key: str) -> dict[str, Any]:
+    """Let this hub be a witness of the log with this verifier key.
+
+    Raises:
+        GridError: There is no such hub, the key is malformed or not that of a log, or the log has another key here.
+    """
+    log = NoteKey.parse(key)
+    if log.algorithm != ED25519:
+        raise GridError(f"the key of {log.name} is that of a witness. Next: take the line `log` of its keys")
+    with opened(data) as store:
+        Witness(store.database, store.log, store.utc).watch(log)
+    return {"log": log.name}
+
+
+def verify(
+    source: Path, *, key: str, witnesses: list[str], required: int, kept: Path | None, asked: list[str]
+) -> dict[str, Any]:
     """Verify the log of a hub's folder or of an export.
+
+    In a hub's folder the log has to continue every checkpoint that witnesses hold against it, and a log that the hub is a
+    witness of must not have two histories.
 
     Args:
         source: The folder.
@@ -76,33 +119,79 @@ def verify(source: Path, *, key: str, witnesses: list[str], required: int, kept:
         witnesses: Verifier keys of witnesses.
         required: How many of them have to confirm the checkpoint.
         kept: File with the checkpoint of the last verification: the log has to begin with it. Replaced on success.
+        asked: Addresses of witnesses (host:port#fingerprint): the log has to begin with what they have confirmed.
 
     Raises:
-        GridError: The log is not sound, with every fault; or it cannot be read.
+        GridError: The log is not sound, with every fault; or it or a witness cannot be read.
     """
+    formers, others = [], []
     if (source / FILE).exists():
         with opened(source) as store:
             rows = [body for _, body in store.log.rows(0, ALL_ROWS)]
             note = store.log.checkpoint(len(rows))
             cosigned = store.log.cosigned_size()
             own = str(NoteKey(store.name, ED25519, store.key.public))
+            formers += LogWitnesses(store.database, store.log).other_histories()
+            others += [
+                f"{each.key.name} has {each.words}"
+                for each in Witness(store.database, store.log, store.utc).every()
+                if each.words
+            ]
             if required and 0 < cosigned < len(rows):
                 rows, note = rows[:cosigned], store.log.checkpoint(cosigned)
     else:
         rows, note, own = _exported(source)
-    former = kept.read_text(encoding="utf-8") if kept is not None and kept.exists() else ""
+    log = NoteKey.parse(key or own)
+    formers += [kept.read_text(encoding="utf-8")] if kept is not None and kept.exists() else []
+    formers += asyncio.run(_confirmed(log.name, asked))
     verdict = verify_log(
         rows,
         note,
-        NoteKey.parse(key or own),
+        log,
         witnesses=[NoteKey.parse(each) for each in witnesses],
-        former=former,
+        formers=formers,
         required=required,
     )
     require_sound(verdict)
     if kept is not None:
         write_private(kept, note.encode())
+    if others:
+        raise GridError(
+            f"the log is sound: {verdict.rows} rows. But of the logs that this hub is a witness of: {'; '.join(others)}."
+            " Next: ask the operator of that log; `choroid grid log watched --json` has both checkpoints"
+        )
     return {"rows": verdict.rows, "root": base64.b64encode(verdict.root).decode(), "witnesses": list(verdict.witnesses)}
+
+
+def watched(data: Path) -> dict[str, Any]:
+    """Return the logs that this hub is a witness of. Raises :class:`GridError` when there is no hub in `data`."""
+    with opened(data) as store:
+        return {
+            "watched": [
+                {
+                    "log": each.key.name,
+                    "rows": each.size,
+                    "confirmed_utc": as_text(each.confirmed_utc_s) if each.size else "",
+                    "trouble": each.words,
+                    "checkpoint": each.note,
+                    "contradiction": each.other,
+                }
+                for each in Witness(store.database, store.log, store.utc).every()
+            ]
+        }
+
+
+async def _confirmed(origin: str, addresses: list[str]) -> list[str]:
+    """Return what the witnesses at `addresses` have confirmed of a log, and what they hold against it."""
+    found = []
+    for text in addresses:
+        address = HubAddress.parse(text)
+        async with enrolment_channel(address, await asyncio.to_thread(authority_of, address)) as channel:
+            stub: pb_grpc.WitnessingAsyncStub = pb_grpc.WitnessingStub(channel)
+            with explained(f"the witness at {address.at(address.port)}"):
+                reply = await stub.Witnessed(pb.WitnessedRequest(origin=origin), timeout=CALL_S)
+        found += [note for note in (reply.checkpoint, reply.contradiction) if note]
+    return found
 
 
 def _exported(folder: Path) -> tuple[list[bytes], str, str]:

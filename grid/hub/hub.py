@@ -16,6 +16,7 @@ from grid.clock import UtcSeconds, utc_s
 from grid.errors import GridError
 from grid.grading.hosting import HostedBoards
 from grid.grading.rpc import BoardsRpc
+from grid.hub.confirming import Confirming
 from grid.hub.dispatch import Dispatch
 from grid.hub.enrolment import EnrolmentService
 from grid.hub.leases import LeaseBook
@@ -24,6 +25,7 @@ from grid.hub.relaying import Tunnels
 from grid.hub.service import HEARTBEAT_S, HubService
 from grid.hub.sessions import MemberSession, Sessions
 from grid.hub.store import Store
+from grid.hub.witnessing import WitnessingService
 from grid.identity.authority import CERTIFICATE_S, Authority
 from grid.log.witness import Witness
 from grid.policy.policy import GridPolicy, load_policy
@@ -60,6 +62,7 @@ class HubSettings:
         policy: Policy file; None means the one that comes with Choroid.
         grading: Whether submitted models are graded here.
         utc: Source of UTC.
+        confirm_every_s: How often the witnesses of the log are asked to confirm it.
     """
 
     data: Path
@@ -70,6 +73,7 @@ class HubSettings:
     policy: Path | None = None
     grading: bool = True
     utc: UtcSeconds = field(default=utc_s)
+    confirm_every_s: float = 60.0
 
 
 class Hub:
@@ -96,6 +100,7 @@ class Hub:
         self.dispatch = Dispatch(self.store, self.members, self.book, self.sessions, self.tunnels, self.policy.leases)
         self.boards = HostedBoards(settings.data, self.store, append=self.store.note, clock=self.store.utc)
         self._enrolment = EnrolmentService(self.store, self.members, self.authority, self.policy)
+        self.confirming = Confirming(self.store, settings.confirm_every_s)
         self._settings = settings
         self._servers: list[grpc.aio.Server] = []
         self._server_pair_until_s = 0.0
@@ -112,6 +117,7 @@ class Hub:
         pb_grpc.add_HubServicer_to_server(service, members)
         boards_pb2_grpc.add_BoardsServicer_to_server(BoardsRpc(self.boards.service, service.identity), members)
         pb_grpc.add_EnrolmentServicer_to_server(self._enrolment, enrolment)
+        pb_grpc.add_WitnessingServicer_to_server(WitnessingService(self.witness), enrolment)
         host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
         credentials = grpc.dynamic_ssl_server_credentials(
             self._certificates(),
@@ -177,7 +183,8 @@ async def running_hub(settings: HubSettings) -> AsyncIterator[Hub]:
     tasks: list[asyncio.Task[None]] = []
     try:
         await hub.open()
-        tasks = [asyncio.create_task(hub.run(), name="hub"), asyncio.create_task(hub.grade(), name="grading")]
+        works = {"hub": hub.run(), "grading": hub.grade(), "witnesses of the log": hub.confirming.run()}
+        tasks = [asyncio.create_task(work, name=name) for name, work in works.items()]
         for task in tasks:
             task.add_done_callback(_report)
         yield hub

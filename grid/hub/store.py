@@ -40,6 +40,7 @@ class Store:
     """The database of one hub.
 
     Attributes:
+        folder: The hub's data folder.
         database: The connection; every change is made in :meth:`transaction`.
         log: The hub's log; a row is appended in the transaction that it is about.
         key: The hub's identity.
@@ -59,6 +60,7 @@ class Store:
         """
         if readonly and not (folder / FILE).exists():
             raise GridError(f"{folder} is no folder of a hub. Next: name the hub's folder with --data")
+        self.folder = folder
         self.key = IdentityKey.in_folder(folder)
         self.utc = utc
         try:

@@ -22,6 +22,13 @@ CREATE TABLE IF NOT EXISTS log_nodes (level INTEGER, number INTEGER, hash BLOB N
 CREATE TABLE IF NOT EXISTS cosignatures (size INTEGER, line TEXT, PRIMARY KEY (size, line)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS witnesses (
   name TEXT PRIMARY KEY, key TEXT NOT NULL, address TEXT NOT NULL, trouble TEXT NOT NULL DEFAULT '') WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS watched (
+  origin TEXT PRIMARY KEY, key TEXT NOT NULL, size INTEGER NOT NULL DEFAULT 0, root BLOB NOT NULL DEFAULT x'',
+  note TEXT NOT NULL DEFAULT '', confirmed_s REAL NOT NULL DEFAULT 0) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS contradictions (
+  origin TEXT PRIMARY KEY, confirmed TEXT NOT NULL, other TEXT NOT NULL, reason TEXT NOT NULL, found_s REAL NOT NULL)
+  WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS other_histories (name TEXT, note TEXT, PRIMARY KEY (name, note)) WITHOUT ROWID;
 """
 START = hashlib.sha256(b"choroid grid log v1").hexdigest()
 """What the first row names as the row before it."""
@@ -93,6 +100,10 @@ class GridLog:
         """Return the size of the last checkpoint that a witness confirmed; 0 if there is none."""
         found = self._database.execute("SELECT MAX(size) FROM cosignatures").fetchone()[0]
         return int(found or 0)
+
+    def signature(self, text: bytes) -> bytes:
+        """Return the signature of the log's key."""
+        return self._key.sign(text)
 
     def cosign(self, note: str, time_s: int) -> str:
         """Return this hub's cosignature, as a witness, of another log's checkpoint."""

@@ -114,6 +114,12 @@ def signature_time(note: str, key: NoteKey) -> int | None:
     return None
 
 
+def signed_only_by(note: str, key: NoteKey) -> str:
+    """Return a note without the lines of others than `key`: what another client appends is not kept."""
+    lines = note.rpartition("\n\n")[2].splitlines()
+    return f"{body_of(note)}\n" + "".join(f"{line}\n" for line in lines if _signature(line, key) is not None)
+
+
 def _cosigned(text: str, time_s: int) -> bytes:
     return f"cosignature/v1\ntime {time_s}\n{text}".encode()
 

@@ -52,7 +52,7 @@ def verify_log(
     key: NoteKey,
     *,
     witnesses: Iterable[NoteKey] = (),
-    former: str = "",
+    formers: Iterable[str] = (),
     required: int = 0,
 ) -> LogVerdict:
     """Verify a log.
@@ -62,15 +62,15 @@ def verify_log(
         note: The checkpoint over them.
         key: Verifier key of the log.
         witnesses: Verifier keys of its witnesses.
-        former: An earlier checkpoint that the reader kept; empty for none.
+        formers: Earlier checkpoints that the reader or a witness kept: the log has to begin with each.
         required: How many witnesses have to confirm the checkpoint.
 
     Raises:
         GridError: The checkpoint or a key is malformed.
     """
     checkpoint = Checkpoint.parse(note)
-    kept = Checkpoint.parse(former) if former else None
-    tree = _Tree(frozenset({checkpoint.size, kept.size if kept else 0}), roots={0: merkle.EMPTY_ROOT})
+    kept = {former: Checkpoint.parse(former) for former in formers}
+    tree = _Tree(frozenset({checkpoint.size, *(each.size for each in kept.values())}), roots={0: merkle.EMPTY_ROOT})
     faults = list(_walk(rows, tree))
     if signature_time(note, key) is None:
         faults.append(f"the checkpoint has no valid signature of {key.name}")
@@ -80,7 +80,8 @@ def verify_log(
         faults.append(
             f"{tree.size} rows do not give the root of the checkpoint over {checkpoint.size}: a row was changed"
         )
-    faults += _against_former(tree, kept, former, key)
+    for former, begins in kept.items():
+        faults += _against_former(tree, begins, former, key)
     confirming = tuple(each.name for each in witnesses if signature_time(note, each) is not None)
     if len(confirming) < required:
         faults.append(f"{len(confirming)} of {required} required witnesses confirm the checkpoint")
@@ -111,9 +112,7 @@ def _fault(body: bytes, number: int, before: str) -> str:
         return "it cannot be read"
 
 
-def _against_former(tree: _Tree, kept: Checkpoint | None, former: str, key: NoteKey) -> Iterable[str]:
-    if kept is None:
-        return
+def _against_former(tree: _Tree, kept: Checkpoint, former: str, key: NoteKey) -> Iterable[str]:
     if signature_time(former, key) is None:
         yield f"the former checkpoint has no valid signature of {key.name}"
     if tree.roots.get(kept.size) != kept.root:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from grid.errors import GridError
 from grid.log.ledger import GridLog
-from grid.log.notes import COSIGNATURE, NoteKey, signature_time
+from grid.log.notes import COSIGNATURE, DASH, NoteKey, signature_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,18 @@ class LogWitnesses:
         """Note why a witness has not confirmed, in the caller's transaction."""
         self._database.execute("UPDATE witnesses SET trouble = ? WHERE name = ?", (trouble, key.name))
 
+    def contradicted(self, key: NoteKey, note: str) -> None:
+        """Keep a checkpoint of this log that the witness has confirmed and that is not in its history, as above."""
+        self._database.execute("INSERT OR IGNORE INTO other_histories VALUES (?, ?)", (key.name, note))
+
+    def other_histories(self) -> list[str]:
+        """Return the checkpoints with this log's signature that witnesses hold against it."""
+        return [note for (note,) in self._database.execute("SELECT note FROM other_histories ORDER BY name, note")]
+
     def _known(self, key: NoteKey, address: str, trouble: str) -> LogWitness:
-        for (size,) in self._database.execute("SELECT DISTINCT size FROM cosignatures ORDER BY size DESC"):
+        begins = f"{DASH}{key.name} "
+        query = "SELECT size FROM cosignatures WHERE substr(line, 1, ?) = ? ORDER BY size DESC LIMIT 1"
+        for (size,) in self._database.execute(query, (len(begins), begins)):
             time_s = signature_time(self._log.checkpoint(size), key)
             if time_s is not None:
                 return LogWitness(key, address, trouble, size, float(time_s))

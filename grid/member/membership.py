@@ -118,8 +118,8 @@ class Membership:
         Raises:
             GridError: The hub cannot be reached, is not the one of the address, or refuses.
         """
-        authority = await asyncio.to_thread(self._authority)
-        async with _channel(self.hub.at(self.hub.port), grpc.ssl_channel_credentials(authority)) as channel:
+        authority = await asyncio.to_thread(authority_of, self.hub)
+        async with enrolment_channel(self.hub, authority) as channel:
             stub: pb_grpc.EnrolmentAsyncStub = pb_grpc.EnrolmentStub(channel)
             tls_key = new_tls_key()
             with explained(f"the hub at {self.hub.at(self.hub.port)}"):
@@ -184,24 +184,6 @@ class Membership:
         end = rest.index(b"-----END CERTIFICATE-----") + len(b"-----END CERTIFICATE-----\n")
         return int(port), rest[:end], rest[end:]
 
-    def _authority(self) -> bytes:
-        """Fetch the hub's authority and compare its fingerprint."""
-        where = self.hub.at(self.hub.port)
-        try:
-            pem = ssl.get_server_certificate((self.hub.host, self.hub.port), timeout=CALL_S)
-        except (OSError, ValueError) as error:
-            raise GridError(
-                f"the hub at {where} cannot be reached ({error}). Likely cause: it does not run, or a firewall is in the"
-                " way. Next: check the address; this side only dials out"
-            ) from None
-        found = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
-        if not found.startswith(self.hub.fingerprint):
-            raise GridRefused(
-                f"the server at {where} is not the hub of this address: its fingerprint is {found[:MIN_FINGERPRINT]}. Likely"
-                " cause: the address is old, or the network redirects the connection. Next: ask the hub's operator"
-            )
-        return pem.encode()
-
     def _write(self, name: str, content: bytes) -> None:
         try:
             write_private(self.folder / name, content)
@@ -212,9 +194,33 @@ class Membership:
             ) from None
 
 
+def authority_of(hub: HubAddress) -> bytes:
+    """Fetch the authority (PEM) of the hub at an address and compare its fingerprint.
+
+    Raises:
+        GridError: The hub cannot be reached, or is not the one of the address.
+    """
+    where = hub.at(hub.port)
+    try:
+        pem = ssl.get_server_certificate((hub.host, hub.port), timeout=CALL_S)
+    except (OSError, ValueError) as error:
+        raise GridError(
+            f"the hub at {where} cannot be reached ({error}). Likely cause: it does not run, or a firewall is in the"
+            " way. Next: check the address; this side only dials out"
+        ) from None
+    found = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
+    if not found.startswith(hub.fingerprint):
+        raise GridRefused(
+            f"the server at {where} is not the hub of this address: its fingerprint is {found[:MIN_FINGERPRINT]}. Likely"
+            " cause: the address is old, or the network redirects the connection. Next: ask the hub's operator"
+        )
+    return pem.encode()
+
+
 @contextlib.asynccontextmanager
-async def _channel(address: str, credentials: grpc.ChannelCredentials) -> AsyncIterator[grpc.aio.Channel]:
-    channel = grpc.aio.secure_channel(address, credentials, options=OPTIONS)
+async def enrolment_channel(hub: HubAddress, authority: bytes) -> AsyncIterator[grpc.aio.Channel]:
+    """Open a channel to the port that needs no certificate, for the block."""
+    channel = grpc.aio.secure_channel(hub.at(hub.port), grpc.ssl_channel_credentials(authority), options=OPTIONS)
     try:
         yield channel
     finally:

@@ -108,6 +108,15 @@ class WitnessModel(BaseModel):
     trouble: str
 
 
+class WatchedLogModel(BaseModel):
+    """A log that this hub is a witness of; `trouble` names two histories of it."""
+
+    name: str
+    rows: int
+    utc: str
+    trouble: str
+
+
 class RecordModel(BaseModel):
     """A row of the log."""
 
@@ -125,6 +134,7 @@ class HeadModel(BaseModel):
     checkpoint: str
     confirmed_rows: int
     witnesses: list[WitnessModel]
+    watched: list[WatchedLogModel]
     last: list[RecordModel]
 
 

@@ -15,6 +15,7 @@ from grid.hub.members import SEEN_S, Members
 from grid.hub.store import Store, storage_error
 from grid.log.notes import ED25519, NoteKey
 from grid.log.tiles import tile
+from grid.log.witness import Witness
 from grid.log.witnesses import LogWitnesses
 from grid.page.models import (
     FigureModel,
@@ -26,6 +27,7 @@ from grid.page.models import (
     RecordModel,
     RefusalModel,
     TissueLeaseModel,
+    WatchedLogModel,
     WitnessModel,
 )
 from grid.page.rankings import rankings
@@ -68,6 +70,7 @@ class HubReader:
         self._members = Members(self._store)
         self._book = LeaseBook(self._store, self._members, load_policy().leases)
         self._witnesses = LogWitnesses(self._store.database, self._store.log)
+        self._witness = Witness(self._store.database, self._store.log, utc)
 
     def close(self) -> None:
         """Close the database."""
@@ -174,6 +177,15 @@ class HubReader:
                     trouble=each.trouble,
                 )
                 for each in self._witnesses.every()
+            ],
+            watched=[
+                WatchedLogModel(
+                    name=each.key.name,
+                    rows=each.size,
+                    utc=as_text(each.confirmed_utc_s) if each.size else "",
+                    trouble=each.words,
+                )
+                for each in self._witness.every()
             ],
             last=[_record(body) for _, body in reversed(log.rows(max(size - LAST_ROWS, 0), LAST_ROWS))],
         )

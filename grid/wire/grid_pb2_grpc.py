@@ -142,6 +142,126 @@ class Enrolment:
             _registered_method=True)
 
 
+class WitnessingStub:
+    """At the port of `Enrolment`: what a hub does as the witness of other hubs' logs. Open to everyone; signatures decide.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.AddCheckpoint = channel.unary_unary(
+                '/choroid.grid.v1.Witnessing/AddCheckpoint',
+                request_serializer=choroid_dot_grid_dot_v1_dot_grid__pb2.AddCheckpointRequest.SerializeToString,
+                response_deserializer=choroid_dot_grid_dot_v1_dot_grid__pb2.AddCheckpointReply.FromString,
+                _registered_method=True)
+        self.Witnessed = channel.unary_unary(
+                '/choroid.grid.v1.Witnessing/Witnessed',
+                request_serializer=choroid_dot_grid_dot_v1_dot_grid__pb2.WitnessedRequest.SerializeToString,
+                response_deserializer=choroid_dot_grid_dot_v1_dot_grid__pb2.WitnessedReply.FromString,
+                _registered_method=True)
+
+
+class WitnessingServicer:
+    """At the port of `Enrolment`: what a hub does as the witness of other hubs' logs. Open to everyone; signatures decide.
+    """
+
+    def AddCheckpoint(self, request, context):
+        """Confirm a checkpoint (C2SP tlog-witness, add-checkpoint).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Witnessed(self, request, context):
+        """The checkpoint of a log that was confirmed last here, and a contradiction to it if there is one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_WitnessingServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'AddCheckpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddCheckpoint,
+                    request_deserializer=choroid_dot_grid_dot_v1_dot_grid__pb2.AddCheckpointRequest.FromString,
+                    response_serializer=choroid_dot_grid_dot_v1_dot_grid__pb2.AddCheckpointReply.SerializeToString,
+            ),
+            'Witnessed': grpc.unary_unary_rpc_method_handler(
+                    servicer.Witnessed,
+                    request_deserializer=choroid_dot_grid_dot_v1_dot_grid__pb2.WitnessedRequest.FromString,
+                    response_serializer=choroid_dot_grid_dot_v1_dot_grid__pb2.WitnessedReply.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'choroid.grid.v1.Witnessing', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('choroid.grid.v1.Witnessing', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Witnessing:
+    """At the port of `Enrolment`: what a hub does as the witness of other hubs' logs. Open to everyone; signatures decide.
+    """
+
+    @staticmethod
+    def AddCheckpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/choroid.grid.v1.Witnessing/AddCheckpoint',
+            choroid_dot_grid_dot_v1_dot_grid__pb2.AddCheckpointRequest.SerializeToString,
+            choroid_dot_grid_dot_v1_dot_grid__pb2.AddCheckpointReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Witnessed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/choroid.grid.v1.Witnessing/Witnessed',
+            choroid_dot_grid_dot_v1_dot_grid__pb2.WitnessedRequest.SerializeToString,
+            choroid_dot_grid_dot_v1_dot_grid__pb2.WitnessedReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
 class HubStub:
     """Missing associated documentation comment in .proto file."""
 

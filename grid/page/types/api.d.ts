@@ -17,6 +17,7 @@ export interface HeadModel {
   checkpoint: string;
   confirmed_rows: number;
   witnesses: WitnessModel[];
+  watched: WatchedLogModel[];
   last: RecordModel[];
 }
 
@@ -103,6 +104,13 @@ export interface TissueLeaseModel {
   charge_nc: number;
   pulses: number;
   reason: string;
+}
+
+export interface WatchedLogModel {
+  name: string;
+  rows: number;
+  utc: string;
+  trouble: string;
 }
 
 export interface WitnessModel {

@@ -3,7 +3,7 @@
 import { h, table } from "./elements.js";
 import { counted, utc } from "./format.js";
 
-/** @import { HeadModel, WitnessModel } from "../../types/api.d.ts" */
+/** @import { HeadModel, WatchedLogModel, WitnessModel } from "../../types/api.d.ts" */
 /** @import { Child } from "../../types/elements.d.ts" */
 
 /**
@@ -18,6 +18,8 @@ export function log(head) {
     head.witnesses.length
       ? table(["witness", "rows", "confirmed", "trouble"], head.witnesses.map(witness))
       : h("p", { class: "empty" }, "No other hub is a witness of this log."),
+    head.watched.length > 0 &&
+      table(["log of another hub", "rows", "confirmed here", "trouble"], head.watched.map(witness)),
     h("pre", { class: "code", "aria-label": "Latest checkpoint" }, head.checkpoint),
     h("p", { class: "note code" }, `key ${head.key}`),
     table(
@@ -28,12 +30,12 @@ export function log(head) {
 }
 
 /**
- * @param {WitnessModel} one
+ * @param {WitnessModel | WatchedLogModel} one
  * @returns {Child[]}
  */
 const witness = (one) => [
   one.name,
   one.rows,
   one.utc === "" ? "never" : utc(one.utc),
-  h("span", { class: "text" }, one.trouble || "none"),
+  h("span", { class: one.trouble === "" ? "text" : "text bad" }, one.trouble || "none"),
 ];
