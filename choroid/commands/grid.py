@@ -114,7 +114,11 @@ def _log_parsers(verbs: Any) -> None:
     verify.add_argument("--witness", action="append", default=[], metavar="KEY", help="verifier key of a witness")
     verify.add_argument("--required", type=int, default=0, help="how many witnesses have to confirm (default 0)")
     verify.add_argument(
-        "--ask", action="append", default=[], metavar="ADDRESS", help="address of a witness: compare with what it has seen"
+        "--ask",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="address of a witness: compare with what it has seen",
     )
     verify.add_argument("--kept", type=Path, help="file with the checkpoint of the last verification; renewed")
     for name, parser in actions.choices.items():
@@ -192,7 +196,9 @@ def _log(arguments: argparse.Namespace) -> int:
         text = "\n".join(json.dumps(row, ensure_ascii=False) for row in answer["rows"])
     elif arguments.action == "watched":
         answer = log.watched(arguments.data)
-        text = "\n".join(f"{each['log']}: {each['rows']} rows; {each['trouble'] or 'sound'}" for each in answer["watched"])
+        text = "\n".join(
+            f"{each['log']}: {each['rows']} rows; {each['trouble'] or 'sound'}" for each in answer["watched"]
+        )
     elif arguments.action == "verify":
         answer = log.verify(
             arguments.source or arguments.data,

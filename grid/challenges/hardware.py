@@ -39,6 +39,11 @@ def claims(data: Path) -> pb.Claims:
     return found
 
 
+def load() -> float:
+    """Return how many processes want to run on each core of this machine, on average over the last minute."""
+    return os.getloadavg()[0] / (os.cpu_count() or 1)
+
+
 def accelerator() -> str:
     """Return the device of torch that challenges use; empty without torch or without an accelerator."""
     if find_spec("torch") is None:

@@ -31,7 +31,11 @@ def page(data: Path, host: str, port: int, names: list[str], say: Callable[[str]
     try:
         with listen(host, port) as listening:
             bracketed = f"[{host}]" if ":" in host else host
-            say(f"page: http://{bracketed}:{listening.getsockname()[1]}/")
-            until_stopped(serve_page(page_app(reader, (bracketed, *names)), listening))
+
+            async def serve() -> None:
+                say(f"page: http://{bracketed}:{listening.getsockname()[1]}/")
+                await serve_page(page_app(reader, (bracketed, *names)), listening)
+
+            until_stopped(serve())
     finally:
         reader.close()

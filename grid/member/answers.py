@@ -22,7 +22,7 @@ async def answer(challenge: pb.Challenge, folder: Path) -> pb.ChallengeAnswer:
         result = await asyncio.to_thread(_result, challenge, folder)
     except (OSError, MemoryError, ValueError, KeyError, RuntimeError) as error:
         return pb.ChallengeAnswer(challenge=challenge.id, problem=f"{type(error).__name__}: {error}"[:200])
-    return pb.ChallengeAnswer(challenge=challenge.id, result=result)
+    return pb.ChallengeAnswer(challenge=challenge.id, result=result, load=hardware.load())
 
 
 def _result(challenge: pb.Challenge, folder: Path) -> bytes:

@@ -38,6 +38,7 @@ from grid.wire import grid_pb2 as pb
 FIGURES = {
     "cores": ("cores", ""),
     "core_hash_hz": ("hashes of a core", "Hz"),
+    "all_cores_hash_hz": ("hashes of all cores", "Hz"),
     "gemm_flop_s": ("matrix products", "flop/s"),
     "memory_bytes_s": ("memory bandwidth", "B/s"),
     "memory_bytes": ("memory", "B"),
@@ -215,10 +216,12 @@ def _member(row: sqlite3.Row, now: float, work: list[str]) -> MemberModel:
 
 
 def _record(body: bytes) -> RecordModel:
-    """Return a row of the log in short: identities by their beginning, without empty and nested values."""
+    """Return a row of the log in short: identities by their beginning, without empty and nested values and further times."""
     row = json.loads(body)
     shown = {
-        name: value for name, value in row["about"].items() if value not in ("", None) and not isinstance(value, dict)
+        name: value
+        for name, value in row["about"].items()
+        if value not in ("", None) and not isinstance(value, dict) and not name.endswith("_utc_s")
     }
     about = IDENTITY.sub(r"\1…", ", ".join(f"{name}: {value}" for name, value in shown.items()))
     return RecordModel(number=row["number"], utc=row["utc"], kind=row["kind"], about=about[:MAX_ABOUT])

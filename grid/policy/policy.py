@@ -86,11 +86,24 @@ class ChallengeSizes(_Strict):
 
 
 class GridPolicy(_Strict):
-    """The rules of a grid."""
+    """The rules of a grid.
+
+    Attributes:
+        version: Raised with each change.
+        software: Approved versions of each program.
+        recheck_s: Time from one measurement of a member to the next.
+        retry_s: Pauses before a measurement is repeated that refused a role for a figure which other work lowers.
+        min_share: A member that falls below this share of a figure it was admitted with is demoted.
+        max_spread: Allowed spread of the speeds in one task.
+        roles: Requirements of each role.
+        leases: Limits of leases.
+        challenges: Size of each measurement.
+    """
 
     version: Count
     software: Mapping[str, Sequence[str]]
     recheck_s: Positive
+    retry_s: Sequence[Annotated[float, Field(ge=0, allow_inf_nan=False)]] = (5.0, 20.0)
     min_share: Annotated[float, Field(gt=0, lt=1)]
     max_spread: Annotated[float, Field(gt=0, lt=1)]
     roles: Mapping[str, Sequence[Requirement]]
@@ -102,6 +115,10 @@ class GridPolicy(_Strict):
         if role not in self.roles:
             return ["this grid has no such role"]
         return [fault for each in self.roles[role] if (fault := each.fault(figures))]
+
+    def missed(self, role: str, figures: Mapping[str, float]) -> set[str]:
+        """Return the figures that were measured and do not meet `role`."""
+        return {each.figure for each in self.roles.get(role, ()) if each.figure in figures and each.fault(figures)}
 
     def software_faults(self, versions: Mapping[str, str]) -> list[str]:
         """Return which of a member's programs are not approved."""

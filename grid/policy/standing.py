@@ -18,6 +18,12 @@ RATES = (
     "disk_read_bytes_s",
 )
 """Figures of which a fall means that a member is slower than it was admitted with."""
+LOADED = frozenset({*RATES, "cores", "all_cores_hash_hz", "downlink_bit_s", "uplink_bit_s", "round_trip_s"})
+"""Figures that other work on the machine makes worse, and nothing makes better than the machine is."""
+LESS_IS_BETTER = frozenset({"round_trip_s"})
+NOISE_CORES = 0.15
+BUSY_LOAD = 1.0
+"""Processes that want to run on each core, above which a machine is called busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +35,14 @@ class MemberStanding:
         figures: What was measured last, in SI units.
         admitted: The figures with which it was admitted: for each rate the best since then.
         measured_utc_s: When.
+        busy: What the member said of other work on its machine, if roles were refused meanwhile; else empty.
     """
 
     reasons: Mapping[str, Sequence[str]] = field(default_factory=dict)
     figures: Mapping[str, float] = field(default_factory=dict)
     admitted: Mapping[str, float] = field(default_factory=dict)
     measured_utc_s: float = 0.0
+    busy: str = ""
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -48,6 +56,7 @@ class MemberStanding:
             "figures": dict(self.figures),
             "admitted": dict(self.admitted),
             "measured_utc_s": self.measured_utc_s,
+            "busy": self.busy,
         }
 
 
@@ -58,6 +67,7 @@ def standing(
     versions: Mapping[str, str],
     before: MemberStanding,
     now_s: float,
+    load: float = 0.0,
 ) -> MemberStanding:
     """Return the standing after a measurement.
 
@@ -68,18 +78,39 @@ def standing(
         versions: The member's programs.
         before: Its standing so far.
         now_s: UTC of the measurement (s).
+        load: What the member says of other work on its machine: processes that want to run on each core.
     """
     software = policy.software_faults(versions)
     slower = _slower(policy, figures, before.admitted)
     reasons: dict[str, list[str]] = {}
+    busy = f"the machine was busy: {load:.1f} processes for each core" if load > BUSY_LOAD else ""
+    missed = {role: load_dependent(policy, role, figures, before.admitted) for role in ROLES}
     for role in ROLES:
         needed = {each.figure for each in policy.roles.get(role, ())}
         found = [*software, *policy.reasons(role, figures)]
         found += [text for name, text in slower.items() if name in needed]
         found += [f"{name}: {text}" for name, text in problems.items()] if found else []
+        found += [busy] if busy and missed[role] else []
         reasons[role] = found
     admitted = {name: max(figures[name], before.admitted.get(name, 0.0)) for name in RATES if name in figures}
-    return MemberStanding(reasons, dict(figures), {**before.admitted, **admitted}, now_s)
+    busy = busy if any(missed.values()) else ""
+    return MemberStanding(reasons, dict(figures), {**before.admitted, **admitted}, now_s, busy)
+
+
+def load_dependent(
+    policy: GridPolicy, role: str, figures: Mapping[str, float], admitted: Mapping[str, float]
+) -> set[str]:
+    """Return the figures for which `role` is refused and that other work on the machine makes worse."""
+    needed = {each.figure for each in policy.roles.get(role, ())}
+    return (policy.missed(role, figures) | (_slower(policy, figures, admitted).keys() & needed)) & LOADED
+
+
+def best(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    """Return for each figure the better of two measurements: a machine is at least as fast as it was once."""
+    found = {**one, **other}
+    for name in (one.keys() & other.keys()) & LOADED:
+        found[name] = (min if name in LESS_IS_BETTER else max)(one[name], other[name])
+    return found
 
 
 def _slower(policy: GridPolicy, figures: Mapping[str, float], admitted: Mapping[str, float]) -> dict[str, str]:
@@ -90,15 +121,16 @@ def _slower(policy: GridPolicy, figures: Mapping[str, float], admitted: Mapping[
     }
 
 
-def suspicious(now: MemberStanding, before: MemberStanding) -> bool:
-    """Return whether a measurement took a role away, so that it is worth a second one before it counts."""
-    return bool(set(before.roles) - set(now.roles))
-
-
 def roofline(figures: Mapping[str, float]) -> dict[str, float]:
     """Return the roofline of a member: peak (flop/s), bandwidth (byte/s) and their ratio, the ridge (flop/byte)."""
     peak, bandwidth = figures.get("gemm_flop_s", math.nan), figures.get("memory_bytes_s", math.nan)
     return {"peak_flop_s": peak, "bandwidth_bytes_s": bandwidth, "ridge_flop_byte": peak / bandwidth}
+
+
+def counted_cores(figures: Mapping[str, float], claimed: int) -> float:
+    """Return how many cores the speed-up of all chains over one proves: 1.4 needs two. Other work can hide cores, not add."""
+    speed_up = figures["all_cores_hash_hz"] / figures["core_hash_hz"]
+    return float(min(max(math.ceil(speed_up - NOISE_CORES), 1), claimed))
 
 
 def cohorts(speeds: Mapping[str, float], max_spread: float) -> list[list[str]]:

@@ -447,6 +447,7 @@ class ChallengeAnswer(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     PROOF_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
+    LOAD_FIELD_NUMBER: _builtins.int
     challenge: _builtins.str
     """its id"""
     result: _builtins.bytes
@@ -455,6 +456,8 @@ class ChallengeAnswer(_message.Message):
     """of the sampled parts"""
     problem: _builtins.str
     """why it was not done"""
+    load: _builtins.float
+    """processes that want to run on each core of the machine; explains a refusal, and grants nothing"""
     def __init__(
         self,
         *,
@@ -462,10 +465,11 @@ class ChallengeAnswer(_message.Message):
         result: _builtins.bytes = ...,
         proof: _builtins.bytes = ...,
         problem: _builtins.str = ...,
+        load: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["challenge", b"challenge", "problem", b"problem", "proof", b"proof", "result", b"result"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["challenge", b"challenge", "load", b"load", "problem", b"problem", "proof", b"proof", "result", b"result"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -40,6 +40,9 @@ def test_everything_is_on_the_page(browser: Browser, hub: Server, width: int, sc
         assert "first-model" in page.locator("#boards").inner_text()
         assert "This board has not begun." in page.locator("#boards").inner_text()
         assert "witness.example.org/log" in page.locator("#log").inner_text()
+        hidden = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth).length"
+        assert width > 640 or page.evaluate(hidden) == 0  # on a telephone nothing is off the screen
+        assert width > 640 or page.locator("#log td[data-head=trouble]").first.is_visible()
         overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert overflow <= 0
         page.screenshot(path=RESULTS / f"hub-{width}-{scheme}.png", full_page=True)

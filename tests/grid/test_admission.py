@@ -90,7 +90,8 @@ async def test_X1_forged_hardware_is_measured_for_what_it_is(tmp_path: Path, mon
     monkeypatch.setattr(hardware, "hello", boast)
     rules = {
         "roles": {"compute": [{"figure": "cores", "min": 32}]},
-        "challenges": {"hash_iterations": 200_000},
+        "challenges": {"hash_iterations": 100_000},
+        "retry_s": [0],
     }
     async with a_hub(tmp_path, rules=rules) as hub, a_member(tmp_path, hub, "liar") as member:
         roles = {role.role: role for role in member.standing.roles}
@@ -118,6 +119,7 @@ async def test_X1_forged_answers_give_no_role(tmp_path: Path, monkeypatch: pytes
 async def test_X1_a_member_that_is_throttled_is_demoted(tmp_path: Path) -> None:
     rules: dict[str, Any] = {
         "recheck_s": 0.5,
+        "retry_s": [0],
         "roles": {
             "compute": [{"figure": "gemm_flop_s", "min": 1}],
             "agent_host": [{"figure": "round_trip_s", "max": 60}],

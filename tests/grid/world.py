@@ -19,6 +19,7 @@ RULES: dict[str, Any] = {
     "version": 1,
     "software": {"choroid": ["0."], "python": ["3."]},
     "recheck_s": 3600,
+    "retry_s": [0, 0],
     "min_share": 0.7,
     "max_spread": 0.15,
     "roles": {

@@ -48,7 +48,7 @@ export function show(id, data, make) {
 }
 
 /**
- * Return a table that keeps its head in view and can be scrolled sideways.
+ * Return a table that can be scrolled sideways; on a telephone each row is a block of lines with their heads.
  * @param {string[]} head
  * @param {Child[][]} rows
  */
@@ -60,7 +60,11 @@ export function table(head, rows) {
       "table",
       {},
       h("thead", {}, h("tr", {}, ...head.map((text) => h("th", { scope: "col" }, text)))),
-      h("tbody", {}, ...rows.map((cells) => h("tr", {}, ...cells.map((cell) => h("td", {}, cell))))),
+      h(
+        "tbody",
+        {},
+        ...rows.map((cells) => h("tr", {}, ...cells.map((cell, at) => h("td", { "data-head": head[at] ?? "" }, cell)))),
+      ),
     ),
   );
 }
