@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from statistics import mean, pstdev
+from types import MappingProxyType
 from typing import Any
 
 from controller.core.clock import Clock
@@ -25,11 +26,13 @@ HOUR_US = 3_600_000_000
 RESTORED_H = 24 * 60
 """Maximum number of hours that are restored."""
 ROWS_AT_ONCE = 3
+NOTHING: Mapping[str, str] = MappingProxyType({})
 VALID_H = {"ldh": 24 * 7, "volume": 24 * 7, "lactate_mm": 48, "lactate_umol_d": 48}
 """Hours for which a measurement counts as made; others count while they are read."""
 ONCE = frozenset({"ldh", "volume"})
 """Results of one moment: each is evidence once."""
-NUMBERS = tuple(each.name for each in fields(TissueLook) if each.name not in ("oxygen_at_tissue", "sterility_failed"))
+NO_NUMBERS = ("oxygen_at_tissue", "sterility_failed", "rescaled")
+NUMBERS = tuple(each.name for each in fields(TissueLook) if each.name not in NO_NUMBERS)
 
 
 class TissueWatch:
@@ -43,9 +46,12 @@ class TissueWatch:
         self._estimated_h: int | None = None
         """The hour up to which the estimate has come."""
         self._noted: dict[str, list[Interval]] = {}
+        self._rescaled: set[str] = set()
+        """Signals whose scale has changed in this hour."""
         self._last = TissueLook()
         self._measured_h: dict[str, int] = {}
         rows = list(journal.entries(kinds=(ROW,), newest_first=True, limit=RESTORED_H))
+        self._instruments: Mapping[str, str] = {} if not rows else rows[0].body.get("instruments", {})
         self._to_restore = deque((int(row.body["hour"]), row.body["look"]) for row in reversed(rows))
 
     def restore_some(self) -> None:
@@ -54,19 +60,26 @@ class TissueWatch:
             hour, look = self._to_restore.popleft()
             self._advance(hour, TissueLook.from_json(look))
 
-    def note(self, look: TissueLook) -> None:
-        """Note what is known at this minute; close the hour if it is over."""
+    def note(self, look: TissueLook, instruments: Mapping[str, str] = NOTHING) -> None:
+        """Note what is known at this minute; close the hour if it is over.
+
+        Args:
+            look: What is known.
+            instruments: By signal a text that changes when its scale does (:class:`controller.vitals.instruments.Instruments`).
+        """
         hour = self._now_h()
         if hour > self._hour and (self._noted or self._last != TissueLook()):
             whole = self._whole()
-            self._journal.append(ROW, {"hour": self._hour, "look": whole.to_json()})
+            row = {"hour": self._hour, "look": whole.to_json(), "instruments": dict(self._instruments)}
+            self._journal.append(ROW, row)
             if self._to_restore:
                 self._to_restore.append((self._hour, whole.to_json()))
             else:
                 self._advance(self._hour, whole)
-            self._noted = {}
+            self._noted, self._rescaled = {}, set()
         self._hour = max(hour, self._hour)
         self._last = look
+        self._compare(instruments)
         for name in NUMBERS:
             value = getattr(look, name)
             if value is not None:
@@ -81,6 +94,15 @@ class TissueWatch:
         return Statement(self._moved(self._hour, look), look, frozenset(recent | self._noted.keys()))
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _compare(self, instruments: Mapping[str, str]) -> None:
+        """Note signals whose scale has changed; values from before the change are not mixed with those after it."""
+        before = self._instruments
+        for name, instrument in instruments.items():
+            if before.get(name, instrument) != instrument:
+                self._rescaled.add(name)
+                self._noted.pop(name, None)
+        self._instruments = instruments or before
 
     def _now_h(self) -> int:
         return self._clock.utc_us() // HOUR_US
@@ -105,7 +127,7 @@ class TissueWatch:
         found: dict[str, Any] = {name: _mean(values) for name, values in self._noted.items() if name not in ONCE}
         found |= {name: values[-1] for name, values in self._noted.items() if name in ONCE}
         values: dict[str, Any] = {name: found.get(name) for name in NUMBERS}
-        return replace(self._last, **values)
+        return replace(self._last, **values, rescaled=tuple(sorted(self._rescaled)))
 
 
 def _mean(values: Iterable[Interval]) -> Interval:

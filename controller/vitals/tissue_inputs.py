@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from controller.core.clock import Clock
@@ -14,6 +14,7 @@ from controller.regulation.trust import trusted
 from controller.rig.description import Rig
 from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
 from controller.steps.barrier import FilterRecord
+from controller.vitals.instruments import Instruments
 from drivers.commands import PumpStatus
 from protocols.interval import Interval
 from protocols.media_filter import MediaState
@@ -44,13 +45,18 @@ def trusted_interval(state: State, point: str | None, quantity: str) -> Interval
 class TissueInputs:
     """Collects the inputs of a rig."""
 
-    def __init__(self, rig: Rig, journal: Journal, clock: Clock, *, outlets: Sequence[str]) -> None:
-        """Begin; `outlets` are the oxygen probes in chambers."""
+    def __init__(self, rig: Rig, journal: Journal, clock: Clock, *, outlets: Mapping[str, Sequence[str]]) -> None:
+        """Begin; `outlets` are the oxygen probes in chambers, with the pumps that feed each one's chamber."""
         self._rig = rig
         self._journal = journal
         self._clock = clock
         self._temperature, self._loop_oxygen, self._loop_ph = chamber_temperature(rig), loop_oxygen(rig), loop_ph(rig)
         self._outlets = tuple(point for point in outlets if point != self._loop_oxygen)
+        oxygen = [] if self._loop_oxygen is None else [self._loop_oxygen]
+        pumps = [pump for each in outlets.values() for pump in each]
+        self._sources = Instruments(rig, journal, oxygen=[*oxygen, *outlets], pumps=pumps)
+        self.instruments = self._sources.now()
+        """By signal a text that changes when its scale does."""
         self._barrier = FilterRecord(rig, journal)
         self._barrier_failed = False
         self._finding: Entry | None = None
@@ -71,6 +77,7 @@ class TissueInputs:
         if state.at_s - self._looked_up_s >= LOOK_UP_EVERY_S:
             self._looked_up_s = state.at_s
             self._finding, self._barrier_failed = self._journal.last(TISSUE_NOTE), self._barrier.failed
+            self.instruments = self._sources.now()
         outlet = self._outlet_oxygen(state)
         return TissueLook(
             temperature_c=trusted_interval(state, self._temperature, "temperature"),

@@ -147,7 +147,7 @@ class VitalSigns:
         self._journal = journal
         self._baseline = RollingBaseline(journal, clock)
         self._tissue = TissueWatch(journal, clock)
-        self._inputs = TissueInputs(rig, journal, clock, outlets=tuple(self._outlets))
+        self._inputs = TissueInputs(rig, journal, clock, outlets=self._outlets)
         self._barrier = FilterRecord(rig, journal)
         self._barrier_failed = False
         self._short_since: dict[str, float | None] = dict.fromkeys(PER_SIDE)
@@ -189,7 +189,8 @@ class VitalSigns:
         media = self._media(state.at_s)
         made = None if media is None else _lactate_making(media)
         self._tissue.note(
-            self._inputs.look(state, media, nerves, uptake=self._measured_uptake(state), lactate_umol_d=made)
+            self._inputs.look(state, media, nerves, uptake=self._measured_uptake(state), lactate_umol_d=made),
+            self._inputs.instruments,
         )
         norms, chambers = self._baseline.norms(), tuple(self._rig.tissue)
         return Scores(vitals, treated, treatment, norms, chambers, dict(self.firing.scores), self._tissue.statement)

@@ -18,7 +18,7 @@ import numpy as np
 
 from protocols.tissue import particles as moving
 from protocols.tissue.evidence import weighed
-from protocols.tissue.look import TissueLook
+from protocols.tissue.look import TISSUE, TissueLook
 from protocols.tissue.particles import F8
 from protocols.tissue.priors import FIRST_PARAMETER, SCALES, Axis
 
@@ -86,8 +86,11 @@ class ViabilityEstimate:
         """Return the estimate after one more hour (or part of one)."""
         hour = self.hour + 1
         random = np.random.default_rng((self.seed, hour))
-        moved = moving.passed(self.particles, look, hours, random)
-        weights = self.log_weights + weighed(moved, look, random)
+        held, before = self.particles, self.log_weights
+        if TISSUE in look.rescaled:
+            held, before = moving.drawn(random, len(held)), np.zeros(len(held))
+        moved = moving.passed(held, look, hours, random)
+        weights = before + weighed(moved, look, random)
         weights -= weights.max()
         share = np.exp(weights)
         share /= share.sum()

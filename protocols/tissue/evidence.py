@@ -1,6 +1,7 @@
 """How likely what a tissue shows is, for each particle: oxygen uptake, lactate, firing, LDH, volume.
 
-Every signal but LDH has an unknown scale in each particle, taken from its first value: a tissue is compared with itself.
+Every signal but LDH has an unknown scale in each particle, taken from its first value: a tissue is compared with itself. After
+another instrument or calibration the scale is taken anew, given the viability that each particle has by then.
 """
 
 from __future__ import annotations
@@ -82,6 +83,10 @@ SIGNALS: Mapping[str, Signal] = {
 def weighed(particles: F8, look: TissueLook, random: np.random.Generator) -> F8:
     """Return the log-likelihood of each particle. The scale of a signal that is new is set in `particles`."""
     total: F8 = np.zeros(len(particles))
+    for name in look.rescaled:
+        scale = SIGNALS[name].scale if name in SIGNALS else None
+        if scale is not None:
+            particles[:, scale] = np.nan
     for name, signal in SIGNALS.items():
         seen: Interval | None = getattr(look, name)
         if seen is not None:

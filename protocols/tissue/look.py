@@ -19,6 +19,10 @@ EXPOSURES = (
     "osmolality_mosm",
 )
 EVIDENCE = ("oxygen_uptake", "lactate_umol_d", "firing_hz", "ldh", "volume")
+SCALED = ("oxygen_uptake", "lactate_umol_d", "firing_hz", "volume")
+"""Evidence without an absolute scale: it is compared with its own earlier values."""
+TISSUE = "tissue"
+"""In `rescaled`: other tissue was put in, and the estimate begins again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class TissueLook:
     firing_hz: Interval | None = None
     ldh: Interval | None = None
     volume: Interval | None = None
+    rescaled: tuple[str, ...] = ()
+    """Signals whose scale is new from this hour on: another instrument, another calibration, other tissue."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data without what is missing: a journalled estimate can be computed again."""
@@ -57,13 +63,14 @@ class TissueLook:
             if isinstance(value, Interval):
                 data[each.name] = value.to_json()
             elif value:
-                data[each.name] = value
+                data[each.name] = list(value) if isinstance(value, tuple) else value
         return data
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
+    def from_json(cls, data: dict[str, Any]) -> Self:
         """Return what :meth:`to_json` wrote."""
         values: dict[str, Any] = {
-            name: Interval.from_json(value) if isinstance(value, Mapping) else value for name, value in data.items()
+            name: Interval.from_json(value) if isinstance(value, Mapping) else value
+            for name, value in (data | {"rescaled": tuple(data.get("rescaled", ()))}).items()
         }
         return cls(**values)

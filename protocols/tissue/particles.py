@@ -25,7 +25,7 @@ CALM_HARM_PER_H = 0.001
 
 def drawn(random: np.random.Generator, count: int = COUNT) -> F8:
     """Return particles from the priors, shape (count, columns). Scales are unknown (NaN) until they are first measured."""
-    particles: F8 = np.zeros((count, len(Axis)))
+    particles: F8 = np.zeros((count, len(Axis)), order="F")
     particles[:, Axis.VIABILITY] = random.uniform(*priors.START, count)
     particles[:, Axis.PEAK] = particles[:, Axis.VIABILITY]
     for column, prior in priors.SENSITIVITIES.items():
@@ -48,7 +48,7 @@ def _lognormal(random: np.random.Generator, prior: LogNormal, count: int) -> F8:
 
 def passed(particles: F8, look: TissueLook, hours: float, random: np.random.Generator) -> F8:
     """Return the particles `hours` later, after what the tissue lived in."""
-    after = particles.copy()
+    after = particles.copy(order="F")
     count = len(after)
     _change_hidden_harm(after, hours, random, look.sterility_failed)
     harm = harm_per_h(after, look) * np.exp(after[:, Axis.HARM_FACTOR])
@@ -95,7 +95,7 @@ def _change_hidden_harm(particles: F8, hours: float, random: np.random.Generator
 
 def harm_per_h(particles: F8, look: TissueLook) -> F8:
     """Return the share of viability that each particle loses in an hour (1/h)."""
-    found: F8 = np.sum(list(harms_per_h(particles, look).values()), axis=0)
+    found: F8 = sum(harms_per_h(particles, look).values(), np.zeros(len(particles)))
     return found
 
 

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from controller.journal.journal import Journal
+from controller.rig.description import Rig
+from controller.vitals.instruments import Instruments
 from controller.vitals.tissue import ROW, ROWS_AT_ONCE, TissueWatch
 from protocols.interval import Interval
-from protocols.tissue.look import TissueLook
+from protocols.tissue.look import SCALED, TISSUE, TissueLook
+from tests.execution.world import RIG
 
 BEGIN = datetime(2026, 5, 1, 7, 30, tzinfo=UTC)
 
@@ -99,3 +102,35 @@ def test_hours_without_a_controller_widen_the_interval(journal: Journal) -> None
     assert before is not None
     assert after is not None
     assert after.estimate.past[-1].width > before.estimate.past[-1].width
+
+
+def test_a_calibration_makes_the_scale_new_once_and_a_restart_knows_it(journal: Journal) -> None:
+    """Hours before and after it are not mixed, and a rig file with another probe is noticed at the next start."""
+    clock = SetClock()
+
+    def sources(rig: Rig = RIG) -> Instruments:
+        return Instruments(rig, journal, oxygen=("do_loop.oxygen",), pumps=("reglo.heart",))
+
+    watch, instruments = TissueWatch(journal, clock), sources()  # type: ignore[arg-type]
+    for number in range(180):
+        if number == 60:
+            journal.append("calibration.set", {"point": "do_loop.oxygen"})
+            journal.append("calibration.set", {"point": "ph_loop.ph"})
+        watch.note(minute(0 if number < 60 else 20), instruments.now())
+        clock.now += timedelta(minutes=1)
+    rows = [TissueLook.from_json(row.body["look"]) for row in journal.entries(kinds=(ROW,))]
+    assert [row.rescaled for row in rows] == [(), ("oxygen_uptake",), ()]
+    devices = RIG.devices | {"do_loop": RIG.devices["do_loop"].model_copy(update={"link": "sim:other"})}
+    for rig, changed in ((RIG, ()), (RIG.model_copy(update={"devices": devices}), ("oxygen_uptake",))):
+        again = TissueWatch(journal, clock)  # type: ignore[arg-type]
+        again.restore_some()
+        again.restore_some()
+        again.note(minute(0), sources(rig).now())
+        found = again.statement()
+        assert found is not None
+        assert found.look.rescaled == changed
+    journal.append("tissue.placed", {"chamber": "dish"})
+    watch.note(minute(0), instruments.now())
+    placed = watch.statement()
+    assert placed is not None
+    assert set(placed.look.rescaled) == {*SCALED, TISSUE}

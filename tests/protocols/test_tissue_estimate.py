@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,8 +20,8 @@ def around(value: float, sd: float) -> Interval:
     return Interval.around(value, sd, floor=0.0)
 
 
-def look(**changes: Interval | bool | None) -> TissueLook:
-    known: dict[str, Interval | bool | None] = {
+def look(**changes: Interval | bool | tuple[str, ...] | None) -> TissueLook:
+    known: dict[str, Interval | bool | tuple[str, ...] | None] = {
         "temperature_c": around(37.0, 0.15),
         "oxygen_pct": around(84.0, 1.5),
         "oxygen_at_tissue": True,
@@ -117,6 +119,32 @@ def test_a_scale_does_not_matter() -> None:
     one = lived((48, look()))
     other = lived((48, look(oxygen_uptake=around(1400.0, 40.0))))
     assert one.past[-1].value == pytest.approx(other.past[-1].value, abs=0.02)
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_another_probe_is_no_change_of_the_tissue(settled: ViabilityEstimate, factor: float) -> None:
+    """A signal that a replacement or recalibration shifts: without the note it is a loss or an odd tissue, with it nothing."""
+    shifted = look(oxygen_uptake=around(14.0 * factor, 0.4))
+    told, untold = settled.after(replace(shifted, rescaled=("oxygen_uptake",))), settled
+    for _ in range(48):
+        told, untold = told.after(shifted), untold.after(shifted)
+    assert told.past[-1].value == pytest.approx(settled.past[-1].value, abs=0.04)
+    assert not told.harmed
+    if factor < 1.0:
+        assert untold.past[-1].value < told.past[-1].value - 0.05
+
+
+def test_a_loss_after_a_recalibration_is_seen(settled: ViabilityEstimate) -> None:
+    estimate = settled.after(look(oxygen_uptake=around(28.0, 0.4), rescaled=("oxygen_uptake",)))
+    for hour in range(72):
+        estimate = estimate.after(look(oxygen_uptake=around(28.0 * 0.97**hour, 0.4)))
+    assert estimate.harmed
+
+
+def test_other_tissue_begins_again() -> None:
+    dead = lived((48, look()), (48, look(temperature_c=around(45.0, 0.1))))
+    assert dead.past[-1].high < 0.3
+    assert dead.after(look(rescaled=("tissue",))).past[-1].value > 0.8
 
 
 def test_the_measurement_to_make_next_is_one_that_is_not_made(settled: ViabilityEstimate) -> None:
