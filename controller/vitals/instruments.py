@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from controller.journal.journal import Journal
 from controller.rig.description import Rig
@@ -42,7 +43,7 @@ class Instruments:
                 self._changed[signal].append(row.seq)
         return {name: _digest([self._described.get(name), rows]) for name, rows in self._changed.items()}
 
-    def _concerns(self, body: dict[str, object]) -> bool:
+    def _concerns(self, body: Mapping[str, Any]) -> bool:
         return body.get("point") in self._oxygen or body.get("pump") in self._oxygen
 
 

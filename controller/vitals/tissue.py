@@ -65,7 +65,7 @@ class TissueWatch:
 
         Args:
             look: What is known.
-            instruments: By signal a text that changes when its scale does (:class:`controller.vitals.instruments.Instruments`).
+            instruments: By signal a text that changes when its scale does (:mod:`controller.vitals.instruments`).
         """
         hour = self._now_h()
         if hour > self._hour and (self._noted or self._last != TissueLook()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from controller.core.clock import Clock
 from controller.core.state import State
@@ -79,13 +80,14 @@ class TissueInputs:
             self._finding, self._barrier_failed = self._journal.last(TISSUE_NOTE), self._barrier.failed
             self.instruments = self._sources.now()
         outlet = self._outlet_oxygen(state)
+        medium: dict[str, Any] = {} if media is None else {name: media.interval("loop", name) for name in MEDIUM}
         return TissueLook(
             temperature_c=trusted_interval(state, self._temperature, "temperature"),
             oxygen_pct=trusted_interval(state, self._loop_oxygen, "oxygen") if outlet is None else outlet,
             oxygen_at_tissue=outlet is not None,
             flow_share=self._flow_share(state),
             ph=trusted_interval(state, self._loop_ph, "ph"),
-            **({} if media is None else {name: media.interval("loop", name) for name in MEDIUM}),
+            **medium,
             sterility_failed=self._barrier_failed,
             oxygen_uptake=uptake,
             lactate_umol_d=lactate_umol_d,

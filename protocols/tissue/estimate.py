@@ -31,8 +31,8 @@ SHRINKAGE = 0.99
 """Parameters are smoothed when particles are resampled (Liu and West 2001), so that copies differ."""
 HARM_SHARE = 0.05
 """Loss from the peak that is looked for."""
-HARM_PROBABILITY = 0.9
-RESOLUTION = 0.01
+HARM_PROBABILITY = 0.8
+RESOLUTION = 0.02
 """The interval is never finer than this to either side."""
 KEPT_H = 24 * 30
 STEADY = 0.03

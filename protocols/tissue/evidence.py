@@ -1,7 +1,7 @@
 """How likely what a tissue shows is, for each particle: oxygen uptake, lactate, firing, LDH, volume.
 
-Every signal but LDH has an unknown scale in each particle, taken from its first value: a tissue is compared with itself. After
-another instrument or calibration the scale is taken anew, given the viability that each particle has by then.
+Every signal but LDH has an unknown scale in each particle, taken from its first value: a tissue is compared with itself.
+After another instrument or calibration the scale is taken anew, given the viability that each particle has by then.
 """
 
 from __future__ import annotations
@@ -22,8 +22,13 @@ FREEDOM = 5.0
 """Degrees of freedom of Student's t: one odd value among many is no proof."""
 Q10 = 2.2
 """Metabolic rate against temperature (biology.md §1.1)."""
-SMALLEST = 1e-3
-"""Smallest share of its usual value that a signal counts: the logarithm of zero says too much."""
+UNUSUAL_PER_K, UNUSUAL_PER_PH, UNUSUAL_OXYGEN = 0.05, 3.0, 0.5
+USUAL_PH, USUAL_OXYGEN_PCT = (7.2, 7.5), 60.0
+"""What widens the noise of signals that follow the moment [P]: for each K, each pH outside, each e-fold of oxygen below."""
+SMALLEST = 1e-6
+"""Smallest value of a signal: zero has no logarithm."""
+FAINT = math.log(0.1)
+"""Below a tenth of its usual value a signal says that it is low and not how low: silent tissue need not be dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,8 @@ class Signal:
     scale: Axis | None
     noise: float
     failed: float = 0.0
+    acute: bool = False
+    """Whether it follows temperature, oxygen and pH at once."""
 
 
 def _uptake(particles: F8, look: TissueLook) -> F8:
@@ -72,9 +79,9 @@ def _volume(particles: F8, _: TissueLook) -> F8:
 
 
 SIGNALS: Mapping[str, Signal] = {
-    "oxygen_uptake": Signal(_uptake, Axis.UPTAKE_SCALE, priors.UPTAKE_NOISE),
+    "oxygen_uptake": Signal(_uptake, Axis.UPTAKE_SCALE, priors.UPTAKE_NOISE, acute=True),
     "lactate_umol_d": Signal(_lactate, Axis.LACTATE_SCALE, priors.LACTATE_NOISE),
-    "firing_hz": Signal(_firing, Axis.FIRING_SCALE, priors.FIRING_NOISE, priors.FAILED_ARRAY),
+    "firing_hz": Signal(_firing, Axis.FIRING_SCALE, priors.FIRING_NOISE, priors.FAILED_ARRAY, acute=True),
     "ldh": Signal(_ldh, None, priors.LDH_NOISE),
     "volume": Signal(_volume, Axis.VOLUME_SCALE, priors.VOLUME_NOISE),
 }
@@ -98,18 +105,19 @@ def log_likelihood(particles: F8, look: TissueLook, signal: Signal, seen: Interv
     """Return the log-likelihood of one value for each particle."""
     expected = signal.expected(particles, look)
     noise = _noise(signal, seen, look)
-    if signal.scale is not None:
+    value = max(seen.value, seen.sd, SMALLEST)
+    if signal.scale is None:
+        off = (math.log(value) - expected) / noise
+    else:
         scale = particles[:, signal.scale]
         if math.isnan(scale[0]):
             if seen.value <= 0.0:
                 return np.zeros(len(particles))
             scale[:] = math.log(seen.value) - expected + random.normal(0.0, noise, len(particles))
             return np.zeros(len(particles))
-        expected = expected + scale
-        value = max(seen.value, SMALLEST * float(np.exp(np.median(scale))))
-    else:
-        value = max(seen.value, SMALLEST)
-    off = (math.log(value) - expected) / noise
+        share = math.log(value) - scale
+        off = (np.maximum(share, FAINT) - expected) / noise
+        off[(share <= FAINT) & (expected < FAINT)] = 0.0
     found: F8 = -0.5 * (FREEDOM + 1.0) * np.log1p(off * off / FREEDOM)
     if signal.failed:
         found = np.log((1.0 - signal.failed) * np.exp(found) + signal.failed * 0.3)
@@ -119,8 +127,23 @@ def log_likelihood(particles: F8, look: TissueLook, signal: Signal, seen: Interv
 def _noise(signal: Signal, seen: Interval, look: TissueLook) -> float:
     """Return the standard deviation of the logarithm; wide where the moment is far from the usual one."""
     own = seen.sd / max(abs(seen.value), 1e-9)
-    unusual = 0.0 if look.temperature_c is None else 0.05 * abs(look.temperature_c.value - 37.0)
-    return math.sqrt(signal.noise**2 + min(own, 2.0) ** 2 + unusual**2)
+    return math.sqrt(signal.noise**2 + min(own, 2.0) ** 2 + (_unusual(look) if signal.acute else 0.0) ** 2)
+
+
+def _unusual(look: TissueLook) -> float:
+    """Return how far the moment is from the usual one, as a standard deviation of the logarithm.
+
+    Uptake and firing follow temperature, oxygen and pH at once, in living tissue too: while these are unusual, a low value
+    is weak evidence of a loss.
+    """
+    found = 0.0
+    if look.temperature_c is not None:
+        found += UNUSUAL_PER_K * abs(look.temperature_c.value - 37.0)
+    if look.ph is not None:
+        found += UNUSUAL_PER_PH * max(USUAL_PH[0] - look.ph.value, look.ph.value - USUAL_PH[1], 0.0)
+    if look.oxygen_pct is not None:
+        found += UNUSUAL_OXYGEN * math.log(max(USUAL_OXYGEN_PCT / max(look.oxygen_pct.value, 1.0), 1.0))
+    return found
 
 
 def _log_viability(particles: F8) -> F8:

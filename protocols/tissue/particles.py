@@ -37,6 +37,7 @@ def drawn(random: np.random.Generator, count: int = COUNT) -> F8:
     particles[:, Axis.UPTAKE_DRIFT] = random.normal(0.0, priors.UPTAKE_DRIFT_SD, count)
     particles[:, Axis.FIRING_DRIFT] = random.normal(0.0, priors.FIRING_DRIFT_SD, count)
     particles[:, Axis.HARM_FACTOR] = random.normal(0.0, priors.HARM_FACTOR_SD, count)
+    particles[:, Axis.HEALING_FACTOR] = random.normal(0.0, priors.HEALING_FACTOR_SD, count)
     particles[:, Axis.LACTATE_BIAS :] = random.normal(0.0, 1.0, (count, len(Axis) - Axis.LACTATE_BIAS))
     particles[:, priors.SCALES] = np.nan
     return particles
@@ -55,7 +56,9 @@ def passed(particles: F8, look: TissueLook, hours: float, random: np.random.Gene
     viability = after[:, Axis.VIABILITY]
     lost = viability * -np.expm1(-harm * hours)
     missing = np.maximum(after[:, Axis.BEST] - viability, 0.0)
-    healed = np.where(harm < CALM_HARM_PER_H, missing * -np.expm1(-after[:, Axis.HEALING] * hours), 0.0)
+    healing = after[:, Axis.HEALING] * np.exp(after[:, Axis.HEALING_FACTOR])
+    healed = np.where(harm < CALM_HARM_PER_H, missing * -np.expm1(-healing * hours), 0.0)
+    after[:, Axis.BEST] *= np.exp(-after[:, Axis.AGEING] * hours)
     now = _wandered(viability - lost + healed, hours, random)
     after[:, Axis.VIABILITY] = now
     decay = np.exp(-hours / priors.PEAK_DECAY_H)
@@ -66,6 +69,7 @@ def passed(particles: F8, look: TissueLook, hours: float, random: np.random.Gene
         (Axis.UPTAKE_DRIFT, priors.UPTAKE_DRIFT_SD, priors.UPTAKE_DRIFT_H),
         (Axis.FIRING_DRIFT, priors.FIRING_DRIFT_SD, priors.FIRING_DRIFT_H),
         (Axis.HARM_FACTOR, priors.HARM_FACTOR_SD, priors.HARM_FACTOR_H),
+        (Axis.HEALING_FACTOR, priors.HEALING_FACTOR_SD, priors.HEALING_FACTOR_H),
     ):
         kept = np.exp(-hours / constant_h)
         after[:, column] = after[:, column] * kept + random.normal(0.0, sd * np.sqrt(1.0 - kept * kept), count)

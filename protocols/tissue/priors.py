@@ -26,35 +26,37 @@ class Axis(IntEnum):
     FIRING_DRIFT = 6
     HARM_FACTOR = 7
     """Logarithm of the harm over what the parameters say: no curve of harm is exact."""
-    HEAT = 8
-    COLD = 9
-    HYPOXIA = 10
-    ACID = 11
-    HUNGER = 12
-    LACTATE = 13
-    AMMONIA = 14
-    SALT = 15
-    LACTATE_MIN = 16
-    AMMONIA_MIN = 17
-    AGEING = 18
-    HEALING = 19
-    BEST = 20
-    GROWTH = 21
-    UPTAKE_POWER = 22
-    FIRING_POWER = 23
-    LDH_GAIN = 24
-    DROP = 25
+    HEALING_FACTOR = 8
+    """Logarithm of the recovery over what the parameter says: tissue may recover at first and not later, or not at all."""
+    HEAT = 9
+    COLD = 10
+    HYPOXIA = 11
+    ACID = 12
+    HUNGER = 13
+    LACTATE = 14
+    AMMONIA = 15
+    SALT = 16
+    LACTATE_MIN = 17
+    AMMONIA_MIN = 18
+    AGEING = 19
+    HEALING = 20
+    BEST = 21
+    GROWTH = 22
+    UPTAKE_POWER = 23
+    FIRING_POWER = 24
+    LDH_GAIN = 25
+    DROP = 26
     """Loss of saturation from the loop to the tissue at the usual flow (%)."""
-    UPTAKE_SCALE = 26
-    LACTATE_SCALE = 27
-    FIRING_SCALE = 28
-    VOLUME_SCALE = 29
-    LACTATE_BIAS = 30
+    UPTAKE_SCALE = 27
+    LACTATE_SCALE = 28
+    FIRING_SCALE = 29
+    VOLUME_SCALE = 30
+    LACTATE_BIAS = 31
     """Where in its interval an exposure truly lies, in standard deviations; constant for long."""
-    AMMONIA_BIAS = 31
-    PH_BIAS = 32
-    GLUCOSE_BIAS = 33
-    TEMPERATURE_BIAS = 34
+    AMMONIA_BIAS = 32
+    PH_BIAS = 33
+    GLUCOSE_BIAS = 34
+    TEMPERATURE_BIAS = 35
 
 
 FIRST_PARAMETER = Axis.HEAT
@@ -88,8 +90,8 @@ SENSITIVITIES = {
     Axis.SALT: LogNormal(0.0005, 0.6),  # 1/h/(mOsm/kg) outside 250 to 330
     Axis.LACTATE_MIN: LogNormal(10.0, 0.5),  # mM; hESC arrest at 25 mM with low pH (S43)
     Axis.AMMONIA_MIN: LogNormal(0.6, 0.5),  # mM; rat neurons lose survival from 1 mM (S44)
-    Axis.AGEING: LogNormal(0.0001, 1.2),  # 1/h; activity declines over weeks (FinalSpark)
-    Axis.HEALING: LogNormal(0.008, 0.6),  # 1/h of what is missing
+    Axis.AGEING: LogNormal(0.0001, 1.2),  # 1/h, lost for good; activity declines over weeks (FinalSpark)
+    Axis.HEALING: LogNormal(0.006, 0.8),  # 1/h of what is missing
     Axis.LDH_GAIN: LogNormal(15.0, 0.7),  # rise of LDH over its first value for each share of tissue lost
     Axis.DROP: LogNormal(12.0, 0.6),  # %
 }
@@ -111,16 +113,17 @@ UNKNOWN_END_PER_H = 1.0 / 96
 UNKNOWN_HARM = (0.0008, 0.12)
 """Its size (1/h), uniform in the logarithm: from slow decline to an infection that kills within a day [P]."""
 
-UPTAKE_DRIFT_SD, UPTAKE_DRIFT_H = 0.10, 24 * 7.0
+UPTAKE_DRIFT_SD, UPTAKE_DRIFT_H = 0.08, 24 * 7.0
 """Stationary standard deviation (of the logarithm) and time constant of what changes oxygen uptake at equal viability:
 drift of two probes, fouling [P]."""
 FIRING_DRIFT_SD, FIRING_DRIFT_H = 0.35, 24 * 4.0
 """The same of firing: rates wander by a quarter over days at equal health (electrodes.md §5) [P]."""
-UPTAKE_NOISE, FIRING_NOISE, LACTATE_NOISE, LDH_NOISE, VOLUME_NOISE = 0.12, 0.25, 0.15, 0.20, 0.06
+UPTAKE_NOISE, FIRING_NOISE, LACTATE_NOISE, LDH_NOISE, VOLUME_NOISE = 0.06, 0.25, 0.15, 0.20, 0.06
 """Noise of one hour's value beyond its own interval (standard deviation of the logarithm) [P]."""
 VIABILITY_NOISE = 0.05
 """What viability does by itself in an hour (standard deviation of the logit) [P]."""
 HARM_FACTOR_SD, HARM_FACTOR_H = 0.8, 24.0
+HEALING_FACTOR_SD, HEALING_FACTOR_H = 0.8, 48.0
 LDH_DECAY_H = 72.0
 """LDH loses half in two days at 23 to 37 °C."""
 PEAK_DECAY_H = 24 * 21.0

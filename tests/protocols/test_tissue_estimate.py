@@ -123,7 +123,7 @@ def test_a_scale_does_not_matter() -> None:
 
 @pytest.mark.parametrize("factor", [0.5, 2.0])
 def test_another_probe_is_no_change_of_the_tissue(settled: ViabilityEstimate, factor: float) -> None:
-    """A signal that a replacement or recalibration shifts: without the note it is a loss or an odd tissue, with it nothing."""
+    """A signal that a replacement or recalibration shifts: without the note it is a loss, with it nothing."""
     shifted = look(oxygen_uptake=around(14.0 * factor, 0.4))
     told, untold = settled.after(replace(shifted, rescaled=("oxygen_uptake",))), settled
     for _ in range(48):

@@ -12,8 +12,8 @@ def test_the_estimate_is_calibrated_on_a_sample_of_cultures() -> None:
     found = calibration(seeds=(31,), models=("reference",), equipments=EQUIPMENTS[:1])
     figures = found["equipment"]["ordinary"]
     assert figures["looks"] == 8 * 44
-    assert figures["covered"] >= 0.75
-    assert figures["median_width"] <= 0.3
+    assert figures["covered"] >= 0.8
+    assert figures["median_width"] <= 0.28
     assert figures["rank_correlation"] >= 0.75
     assert figures["false_reports"] == 0
     for name in ("heat", "hypoxia", "acid", "starvation"):
