@@ -167,7 +167,7 @@ class Feed:
             health = rig.health()
             message |= {
                 "health": {"ok": health.ok, "reasons": list(health.reasons)},
-                "ledger": ledger_view(rig.ledger, weighed_vessel(rig.rig)),
+                "ledger": ledger_view(rig.ledger, weighed_vessel(rig.rig), rig.clock.utc()),
                 "grade": rig.last_grade(),
                 "scores": rig.scores,
             }

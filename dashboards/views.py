@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from controller.alarms.states import Alarm
@@ -15,6 +16,7 @@ from controller.core.state import ActuatorView, Reading, State
 from controller.hazards.rest import rest_periods
 from controller.journal.terms import Entry
 from controller.ledger.ledger import Ledger
+from controller.ledger.saving import DAY_S, saved_fraction, scheduled_ul
 from controller.nerves.summary import NervesSummary
 from controller.rig.description import Rig
 from controller.rig.probes import culture_ph, loop_oxygen, oxygen_target_pct, thermometer
@@ -288,7 +290,7 @@ def weighed_vessel(rig: Rig) -> str | None:
     return None if rig.organs.kidney is None else rig.organs.kidney.vessel
 
 
-def ledger_view(ledger: Ledger, weighed: str | None) -> dict[str, Any]:
+def ledger_view(ledger: Ledger, weighed: str | None, now: datetime) -> dict[str, Any]:
     """Return the medium ledger (mL).
 
     The balance error is the volume that no transfer explains. Its bound is three standard deviations of the volumes
@@ -297,6 +299,7 @@ def ledger_view(ledger: Ledger, weighed: str | None) -> dict[str, Any]:
     pumps, whose uncertainties then add up in it. Without a kidney, no vessel is weighed for it.
     """
     totals, volumes, error = ledger.totals, ledger.volumes(), ledger.unexplained()
+    days = (now - ledger.opened).total_seconds() / DAY_S
     bound_ul = BOUND_SD * math.hypot(error.sd_ul, 0.0 if weighed is None else volumes[weighed].sd_ul)
     return {
         "fresh_ml": totals.fresh_ul / ML,
@@ -309,7 +312,9 @@ def ledger_view(ledger: Ledger, weighed: str | None) -> dict[str, Any]:
         "evaporated_ml": totals.evaporated_ul / ML,
         "mass_balance_error_ml": error.ul / ML,
         "mass_balance_bound_ml": bound_ul / ML,
-        "recycled_fraction": totals.recycled_fraction,
+        "days": days,
+        "scheduled_ml": scheduled_ul(days) / ML,
+        "saved_fraction": saved_fraction(totals.fresh_ul, days),
         "vessels": [
             {"name": name, "ml": volume.ul / ML, "sd_ml": volume.sd_ul / ML} for name, volume in volumes.items()
         ],

@@ -21,6 +21,7 @@ from sim.devices.port import PlantPort
 from sim.devices.wire import Bus, WireDevice
 from sim.faults.drives import Drives
 from sim.plant.plant import Plant
+from sim.plant.tissue_models import REFERENCE, TissueKind
 from sim.serving import PseudoTerminal, TcpClient, open_in_memory
 
 
@@ -43,9 +44,11 @@ class SimulatedLab:
     cable with `lines[link].unplug()`, take power with `devices[name].power_off()`. `plant` may be given for tests.
     """
 
-    def __init__(self, rig: Rig, *, seed: int, plant: Plant | None = None) -> None:
+    def __init__(
+        self, rig: Rig, *, seed: int, plant: Plant | None = None, tissue_model: TissueKind = REFERENCE
+    ) -> None:
         self.rig = rig
-        self.plant = plant or Plant(rig, seed=seed, now=asyncio.get_running_loop().time)
+        self.plant = plant or Plant(rig, seed=seed, now=asyncio.get_running_loop().time, tissue_model=tissue_model)
         self.drives = Drives(self.plant)
         self.lines: dict[str, Bus] = {}
         self.devices: dict[str, WireDevice] = {}

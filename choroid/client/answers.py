@@ -230,7 +230,7 @@ class VesselInfo:
 
 @dataclass(frozen=True, slots=True)
 class LedgerInfo:
-    """Where the medium went since the journal began (mL; `recycled_fraction` 0 to 1)."""
+    """Where the medium went in the `days` since the journal began (mL); `saved_fraction` of the scheduled fresh medium."""
 
     fresh_ml: float
     drawn_ml: float
@@ -242,7 +242,9 @@ class LedgerInfo:
     evaporated_ml: float
     mass_balance_error_ml: float
     mass_balance_bound_ml: float
-    recycled_fraction: float
+    days: float
+    scheduled_ml: float
+    saved_fraction: float | None
     vessels: list[VesselInfo]
 
 

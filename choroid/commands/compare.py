@@ -23,6 +23,12 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--days", type=float, default=10.0, help="simulated days of each run (default 10)")
     parser.add_argument("--seeds", type=int, default=4, help="number of seeds, from 1 (default 4)")
+    parser.add_argument(
+        "--tissues",
+        default="reference",
+        metavar="NAME,NAME,…",
+        help="kinds of tissue: reference, ageing, chronic, necrotic_core (default reference); the worst one is named",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     parser.add_argument(
         "--resume", type=Path, metavar="DIR", help="keep finished runs here; continue an interrupted comparison"
@@ -42,6 +48,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         jobs=arguments.jobs,
         resume=arguments.resume,
         svg=arguments.svg,
+        tissues=[name.strip() for name in arguments.tissues.split(",") if name.strip()],
     )
     print(json.dumps(answer, ensure_ascii=False) if arguments.json else as_text(answer))
     return 0 if not any(row["violations"] for row in answer["arms"].values()) else 1

@@ -29,11 +29,15 @@ CONFIDENCE = 0.95
 BINS = 10
 DAY_S = 86_400.0
 ASSAYS = "+assays"
+REFERENCE = "reference"
+"""Name of the tissue that is compared by default."""
+LACTATE_LETTER = 1
+"""The limit of the mass balance is that of grade B."""
 ASSAY_EVERY_D = 7.0
 """Interval of assays of an arm whose protocol ends in :data:`ASSAYS` (days)."""
 NOTHING_KNOWN = {"value": 0.5, "low": 0.0, "high": 1.0}
 """Viability before the first estimate."""
-FORM = 2
+FORM = 3
 """Form of a kept run; runs of another form are not taken up."""
 
 
@@ -46,25 +50,29 @@ def compare(
     jobs: int,
     resume: Path | None = None,
     svg: Path | None = None,
+    tissues: Sequence[str] = (REFERENCE,),
     progress: bool = True,
 ) -> dict[str, Any]:
     """Run every arm for `days` on seeds 1 to `seeds`, `jobs` at a time; return the answer of `--json`.
 
     An arm is a protocol, or `protocol@other-rig.yaml`; `protocol+assays` has lactate and glucose assayed every
-    week. With `resume`, finished runs are kept in that folder and not repeated.
+    week. With `resume`, finished runs are kept in that folder and not repeated. Each arm runs with each of the `tissues`
+    (:data:`sim.plant.tissue_models.MODELS`), and is judged by the one that it serves worst.
 
     Raises:
         UserError: Invalid arguments.
         ParamError: A rig does not support a protocol.
     """
     _require_sensible(protocols, days, seeds, jobs)
+    _require_known(tissues)
     _stats()  # hours of simulation are not begun for a table that cannot be made
     if svg is not None:
         from choroid.comparison.figure import plotting
 
         plotting()
     _require_supported(rig, protocols)
-    cases = [case(rig, arm, seed, days) for seed in range(1, seeds + 1) for arm in protocols]
+    every = [(tissue, seed, arm) for tissue in tissues for seed in range(1, seeds + 1) for arm in protocols]
+    cases = [case(rig, arm, seed, days, tissue) for tissue, seed, arm in every]
     done = _kept(resume)
     todo = [each for each in cases if key(each) not in done]
     found = len(cases) - len(todo)
@@ -73,6 +81,7 @@ def compare(
     _run_all(todo, done, len(cases), jobs=jobs, resume=resume, progress=progress)
     results = [done[key(each)] for each in cases]
     answer = summary(results, protocols) | {"rig": str(rig), "days": days, "seeds": seeds, "resumed": found}
+    answer["tissues"] = list(tissues)
     if svg is not None:
         from choroid.comparison.figure import draw
 
@@ -87,6 +96,17 @@ def _require_sensible(protocols: Sequence[str], days: float, seeds: int, jobs: i
     if len(protocols) < 2 or len(set(protocols)) != len(protocols):
         raise UserError(
             "a comparison needs two arms or more, each once. Next: --protocols recycle,exchange (the last is the reference)"
+        )
+
+
+def _require_known(tissues: Sequence[str]) -> None:
+    from sim.plant.tissue_models import MODELS
+
+    unknown = [name for name in tissues if name not in MODELS]
+    if unknown or not tissues or len(set(tissues)) != len(tissues):
+        raise UserError(
+            f"--tissues {','.join(tissues)} is not possible: each once, and each must be known. Next: choose among"
+            f" {', '.join(MODELS)}"
         )
 
 
@@ -128,16 +148,16 @@ def _run_all(
 
 def _show_progress(result: Mapping[str, Any], count: int, total: int) -> None:
     bar = "█" * round(30 * count / total)
-    what = f"{result['arm']}, seed {result['seed']}"
+    what = f"{result['arm']}, {result['tissue']} tissue, seed {result['seed']}"
     print(f"{bar:·<30} {count}/{total} {what}", file=sys.stderr, flush=True)
 
 
-def case(rig: Path, arm: str, seed: int, days: float) -> dict[str, Any]:
+def case(rig: Path, arm: str, seed: int, days: float, tissue: str = REFERENCE) -> dict[str, Any]:
     """Return one run's arguments as plain data."""
     protocol, _, other = arm.partition("@")
     assays = ASSAY_EVERY_D if protocol.endswith(ASSAYS) else None
     named = {"arm": arm, "rig": other or str(rig), "protocol": protocol.removesuffix(ASSAYS), "assay_every_d": assays}
-    return {**named, "seed": seed, "days": days, "form": FORM}
+    return {**named, "seed": seed, "days": days, "tissue": tissue, "form": FORM}
 
 
 def key(what: Mapping[str, Any]) -> str:
@@ -145,7 +165,9 @@ def key(what: Mapping[str, Any]) -> str:
     from controller.rig.loading import effective_hash, load_rig
 
     rig = what.get("rig_sha256") or effective_hash(load_rig(Path(what["rig"])))
-    return json.dumps([what["arm"], what["protocol"], what["seed"], what["days"], rig, what.get("form")])
+    return json.dumps(
+        [what["arm"], what["protocol"], what["seed"], what["days"], rig, what.get("tissue"), what.get("form")]
+    )
 
 
 def run(what: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,6 +178,7 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
     from sim.lab import SimulatedLab
 
     samples: list[dict[str, float]] = []
+    limits: dict[str, float | None] = {}
 
     def watch(elapsed_s: float, lab: SimulatedLab, controller: Controller) -> None:
         due_s = min(DAY_S * (len(samples) + 1), DAY_S * what["days"])
@@ -163,6 +186,7 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
             return
         estimate, truth = (controller.scores or {}).get("viability") or NOTHING_KNOWN, lab.plant.truth()
         loop = _worst_medium(truth, controller.rig)
+        limits["bound_ml"] = _bound_ml(truth, controller.rig)
         totals = controller.ledger.totals
         samples.append(
             {
@@ -188,6 +212,7 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
         progress=False,
         watch=watch,
         tended=True,
+        tissue=what["tissue"],
         assay_every_d=what["assay_every_d"],
     )
     wanted = (
@@ -199,8 +224,22 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
         **what,
         "rig_sha256": effective_hash(load_rig(Path(what["rig"]))),
         **{name: answer[name] for name in wanted},
+        **limits,
         "samples": samples,
     }
+
+
+def _bound_ml(truth: PlantTruth, rig: Rig) -> float | None:
+    """Return the least fresh medium (mL) that mass balance permits for what the tissue has made; None without a limit."""
+    from controller.ledger.saving import bound_ul
+    from controller.runs.grading import rules_of
+
+    limit = next((rule.edges[LACTATE_LETTER] for rule in rules_of(rig).rules if rule.name == "lactate_mm"), None)
+    if rig.loop is None or not isinstance(limit, int | float):
+        return None
+    circulating_ul = sum(truth.volumes_ul[name] for name in {rig.loop, *rig.tissue})
+    made_umol = truth.tally["metabolism"]["lactate"] / 1000.0
+    return round(bound_ul(made_umol, float(limit), circulating_ul) / 1000.0, 3)
 
 
 def _worst_medium(truth: PlantTruth, rig: Rig) -> Mapping[str, float]:
@@ -238,10 +277,20 @@ def _extremes(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def _arm(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the means and extremes of one arm's runs."""
     samples = _samples(runs)
+    by_tissue = {
+        name: mean([_mean_truth(each) for each in runs if each["tissue"] == name])
+        for name in dict.fromkeys(each["tissue"] for each in runs)
+    }
+    bounds = [each["bound_ml"] for each in runs]
+    ratios = [each["fresh_medium_ml"] / each["bound_ml"] for each in runs if each["bound_ml"]]
     means = ("fresh_medium_ml", "stocks_ml", "dialysate_ml", "discarded_ml", "consumables_eur")
     return {name: mean([float(each[name]) for each in runs]) for name in means} | {
+        "bound_ml": None if None in bounds else mean(bounds),
+        "bound_ratio": mean(ratios) if len(ratios) == len(runs) else None,
         "viability_true_end": mean([each["viability_true"] for each in runs]),
         "viability_true_mean": mean([_mean_truth(each) for each in runs]),
+        "worst_tissue": min(by_tissue, key=lambda name: by_tissue[name]),
+        "viability_true_mean_by_tissue": by_tissue,
         **_extremes(samples),
         "violations": sum(len(each["violations"]) for each in runs),
         "holds": [{"seed": each["seed"], **hold} for each in runs for hold in each["holds"]],
@@ -254,10 +303,16 @@ def _arm(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _pair(runs: Sequence[Mapping[str, Any]], references: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the differences of one arm's runs from the reference's, paired by seed."""
     pairs = list(zip(runs, references, strict=True))
+    by_tissue = {
+        name: paired([_mean_truth(a) - _mean_truth(b) for a, b in pairs if a["tissue"] == name])
+        for name in dict.fromkeys(a["tissue"] for a, _ in pairs)
+    }
     return {
         "fresh_ratio": _ratio([(a["fresh_medium_ml"], b["fresh_medium_ml"]) for a, b in pairs]),
         "viability_true_end": paired([a["viability_true"] - b["viability_true"] for a, b in pairs]),
         "viability_true_mean": paired([_mean_truth(a) - _mean_truth(b) for a, b in pairs]),
+        "worst_tissue": min(by_tissue, key=lambda name: by_tissue[name]["mean"] or 0.0),
+        "viability_true_mean_by_tissue": by_tissue,
     }
 
 
@@ -317,13 +372,15 @@ def as_text(answer: Mapping[str, Any]) -> str:
     """Return the table as text."""
     lines = [
         f"{answer['seeds']} seed(s) of {answer['days']:g} d each; the reference is {answer['reference']}",
-        f"{'arm':<44}{'fresh mL':>10}{'stocks':>8}{'dialysate':>11}{'EUR':>8}{'lactate':>9}{'ammonia':>9}{'insulin':>9}"
+        f"{'arm':<44}{'fresh mL':>10}{'bound':>8}{'ratio':>7}{'stocks':>8}"
+        f"{'dialysate':>11}{'EUR':>8}{'lactate':>9}{'ammonia':>9}{'insulin':>9}"
         f"{'true mean':>11}{'at end':>9}",
     ]
     for arm, row in answer["arms"].items():
         eur = f"{row['consumables_eur']:.2f}" if row["priced"] else "–"  # only the recycler calculates prices
         lines.append(
-            f"{arm:<44}{row['fresh_medium_ml']:>10.1f}{row['stocks_ml']:>8.1f}{row['dialysate_ml']:>11.1f}"
+            f"{arm:<44}{row['fresh_medium_ml']:>10.1f}{_or_dash(row['bound_ml'], 1):>8}{_or_dash(row['bound_ratio'], 2):>7}"
+            f"{row['stocks_ml']:>8.1f}{row['dialysate_ml']:>11.1f}"
             f"{eur:>8}{row['worst_lactate_mm']:>9.2f}{row['worst_ammonia_mm']:>9.3f}"
             f"{row['min_insulin']:>9.2f}{row['viability_true_mean']:>11.4f}{row['viability_true_end']:>9.4f}"
         )
@@ -332,6 +389,10 @@ def as_text(answer: Mapping[str, Any]) -> str:
         lines.append(f"  fresh medium    {_range(pair['fresh_ratio'], 100.0, ' %')} of the reference's")
         for name, words in (("viability_true_mean", "on average"), ("viability_true_end", "at the end")):
             lines.append(f"  true viability  {_range(pair[name], 1.0, '')} {words}")
+        worst = pair["worst_tissue"]
+        found = _range(pair["viability_true_mean_by_tissue"][worst], 1.0, "")
+        lines.append(f"  worst tissue    {worst}: true viability {found} on average")
+    lines.append("bound: fresh medium that mass balance demands for lactate within grade B, without a dialyser")
     known = answer["viability"]
     lines.append(
         f"viability, estimate against truth, once a day: {known['samples']} samples, Spearman {known['spearman']},"
@@ -347,6 +408,10 @@ def as_text(answer: Mapping[str, Any]) -> str:
         lines += [f"  {arm}, seed {h['seed']}, held {_until(h)}: {h['why']}" for h in row["holds"]]
     broken = sum(row["violations"] for row in answer["arms"].values())
     return "\n".join([*lines, f"violations: {broken or 'none'}"])
+
+
+def _or_dash(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
 
 
 def _until(hold: Mapping[str, Any]) -> str:

@@ -50,7 +50,7 @@ def _tiles(period: Period, found: Sequence[ReportFinding]) -> tuple[tuple[str, s
             f"{viability[-1].low:.2f} to {viability[-1].high:.2f}" if viability else "no data",
             "viability at the end, 90 % interval",
         ),
-        *_tile(period, "kidney", "recycled_share", "of medium entering the loop was reused", _share),
+        *_tile(period, "kidney", "fresh_saved", "of the scheduled fresh medium saved", _share),
         *_tile(period, "gut", "fresh", "fresh medium used", _told),
         (percent(_coverage(period)), "of the period covered, all series"),
         (f"{period.chain.rows:,} rows".replace(",", "\u202f") if period.chain.ok else "broken", "journal chain"),

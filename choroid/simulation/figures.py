@@ -8,6 +8,7 @@ from typing import Any
 
 from controller.core.run_states import RunState
 from controller.journal.terms import Entry
+from controller.ledger.saving import DAY_S, saved_fraction, scheduled_ul
 from controller.process.controller import Controller
 from controller.transfers.routes import route_of_dose, routes_of
 from controller.vitals.vitals import why_unscored
@@ -43,6 +44,7 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
     totals = controller.ledger.totals
     run = controller.runs.get(run_id)
     rig = controller.rig
+    days = (controller.clock.utc() - controller.ledger.opened).total_seconds() / DAY_S
     scores = controller.scores or {}
     return {
         "transactions": controller.body.transactions,
@@ -66,6 +68,8 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
         "dialysate_ml": round(totals.dialysate_ul / ML, 3),
         "drawn_ml": round(totals.drawn_ul / ML, 3),
         "recycled_fraction": round(totals.recycled_fraction, 4),
+        "scheduled_ml": round(scheduled_ul(days) / ML, 3),
+        "saved_fraction": saved_fraction(totals.fresh_ul, days),
         "mass_balance_vessel": worst,
         "mass_balance_error_ml": vessels[worst]["error_ml"],
         "mass_balance_bound_ml": vessels[worst]["bound_ml"],

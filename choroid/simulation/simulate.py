@@ -36,6 +36,7 @@ from controller.recipes.parameters import parse_params
 from controller.rig.description import Rig
 from drivers.registry import MODELS
 from sim.lab import SimulatedLab
+from sim.plant.tissue_models import MODELS as TISSUES
 from sim.virtual_time import run_virtual
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -79,6 +80,7 @@ def simulate(
     tended: bool = False,
     assay_every_d: float | None = None,
     begin: datetime = EPOCH,
+    tissue: str = "reference",
 ) -> dict[str, Any]:
     """Run a recipe on the simulated laboratory in virtual time, with the whole controller.
 
@@ -100,6 +102,7 @@ def simulate(
         tended: Whether a technician comes once a day and does what the alarms ask for; without one no bottle is changed.
         assay_every_d: Days from one assay by the technician to the next; None: no assays.
         begin: Date and time at which the simulation begins; the same for the same journal.
+        tissue: Kind of the plant's tissue (:data:`sim.plant.tissue_models.MODELS`).
 
     Returns:
         The figures that `choroid simulate --json` prints: what the controller believes, and what is true in the plant.
@@ -107,13 +110,15 @@ def simulate(
         `speed_per_cpu` the simulated time divided by each.
 
     Raises:
-        UserError: The rig has real links, or assays are asked for without a technician or a loop.
+        UserError: The rig has real links, the tissue is unknown, or assays are asked for without a technician or a loop.
         RigError: The rig file is not sound.
     """
     if assay_every_d is not None and not (tended and assay_every_d > 0.0):
         raise UserError(
             "an assay needs a technician who takes the sample, and time in between. Next: --tended --assay-every 7"
         )
+    if tissue not in TISSUES:
+        raise UserError(f"there is no model of tissue “{tissue}”. Next: choose among {', '.join(TISSUES)}")
     rig = _simulated_rig(path, start)
     if assay_every_d is not None and rig.loop is None:
         raise UserError(f"{rig.name} has no loop whose medium could be assayed. Next: leave --assay-every out")
@@ -147,6 +152,7 @@ def simulate(
             tended,
             assay_every_d,
             begin if start is None else start.epoch,
+            tissue,
         )
         answer = _on_a_loop(work)
     wall_s, cpu_s = time.perf_counter() - started, time.process_time() - started_cpu  # noqa: TID251
@@ -205,9 +211,10 @@ async def _run(
     tended: bool,
     assay_every_d: float | None,
     begin: datetime,
+    tissue: str,
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
-    lab = SimulatedLab(rig if start is None else start.lab_rig, seed=seed)
+    lab = SimulatedLab(rig if start is None else start.lab_rig, seed=seed, tissue_model=TISSUES[tissue])
     electrodes = rig.nerves.electrodes if rig.nerves else 0
     nerves = RateNerves(lab.plant, electrodes=electrodes, seed=seed) if electrodes else None
     clock = Clock(follow_system=False, epoch=begin.astimezone(UTC))
@@ -321,6 +328,12 @@ def _score_lines(answer: dict[str, Any]) -> list[str]:
     ]
 
 
+def _saved(answer: dict[str, Any]) -> str:
+    """Return the fresh medium that was saved against the scheduled exchange; empty in the first day."""
+    saved = answer["saved_fraction"]
+    return "" if saved is None else f"; {saved:.0%} of the {answer['scheduled_ml']:.0f} mL of daily exchange saved"
+
+
 def _medium_lines(answer: dict[str, Any]) -> list[str]:
     """Return the grades and the turnover of a rig that has a kidney, and the true composition of the medium."""
     lines = []
@@ -329,7 +342,7 @@ def _medium_lines(answer: dict[str, Any]) -> list[str]:
         lines = [
             f"  grades        {grades}",
             f"  medium        fresh {answer['fresh_medium_ml']:.1f} mL, recycled {answer['recycled_ml']:.1f} mL"
-            f" ({answer['recycled_fraction']:.0%}), discarded {answer['discarded_ml']:.1f} mL",
+            f", discarded {answer['discarded_ml']:.1f} mL{_saved(answer)}",
         ]
     if answer["true_loop"] is not None:
         lines.append(f"  loop (true)   {_composition(answer['true_loop'])}")

@@ -8,6 +8,7 @@ from controller.figures.dialysis import dialysis
 from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.sources import Booked, Sources
 from controller.figures.transfers import ML, BookedTransfer, accuracy, volume
+from controller.ledger.saving import saved_fraction, scheduled_ul
 
 UNEXPLAINED_ML_D = FigureLimits(1.0, 5.0)
 """The loop holds some 40 mL; a person must look before an eighth of it is unexplained (mL/d)."""
@@ -28,7 +29,7 @@ def kidney(sources: Sources) -> list[Figure]:
         accuracy("return_error", "given back against balance", returned),
         accuracy("discard_error", "discarded against balance", discarded),
         _unexplained(sources.ledger_begin, sources.ledger_end, sources.days),
-        _recycled(sources.ledger_begin, sources.ledger_end),
+        _saved(sources.ledger_begin, sources.ledger_end, sources.days),
         _clearance(discarded, sources.days),
         *dialysis(sources, organ),
     ]
@@ -67,16 +68,17 @@ def _unexplained(begin: Booked | None, end: Booked | None, days: float) -> Figur
     )
 
 
-def _recycled(begin: Booked | None, end: Booked | None) -> Figure:
-    key, label, unit = "recycled_share", "share of the medium entering the loop that was reused", "%"
+def _saved(begin: Booked | None, end: Booked | None, days: float) -> Figure:
+    """Return the fresh medium saved against the scheduled exchange."""
+    key, label, unit = "fresh_saved", "fresh medium saved against the scheduled exchange", "%"
     if begin is None or end is None:
         return missing(key, label, unit, "the journal holds no ledger of this period")
-    recycled = end.totals.recycled_ul - begin.totals.recycled_ul
-    fresh = end.totals.fresh_ul - begin.totals.fresh_ul
-    if recycled + fresh <= 0:
-        return missing(key, label, unit, "no medium entered the loop in the period")
-    share = 100.0 * recycled / (recycled + fresh)
-    return figure(key, label, unit, share, basis=f"{recycled / ML:.4g} mL reused, {fresh / ML:.4g} mL fresh")
+    fresh_ul = end.totals.fresh_ul - begin.totals.fresh_ul
+    saved = saved_fraction(fresh_ul, days)
+    if saved is None:
+        return missing(key, label, unit, "a saving is stated for a day or more")
+    wanted, used = scheduled_ul(days) / ML, fresh_ul / ML
+    return figure(key, label, unit, 100.0 * saved, basis=f"{used:.4g} mL fresh, {wanted:.4g} mL scheduled")
 
 
 def _clearance(discarded: list[BookedTransfer], days: float) -> Figure:

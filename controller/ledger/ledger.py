@@ -384,9 +384,13 @@ class Ledger:
 
     def _rebuild(self) -> None:
         before: datetime | None = None
+        self.opened = self._clock.utc()
+        """When this ledger began."""
         for entry in self._journal.entries(kinds=("ledger.opened", *KINDS)):
             at = _utc(entry)
-            if before is not None:
+            if before is None:
+                self.opened = at
+            else:
                 self._books.advance((at - before).total_seconds())
             before = at
             self._books.book(entry.kind, entry.body, entry.utc)

@@ -32,7 +32,11 @@ class VesselContent(BaseModel):
 
 
 class LedgerModel(BaseModel):
-    """Where the medium went since the journal began (mL; the fraction 0 to 1)."""
+    """Where the medium went in the `days` since the journal began (mL).
+
+    `scheduled_ml` is the fresh medium that the daily exchange would have used, `saved_fraction` the share of it that was not
+    used (negative if more was used, null in the first day).
+    """
 
     fresh_ml: float
     drawn_ml: float
@@ -44,7 +48,9 @@ class LedgerModel(BaseModel):
     evaporated_ml: float
     mass_balance_error_ml: float
     mass_balance_bound_ml: float
-    recycled_fraction: float
+    days: float
+    scheduled_ml: float
+    saved_fraction: float | None
     vessels: list[VesselContent]
 
 

@@ -53,7 +53,7 @@ routes = APIRouter(prefix="/api")
 @routes.get("/ledger", response_model=LedgerModel)
 async def ledger(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """Return the medium ledger (mL)."""
-    return ledger_view(rig.ledger, weighed_vessel(rig.rig))
+    return ledger_view(rig.ledger, weighed_vessel(rig.rig), rig.clock.utc())
 
 
 @routes.get("/grade", response_model=GradeModel)

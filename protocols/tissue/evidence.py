@@ -1,7 +1,7 @@
 """How likely what a tissue shows is, for each particle: oxygen uptake, lactate, firing, LDH, volume.
 
 Every signal but LDH has an unknown scale in each particle, taken from its first value: a tissue is compared with itself.
-After another instrument or calibration the scale is taken anew, given the viability that each particle has by then.
+After another instrument or calibration the scale is taken again, given the viability that each particle has by then.
 """
 
 from __future__ import annotations

@@ -25,6 +25,19 @@ MEASURED = {
     "volume": "volume",
 }
 """What can be known of a tissue, with its field of a look."""
+EXPOSURE_OF = {
+    "heat": "temperature_c",
+    "cold": "temperature_c",
+    "lack of oxygen": "oxygen_pct",
+    "pH": "ph",
+    "lack of glucose": "glucose_mm",
+    "lactate": "lactate_mm",
+    "ammonia": "ammonia_mm",
+    "osmolality": "osmolality_mosm",
+}
+"""The field of a look that shows a harm."""
+TOO_WIDE = 0.5
+"""Width of an interval that says too little to be called stable."""
 HARMFUL_PER_H = 0.002
 """Harm of one cause that is worth a word (1/h): a tenth of the viability in two days."""
 DAY_H = 24
@@ -57,7 +70,13 @@ class Statement:
         """Return the harms that act now, with the expected loss an hour (1/h)."""
         shares = self.estimate.shares
         found = {name: float(shares @ harm) for name, harm in harms_per_h(self.estimate.particles, self.look).items()}
-        return {name: harm for name, harm in sorted(found.items(), key=lambda each: -each[1]) if harm > HARMFUL_PER_H}
+        acting = [(harm, name) for name, harm in found.items() if harm > HARMFUL_PER_H and self._shown(name)]
+        return {name: harm for harm, name in sorted(acting, reverse=True)}
+
+    def _shown(self, cause: str) -> bool:
+        """Return whether a harm was measured; one that nothing measures counts after a loss only, never for want of data."""
+        exposure = EXPOSURE_OF.get(cause)
+        return self.estimate.harmed if exposure is None else getattr(self.look, exposure) is not None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the journal, the API and the page."""
@@ -96,13 +115,15 @@ class Statement:
         """Return what is abnormal, where viability lies and since when, what is not measured, what to measure next."""
         now = self.estimate.past[-1]
         counted = f"({len(self.known)} of {len(MEASURED)})"
-        if causes:
+        if set(causes) & EXPOSURE_OF.keys():
             first = f"Harmful now: {', '.join(causes)}."
+        elif causes:
+            first = f"The tissue is losing viability, {self._lost():.0%} so far. No cause is measured."
         elif self.estimate.harmed:
             first = f"The tissue has lost {self._lost():.0%} of its viability. Nothing harmful is measured now."
         else:
             first = f"Nothing abnormal in what is measured {counted}."
-        sentences = [first, f"Viability {now.low:.2f} to {now.high:.2f}{self._since()}."]
+        sentences = [first, f"Viability {now.low:.2f}–{now.high:.2f}{self._since()}."]
         if self.unknown:
             sentences.append(f"Not measured: {', '.join(self.unknown)}.")
         if best is not None:
@@ -113,6 +134,8 @@ class Statement:
         hours = self.estimate.stable_h()
         if len(self.estimate.past) < SETTLED_H:
             return ", the first hours"
+        if self.estimate.past[-1].width > TOO_WIDE and hours >= SETTLED_H:
+            return ", too little is measured to say more"
         if hours < SETTLED_H:
             before = self.estimate.past[-1 - SETTLED_H].value if len(self.estimate.past) > SETTLED_H else 1.0
             return ", falling" if self.estimate.past[-1].value < before else ", rising"

@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -162,6 +162,7 @@ class FakeLedger:
             glucose_ul=6_900.0, base_ul=1_100.0, evaporated_ul=480.0, unaccounted_ul=-120.0,
         )  # fmt: skip
 
+        self.opened = EPOCH - timedelta(days=12)
         self.whereabouts = Whereabouts()
         self.whereabouts.loaded(Batch("NB-1", "fresh", "2026-05-01T08:00:00.000Z", "reservoir"))
         self.entered: list[tuple[str, float]] = []

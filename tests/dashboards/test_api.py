@@ -241,7 +241,8 @@ async def test_speed_exists_only_for_simulated_rigs_and_is_recorded() -> None:
 async def test_books_show_ledger_grade_viability_and_journal() -> None:
     async with world() as w, w.http(Role.VIEWER) as viewer:
         ledger = (await viewer.get("/api/ledger")).json()
-        assert ledger["recycled_fraction"] == pytest.approx(171.3 / (171.3 + 41.2))
+        assert ledger["scheduled_ml"] == pytest.approx(20.0 * ledger["days"])
+        assert ledger["saved_fraction"] == pytest.approx(1.0 - 41.2 / ledger["scheduled_ml"])
         assert ledger["mass_balance_error_ml"] == pytest.approx(-0.12)
         of_it, of_spent = 0.060, 0.020 + 0.002 * 3.0
         bound = 3.0 * math.hypot(of_it, of_spent)

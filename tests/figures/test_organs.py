@@ -189,7 +189,7 @@ def test_the_kidney_balances() -> None:
     assert value(found["net_removed"]) == pytest.approx(1.0)
     assert value(found["return_error"]) == pytest.approx(100 * (17 / 17.5 - 1))
     assert value(found["clearance"]) == pytest.approx(1.0)
-    assert value(found["recycled_share"]) == pytest.approx(80.0)
+    assert value(found["fresh_saved"]) == pytest.approx(80.0), "4 of 20 mL a day"
     assert value(found["unexplained"]) == pytest.approx(-2.0)
     assert found["unexplained"].verdict is FigureStatus.WATCH
     assert "no dialyser" in found["sieving"].why

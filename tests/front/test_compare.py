@@ -10,6 +10,7 @@ import pytest
 
 from choroid.common.failure import UserError
 from choroid.comparison.comparison import agreement, as_text, compare, paired, summary
+from controller.ledger.saving import bound_ul
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 
@@ -36,10 +37,11 @@ def test_the_estimate_is_set_against_the_truth() -> None:
     assert agreement([sample(0.5, 0.9), sample(0.5, 0.8)])["spearman"] is None
 
 
-def run_of(arm: str, seed: int, fresh_ml: float, truth: float) -> dict[str, Any]:
+def run_of(arm: str, seed: int, fresh_ml: float, truth: float, tissue: str = "reference") -> dict[str, Any]:
     state = {"lactate_mm": 5.0, "ammonia_mm": 0.3, "insulin": 0.9}
     return {
-        "arm": arm, "seed": seed, "fresh_medium_ml": fresh_ml, "stocks_ml": 0.0, "dialysate_ml": 0.0, "discarded_ml": 0.0,
+        "arm": arm, "seed": seed, "tissue": tissue, "bound_ml": 20.0, "fresh_medium_ml": fresh_ml, "stocks_ml": 0.0,
+        "dialysate_ml": 0.0, "discarded_ml": 0.0,
         "consumables_eur": 1.0, "viability_true": truth, "violations": [], "holds": [], "tended": [], "actions": {},
         "samples": [sample(0.9, truth) | state],
     }  # fmt: skip
@@ -59,11 +61,28 @@ def test_arms_are_paired_by_seed() -> None:
     assert answer["arms"]["a"]["fresh_medium_ml"] == 25.0
 
 
+def test_an_arm_is_judged_by_the_tissue_that_it_serves_worst_and_by_the_mass_balance() -> None:
+    results = [
+        run_of("a", 1, 30.0, 0.99),
+        run_of("b", 1, 100.0, 0.98),
+        run_of("a", 1, 20.0, 0.90, "chronic"),
+        run_of("b", 1, 50.0, 0.97, "chronic"),
+    ]
+    answer = summary(results, ("a", "b"))
+    assert answer["arms"]["a"]["bound_ratio"] == pytest.approx((30.0 / 20.0 + 20.0 / 20.0) / 2)
+    assert answer["pairs"]["a"]["worst_tissue"] == answer["arms"]["a"]["worst_tissue"] == "chronic"
+    assert answer["pairs"]["a"]["viability_true_mean_by_tissue"]["chronic"]["mean"] == pytest.approx(-0.07)
+    assert bound_ul(lactate_made_umol=1200.0, limit_mm=10.0, circulating_ul=50_000.0) == 70_000.0
+    assert bound_ul(lactate_made_umol=100.0, limit_mm=10.0, circulating_ul=50_000.0) == 0.0, "the pool still takes it"
+
+
 def test_what_makes_no_sense_is_told() -> None:
     with pytest.raises(UserError, match="two arms or more"):
         compare(BENCH, protocols=["recycle"], days=1, seeds=1, jobs=1)
     with pytest.raises(UserError, match="--seeds of 1 or more"):
         compare(BENCH, protocols=["recycle", "exchange"], days=1, seeds=0, jobs=1)
+    with pytest.raises(UserError, match="choose among reference, ageing, chronic, necrotic_core"):
+        compare(BENCH, protocols=["recycle", "exchange"], days=1, seeds=1, jobs=1, tissues=["reference", "other"])
 
 
 def test_a_comparison_is_taken_up_where_it_ended_and_gives_the_same(tmp_path: Path) -> None:

@@ -166,3 +166,29 @@ def test_the_statement_names_harm_what_is_missing_and_what_to_do_next(settled: V
     said = Statement(hot, look(temperature_c=around(41.0, 0.1)), recent).to_json()
     assert said["status"] == "harmful"
     assert said["sentences"][0].startswith("Harmful now: heat")
+
+
+def test_want_of_data_is_no_harm(settled: ViabilityEstimate) -> None:
+    blind = look(
+        **dict.fromkeys(look().to_json().keys() - {"temperature_c", "oxygen_at_tissue"}), oxygen_at_tissue=False
+    )
+    estimate = settled
+    for _ in range(120):
+        estimate = estimate.after(blind)
+    said = Statement(estimate, blind, frozenset({"temperature_c"})).to_json()
+    assert said["status"] == "normal"
+    assert said["causes"] == {}
+    assert said["sentences"][:2] == [
+        "Nothing abnormal in what is measured (1 of 8).",
+        f"Viability {said['low']:.2f}–{said['high']:.2f}, too little is measured to say more.",
+    ]
+
+
+def test_a_loss_without_a_measured_cause_says_so(settled: ViabilityEstimate) -> None:
+    estimate = settled
+    for hour in range(48):
+        estimate = estimate.after(look(oxygen_uptake=around(14.0 * 0.96**hour, 0.4)))
+    said = Statement(estimate, look(oxygen_uptake=around(2.0, 0.4)), frozenset({"oxygen_uptake"})).to_json()
+    assert said["status"] == "harmful"
+    assert said["sentences"][0].startswith("The tissue is losing viability, ")
+    assert said["sentences"][0].endswith("No cause is measured.")

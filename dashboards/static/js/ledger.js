@@ -1,4 +1,4 @@
-// The medium ledger: volumes, the recycled fraction, and the mass balance.
+// The medium ledger: fresh medium saved against the scheduled exchange, volumes, and the mass balance.
 
 import { byId, h, redraw } from "./dom.js";
 import { fixed, percent } from "./format.js";
@@ -27,18 +27,21 @@ const plain = (found) =>
 
 /** @param {LedgerModel} found */
 function picture(found) {
-  const fraction = percent(found.recycled_fraction);
+  const saved = found.saved_fraction;
+  const share = saved === null ? 0 : Math.min(Math.max(saved, 0), 1);
   const filled = h("b");
-  filled.style.width = `${found.recycled_fraction * 100}%`;
-  const label = `${fraction} of the medium that entered the loop was recycled`;
+  filled.style.width = `${share * 100}%`;
+  const scheduled = `${fixed(found.scheduled_ml, 0)}\u00a0mL of daily exchange in ${fixed(found.days, 0)} days`;
+  const words = saved === null ? "known after one day" : `of ${scheduled}`;
+  const text = saved === null ? "–" : percent(saved);
   return [
     h(
       "div",
       { class: "share-row" },
-      h("span", { class: "share-number", text: found.recycled_ml + found.fresh_ml > 0 ? fraction : "–" }),
-      h("span", { class: "share-words" }, "recycled", h("small", { text: "of what entered the loop" })),
+      h("span", { class: "share-number", text }),
+      h("span", { class: "share-words" }, "fresh medium saved", h("small", { text: words })),
     ),
-    h("div", { class: "share", role: "img", "aria-label": label }, filled),
+    h("div", { class: "share", role: "img", "aria-label": `${text} of the scheduled fresh medium saved` }, filled),
     h("table", { class: "books" }, h("tbody", {}, volumeRows(found), balanceRow(found))),
   ];
 }

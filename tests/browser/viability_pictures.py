@@ -1,0 +1,94 @@
+"""Draw the viability card in five situations into docs/img: `python -m tests.browser.viability_pictures`.
+
+Each estimate follows from looks as a rig would journal them; nothing on the card is made up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from protocols.interval import Interval
+from protocols.tissue.estimate import ViabilityEstimate
+from protocols.tissue.look import TissueLook
+from protocols.tissue.statement import Statement
+from tests.browser.pages import ROOT, chromium, serving, visiting
+
+FOLDER = ROOT / "docs" / "img"
+SHOW = """async found => {
+  const { showViability } = await import('/static/js/viability.js');
+  const scores = await (await fetch('/api/viability')).json();
+  showViability({ ...scores, viability: found, stimulation: null }); }"""
+
+
+def around(value: float, sd: float) -> Interval:
+    """Return a reading."""
+    return Interval.around(value, sd, floor=0.0)
+
+
+WARM = {"temperature_c": around(37.0, 0.15), "flow_share": around(1.0, 0.03), "ph": around(7.35, 0.03)}
+MEDIUM = {"lactate_mm": around(4.0, 0.5), "ammonia_mm": around(0.3, 0.05), "glucose_mm": around(14.0, 0.6)}
+BENCH = TissueLook(**WARM, oxygen_pct=around(88.0, 1.5), firing_hz=around(3.0, 0.2))
+FULL = TissueLook(
+    **WARM, **MEDIUM, oxygen_pct=around(80.0, 1.5), oxygen_at_tissue=True, oxygen_uptake=around(14.0, 0.4),
+    firing_hz=around(3.0, 0.2),
+)  # fmt: skip
+HOT = TissueLook(
+    **WARM | {"temperature_c": around(40.6, 0.15)}, oxygen_pct=around(88.0, 1.5), firing_hz=around(2.0, 0.2)
+)
+
+
+def fading(hours: int) -> Iterable[TissueLook]:
+    """Return hours in which uptake and firing fall although nothing harmful is measured."""
+    for hour in range(hours):
+        share = 0.97**hour
+        yield TissueLook(
+            **WARM, **MEDIUM, oxygen_pct=around(80.0, 1.5), oxygen_at_tissue=True, oxygen_uptake=around(14.0 * share, 0.4),
+            firing_hz=around(3.0 * share, 0.2),
+        )  # fmt: skip
+
+
+def weekly(hours: int) -> Iterable[TissueLook]:
+    """Return hours with an assay and an image at the beginning of each week."""
+    import dataclasses
+
+    for hour in range(hours):
+        due = hour % 168 == 6
+        ldh, volume = (around(1.0, 0.1), around(8.0 * 1.003**hour, 0.3)) if due else (None, None)
+        yield dataclasses.replace(FULL, ldh=ldh, volume=volume)
+
+
+SITUATIONS: Mapping[str, tuple[TissueLook, ...]] = {
+    "well": tuple(weekly(192)),
+    "little-measured": (BENCH,) * 120,
+    "heat": ((BENCH,) * 96 + (HOT,) * 5),
+    "loss": (*((FULL,) * 96), *fading(48)),
+    "no-data": ((FULL,) * 72 + (TissueLook(temperature_c=around(37.0, 0.15)),) * 120),
+}
+WEEKLY = frozenset({"ldh", "volume"})
+
+
+def said(looks: tuple[TissueLook, ...]) -> dict[str, Any]:
+    """Return the estimate after these hours."""
+    known = set(looks[-1].to_json()) | (WEEKLY if any(each.ldh for each in looks) else set())
+    return Statement(ViabilityEstimate.of(looks), looks[-1], frozenset(known)).to_json()
+
+
+def draw(folder: Path = FOLDER) -> list[Path]:
+    """Draw all situations; return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    with serving() as server, chromium() as browser, visiting(browser, server.url, size=(1440, 900)) as visit:
+        page = visit.live()
+        for name, looks in SITUATIONS.items():
+            page.evaluate(SHOW, said(looks))
+            path = folder / f"viability-{name}.png"
+            page.get_by_test_id("viability").screenshot(path=path)
+            files.append(path)
+    return files
+
+
+if __name__ == "__main__":
+    for each in draw():
+        print(each)
