@@ -191,7 +191,9 @@ export interface LedgerModel {
   evaporated_ml: number;
   mass_balance_error_ml: number;
   mass_balance_bound_ml: number;
-  recycled_fraction: number;
+  days: number;
+  scheduled_ml: number;
+  saved_fraction: number | null;
   vessels: VesselContent[];
 }
 

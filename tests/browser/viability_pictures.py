@@ -27,8 +27,12 @@ def around(value: float, sd: float) -> Interval:
     return Interval.around(value, sd, floor=0.0)
 
 
-WARM = {"temperature_c": around(37.0, 0.15), "flow_share": around(1.0, 0.03), "ph": around(7.35, 0.03)}
-MEDIUM = {"lactate_mm": around(4.0, 0.5), "ammonia_mm": around(0.3, 0.05), "glucose_mm": around(14.0, 0.6)}
+WARM: dict[str, Any] = {"temperature_c": around(37.0, 0.15), "flow_share": around(1.0, 0.03), "ph": around(7.35, 0.03)}
+MEDIUM: dict[str, Any] = {
+    "lactate_mm": around(4.0, 0.5),
+    "ammonia_mm": around(0.3, 0.05),
+    "glucose_mm": around(14.0, 0.6),
+}
 BENCH = TissueLook(**WARM, oxygen_pct=around(88.0, 1.5), firing_hz=around(3.0, 0.2))
 FULL = TissueLook(
     **WARM, **MEDIUM, oxygen_pct=around(80.0, 1.5), oxygen_at_tissue=True, oxygen_uptake=around(14.0, 0.4),
