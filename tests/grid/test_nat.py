@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -35,6 +36,8 @@ LINKS = (
 OUTER = {"router": "10.9.0.2", "home": "10.8.0.2", "labrouter": "10.9.1.2"}
 GATEWAYS = {"member": "10.7.0.1", "home": "10.8.0.1", "lab": "10.6.0.1", "router": "10.9.0.1", "labrouter": "10.9.1.1"}
 EVERYWHERE = "0.0.0.0"  # noqa: S104  # of the namespace
+TTL_S = 8
+"""Of leases after the hub was started again."""
 NAT = """
 table ip nat {
   chain post { type nat hook postrouting priority 100; oifname "%s" masquerade random; }
@@ -116,22 +119,37 @@ def enrolled_folder(folder: Path, store: Store, address: str, name: str, kind: s
     return found
 
 
-async def test_stimulation_through_double_nat_survives_a_change_of_address(tmp_path: Path, net: Net) -> None:
+def valid_agents(laboratory: Membership) -> list[str]:
+    """The agents of leases that the laboratory's engine accepts."""
+    found = json.loads((laboratory.folder / "engine" / "nerves-credentials.json").read_text())
+    names = [each["name"] for each in found["agents"] if not each["revoked_utc"]]
+    return [name for name in names if name.startswith("grid-") and "watch" not in name]
+
+
+async def again(net: Net, hub: subprocess.Popen[str], folder: Path, words: list[str]) -> subprocess.Popen[str]:
+    """Kill the hub and start it again; return when it serves."""
+    hub.kill()
+    await asyncio.to_thread(hub.wait)
+    address = folder / "hub" / "address.txt"
+    address.unlink()
+    started = net.start("hub", *words, stdout=subprocess.DEVNULL)
+    await until(address.exists)
+    return started
+
+
+async def says(agent: subprocess.Popen[str]) -> Any:
+    assert agent.stdout is not None
+    return json.loads(await asyncio.to_thread(agent.stdout.readline))
+
+
+async def test_X2_X5_X8_tissue_through_double_nat_with_all_that_goes_wrong(tmp_path: Path, net: Net) -> None:
+    """A new address, a killed hub, a stopped holder, and at last no hub."""
     rules = policy_file(tmp_path, leases={"ttl_s": 60})
     processes: list[subprocess.Popen[str]] = []
-    words = (
-        "choroid",
-        "grid",
-        "hub",
-        "--data",
-        str(tmp_path / "hub"),
-        "--policy",
-        str(rules),
-        "--host",
-        EVERYWHERE,
-        "--no-grading",
-    )
-    processes.append(net.start("hub", *words, stdout=subprocess.DEVNULL))
+    words = ["choroid", "grid", "hub", "--data", str(tmp_path / "hub"), "--policy", str(rules), "--no-grading"]
+    words += ["--host", EVERYWHERE]
+    hub = net.start("hub", *words, stdout=subprocess.DEVNULL)
+    processes.append(hub)
     try:
         await until((tmp_path / "hub" / "address.txt").exists)
         address = (tmp_path / "hub" / "address.txt").read_text().strip()
@@ -139,18 +157,21 @@ async def test_stimulation_through_double_nat_survives_a_change_of_address(tmp_p
         store = Store(tmp_path / "hub")
         member = enrolled_folder(tmp_path, store, seen["alpha"], "alpha", "member")
         laboratory = enrolled_folder(tmp_path, store, seen["lab"], "lab", "lab")
-        processes.append(net.start("lab", "tests.grid.lab_process", str(laboratory.folder), stdout=subprocess.DEVNULL))
+        lab = net.start("lab", "tests.grid.lab_process", str(laboratory.folder), stdout=subprocess.DEVNULL)
+        processes.append(lab)
         joined = ("choroid", "grid", "join", "--data", str(member.folder))
         processes.append(net.start("member", *joined, stdout=subprocess.DEVNULL))
         known = Members(store)
+
+        def leases() -> list[tuple[str, int]]:
+            return [tuple(row) for row in store.query("SELECT state, fence FROM leases ORDER BY requested_s")]
+
         await until(lambda: "agent_host" in known.standing(member.key.id).roles, 90)
         await until(lambda: store.query("SELECT 1 FROM tissues"), 60)
-        piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        piped: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         agent = net.start("member", "tests.grid.agent_process", str(member.folder), "3", **piped)
         processes.append(agent)
-        assert agent.stdin is not None
-        assert agent.stdout is not None
-        first = json.loads(await asyncio.to_thread(agent.stdout.readline))
+        first = await says(agent)
         assert first["pulse"] == "delivered", first
         where = ("ip", "-n", net.of("member"))
         run(*where, "addr", "flush", "dev", device("10.7.0.2"))
@@ -158,8 +179,38 @@ async def test_stimulation_through_double_nat_survives_a_change_of_address(tmp_p
         run(*where, "route", "add", "default", "via", "10.7.0.1")
         renewed = store.query("SELECT expires_s FROM leases")[0][0]
         await until(lambda: store.query("SELECT expires_s FROM leases")[0][0] > renewed, 55)
-        (lease,) = store.query("SELECT state, fence FROM leases")
-        assert (lease["state"], lease["fence"]) == ("active", first["grid_fence"])
+        assert leases() == [("active", first["grid_fence"])]
+
+        hub = await again(net, hub, tmp_path, words)
+        processes.append(hub)
+        renewed = store.query("SELECT expires_s FROM leases")[0][0]
+        await until(lambda: store.query("SELECT expires_s FROM leases")[0][0] > renewed, 55)
+        assert leases() == [("active", first["grid_fence"])]
+
+        agent.kill()
+        policy_file(tmp_path, leases={"ttl_s": TTL_S})
+        hub = await again(net, hub, tmp_path, words)
+        processes.append(hub)
+        second = net.start("member", "tests.grid.agent_process", str(member.folder), "4", **piped)
+        processes.append(second)
+        assert (await says(second))["pulse"] == "delivered"
+        assert len(valid_agents(laboratory)) >= 1
+        second.send_signal(signal.SIGSTOP)
+        await until(lambda: leases()[1][0] == "ended")
+        await until(lambda: valid_agents(laboratory) == [])
+        second.send_signal(signal.SIGCONT)
+        assert second.stdin is not None
+        second.stdin.write("again\n")
+        second.stdin.flush()
+        assert "delivered" not in str(await says(second))
+
+        piped["stderr"] = subprocess.DEVNULL
+        third = net.start("member", "tests.grid.agent_process", str(member.folder), "5", **piped)
+        processes.append(third)
+        assert (await says(third))["pulse"] == "delivered"
+        hub.kill()
+        await until(lambda: valid_agents(laboratory) == [], 30)
+        assert lab.poll() is None
         store.close()
     finally:
         for process in reversed(processes):

@@ -68,7 +68,8 @@ class Engine:
 def start(data: Path, *, seed: int = 7, patient: bool = True) -> Engine:
     """Start an engine; `patient`: its array waits for it, so that a busy machine makes no pulse late."""
     module = "tests.nerves.patient_engine" if patient else "choroid.running.nerves_process"
-    config = {"electrodes": 32, "material": "Pt", "diameter_um": 30.0, "seed": seed, "data_dir": str(data)}
+    card = {"electrodes": 32, "material": "Pt", "diameter_um": 30.0, "seed": seed}
+    config = {"card": card, "data_dir": str(data)}
     process = subprocess.Popen(
         [sys.executable, "-m", module, "--config", json.dumps(config)],
         stdin=subprocess.PIPE,
