@@ -3,15 +3,18 @@
 States: in each vessel lactate, glucose, ammonia, glutamine, bicarbonate (mM) and osmolality (mOsm/kg); of the
 tissue the production of lactate, uptake of glucose and release of ammonia (µmol/day); the decay of glutamine
 (1/day), the water loss of the loop (µL/day), the osmoles that leave with a glucose, the error of the titration
-(pH), and for each species the error of the laboratory's assays (in standard deviations of an assay).
+(pH), the capacity of the buffers other than bicarbonate (mM per pH), the relative error of the oxygen balance and of
+on-line sensors, and for each
+species the error of the laboratory's assays (in standard deviations of an assay).
 
 Process: the balances of the rig. Lactic acid titrates bicarbonate one to one; ammonia comes from glutamine, by
 tissue or by decay; uptake stops when a substance is used up; transfers mix, evaporation concentrates. The tissue's
 rates, the titration's error and the other parameters wander slowly, so that they are learnt and never certain.
 Details, sources and the measured coverage are in docs/estimation.md.
 
-Observations: pH of the loop under a known pCO2 (:func:`titrated`) and offline assays (:func:`assayed`). All
-functions are pure; a state is plain numbers and is stored in the journal.
+Observations: pH of the loop under a known pCO2 (:func:`titrated`), on-line sensors of metabolites (:func:`sensed`),
+the tissue's oxygen uptake (:func:`respired`) and offline assays (:func:`assayed`). All functions are pure; a state is
+plain numbers and is stored in the journal.
 """
 
 from __future__ import annotations
@@ -27,7 +30,6 @@ from numpy.typing import NDArray
 from protocols import unscented
 from protocols.interval import Interval
 from protocols.soft_sensor import (
-    BUFFER_MM_PER_PH,
     CO2_SOLUBILITY_MM_MMHG,
     PH_OF_FRESH,
     PK_CARBONIC,
@@ -45,13 +47,17 @@ SPECIES = ("lactate_mm", "glucose_mm", "ammonia_mm", "glutamine_mm", "bicarbonat
 LACTATE, GLUCOSE, AMMONIA, GLUTAMINE, BICARBONATE, OSMOLALITY = range(len(SPECIES))
 LOOP, SPENT = 0, len(SPECIES)
 """Index of a vessel's first species."""
-MAKES_LACTATE, USES_GLUCOSE, FREES_AMMONIA, DECAY, WATER, PARTICLES, BIAS = range(
-    2 * len(SPECIES), 2 * len(SPECIES) + 7
+MAKES_LACTATE, USES_GLUCOSE, FREES_AMMONIA, DECAY, WATER, PARTICLES, BIAS, BUFFER, FUEL = range(
+    2 * len(SPECIES), 2 * len(SPECIES) + 9
 )
-LABORATORY = BIAS + 1
+SENSED = (LACTATE, GLUCOSE, AMMONIA)
+"""Species for which there are on-line sensors."""
+SENSOR = FUEL + 1
+"""Index of the first relative error of the on-line sensors."""
+LABORATORY = SENSOR + len(SENSED)
 """Index of the first shared error of the assays."""
 STATES = LABORATORY + len(SPECIES)
-NOT_NEGATIVE = (*range(LOOP, SPENT + len(SPECIES)), USES_GLUCOSE, FREES_AMMONIA, DECAY)
+NOT_NEGATIVE = (*range(LOOP, SPENT + len(SPECIES)), USES_GLUCOSE, FREES_AMMONIA, DECAY, BUFFER)
 
 DAY_S = 86_400.0
 LONGEST_STEP_D = 0.25
@@ -61,11 +67,11 @@ MIN_UL = 1000.0
 
 GLUCOSE_MM_PER_S = 5.4e-3
 """Consumption of adult human cortex, mol/m³/s (biology.md §1.1); mol/m³ is mM."""
-LACTATE_PER_GLUCOSE, LACTATE_PER_GLUCOSE_SD = 1.4, 0.35
+LACTATE_PER_GLUCOSE, LACTATE_PER_GLUCOSE_SD = 1.4, 0.25
 """mol/mol: 1.0–1.4 with oxygen, 2.0 without (biology.md §1.1); large organoids are in between."""
 AMMONIA_PER_GLUCOSE, AMMONIA_PER_GLUCOSE_REL_SD = 0.06, 0.4
 """mol/mol. A choice: no organoid figure was found (biology.md §7)."""
-TISSUE_REL_SD = 0.5
+TISSUE_REL_SD = 0.4
 """Relative standard deviation of the living share of the tissue and its activity."""
 KM_GLUCOSE_MM, KM_GLUTAMINE_MM = 1.6, 0.047
 """Concentrations at half of the maximum uptake.
@@ -80,7 +86,14 @@ bicarbonate; less where tissue releases unmeasured substances.
 """
 BIAS_SD_PH = 0.018
 """The titration's systematic error: pH ± 0.012; pCO2 ± 3 % (flow controllers, barometer, distance from equilibrium)
-is ± 0.013; the buffer ± 1 mM per pH is ± 0.003."""
+is ± 0.013."""
+SENSOR_REL_SD, SENSOR_SD_MM = 0.10, {"lactate_mm": 0.12, "glucose_mm": 0.15, "ammonia_mm": 0.06}
+"""Error of an on-line sensor: of its sensitivity before the first assay, and of one reading (mM)."""
+SENSOR_LOSS_PER_D = 0.02
+"""Mean share of their sensitivity that enzyme electrodes lose in a day (1–3 %)."""
+OXYGEN_PER_GLUCOSE, FUEL_REL_SD = 6.0, 0.3
+"""mol/mol of glucose that does not become lactate, and the relative error of this balance: other fuels, such as
+glutamine and fatty acids."""
 PH_SD = 0.005
 """Scatter between readings: pH ± 0.004, gas ± 0.5 %."""
 SAME_SHARE = 0.5
@@ -88,12 +101,16 @@ SAME_SHARE = 0.5
 It does not average out.
 """
 
-RATES_DRIFT, RATE_DRIFT = 0.10, 0.03
+RATES_DRIFT, RATE_DRIFT = 0.07, 0.02
 """Relative change per day (growing with its square root) of all the tissue's rates together, and of each by itself."""
-DRIFT_SQRT_D = {DECAY: 0.004, WATER: 4.0, PARTICLES: 0.02, BIAS: 0.004}
-"""The same for the other parameters; that of a pH probe is 0.001–0.004 a day."""
+DRIFT_SQRT_D = {DECAY: 0.004, WATER: 4.0, PARTICLES: 0.02, BIAS: 0.003, BUFFER: 0.05, FUEL: 0.02}
+DRIFT_SQRT_D |= dict.fromkeys(range(SENSOR, LABORATORY), 0.015)
+"""The same for the other parameters; that of a pH probe is 0.001–0.004 a day, mostly in one direction."""
 UNKNOWN_SQRT_D = (0.05, 0.03, 0.004, 0.01, 0.06, 0.2)
 """Effects outside the balances, by species: other acids, amino acids, the dead volume of lines."""
+
+NOISE_PRIOR, NOISE_MEMORY, NOISE_RANGE = 15.0, 1.0 - 1.0 / 60.0, (0.3, 4.0)
+"""Weight of the stated process noise in observations, the share of older evidence that each keeps, and the limits."""
 
 FRESH_REL_SD = (0.0, 0.02, 0.0, 0.08, 0.025, 0.005)
 FRESH_SD = (0.05, 0.05, 0.01, 0.01, 0.1, 0.5)
@@ -102,12 +119,17 @@ SAME_BOTTLE = 0.98
 """Correlation of two vessels' errors after filling from one bottle."""
 POURED_REL_SD = 0.02
 """Accuracy of the shares of a mixture: volumes in lines, of vessels, of transfers that nothing weighs."""
-TITRATION_GATE = 3.0
-"""A titration further off than this has no more weight than one at the gate."""
+READING_GATE = 3.0
+"""A titration or a reading on line further off than this has no more weight than one at the gate."""
 ASSAY_GATE = 5.0
 """An assay further off contradicts the estimate: a mistake is more probable than such an error."""
 
-MIN_SD = np.array([1e-4] * 2 * len(SPECIES) + [1e-3, 1e-3, 1e-4, 1e-5, 1e-2, 1e-3, 1e-5] + [1e-4] * len(SPECIES))
+MIN_SD = np.array(
+    [1e-4] * 2 * len(SPECIES)
+    + [1e-3, 1e-3, 1e-4, 1e-5, 1e-2, 1e-3, 1e-5, 1e-3, 1e-4]
+    + [1e-5] * len(SENSED)
+    + [1e-4] * len(SPECIES)
+)
 """Minimum distances of sigma points."""
 TISSUE_RATES = slice(MAKES_LACTATE, FREES_AMMONIA + 1)
 INDEX = {name: number for number, name in enumerate(SPECIES)}
@@ -124,12 +146,23 @@ class MediaState:
     mean: Array
     covariance: Array
     observations: int = 0
-    """Number of titrations and assays so far."""
+    """Number of titrations, readings on line and assays so far."""
+    evidence: tuple[float, float] = (0.0, 0.0)
+    """Of recent observations, how many, and the sum of their squared distances from the estimate in deviations."""
 
     @property
     def rate_umol_d(self) -> float:
         """Lactate production of the tissue (µmol/day), with sufficient supply."""
         return float(self.mean[MAKES_LACTATE])
+
+    @property
+    def noise(self) -> float:
+        """Factor on the process noise that the observations themselves call for: their variance over the predicted one.
+
+        The mean of an inverse gamma distribution that begins at 1 with the weight of :data:`NOISE_PRIOR` observations.
+        """
+        count, total = self.evidence
+        return min(max((NOISE_PRIOR + total) / (NOISE_PRIOR + count), NOISE_RANGE[0]), NOISE_RANGE[1])
 
     def sd(self, state: int) -> float:
         """Return the standard deviation of one state."""
@@ -149,6 +182,7 @@ class MediaState:
             "mean": self.mean.tolist(),
             "covariance": self.covariance[np.tril_indices(STATES)].tolist(),
             "observations": self.observations,
+            "evidence": list(self.evidence),
         }
 
     @classmethod
@@ -157,7 +191,9 @@ class MediaState:
         lower = np.zeros((STATES, STATES))
         lower[np.tril_indices(STATES)] = data["covariance"]
         covariance = lower + lower.T - np.diag(np.diag(lower))
-        return cls(data["loop_ul"], data["spent_ul"], np.array(data["mean"]), covariance, data["observations"])
+        count, total = data["evidence"]
+        mean = np.array(data["mean"])
+        return cls(data["loop_ul"], data["spent_ul"], mean, covariance, data["observations"], (count, total))
 
 
 def of_composition(composition: Composition) -> Array:
@@ -179,16 +215,20 @@ def begin(
     spent_ul: float,
     tissue_mm3: float,
     water_ul_d: tuple[float, float],
+    buffer: tuple[float, float],
 ) -> MediaState:
     """Return the state of a rig with fresh medium and `tissue_mm3` of tissue; `water_ul_d` is the loop's loss and
-    its sd.
+    its sd, `buffer` the capacity of the other buffers and its sd (mM per pH).
     """
     parts = of_composition(loop), of_composition(spent)
     rates, rates_covariance = _tissue_prior(tissue_mm3)
     laboratory = [0.0] * len(SPECIES)
-    others = np.array([DECAY_PER_D, water_ul_d[0], PARTICLES_PER_GLUCOSE, 0.0, *laboratory])
-    same = [SAME_SHARE] * len(SPECIES)
-    others_sd = np.array([DECAY_PER_D_SD, water_ul_d[1], PARTICLES_PER_GLUCOSE_SD, BIAS_SD_PH, *same])
+    sensors = [0.0] * len(SENSED)
+    others = np.array([DECAY_PER_D, water_ul_d[0], PARTICLES_PER_GLUCOSE, 0.0, buffer[0], 0.0, *sensors, *laboratory])
+    errors = [*[SENSOR_REL_SD] * len(SENSED), *[SAME_SHARE] * len(SPECIES)]
+    others_sd = np.array(
+        [DECAY_PER_D_SD, water_ul_d[1], PARTICLES_PER_GLUCOSE_SD, BIAS_SD_PH, buffer[1], FUEL_REL_SD, *errors]
+    )
     covariance = np.zeros((STATES, STATES))
     loop_sd, spent_sd = label_sd(parts[0]), label_sd(parts[1])
     covariance[:SPENT, :SPENT] = np.diag(loop_sd**2)
@@ -234,13 +274,13 @@ def handed_over(here: MediaState, there: MediaState) -> MediaState:
     The spent vessel, the water loss, and the errors of the pH probe and the laboratory belong to this rig, and were
     not learnt together with the other's.
     """
-    came = np.array([*range(LOOP, SPENT), MAKES_LACTATE, USES_GLUCOSE, FREES_AMMONIA, DECAY, PARTICLES])
+    came = np.array([*range(LOOP, SPENT), MAKES_LACTATE, USES_GLUCOSE, FREES_AMMONIA, DECAY, PARTICLES, BUFFER, FUEL])
     mean, covariance = here.mean.copy(), here.covariance.copy()
     mean[came] = there.mean[came]
     covariance[came, :] = 0.0
     covariance[:, came] = 0.0
     covariance[np.ix_(came, came)] = there.covariance[np.ix_(came, came)]
-    return MediaState(there.loop_ul, here.spent_ul, mean, covariance, there.observations)
+    return MediaState(there.loop_ul, here.spent_ul, mean, covariance, there.observations, there.evidence)
 
 
 def elapsed(state: MediaState, seconds: float, *, water_ul_d: float) -> MediaState:
@@ -261,7 +301,7 @@ def _step(state: MediaState, days: float, water_ul_d: float) -> MediaState:
     volume = max(state.loop_ul, MIN_UL)
     belief = unscented.predicted((state.mean, state.covariance), MIN_SD, lambda cloud: _lived(cloud, days, volume))
     mean, covariance = _within(belief)
-    covariance = covariance + _wandering(mean) * days
+    covariance = covariance + _wandering(mean, state.noise) * days
     loop_ul = max(state.loop_ul - water_ul_d * days, MIN_UL)
     return replace(state, loop_ul=loop_ul, mean=mean, covariance=covariance)
 
@@ -286,19 +326,22 @@ def _lived(cloud: Array, days: float, volume_ul: float) -> Array:
         gone = np.maximum(after[:, where + GLUTAMINE], 0.0) * share
         after[:, where + GLUTAMINE] -= gone
         after[:, where + AMMONIA] += gone
+    kept = math.exp(-SENSOR_LOSS_PER_D * days)
+    enzymes = slice(SENSOR, SENSOR + SENSED.index(AMMONIA))
+    after[:, enzymes] = (1.0 + after[:, enzymes]) * kept - 1.0
     lost_ul = np.minimum(cloud[:, WATER] * days, 0.5 * volume_ul)
     after[:, LOOP:SPENT] *= (volume_ul / (volume_ul - lost_ul))[:, None]
     return after
 
 
-def _wandering(mean: Array) -> Array:
-    """Return the process noise of a day, (STATES, STATES)."""
+def _wandering(mean: Array, scale: float) -> Array:
+    """Return the process noise of a day, (STATES, STATES); `scale` multiplies that of the medium and of the tissue."""
     noise = np.zeros((STATES, STATES))
     where = np.arange(LOOP, MAKES_LACTATE)
-    noise[where, where] = np.array(UNKNOWN_SQRT_D * 2) ** 2
+    noise[where, where] = scale * np.array(UNKNOWN_SQRT_D * 2) ** 2
     size = max(float(mean[USES_GLUCOSE]), 1e-3) * np.array([LACTATE_PER_GLUCOSE, 1.0, AMMONIA_PER_GLUCOSE])
     tissue = slice(MAKES_LACTATE, FREES_AMMONIA + 1)
-    noise[tissue, tissue] = RATES_DRIFT**2 * np.outer(size, size) + np.diag((RATE_DRIFT * size) ** 2)
+    noise[tissue, tissue] = scale * (RATES_DRIFT**2 * np.outer(size, size) + np.diag((RATE_DRIFT * size) ** 2))
     for number, drift in DRIFT_SQRT_D.items():
         noise[number, number] = drift**2
     return noise
@@ -360,31 +403,78 @@ def with_volumes(state: MediaState, *, loop_ul: float, spent_ul: float) -> Media
     return replace(state, loop_ul=max(loop_ul, MIN_UL), spent_ul=max(spent_ul, 0.0))
 
 
-def ph_of(bicarbonate: Array, pco2: float) -> Array:
-    """Return the pH of medium with this label bicarbonate under `pco2` (mmHg), by Newton's method."""
-    label = np.maximum(bicarbonate, 0.05)
+def ph_of(bicarbonate: float, pco2: float, buffer: float) -> float:
+    """Return the pH of medium with this label bicarbonate (mM) and buffer (mM per pH) under `pco2` (mmHg), by Newton's
+    method.
+    """
+    label = max(bicarbonate, 0.05)
     co2_mm = CO2_SOLUBILITY_MM_MMHG * pco2
-    ph = PK_CARBONIC + np.log10(label / co2_mm)
-    for _ in range(6):
+    ph = PK_CARBONIC + math.log10(label / co2_mm)
+    for _ in range(12):
         held = co2_mm * 10.0 ** (ph - PK_CARBONIC)
-        excess = held + BUFFER_MM_PER_PH * (ph - PH_OF_FRESH) - label
-        ph = ph - np.clip(excess / (held * math.log(10.0) + BUFFER_MM_PER_PH), -0.5, 0.5)
-    found: Array = ph
-    return found
+        step = (held + buffer * (ph - PH_OF_FRESH) - label) / (held * math.log(10.0) + buffer)
+        ph -= min(max(step, -0.5), 0.5)
+    return ph
 
 
 def titrated(state: MediaState, ph: float, pco2: float) -> MediaState:
-    """Return the state corrected by a pH of the loop (37 °C) under `pco2` (mmHg). The caller drops absurd readings."""
-    belief, _ = unscented.observed(
-        (state.mean, state.covariance),
-        MIN_SD,
-        lambda cloud: ph_of(cloud[:, LOOP + BICARBONATE], pco2) + cloud[:, BIAS],
-        ph,
-        PH_SD,
-        gate=TITRATION_GATE,
-    )
+    """Return the state corrected by a pH of the loop (37 °C) under `pco2` (mmHg). The caller drops absurd readings.
+
+    The pH follows from bicarbonate and buffer; its slopes at the best values of both are those of the implicit
+    equation of :func:`ph_of`. At constant pH the buffer is not seen; a pH that differs, or CO2 that changes, shows it.
+    """
+    bicarbonate, buffer = float(state.mean[LOOP + BICARBONATE]), float(state.mean[BUFFER])
+    expected = ph_of(bicarbonate, pco2, buffer)
+    capacity = CO2_SOLUBILITY_MM_MMHG * pco2 * 10.0 ** (expected - PK_CARBONIC) * math.log(10.0) + buffer
+    look = np.zeros(STATES)
+    look[LOOP + BICARBONATE], look[BUFFER], look[BIAS] = 1.0 / capacity, (PH_OF_FRESH - expected) / capacity, 1.0
+    return _seen(state, look, ph - expected - float(state.mean[BIAS]), PH_SD)
+
+
+def sensed(state: MediaState, where: Where, species: str, value: float) -> MediaState:
+    """Return the state corrected by an on-line sensor's reading (mM) of a species in a vessel.
+
+    Its sensitivity is one of the states: assays calibrate it, and between them it carries their accuracy on.
+    """
+    number, error = _number(where, species), SENSOR + SENSED.index(INDEX[species])
+    look = np.zeros(STATES)
+    look[number], look[error] = 1.0 + float(state.mean[error]), max(float(state.mean[number]), 0.0)
+    expected = look[number] * look[error]
+    return _seen(state, look, value - expected, SENSOR_SD_MM[species])
+
+
+def respired(state: MediaState, oxygen_umol_d: float, sd_umol_d: float) -> MediaState:
+    """Return the state corrected by the tissue's oxygen uptake (µmol/day) and the error of its measurement.
+
+    Glucose either becomes two lactates or takes six oxygens; the error of this balance is one of the states.
+    """
+    look = np.zeros(STATES)
+    share = OXYGEN_PER_GLUCOSE * (1.0 + float(state.mean[FUEL]))
+    look[USES_GLUCOSE], look[MAKES_LACTATE] = share, -0.5 * share
+    expected = float(look @ state.mean)
+    look[FUEL] = expected / (1.0 + float(state.mean[FUEL]))
+    return _seen(state, look, oxygen_umol_d - expected, sd_umol_d)
+
+
+def _seen(state: MediaState, look: Array, off: float, sd: float) -> MediaState:
+    """Return the state corrected by a reading that is `off` its expected value, in a linear combination of states.
+
+    A reading further off than :data:`READING_GATE` deviations has the weight of one there, and less with its distance.
+    """
+    spread = float(look @ state.covariance @ look)
+    distance = abs(off) / math.sqrt(spread + sd * sd)
+    if distance > READING_GATE:
+        sd = math.sqrt((spread + sd * sd) * (distance / READING_GATE) ** 2 - spread)
+    belief = unscented.measured((state.mean, state.covariance), look, float(look @ state.mean) + off, sd)
+    return _corrected(state, belief, distance)
+
+
+def _corrected(state: MediaState, belief: unscented.Belief, distance: float) -> MediaState:
+    """Return the state after an observation at `distance` deviations from the estimate."""
     mean, covariance = _within(belief)
-    return replace(state, mean=mean, covariance=covariance, observations=state.observations + 1)
+    count, total = (NOISE_MEMORY * part for part in state.evidence)
+    evidence = (count + 1.0, total + min(distance, READING_GATE) ** 2)
+    return replace(state, mean=mean, covariance=covariance, observations=state.observations + 1, evidence=evidence)
 
 
 def surprise(state: MediaState, where: Where, species: str, value: float, sd: float) -> float:
@@ -408,8 +498,7 @@ def assayed(state: MediaState, where: Where, species: str, value: float, sd: flo
         variance = float(look @ covariance @ look) + own_sd**2
         covariance = covariance.copy()
         covariance[number, number] += variance * ((off / ASSAY_GATE) ** 2 - 1.0)
-    mean, covariance = _within(unscented.measured((state.mean, covariance), look, value, own_sd))
-    return replace(state, mean=mean, covariance=covariance, observations=state.observations + 1)
+    return _corrected(state, unscented.measured((state.mean, covariance), look, value, own_sd), off)
 
 
 def _assay(where: Where, species: str, sd: float) -> tuple[Array, float]:

@@ -4,7 +4,8 @@ Only types and closed formulas; the estimator is :mod:`protocols.media_filter`. 
 mmol/L/mmHg (biology.md §1.3, checked there against human CSF and blood).
 
 `bicarbonate_mm` is always the nominal value of a bottle's label: at pH 7.5, where fresh medium of 27.5 mM is under
-5 % CO2. At another pH the non-bicarbonate buffer has taken or released `BUFFER_MM_PER_PH` of it per unit.
+5 % CO2. At another pH the non-bicarbonate buffer has taken or released some of it: 0.5 to
+9 mM per unit, by medium.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from typing import Any, Literal, Self
 
 from protocols.interval import Interval
 
-VERSION = "soft-sensor-2"
+VERSION = "soft-sensor-3"
 
 PK_CARBONIC = 6.1
 CO2_SOLUBILITY_MM_MMHG = 0.0307
 DRY_PRESSURE_MMHG = 760.0 - 47.0
 """Barometric pressure less water vapour at 37 °C."""
-BUFFER_MM_PER_PH = 3.0
-"""Non-bicarbonate buffer (phosphate, protein): about 2–5 mM per pH (biology.md §1.3)."""
+BUFFER_MM_PER_PH, BUFFER_SD_MM_PER_PH = 3.0, 2.5
+"""Capacity of the buffers other than bicarbonate where a medium does not declare them: from 0.5 (phosphate only) to 9
+(15 mM HEPES), and its standard deviation."""
+DECLARED_BUFFER_REL_SD = 0.25
+"""Relative standard deviation of the capacity that follows from declared buffers."""
 PH_OF_FRESH = 7.5
 """pH at which fresh medium's bicarbonate is nominal: 27.5 mM at 5 % CO2."""
 

@@ -46,37 +46,6 @@ def linear_map(belief: Belief, matrix: Array) -> Belief:
     return matrix @ mean, _symmetric(matrix @ covariance @ matrix.T)
 
 
-def observed(
-    belief: Belief, min_sd: Array, look: Callable[[Array], Array], seen: float, sd: float, *, gate: float
-) -> tuple[Belief, float]:
-    """Return the belief corrected by one reading `seen` ± `sd` of the scalar `look`, and its distance in
-    deviations.
-
-    A reading further than `gate` standard deviations from the expected value has the weight of one at the gate
-    (Huber): its influence does not grow with its distance.
-
-    Args:
-        belief: Mean and covariance.
-        min_sd: See :func:`points`.
-        look: Maps points (2·n, n) to values (2·n,).
-        seen: The reading.
-        sd: Its standard deviation.
-        gate: Distance from which its weight is reduced.
-    """
-    mean, covariance = belief
-    cloud = points(mean, covariance, min_sd)
-    values = look(cloud)
-    expected = float(values.mean())
-    spread = values - expected
-    cross = (cloud - mean).T @ spread / cloud.shape[0]
-    variance = float(spread @ spread) / cloud.shape[0] + sd * sd
-    off = abs(seen - expected) / math.sqrt(variance)
-    if off > gate:
-        variance *= (off / gate) ** 2
-    gain = cross / variance
-    return (mean + gain * (seen - expected), _symmetric(covariance - np.outer(gain, gain) * variance)), off
-
-
 def measured(belief: Belief, look: Array, seen: float, sd: float) -> Belief:
     """Return the belief corrected by one reading of a linear combination `look` (n,): Kalman's update in Joseph's
     form, which is numerically robust.

@@ -13,6 +13,7 @@ import os
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -28,12 +29,12 @@ from choroid.common.workers import workers
 from controller.core.clock import Clock
 from controller.estimator.assays import AssayRefused, Assays
 from controller.process.controller import Controller
-from controller.rig.description import required
+from controller.rig.description import Rig, required
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from protocols.assay import ANALYTES
 from protocols.media_filter import MediaState
-from protocols.soft_sensor import BUFFER_MM_PER_PH, PH_OF_FRESH, Where
+from protocols.soft_sensor import PH_OF_FRESH, Where
 from sim.lab import SimulatedLab
 from sim.plant.chemistry import BUFFER_REFERENCE_PH
 from sim.plant.plant import Plant
@@ -52,6 +53,16 @@ LATE_SHARE, LATE_H = 0.3, (4.0, 20.0)
 SAME_SHARE = 0.5
 """Constant share of an assay's variance for a culture: a calibrator, an operator."""
 
+EVERY_D = {"daily": 1.0, "weekly": 7.0, "none": math.inf}
+"""Days between two assays of everything that is assayed."""
+BUFFERS: Mapping[str, Mapping[str, float]] = {
+    "plain": {},
+    "phosphate": {"hepes_mm": 0.0, "phosphate_mm": 0.95},
+    "neurobasal": {"hepes_mm": 10.9, "phosphate_mm": 0.91},
+    "hepes": {"hepes_mm": 15.0, "phosphate_mm": 0.95},
+}
+"""Buffers of real media, unknown to the estimator: about 0.8, 6.9 and 9.3 mM per pH; plain is the plant's 3."""
+
 TRUE, BELIEVED, HALF_WIDTH, INSIDE, CARRIED = range(5)
 """Columns of a comparison; the last is the last assay entered, carried on."""
 
@@ -67,10 +78,24 @@ class Tally:
     entered: int = 0
 
 
-class Laboratory:
-    """Samples the plant every day, enters the results, and compares estimates with the truth."""
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What the cultures of a trial have: how often they are assayed, what buffers their medium, what informs on line."""
 
-    def __init__(self, assays: Assays, plant: Plant, *, seed: int, began: datetime, fresh: MediaState) -> None:
+    assays: str = "daily"
+    """A key of :data:`EVERY_D`."""
+    buffer: str = "plain"
+    """A key of :data:`BUFFERS`; the rig file says nothing of it."""
+    rig: str = "bench"
+    whole: bool = False
+
+
+class Laboratory:
+    """Samples the plant, enters the results, and compares estimates with the truth."""
+
+    def __init__(
+        self, assays: Assays, plant: Plant, *, seed: int, began: datetime, fresh: MediaState, every_d: float = 1.0
+    ) -> None:
         self.tally = Tally()
         self._assays = assays
         self._plant = plant
@@ -79,7 +104,11 @@ class Laboratory:
         self._carried = {name: fresh.interval("loop", each.species).value for name, each in ANALYTES.items()}
         self._due: list[tuple[datetime, datetime, str, Where, float]] = []
         self._began = began
-        self._next = began + timedelta(hours=float(self._random.uniform(20.0, 28.0)))
+        self._every_d = every_d
+        first_d = every_d + float(self._random.uniform(-4.0, 4.0)) / 24.0
+        self._next = (
+            began + timedelta(days=first_d) if math.isfinite(first_d) else datetime.max.replace(tzinfo=began.tzinfo)
+        )
 
     def look(self, now: datetime, state: MediaState, where: Where) -> None:
         """Compare; sample if a day is over; enter due results."""
@@ -90,7 +119,7 @@ class Laboratory:
             row = (truth[name], interval.value, (interval.high - interval.low) / 2.0, inside, self._carried[name])
             self.tally.rows[where, name].append(row)
         if now >= self._next:
-            self._next += timedelta(days=1.0)
+            self._next += timedelta(days=self._every_d)
             delay = timedelta(hours=float(self._random.uniform(*LATE_H)) if self._random.random() < LATE_SHARE else 0.1)
             for name in ASSAYED:
                 self._due.append((now + delay, now, name, where, self._found(name, truth[name])))
@@ -101,7 +130,7 @@ class Laboratory:
     def truth(self, where: Where) -> dict[str, float]:
         """Return the true content of a vessel, by analyte."""
         species = self._plant.truth().concentrations[where]
-        label = species["alkalinity"] + BUFFER_MM_PER_PH * (BUFFER_REFERENCE_PH - PH_OF_FRESH)
+        label = species["alkalinity"] + species["buffer"] * (BUFFER_REFERENCE_PH - PH_OF_FRESH)
         return {
             "lactate": species["lactate"],
             "glucose": species["glucose"],
@@ -131,16 +160,27 @@ class Laboratory:
             self.tally.refused += 1
 
 
-def one_culture(seed: int, days: float, whole: bool = False) -> Tally:
+def one_culture(seed: int, days: float, trial: Trial = Trial()) -> Tally:
     """Run one seed through the light harness, or through the whole stack with `recycle`."""
     with tempfile.TemporaryDirectory(prefix="choroid-estimator-") as folder:
-        return run_virtual((_stacked if whole else _perfused)(seed, days, Path(folder)))
+        return run_virtual((_stacked if trial.whole else _perfused)(seed, days, Path(folder), trial))
 
 
-async def _perfused(seed: int, days: float, folder: Path) -> Tally:
-    perfusion = Perfusion(load_rig(bench_rig(), models=MODELS), seed=seed, folder=folder)
+def _rig(trial: Trial) -> Rig:
+    return load_rig(bench_rig().with_name(f"{trial.rig}.yaml"), models=MODELS)
+
+
+async def _perfused(seed: int, days: float, folder: Path, trial: Trial) -> Tally:
+    perfusion = Perfusion(_rig(trial), seed=seed, folder=folder, buffers=BUFFERS[trial.buffer])
     estimator, clock = perfusion.estimator, perfusion.clock
-    laboratory = Laboratory(perfusion.assays, perfusion.plant, seed=seed, began=clock.utc(), fresh=estimator.state)
+    laboratory = Laboratory(
+        perfusion.assays,
+        perfusion.plant,
+        seed=seed,
+        began=clock.utc(),
+        fresh=estimator.state,
+        every_d=EVERY_D[trial.assays],
+    )
 
     async def hourly() -> None:
         laboratory.look(clock.utc(), estimator.now(), "loop")
@@ -155,10 +195,10 @@ async def _perfused(seed: int, days: float, folder: Path) -> Tally:
     return laboratory.tally
 
 
-async def _stacked(seed: int, days: float, folder: Path) -> Tally:
-    rig = load_rig(bench_rig(), models=MODELS)
+async def _stacked(seed: int, days: float, folder: Path, trial: Trial) -> Tally:
+    rig = _rig(trial)
     loop, random = asyncio.get_running_loop(), np.random.default_rng([seed, 1])
-    lab = SimulatedLab(as_it_is(rig, random), seed=seed)
+    lab = SimulatedLab(as_it_is(rig, random, BUFFERS[trial.buffer]), seed=seed)
     working_harder(lab.plant, random)
     clock = Clock(follow_system=False, epoch=EPOCH)
     controller = Controller(rig=rig, opener=lab.opener, data_dir=folder, clock=clock, durable=False)
@@ -166,7 +206,14 @@ async def _stacked(seed: int, days: float, folder: Path) -> Tally:
     try:
         await controller.start()
         estimator = required(controller.runs.estimator, "a loop")
-        laboratory = Laboratory(controller.assays, lab.plant, seed=seed, began=clock.utc(), fresh=estimator.state)
+        laboratory = Laboratory(
+            controller.assays,
+            lab.plant,
+            seed=seed,
+            began=clock.utc(),
+            fresh=estimator.state,
+            every_d=EVERY_D[trial.assays],
+        )
         ticking = asyncio.create_task(controller.run(stop))
         await controller.runs.start("recycle", {"min_batch": "18 mL"}, user="bench", reason="choroid bench estimator")
         estimated, next_s = estimator.latest, loop.time() + HOUR_S
@@ -188,7 +235,15 @@ async def _stacked(seed: int, days: float, folder: Path) -> Tally:
 
 
 def bench_estimator(
-    *, seeds: int = SEEDS, days: float = DAYS, jobs: int | None = None, first: int = FIRST_SEED, whole: bool = False
+    *,
+    seeds: int = SEEDS,
+    days: float = DAYS,
+    jobs: int | None = None,
+    first: int = FIRST_SEED,
+    whole: bool = False,
+    assays: str = "daily",
+    buffer: str = "plain",
+    rig: str = "bench",
 ) -> dict[str, Any]:
     """Return coverage of the 95 % intervals and errors over `seeds` cultures of `days`, with the goals."""
     jobs = jobs or len(os.sched_getaffinity(0))
@@ -198,14 +253,17 @@ def bench_estimator(
             " negative seed"
         )
     begun = time.perf_counter()  # noqa: TID251  (a benchmark measures real time)
-    numbers = range(first, first + seeds)
+    numbers, trial = range(first, first + seeds), Trial(assays, buffer, rig, whole)
     with workers(min(jobs, seeds)) as pool:
-        tallies = list(pool.map(one_culture, numbers, [days] * seeds, [whole] * seeds))
+        tallies = list(pool.map(one_culture, numbers, [days] * seeds, [trial] * seeds))
     wall_s = time.perf_counter() - begun  # noqa: TID251
     return {
         "through": "the whole stack" if whole else "the light harness",
         "seeds": f"{first} to {first + seeds - 1}",
         "days": days,
+        "assays": assays,
+        "buffer of the medium": buffer,
+        "rig": rig,
         "wall_s": round(wall_s, 1),
         "assays entered": sum(tally.entered for tally in tallies),
         "of them kept unused": sum(tally.refused for tally in tallies),
@@ -239,6 +297,7 @@ def _compared(key: str, unit: str, cultures: list[NDArray[np.float64]]) -> dict[
         f"{key} coverage, worst culture": round(min(inside), 4),
         f"{key} mean half width, {unit}": round(half, 4),
         f"{key} mean abs error, {unit}": round(errors, 4),
+        f"{key} half width over error": round(half / errors, 2) if errors > 0.0 else math.inf,
         f"{key} error over range": round(over_range, 4),
         f"{key} last assay's error over range": round(carried_over_range, 4),
     }

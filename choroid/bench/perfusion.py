@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
 from controller.core.clock import Clock
-from controller.core.state import StateStore
+from controller.core.state import ActuatorView, StateStore
 from controller.estimator.assays import Assays
 from controller.estimator.estimator import Estimator
 from controller.journal.journal import Journal
 from controller.ledger.ledger import Ledger
 from controller.rig.description import Rig, required
+from controller.rig.families import points_of
 from controller.rig.probes import temperature_target_c
-from drivers.commands import Quality
+from drivers.commands import Guarantee, PumpStatus, Quality, Run
 from sim.plant.plant import Plant
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,8 +39,16 @@ SWEET_BELOW_MM, BUFFER_BELOW_MM = 14.0, 19.0
 Each = Callable[[], Awaitable[None]]
 
 
-def as_it_is(rig: Rig, random: np.random.Generator) -> Rig:
-    """Return what really stands on the bench: bottles off their labels, organoids larger or smaller than noted."""
+GAS_REL_SD = 0.02
+"""Error of the CO2 controller and the barometer, for a whole culture."""
+
+
+def as_it_is(rig: Rig, random: np.random.Generator, buffers: Mapping[str, float] = MappingProxyType({})) -> Rig:
+    """Return what really stands on the bench: bottles off their labels, organoids larger or smaller than noted.
+
+    `buffers` are those of the complete media (fields of :class:`~controller.rig.description.Medium`), of which the rig
+    file says nothing.
+    """
     media = {}
     for name, medium in rig.media.items():
         off = 1.0 + random.normal(0.0, 1.0, 4) * (0.02, 0.015, 0.06, 0.005)
@@ -48,6 +58,7 @@ def as_it_is(rig: Rig, random: np.random.Generator) -> Rig:
                 "bicarbonate_mm": medium.bicarbonate_mm * off[1],
                 "glutamine_mm": medium.glutamine_mm * off[2],
                 "osmolality_mosm": medium.osmolality_mosm * off[3],
+                **(buffers if medium.glutamine_mm > 0.0 else {}),
             }
         )
     ((chamber, tissue),) = rig.tissue.items()
@@ -64,15 +75,18 @@ def working_harder(plant: Plant, random: np.random.Generator) -> None:
 class Perfusion:
     """One rig in the running (virtual) loop. `renewed` is the share of each batch that is replaced by fresh medium."""
 
-    def __init__(self, rig: Rig, *, seed: int, folder: Path) -> None:
+    def __init__(
+        self, rig: Rig, *, seed: int, folder: Path, buffers: Mapping[str, float] = MappingProxyType({})
+    ) -> None:
         random = np.random.default_rng([seed, 1])
         self._loop = asyncio.get_running_loop()
         self._random = random
         self.rig = rig
-        self.plant = Plant(as_it_is(rig, random), seed=seed, now=self._loop.time)
+        self.plant = Plant(as_it_is(rig, random, buffers), seed=seed, now=self._loop.time)
         self.plant.fleet.spaces["ambient_c"][0] = temperature_target_c(rig)  # the skin's regulator is taken as ideal
         working_harder(self.plant, random)
         self.renewed = float(random.uniform(0.03, 0.3))
+        self._gas = 1.0 + GAS_REL_SD * float(random.normal())
         clock = Clock(follow_system=False, epoch=EPOCH)
         self.clock = clock
         self.store = StateStore()
@@ -80,8 +94,11 @@ class Perfusion:
         self.ledger = Ledger(rig, self.journal, clock)
         self.estimator = Estimator(rig, ledger=self.ledger, journal=self.journal, clock=clock, store=self.store)
         self.assays = Assays(rig, estimator=self.estimator, journal=self.journal, clock=clock)
+        inform = ("lactate", "glucose", "ammonia", "oxygen")
+        self._informing = {point: kind for point, kind in points_of(rig).items() if kind.quantity in inform}
         self._kidney = required(rig.organs.kidney, "organs.kidney")
         self._co2_pct = 5.0
+        self._co2_ml_min = 0.0
 
     async def live(self, days: float, *, hourly: Each, drawn: Each) -> None:
         """Perfuse for `days`; `hourly` and `drawn` (after each estimate of a drawn batch) are called on the way."""
@@ -107,7 +124,8 @@ class Perfusion:
         error = self.plant.sense(lung.ph) - lung.ph_setpoint
         self._co2_pct = min(lung.co2_max_pct, max(lung.co2_min_pct, self._co2_pct * 10.0 ** (0.5 * error)))
         co2 = round(lung.total_ml_min * self._co2_pct / 100.0, 2)
-        self.plant.set_gas(lung.co2, co2)
+        self.plant.set_gas(lung.co2, co2 * self._gas)
+        self._co2_ml_min = co2
         self.plant.set_gas(lung.air, round(lung.total_ml_min - co2, 2))
 
     async def _cycle(self, drawn: Each) -> None:
@@ -173,5 +191,12 @@ class Perfusion:
             now_s = self._loop.time()
             self.store.read(lung.ph, self.plant.sense(lung.ph), "pH", Quality.GOOD, now_s)
             for point in (lung.air, lung.co2, lung.o2):
-                self.store.read(point, self.plant.sense(point), "mL/min", Quality.GOOD, now_s)
+                value = self._co2_ml_min if point == lung.co2 else self.plant.sense(point)
+                self.store.read(point, value, "mL/min", Quality.GOOD, now_s)
+            for point, kind in self._informing.items():
+                self.store.read(point, self.plant.sense(point), kind.unit, Quality.GOOD, now_s)
+            for heart in self.rig.organs.hearts.values():
+                status, flow = PumpStatus(True, heart.flow_ul_min, 0.0), Run(heart.flow_ul_min)
+                view = ActuatorView(status, now_s, flow, Run(heart.basal_ul_min), Guarantee.GUARD)
+                self.store.actuator(self.rig.lines[heart.line].pump or "", view)
             await asyncio.sleep(self.rig.devices[lung.ph.partition(".")[0]].every_s)

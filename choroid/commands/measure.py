@@ -27,6 +27,13 @@ def add(commands: Any) -> None:
     trial.add_argument(
         "--whole", action="store_true", default=None, help="use the whole stack: much slower (default: light)"
     )
+    trial.add_argument("--assays", choices=("daily", "weekly", "none"), help="how often (default daily)")
+    trial.add_argument(
+        "--buffer",
+        choices=("plain", "phosphate", "neurobasal", "hepes"),
+        help="what buffers the medium, unknown to the estimator (default plain)",
+    )
+    trial.add_argument("--rig", dest="trial_rig", metavar="NAME", help="a shipped rig with a loop (default bench)")
     watch = bench.add_argument_group("of the guard")
     watch.add_argument("--rounds", type=int, help="controllers lost per kind of failure (default 3)")
     watch.add_argument("--load-for", metavar="TIME", help="duration of the load (default 60 s)")
@@ -70,7 +77,10 @@ def _soak(arguments: argparse.Namespace) -> int:
 def _bench(arguments: argparse.Namespace) -> int:
     from choroid.bench.suite import as_text, bench
 
-    options = {name: getattr(arguments, name) for name in ("seeds", "days", "first", "jobs", "whole")}
+    options = {
+        name: getattr(arguments, name) for name in ("seeds", "days", "first", "jobs", "whole", "assays", "buffer")
+    }
+    options["rig"] = arguments.trial_rig
     guard = {"rounds": arguments.rounds, "load_s": seconds(arguments.load_for)}
     recording = {name: getattr(arguments, name) for name in ("channels", "paced", "busy", "folder")}
     recording["record_s"] = seconds(arguments.record_for)

@@ -23,6 +23,7 @@ from typing import Any
 
 from controller.core.clock import Clock
 from controller.core.state import StateStore
+from controller.estimator.observations import Observations
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
 from controller.ledger.flow_paths import FlowPaths
@@ -38,7 +39,16 @@ from protocols import media_filter
 from protocols.assay import Assay
 from protocols.dialysis import exchanged, koa_at
 from protocols.media_filter import MediaState
-from protocols.soft_sensor import VERSION, Composition, MediaEstimate, Where, pco2_mmhg
+from protocols.soft_sensor import (
+    BUFFER_MM_PER_PH,
+    BUFFER_SD_MM_PER_PH,
+    DECLARED_BUFFER_REL_SD,
+    VERSION,
+    Composition,
+    MediaEstimate,
+    Where,
+    pco2_mmhg,
+)
 
 PH_RANGE = (6.5, 8.0)
 CO2_SHARE_RANGE = (0.005, 0.2)
@@ -127,6 +137,10 @@ class Estimator:
         self._spent = None if self._kidney is None else self._kidney.vessel
         self._circulating = circulating(rig)
         self._paths = FlowPaths(rig)
+        places: dict[str, Where] = dict.fromkeys(self._circulating, "loop")
+        self._observations = Observations(
+            rig, store, clock, places if self._spent is None else {**places, self._spent: "spent"}
+        )
         self._began_s, self._first_seq = clock.now_s(), journal.next_seq
         self._state, self._at_s = self._caught_up()
         last = journal.last("estimate")
@@ -171,6 +185,8 @@ class Estimator:
             "pco2_mmhg": pco2,
             "loop_ul": sum(volumes[name].ul for name in self._circulating),
             "spent_ul": 0.0 if self._spent is None else volumes[self._spent].ul,
+            "sensed": self._observations.metabolites(),
+            "oxygen_umol_d": self._observations.oxygen_uptake(),
         }
         self._pass_time()
         self._state = _looked(self._state, inputs)
@@ -208,7 +224,17 @@ class Estimator:
             spent_ul=0.0 if self._spent is None else volumes[self._spent],
             tissue_mm3=sum(map(self._tissue_mm3, self._circulating)),
             water_ul_d=(EVAPORATION_UL_D, EVAPORATION_SD_UL_D),
+            buffer=self._buffer(),
         )
+
+    def _buffer(self) -> tuple[float, float]:
+        """Return the capacity of the other buffers of the loop's medium, and its sd (mM per pH)."""
+        name = self._rig.vessels[self._circulating[0]].contains
+        medium = None if name is None else self._rig.media[name]
+        declared = math.nan if medium is None else medium.buffer_mm_per_ph(math.nan)
+        if math.isnan(declared):
+            return BUFFER_MM_PER_PH, BUFFER_SD_MM_PER_PH
+        return declared, DECLARED_BUFFER_REL_SD * declared
 
     def _tissue_mm3(self, vessel: str) -> float:
         tissue = self._rig.tissue.get(vessel)
@@ -385,12 +411,16 @@ def _in_time(when: datetime, until: datetime | None) -> bool:
 
 
 def _looked(state: MediaState, inputs: Mapping[str, Any]) -> MediaState:
-    """Apply a reading of the rig: volumes by the ledger, titration by pH and gas, as far as they are known."""
+    """Apply readings of the rig, as far as they are known: volumes by the ledger, titration by pH and gas, sensors."""
     if "loop_ul" in inputs:
         state = media_filter.with_volumes(state, loop_ul=inputs["loop_ul"], spent_ul=inputs["spent_ul"])
-    if inputs["ph"] is None or inputs["pco2_mmhg"] is None:
-        return state
-    return media_filter.titrated(state, inputs["ph"], inputs["pco2_mmhg"])
+    if inputs["ph"] is not None and inputs["pco2_mmhg"] is not None:
+        state = media_filter.titrated(state, inputs["ph"], inputs["pco2_mmhg"])
+    for where, species, value in inputs.get("sensed", ()):
+        state = media_filter.sensed(state, where, species, value)
+    if (uptake := inputs.get("oxygen_umol_d")) is not None:
+        state = media_filter.respired(state, *uptake)
+    return state
 
 
 def _finding(assay: Assay) -> Callable[[MediaState], MediaState]:

@@ -7,6 +7,7 @@ rules over a whole rig in :mod:`controller.rig.plumbing`, :mod:`controller.rig.w
 
 from __future__ import annotations
 
+import math
 from datetime import date
 from typing import Annotated, Literal, TypeVar
 
@@ -84,6 +85,18 @@ class TissueSpec(RigPart):
     """Required for more than gentle stimulation from 20 weeks on, and for any at all with advanced capacity."""
 
 
+PK_HEPES, PK_PHOSPHATE, BUFFERED_PH = 7.3, 6.8, 7.3
+"""At 37 °C and the ionic strength of medium (HEPES: Vega & Bates 1976)."""
+AMINO_MM_PER_PH = 0.3
+"""Amino acids and proteins of the supplements."""
+
+
+def _capacity(total_mm: float, pk: float) -> float:
+    """Return the buffer capacity of a weak acid (mM per pH) at :data:`BUFFERED_PH`."""
+    share = 1.0 / (1.0 + 10.0 ** (pk - BUFFERED_PH))
+    return math.log(10.0) * total_mm * share * (1.0 - share)
+
+
 class Medium(RigPart):
     """Composition of one medium (mmol/L; osmolality mOsm/kg)."""
 
@@ -93,6 +106,19 @@ class Medium(RigPart):
     bicarbonate_mm: ConcentrationMm = Field(alias="bicarbonate", ge=0, le=1000)
     glutamine_mm: ConcentrationMm = Field(alias="glutamine", ge=0, le=50)
     osmolality_mosm: OsmolalityMosm = Field(alias="osmolality", gt=0, le=2000)
+    hepes_mm: ConcentrationMm | None = Field(default=None, alias="hepes", ge=0, le=200)
+    phosphate_mm: ConcentrationMm | None = Field(default=None, alias="phosphate", ge=0, le=200)
+    """Buffers other than bicarbonate. Left out both, the capacity is not declared."""
+
+    def buffer_mm_per_ph(self, undeclared: float) -> float:
+        """Return the capacity of the buffers other than bicarbonate (mM per pH, at pH 7.3 and 37 °C), or `undeclared`."""
+        if self.hepes_mm is None and self.phosphate_mm is None:
+            return undeclared
+        return (
+            _capacity(self.hepes_mm or 0.0, PK_HEPES)
+            + _capacity(self.phosphate_mm or 0.0, PK_PHOSPHATE)
+            + AMINO_MM_PER_PH
+        )
 
 
 class Vessel(RigPart):
@@ -248,7 +274,7 @@ class Nerves(RigPart):
     card: CardName = "simulated"
     """Which card reads and stimulates the array; see `choroid cards`."""
     link: str
-    """Where the card is: `sim:name`, `tcp://host:port`, or `file:path` of what is replayed (relative: in the data folder)."""
+    """Where the card is: `sim:name`, `tcp://host:port`."""
     options: CardOptions | None = None
     electrodes: int = Field(ge=1, le=4096)
     sample_rate_hz: FrequencyHz = Field(alias="sample_rate", gt=0, le=1e6)

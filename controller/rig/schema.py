@@ -50,7 +50,6 @@ UNITS: Mapping[str, str] = {
     "mOsm/kg": "m?Osm/kg",
     "%": "%",
     "W": "[mk]?W",
-    "uV": f"[n{_MICRO}m]?V",
     "Hz": "[kM]?Hz",
     "rpm": "rpm",
 }

@@ -70,11 +70,12 @@ def exchange(row: F8, space: Space, ph: float, kla: float, tally: F8, dt_s: floa
         The pH before the exchange.
     """
     volume = row[Content.LIQUID]
-    found = chemistry.ph_closed(row[Content.ALKALINITY] / volume, row[Content.CARBON] / volume, ph)
+    buffer = row[Content.BUFFER] / volume
+    found = chemistry.ph_closed(row[Content.ALKALINITY] / volume, row[Content.CARBON] / volume, ph, buffer)
     gain = gas.oxygen_gain(row[Content.OXYGEN] / volume, space.o2_fraction, kla, dt_s) * volume
     row[Content.OXYGEN] += gain
     tally[TallyCause.GAS, Content.OXYGEN] += gain
-    gain = gas.carbon_gain(row[Content.CARBON] / volume, found, space.co2_fraction, kla, dt_s) * volume
+    gain = gas.carbon_gain(row[Content.CARBON] / volume, found, space.co2_fraction, kla, dt_s, buffer) * volume
     gain = max(gain, -0.9 * row[Content.CARBON])
     row[Content.CARBON] += gain
     tally[TallyCause.GAS, Content.CARBON] += gain

@@ -1,7 +1,8 @@
 """Acid, base and gas in medium.
 
 Bicarbonate/CO2 with a non-bicarbonate buffer. pK 6.1 and CO2 solubility 0.0307 mmol/(L·mmHg) [R, checked against human
-CSF: biology.md §5, V1]; oxygen solubility 0.0105 mmol/(L·kPa) at 37 °C [V, S21]; non-bicarbonate buffer 3 mM/pH [P, 2–5].
+CSF: biology.md §5, V1]; oxygen solubility 0.0105 mmol/(L·kPa) at 37 °C [V, S21]; non-bicarbonate buffer 3 mM/pH [P, 2–5]
+where a medium does not declare its own.
 Two numbers are conserved and therefore the state: alkalinity and total inorganic carbon. Carbonate is left out (below
 1 % of bicarbonate under pH 8 [R]), so above pH 8.5 this is only qualitative.
 """
@@ -24,17 +25,18 @@ DRY_KPA = 101.325 - 6.28
 _LN10 = log(10.0)
 
 
-def ph_of(alkalinity_mm: float, co2_mm: float, guess: float = 7.4) -> float:
+def ph_of(alkalinity_mm: float, co2_mm: float, guess: float = 7.4, buffer: float = BUFFER_MM_PER_PH) -> float:
     """Return the pH at `alkalinity_mm` (bicarbonate plus buffer base above pH 7.4) and dissolved CO2, both mmol/L.
 
-    Solves CO2·10^(pH−pK) + β·(pH−7.4) = alkalinity by Newton's method; monotonic, so it always converges.
+    Solves CO2·10^(pH−pK) + β·(pH−7.4) = alkalinity by Newton's method; monotonic, so it always converges. β is `buffer`, the
+    capacity of all other buffers (mmol/L per pH).
     """
     co2 = max(co2_mm, 1e-6)
     ph = guess
     for _ in range(40):
         bicarbonate = co2 * 10.0 ** (ph - PK)
-        excess = bicarbonate + BUFFER_MM_PER_PH * (ph - BUFFER_REFERENCE_PH) - alkalinity_mm
-        step = max(-0.5, min(0.5, excess / (bicarbonate * _LN10 + BUFFER_MM_PER_PH)))
+        excess = bicarbonate + buffer * (ph - BUFFER_REFERENCE_PH) - alkalinity_mm
+        step = max(-0.5, min(0.5, excess / (bicarbonate * _LN10 + buffer)))
         ph -= step
         if abs(step) < 1e-9:
             break
@@ -42,7 +44,7 @@ def ph_of(alkalinity_mm: float, co2_mm: float, guess: float = 7.4) -> float:
 
 
 @compiled
-def ph_closed(alkalinity_mm: float, carbon_mm: float, guess: float) -> float:
+def ph_closed(alkalinity_mm: float, carbon_mm: float, guess: float, buffer: float = BUFFER_MM_PER_PH) -> float:
     """Return the pH of a closed medium with this alkalinity and this total inorganic carbon (mmol/L).
 
     Solves carbon/(1 + 10^(pK−pH)) + β·(pH−7.4) = alkalinity by Newton's method, steps held to 0.5; the left side
@@ -51,8 +53,8 @@ def ph_closed(alkalinity_mm: float, carbon_mm: float, guess: float) -> float:
     ph = guess
     for _ in range(60):
         share = 1.0 / (1.0 + exp(_LN10 * (PK - ph)))
-        excess = carbon_mm * share + BUFFER_MM_PER_PH * (ph - BUFFER_REFERENCE_PH) - alkalinity_mm
-        slope = carbon_mm * _LN10 * share * (1.0 - share) + BUFFER_MM_PER_PH
+        excess = carbon_mm * share + buffer * (ph - BUFFER_REFERENCE_PH) - alkalinity_mm
+        slope = carbon_mm * _LN10 * share * (1.0 - share) + buffer
         step = max(-0.5, min(0.5, excess / slope))
         ph -= step
         if abs(step) < 1e-11:
@@ -67,16 +69,16 @@ def co2_of(carbon_mm: float, ph: float) -> float:
 
 
 @compiled
-def co2_per_carbon(carbon_mm: float, ph: float) -> float:
+def co2_per_carbon(carbon_mm: float, ph: float, buffer: float = BUFFER_MM_PER_PH) -> float:
     """Return the share of a little added carbon that stays dissolved CO2 (0 to 1); the rest becomes bicarbonate."""
     share = 1.0 / (1.0 + exp(_LN10 * (PK - ph)))
-    capacity = carbon_mm * _LN10 * share * (1.0 - share) + BUFFER_MM_PER_PH
-    return 1.0 - BUFFER_MM_PER_PH * share / capacity
+    capacity = carbon_mm * _LN10 * share * (1.0 - share) + buffer
+    return 1.0 - buffer * share / capacity
 
 
-def bicarbonate_of(alkalinity_mm: float, ph: float) -> float:
+def bicarbonate_of(alkalinity_mm: float, ph: float, buffer: float = BUFFER_MM_PER_PH) -> float:
     """Return the bicarbonate (mmol/L) at this alkalinity and pH."""
-    return alkalinity_mm - BUFFER_MM_PER_PH * (ph - BUFFER_REFERENCE_PH)
+    return alkalinity_mm - buffer * (ph - BUFFER_REFERENCE_PH)
 
 
 def oxygen_mm(fraction: float) -> float:

@@ -2,8 +2,8 @@
 
 Contents are rows of floats with one column for each :class:`Content`. Amounts are mmol/L × µL = nmol for solutes, and in the
 same way "unit of concentration × µL" for the rest: mOsm/kg × µL, U/L × µL (LDH), CFU/mL × µL (microbes), days × µL (age),
-passes × µL (reuse). The last column is the liquid itself (µL). So everything that flows is one row of numbers that are all
-scaled by the same factor, and mass balances close to rounding.
+passes × µL (reuse), mmol/L per pH × µL (buffer). The last column is the liquid itself (µL). So everything that flows is one
+row of numbers that are all scaled by the same factor, and mass balances close to rounding.
 
 Lines, vessels and rigs are records (numpy structured arrays) with the fields of the classes below. The compiled step reads
 them as attributes (`line.flow_ul_s`), Python as fields (`lines["flow_ul_s"]`).
@@ -39,7 +39,9 @@ class Content(IntEnum):
     MICROBES = 13
     AGE = 14
     REUSE = 15
-    LIQUID = 16
+    BUFFER = 16
+    """Capacity of the other buffers (mmol/L per pH), such as HEPES, phosphate and protein."""
+    LIQUID = 17
 
 
 class TallyCause(IntEnum):

@@ -257,7 +257,8 @@ class Fleet:
         co2_mm = chemistry.co2_mm(0.05)
         ph = chemistry.PK + log10(max(has.bicarbonate_mm, 1e-3) / co2_mm)
         row[Content.CARBON] = co2_mm + has.bicarbonate_mm
-        row[Content.ALKALINITY] = has.bicarbonate_mm + chemistry.BUFFER_MM_PER_PH * (ph - chemistry.BUFFER_REFERENCE_PH)
+        row[Content.BUFFER] = has.buffer_mm_per_ph(chemistry.BUFFER_MM_PER_PH)
+        row[Content.ALKALINITY] = has.bicarbonate_mm + row[Content.BUFFER] * (ph - chemistry.BUFFER_REFERENCE_PH)
         # A medium with glutamine is a complete one: it carries the supplements.
         if has.glutamine_mm > 0:
             row[Content.INSULIN], row[Content.ALBUMIN] = 1.0, turnover.SUPPLEMENT_ALBUMIN_MM
@@ -276,9 +277,10 @@ class Fleet:
             if volume > 0:
                 co2_mm = chemistry.co2_mm(fractions[1])
                 alkalinity = vessel[Content.ALKALINITY] / volume
-                ph = chemistry.ph_of(alkalinity, co2_mm)
+                buffer = vessel[Content.BUFFER] / volume
+                ph = chemistry.ph_of(alkalinity, co2_mm, buffer=buffer)
                 vessel[Content.OXYGEN] = chemistry.oxygen_mm(fractions[0]) * volume
-                vessel[Content.CARBON] = (co2_mm + chemistry.bicarbonate_of(alkalinity, ph)) * volume
+                vessel[Content.CARBON] = (co2_mm + chemistry.bicarbonate_of(alkalinity, ph, buffer)) * volume
 
     def _settle_cores(self) -> None:
         """Set the initial necrotic core of each tissue: the one of this size in the slowest stream."""

@@ -57,14 +57,16 @@ def oxygen_gain(oxygen_mm: float, fraction: float, kla: float, dt_s: float) -> f
 
 
 @compiled
-def carbon_gain(carbon_mm: float, ph: float, fraction: float, kla: float, dt_s: float) -> float:
+def carbon_gain(
+    carbon_mm: float, ph: float, fraction: float, kla: float, dt_s: float, buffer: float = chemistry.BUFFER_MM_PER_PH
+) -> float:
     """Return the carbon taken up in `dt_s` (mmol/L, negative: given off) at this pH.
 
     Only dissolved CO2 passes, and bicarbonate makes it good: dC/dt = kLa·(CO2* − CO2(C)), linear over one step around
     the present pH and solved exactly (exponential Rosenbrock, second order, stable for any step).
     """
     excess = chemistry.CO2_MM_PER_FRACTION * fraction - chemistry.co2_of(carbon_mm, ph)
-    stays = chemistry.co2_per_carbon(carbon_mm, ph)
+    stays = chemistry.co2_per_carbon(carbon_mm, ph, buffer)
     if stays < MIN_STAYS:  # hardly any carbon in very alkaline medium: all that passes becomes bicarbonate
         return excess * kla * dt_s
     return excess / stays * (1.0 - exp(-kla * stays * dt_s))

@@ -155,8 +155,11 @@ def _made(
         volume = vessel[Content.LIQUID] if sources != 0 else 0.0
         # The result is not kept, not even as the next guess: a question must not change the plant by a bit.
         return float(
-            chemistry.ph_closed(vessel[Content.ALKALINITY] / volume, vessel[Content.CARBON] / volume, ph[number])
-        )
+            chemistry.ph_closed(
+                vessel[Content.ALKALINITY] / volume, vessel[Content.CARBON] / volume, ph[number],
+                vessel[Content.BUFFER] / volume,
+            )
+        )  # fmt: skip
 
     @kept
     def command_now(size_row: I8, plumbing: I8, line_rows: F8, state_row: F8, network: F8) -> None:

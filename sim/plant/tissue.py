@@ -32,7 +32,7 @@ def live(
     tissue.uptake_nmol_s = wants[Content.OXYGEN] * part
     volume = max(middle[Content.LIQUID], 1.0)
     now = chemistry.ph_closed(
-        middle[Content.ALKALINITY] / volume, middle[Content.CARBON] / volume, ph[number]
+        middle[Content.ALKALINITY] / volume, middle[Content.CARBON] / volume, ph[number], middle[Content.BUFFER] / volume
     )  # fmt: skip
     ph[number] = now
     trophic = organoid.TROPHIC_UNITS * turnover.TROPHIC_PER_S * organoid.TROPHIC_VOLUME_UL * tissue.viability * dt_s

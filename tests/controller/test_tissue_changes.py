@@ -96,7 +96,13 @@ async def test_the_estimate_follows_tissue_that_comes_and_leaves_also_after_a_re
 def prior(tissue_mm3: float) -> MediaState:
     fresh = Composition(21.0, 0.0, 0.02, 27.5, 1.25, 285.0)
     return media_filter.begin(
-        fresh, fresh, loop_ul=40_000.0, spent_ul=3_000.0, tissue_mm3=tissue_mm3, water_ul_d=(0.0, 10.0)
+        fresh,
+        fresh,
+        loop_ul=40_000.0,
+        spent_ul=3_000.0,
+        tissue_mm3=tissue_mm3,
+        water_ul_d=(0.0, 10.0),
+        buffer=(3.0, 1.0),
     )
 
 

@@ -13,20 +13,34 @@ from hypothesis import strategies as st
 
 from protocols.media_filter import (
     ASSAY_GATE,
+    BUFFER,
     FRESH_REL_SD,
     GLUCOSE,
+    MAKES_LACTATE,
+    SENSOR,
     SPECIES,
+    USES_GLUCOSE,
     MediaState,
     assayed,
     begin,
     elapsed,
     estimate,
     moved,
+    ph_of,
+    respired,
+    sensed,
     surprise,
     titrated,
     with_volumes,
 )
-from protocols.soft_sensor import Composition, MediaEstimate, bicarbonate_mm, pco2_mmhg
+from protocols.soft_sensor import (
+    BUFFER_MM_PER_PH,
+    BUFFER_SD_MM_PER_PH,
+    Composition,
+    MediaEstimate,
+    bicarbonate_mm,
+    pco2_mmhg,
+)
 
 FRESH = Composition(21.0, 0.0, 0.02, 27.5, 1.25, 285.0)
 STOCK = Composition(60.0, 0.0, 0.0, 27.5, 0.0, 310.0)
@@ -80,8 +94,12 @@ class Bath:
             setattr(self, name, getattr(self, name) * keep + fresh * ml)
 
 
-def start(tissue_mm3: float = 131.0) -> MediaState:
-    return begin(FRESH, FRESH, loop_ul=42_000.0, spent_ul=3_000.0, tissue_mm3=tissue_mm3, water_ul_d=(0.0, 10.0))
+def start(
+    tissue_mm3: float = 131.0, buffer: tuple[float, float] = (BUFFER_MM_PER_PH, BUFFER_SD_MM_PER_PH)
+) -> MediaState:
+    return begin(
+        FRESH, FRESH, loop_ul=42_000.0, spent_ul=3_000.0, tissue_mm3=tissue_mm3, water_ul_d=(0.0, 10.0), buffer=buffer
+    )
 
 
 def lived(state: MediaState, days: float) -> MediaState:
@@ -113,7 +131,7 @@ def test_the_truth_lies_within_the_bounds_as_often_as_they_promise() -> None:
         bath = Bath(
             rate_umol_d=float(np.clip(rng.normal(86.0, 40.0), 20.0, 200.0)),
             yield_=yield_,
-            buffer=float(rng.uniform(1.5, 4.5)),
+            buffer=float(rng.uniform(0.5, 7.5)),
             ammonia_yield=float(np.clip(rng.normal(0.06, 0.02), 0.0, 1.0)) / yield_,
             decay_per_d=float(np.clip(rng.normal(0.07, 0.02), 0.0, 1.0)),
         )
@@ -134,6 +152,75 @@ def test_the_truth_lies_within_the_bounds_as_often_as_they_promise() -> None:
             state = moved(moved(state, "loop", None, renewed_ml * 1000.0), FRESH, "loop", renewed_ml * 1000.0)
     for name, hits in within.items():
         assert sum(hits) / len(hits) > 0.9, name
+
+
+@pytest.mark.parametrize("buffer", [0.7, 3.0, 9.3])
+def test_the_buffer_of_an_undeclared_medium_is_learnt_from_co2_and_pH(buffer: float) -> None:
+    """CO2 titrates the buffer: at one bicarbonate, the pH at 4 % and at 8 % CO2 depends on it; assays fix bicarbonate."""
+    bath, state = Bath(buffer=buffer), start()
+    for cycle in range(15):
+        bath.live(1 / 3)
+        state = lived(state, 1 / 3)
+        pco2 = 713.0 * (0.04 if cycle % 2 else 0.08)
+        state = titrated(state, bath.ph(pco2), pco2)
+        if cycle % 3 == 2:
+            state = assayed(state, "loop", "lactate_mm", bath.lactate / bath.volume_ml, 0.15)
+    assert float(state.mean[BUFFER]) == pytest.approx(buffer, abs=max(2.5 * state.sd(BUFFER), 0.3))
+    assert state.sd(BUFFER) < 0.5 * BUFFER_SD_MM_PER_PH
+
+
+def test_at_constant_pH_the_buffer_stays_unknown() -> None:
+    state = start()
+    for _ in range(20):
+        state = titrated(lived(state, 1 / 3), 7.5, 35.65)
+    assert state.sd(BUFFER) > 0.9 * BUFFER_SD_MM_PER_PH
+
+
+@pytest.mark.parametrize("buffer", [0.5, 3.0, 9.0])
+def test_the_pH_solves_the_equation_of_charge(buffer: float) -> None:
+    for bicarbonate in (0.0, 5.0, 27.5):
+        ph = ph_of(bicarbonate, 40.0, buffer)
+        assert bicarbonate_mm(ph, 40.0) + buffer * (ph - 7.5) == pytest.approx(max(bicarbonate, 0.05), abs=1e-6)
+
+
+def test_a_sensor_on_line_carries_the_accuracy_of_an_assay_on() -> None:
+    """A sensor that reads 15 % too low and loses 2 % a day; one assay calibrates it for days."""
+    bath, alone, told = Bath(rate_umol_d=70.0), start(), start()
+    for third in range(18):
+        bath.live(1 / 3)
+        truth = bath.lactate / bath.volume_ml
+        reading = 0.85 * math.exp(-0.02 * third / 3) * truth
+        alone, told = (lived(state, 1 / 3) for state in (alone, told))
+        told = sensed(told, "loop", "lactate_mm", reading)
+        if third == 6:
+            alone, told = (assayed(state, "loop", "lactate_mm", truth, 0.1) for state in (alone, told))
+    truth = bath.lactate / bath.volume_ml
+    assert abs(told.interval("loop", "lactate_mm").value - truth) < 0.5
+    assert width(told) < 0.6 * width(alone)
+    assert float(told.mean[SENSOR]) == pytest.approx(0.85 * math.exp(-0.12) - 1.0, abs=0.06)
+
+
+def test_a_sensor_gone_wrong_moves_the_estimate_less_the_further_it_is_off() -> None:
+    state = assayed(lived(start(), 3.0), "loop", "lactate_mm", 6.0, 0.1)
+    moves = [
+        abs(sensed(state, "loop", "lactate_mm", reading).interval("loop", "lactate_mm").value - 6.0)
+        for reading in (9.0, 15.0, 25.0)
+    ]
+    assert moves == sorted(moves, reverse=True)
+    assert moves[0] < 0.5
+
+
+def test_oxygen_tells_of_glucose_that_did_not_become_lactate() -> None:
+    """6·glucose - 3·lactate: with lactate known, more oxygen is more glucose; the balance itself is never trusted."""
+    state = assayed(lived(start(), 2.0), "loop", "lactate_mm", 5.0, 0.1)
+    usual = 6.0 * float(state.mean[USES_GLUCOSE]) - 3.0 * float(state.mean[MAKES_LACTATE])
+    more, same = respired(state, 1.5 * usual, 0.1 * usual), respired(state, usual, 0.1 * usual)
+    assert float(more.mean[USES_GLUCOSE]) > 1.03 * float(state.mean[USES_GLUCOSE])
+    assert float(same.mean[USES_GLUCOSE]) == pytest.approx(float(state.mean[USES_GLUCOSE]), rel=1e-6)
+    many = state
+    for _ in range(200):
+        many = respired(many, usual, 0.1 * usual)
+    assert many.sd(USES_GLUCOSE) > 0.07 * float(state.mean[USES_GLUCOSE]), "other fuels do not average out"
 
 
 def test_the_rate_is_learnt() -> None:
@@ -224,7 +311,15 @@ def test_one_bottle_poured_often_is_no_better_known_than_its_label() -> None:
 
 
 def test_water_that_leaves_thickens() -> None:
-    state = begin(FRESH, FRESH, loop_ul=42_000.0, spent_ul=3_000.0, tissue_mm3=0.001, water_ul_d=(2_100.0, 500.0))
+    state = begin(
+        FRESH,
+        FRESH,
+        loop_ul=42_000.0,
+        spent_ul=3_000.0,
+        tissue_mm3=0.001,
+        water_ul_d=(2_100.0, 500.0),
+        buffer=(3.0, 1.0),
+    )
     osmolality = elapsed(state, 86_400.0, water_ul_d=2_100.0).interval("loop", "osmolality_mosm")
     assert osmolality.value == pytest.approx(285.0 * 42 / 39.9, rel=1e-3)
     assert osmolality.high - osmolality.value > 7.0, "the doubt about evaporation is doubt about osmolality"
@@ -252,7 +347,10 @@ def test_repeated_readings_do_not_average_a_probe_error_away() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["live", "draw", "return", "feed", "ph", "assay"]), st.floats(0.0, 1.0)), max_size=25
+        st.tuples(
+            st.sampled_from(["live", "draw", "return", "feed", "ph", "assay", "sensor", "oxygen"]), st.floats(0.0, 1.0)
+        ),
+        max_size=25,
     )
 )
 def test_nothing_makes_it_negative_or_infinite(events: list[tuple[str, float]]) -> None:
@@ -268,6 +366,10 @@ def test_nothing_makes_it_negative_or_infinite(events: list[tuple[str, float]]) 
             state = moved(state, FRESH, "spent", size * 10_000.0)
         elif kind == "assay":
             state = assayed(state, "loop", SPECIES[int(size * 5)], size * 40.0, 0.05 + size)
+        elif kind == "sensor":
+            state = sensed(state, "loop", ("lactate_mm", "glucose_mm", "ammonia_mm")[int(size * 2.99)], size * 30.0)
+        elif kind == "oxygen":
+            state = respired(state, size * 500.0, 10.0)
         else:
             state = titrated(state, 6.6 + 1.3 * size, 10.0 + 60.0 * size)
     answer = estimate(state, titrated=True)

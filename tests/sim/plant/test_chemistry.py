@@ -63,3 +63,17 @@ def test_oxygen_of_a_humid_incubator() -> None:
     assert pytest.approx(0.199, abs=0.001) == chemistry.O2_MM_PER_KPA * 18.9
     assert chemistry.oxygen_mm(0.209 * 0.95) == pytest.approx(0.199, abs=0.002)
     assert chemistry.co2_mm(0.05) == pytest.approx(1.09, abs=0.01)
+
+
+@pytest.mark.parametrize("buffer", [0.7, 3.0, 9.3])
+def test_a_stronger_buffer_loses_less_pH_to_the_same_acid(buffer: float) -> None:
+    """Sealed and under CO2, each against the capacity by its definition: acid over the change of pH."""
+    co2 = chemistry.co2_mm(0.05)
+    before = chemistry.ph_of(24.0, co2, buffer=buffer)
+    after = chemistry.ph_of(23.9, co2, buffer=buffer)
+    bicarbonate = chemistry.bicarbonate_of(24.0, before, buffer)
+    assert 0.1 / (before - after) == pytest.approx(buffer + math.log(10.0) * bicarbonate, rel=0.01)
+    carbon = co2 + bicarbonate
+    assert chemistry.ph_closed(24.0, carbon, 7.0, buffer) == pytest.approx(before, abs=1e-6)
+    closed = buffer + math.log(10.0) * co2 * bicarbonate / carbon
+    assert 0.1 / (before - chemistry.ph_closed(23.9, carbon, 7.4, buffer)) == pytest.approx(closed, rel=0.03)
