@@ -148,7 +148,10 @@ class MediaState:
     observations: int = 0
     """Number of titrations, readings on line and assays so far."""
     evidence: tuple[float, float] = (0.0, 0.0)
-    """Of recent observations, how many, and the sum of their squared distances from the estimate in deviations."""
+    """Of recent assays and readings on line, how many, and the sum of their squared distances from the estimate.
+
+    Distances are in deviations. Titrations do not count: the error of the probe hides what the medium does.
+    """
 
     @property
     def rate_umol_d(self) -> float:
@@ -428,7 +431,7 @@ def titrated(state: MediaState, ph: float, pco2: float) -> MediaState:
     capacity = CO2_SOLUBILITY_MM_MMHG * pco2 * 10.0 ** (expected - PK_CARBONIC) * math.log(10.0) + buffer
     look = np.zeros(STATES)
     look[LOOP + BICARBONATE], look[BUFFER], look[BIAS] = 1.0 / capacity, (PH_OF_FRESH - expected) / capacity, 1.0
-    return _seen(state, look, ph - expected - float(state.mean[BIAS]), PH_SD)
+    return _seen(state, look, ph - expected - float(state.mean[BIAS]), PH_SD, tells_noise=False)
 
 
 def sensed(state: MediaState, where: Where, species: str, value: float) -> MediaState:
@@ -436,11 +439,22 @@ def sensed(state: MediaState, where: Where, species: str, value: float) -> Media
 
     Its sensitivity is one of the states: assays calibrate it, and between them it carries their accuracy on.
     """
+    look, off = _sensor(state, where, species, value)
+    return _seen(state, look, off, SENSOR_SD_MM[species])
+
+
+def sensor_surprise(state: MediaState, where: Where, species: str, value: float) -> float:
+    """Return the distance of an on-line sensor's reading (mM) from the estimate, in standard deviations of both."""
+    look, off = _sensor(state, where, species, value)
+    return abs(off) / math.hypot(math.sqrt(float(look @ state.covariance @ look)), SENSOR_SD_MM[species])
+
+
+def _sensor(state: MediaState, where: Where, species: str, value: float) -> tuple[Array, float]:
+    """Return the observation of an on-line sensor, (STATES,), and how far it is off its expected value (mM)."""
     number, error = _number(where, species), SENSOR + SENSED.index(INDEX[species])
     look = np.zeros(STATES)
     look[number], look[error] = 1.0 + float(state.mean[error]), max(float(state.mean[number]), 0.0)
-    expected = look[number] * look[error]
-    return _seen(state, look, value - expected, SENSOR_SD_MM[species])
+    return look, value - look[number] * look[error]
 
 
 def respired(state: MediaState, oxygen_umol_d: float, sd_umol_d: float) -> MediaState:
@@ -456,24 +470,27 @@ def respired(state: MediaState, oxygen_umol_d: float, sd_umol_d: float) -> Media
     return _seen(state, look, oxygen_umol_d - expected, sd_umol_d)
 
 
-def _seen(state: MediaState, look: Array, off: float, sd: float) -> MediaState:
+def _seen(state: MediaState, look: Array, off: float, sd: float, *, tells_noise: bool = True) -> MediaState:
     """Return the state corrected by a reading that is `off` its expected value, in a linear combination of states.
 
     A reading further off than :data:`READING_GATE` deviations has the weight of one there, and less with its distance.
+    `tells_noise` is whether its distance is evidence of the process noise.
     """
     spread = float(look @ state.covariance @ look)
     distance = abs(off) / math.sqrt(spread + sd * sd)
     if distance > READING_GATE:
         sd = math.sqrt((spread + sd * sd) * (distance / READING_GATE) ** 2 - spread)
     belief = unscented.measured((state.mean, state.covariance), look, float(look @ state.mean) + off, sd)
-    return _corrected(state, belief, distance)
+    return _corrected(state, belief, distance if tells_noise else None)
 
 
-def _corrected(state: MediaState, belief: unscented.Belief, distance: float) -> MediaState:
-    """Return the state after an observation at `distance` deviations from the estimate."""
+def _corrected(state: MediaState, belief: unscented.Belief, distance: float | None) -> MediaState:
+    """Return the state after an observation at `distance` deviations from the estimate; None is no evidence of noise."""
     mean, covariance = _within(belief)
-    count, total = (NOISE_MEMORY * part for part in state.evidence)
-    evidence = (count + 1.0, total + min(distance, READING_GATE) ** 2)
+    evidence = state.evidence
+    if distance is not None:
+        count, total = (NOISE_MEMORY * part for part in evidence)
+        evidence = (count + 1.0, total + min(distance, READING_GATE) ** 2)
     return replace(state, mean=mean, covariance=covariance, observations=state.observations + 1, evidence=evidence)
 
 

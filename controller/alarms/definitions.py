@@ -284,6 +284,10 @@ DEFINITIONS: dict[str, Definition] = {
             "look again or assay again; if it is right, enter it with --sure", "1 d", event=True,
         ),
         Definition(
+            "sensor_doubtful", "medium", "a sensor on line contradicts the estimate of the medium; one of the two is wrong",
+            "take an assay; calibrate or replace the sensor if the assay agrees with the estimate", "1 d", event=True,
+        ),
+        Definition(
             "run_held", "high", "a protocol waits for a person",
             "read its message, then resume or abort it", "2 h", event=True,
         ),

@@ -23,11 +23,11 @@ from typing import Any
 
 from controller.core.clock import Clock
 from controller.core.state import StateStore
-from controller.estimator.observations import Observations
+from controller.estimator.observations import Observations, Sensed
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
 from controller.ledger.flow_paths import FlowPaths
-from controller.ledger.ledger import Ledger
+from controller.ledger.ledger import Alarm, Ledger, no_alarm
 from controller.ledger.terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D, Movement
 from controller.rig.description import Rig
 from controller.rig.perfusion import circulating
@@ -55,6 +55,8 @@ CO2_SHARE_RANGE = (0.005, 0.2)
 AIR_CO2 = 4.2e-4
 PATIENCE_S = 60.0
 GAS_STALE_S = 60.0
+CONTRADICTIONS = 2
+"""Estimates in a row that a sensor on line contradicts before a person is called: one may be a bubble."""
 NO_LOOP = "no heart of this rig draws from a loop, so there is no circulating medium to estimate"
 """Why a rig has no estimator."""
 STEPPED = timedelta(seconds=2)
@@ -69,11 +71,12 @@ def estimator_of(
     clock: Clock,
     store: StateStore,
     tissue: TissueRecord | None = None,
+    alarm: Alarm = no_alarm,
 ) -> Estimator | None:
     """Return the estimator of a rig; None on a rig without a loop, whose medium no probe or transfer describes as one."""
     if not circulating(rig):
         return None
-    return Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=store, tissue=tissue)
+    return Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=store, tissue=tissue, alarm=alarm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +128,11 @@ class Estimator:
         clock: Clock,
         store: StateStore,
         tissue: TissueRecord | None = None,
+        alarm: Alarm = no_alarm,
     ) -> None:
         """Without `tissue`, the rig file alone says what lives in the chambers."""
+        self._alarm = alarm
+        self._contradictions: dict[str, int] = {}
         self._tissue = tissue
         self._rig = rig
         self._ledger = ledger
@@ -189,8 +195,26 @@ class Estimator:
             "oxygen_umol_d": self._observations.oxygen_uptake(),
         }
         self._pass_time()
+        for each in inputs["sensed"]:
+            self._contradiction(each)
         self._state = _looked(self._state, inputs)
         return self._journalled(inputs, titrated=ph is not None and pco2 is not None, run=run)
+
+    def _contradiction(self, seen: Sensed) -> None:
+        """Raise an alarm if a sensor contradicts the estimate for the second time in a row."""
+        off = media_filter.sensor_surprise(self._state, seen.where, seen.species, seen.mm)
+        times = self._contradictions.get(seen.point, 0) + 1 if off > media_filter.READING_GATE else 0
+        self._contradictions[seen.point] = times
+        if times >= CONTRADICTIONS:
+            expected = self._state.interval(seen.where, seen.species)
+            self._alarm(
+                "sensor_doubtful",
+                seen.point,
+                f"{seen.point} reads {seen.mm:.3g} mM; the estimate is {expected.value:.3g} ({expected.low:.3g} to"
+                f" {expected.high:.3g}) mM, {off:.0f} standard deviations off, {times} times in a row. The reading has little"
+                " weight. Likely cause: a worn or fouled sensor, a bubble, a wrong gain; else the culture is not as believed."
+                " Next: take an assay, which decides; calibrate or replace the sensor",
+            )
 
     def learn(self, seq: int) -> MediaEstimate:
         """Apply the assay of journal row `seq` at its time of sampling, and journal the state."""
@@ -416,7 +440,7 @@ def _looked(state: MediaState, inputs: Mapping[str, Any]) -> MediaState:
         state = media_filter.with_volumes(state, loop_ul=inputs["loop_ul"], spent_ul=inputs["spent_ul"])
     if inputs["ph"] is not None and inputs["pco2_mmhg"] is not None:
         state = media_filter.titrated(state, inputs["ph"], inputs["pco2_mmhg"])
-    for where, species, value in inputs.get("sensed", ()):
+    for where, species, value, _ in inputs.get("sensed", ()):
         state = media_filter.sensed(state, where, species, value)
     if (uptake := inputs.get("oxygen_umol_d")) is not None:
         state = media_filter.respired(state, *uptake)

@@ -28,6 +28,15 @@ MIN_LOST_PCT = 2.0
 ANALYTES = {SPECIES[number].removesuffix("_mm"): SPECIES[number] for number in SENSED}
 
 
+class Sensed(NamedTuple):
+    """One reading of an on-line sensor: the vessel, the species, its value (mM), and the sensor's point."""
+
+    where: Where
+    species: str
+    mm: float
+    point: str
+
+
 class Uptake(NamedTuple):
     """Oxygen that all tissue of the loop takes up, and its standard deviation (µmol/day)."""
 
@@ -46,15 +55,15 @@ class Observations:
         self._loop_oxygen = loop_oxygen(rig)
         self._outlets = tuple(_outlets(rig, self._loop_oxygen))
 
-    def metabolites(self) -> list[tuple[Where, str, float]]:
-        """Return the vessel, species and value (mM) of each on-line sensor: points named after an analyte, in mM."""
-        found: list[tuple[Where, str, float]] = []
+    def metabolites(self) -> list[Sensed]:
+        """Return the reading of each on-line sensor: points named after an analyte, in mM."""
+        found: list[Sensed] = []
         for point, reading in self._store.readings.items():
             device, _, name = point.partition(".")
             if name in ANALYTES and device in self._places and reading.unit == "mM":
                 value = self._fresh(point)
                 if value is not None:
-                    found.append((self._places[device], ANALYTES[name], value))
+                    found.append(Sensed(self._places[device], ANALYTES[name], value, point))
         return sorted(found)
 
     def oxygen_uptake(self) -> Uptake | None:

@@ -84,7 +84,9 @@ class Runner:
         self._shipped = shipped() if catalogue is None else catalogue
         self._recipes = recipes
         self._library = library
-        self.estimator = estimator_of(rig, ledger=ledger, journal=journal, clock=clock, store=store, tissue=tissue)
+        self.estimator = estimator_of(
+            rig, ledger=ledger, journal=journal, clock=clock, store=store, tissue=tissue, alarm=alarm
+        )
         self.assays = Assays(rig, estimator=self.estimator, journal=journal, clock=clock, alarm=alarm)
         transfers = Transfers(rig, gate=gate, store=store, ledger=ledger, journal=journal, alarm=alarm, trust=trust)
         self._bench = RunContext(rig, journal, clock, ledger, store, gate, transfers, self.estimator, alarm)

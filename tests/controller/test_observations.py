@@ -10,7 +10,10 @@ import pytest
 
 from controller.core.clock import Clock
 from controller.core.state import ActuatorView, StateStore
+from controller.estimator.estimator import Estimator
 from controller.estimator.observations import OLD_S, Observations
+from controller.journal.journal import Journal
+from controller.ledger.ledger import Ledger
 from controller.rig.loading import load_rig
 from drivers.commands import Guarantee, PumpStatus, Quality, Run
 from drivers.registry import MODELS
@@ -42,7 +45,10 @@ async def test_metabolites_are_points_of_that_name_in_mM_at_the_medium() -> None
     store, observations = observed()
     seen(store, six__lactate=4.2, six__glucose=15.0, elsewhere__lactate=1.0)
     store.read("six.temperature", 37.0, "degC", Quality.GOOD, 0.0)
-    assert observations.metabolites() == [("loop", "glucose_mm", 15.0), ("loop", "lactate_mm", 4.2)]
+    assert observations.metabolites() == [
+        ("loop", "glucose_mm", 15.0, "six.glucose"),
+        ("loop", "lactate_mm", 4.2, "six.lactate"),
+    ]
 
 
 @pytest.mark.parametrize("quality", [Quality.SUSPECT, Quality.STALE, Quality.MISSING])
@@ -81,3 +87,27 @@ def test_declared_buffers_give_the_capacity_of_the_medium(
     medium = fresh.model_copy(update={"hepes_mm": hepes_mm, "phosphate_mm": phosphate_mm})
     assert medium.buffer_mm_per_ph(3.0) == pytest.approx(capacity, abs=0.15)
     assert math.isnan(fresh.buffer_mm_per_ph(math.nan))
+
+
+async def test_a_sensor_that_contradicts_the_estimate_twice_in_a_row_calls_a_person(tmp_path: Path) -> None:
+    """One bubble is none; the estimate stays, and the alarm names the sensor and both values."""
+    clock, store = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC)), StateStore()
+    journal = Journal(tmp_path / "journal.db", clock, durable=False)
+    alarms: list[tuple[str, str, str]] = []
+    estimator = Estimator(
+        RIG,
+        ledger=Ledger(RIG, journal, clock),
+        journal=journal,
+        clock=clock,
+        store=store,
+        alarm=lambda *alarm: alarms.append(alarm),
+    )
+    try:
+        for number, lactate in enumerate((0.1, 18.0, 0.1, 18.0, 18.0)):
+            store.read("six.lactate", lactate, "mM", Quality.GOOD, clock.now_s())
+            estimate = await estimator.estimate()
+            assert estimate.loop.lactate_mm.value < 1.5, number
+    finally:
+        journal.close()
+    assert [(kind, source) for kind, source, _ in alarms] == [("sensor_doubtful", "six.lactate")]
+    assert "reads 18 mM" in alarms[0][2]

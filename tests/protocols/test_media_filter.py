@@ -29,6 +29,7 @@ from protocols.media_filter import (
     ph_of,
     respired,
     sensed,
+    sensor_surprise,
     surprise,
     titrated,
     with_volumes,
@@ -207,6 +208,8 @@ def test_a_sensor_gone_wrong_moves_the_estimate_less_the_further_it_is_off() -> 
         for reading in (9.0, 15.0, 25.0)
     ]
     assert moves == sorted(moves, reverse=True)
+    distances = [sensor_surprise(state, "loop", "lactate_mm", reading) for reading in (6.0, 9.0, 15.0)]
+    assert distances[0] < 1.0 < 3.0 < distances[1] < distances[2]
     assert moves[0] < 0.5
 
 
@@ -221,6 +224,27 @@ def test_oxygen_tells_of_glucose_that_did_not_become_lactate() -> None:
     for _ in range(200):
         many = respired(many, usual, 0.1 * usual)
     assert many.sd(USES_GLUCOSE) > 0.07 * float(state.mean[USES_GLUCOSE]), "other fuels do not average out"
+
+
+def test_process_noise_is_learned_from_assays() -> None:
+    """Assays of a culture that does what the balances say narrow the intervals; those of an unsteady one widen them."""
+
+    def after(jump_mm: float) -> MediaState:
+        bath, state = Bath(rate_umol_d=86.0), start()
+        for day in range(20):
+            bath.live(1.0)
+            bath.lactate += bath.volume_ml * jump_mm * (-1.0) ** day
+            state = lived(state, 1.0)
+            for name in ("lactate", "glucose"):
+                state = assayed(state, "loop", f"{name}_mm", getattr(bath, name) / bath.volume_ml, 0.15)
+            bath.renew(17.0)
+            state = moved(moved(state, "loop", None, 17_000.0), FRESH, "loop", 17_000.0)
+        return state
+
+    calm, unsteady = after(0.0), after(0.8)
+    assert calm.noise < 0.8 < 1.2 < unsteady.noise
+    assert width(lived(calm, 2.0)) < 0.85 * width(lived(unsteady, 2.0))
+    assert titrated(start(), 7.0, 40.0).noise == 1.0
 
 
 def test_the_rate_is_learnt() -> None:
