@@ -94,7 +94,7 @@ AMINO_MM_PER_PH = 0.3
 def _capacity(total_mm: float, pk: float) -> float:
     """Return the buffer capacity of a weak acid (mM per pH) at :data:`BUFFERED_PH`."""
     share = 1.0 / (1.0 + 10.0 ** (pk - BUFFERED_PH))
-    return math.log(10.0) * total_mm * share * (1.0 - share)
+    return float(math.log(10.0) * total_mm * share * (1.0 - share))
 
 
 class Medium(RigPart):
