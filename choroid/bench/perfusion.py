@@ -34,6 +34,8 @@ CYCLE_H = 8
 BATCH_UL = 18_000.0
 BALANCE_SD_UL = 15.0
 MIN_UL = 500.0
+PORTIONS = 3
+"""Parts in which a batch is given back."""
 GAS_EVERY_S = 600.0
 SWEET_BELOW_MM, BUFFER_BELOW_MM = 14.0, 19.0
 Each = Callable[[], Awaitable[None]]
@@ -154,13 +156,11 @@ class Perfusion:
         ):
             await self._move(line, ul, flow)
         spent, loop = kidney.vessel, required(self.rig.loop, "a loop")
-        volumes = self.ledger.volumes()
-        room_ul = self.rig.vessels[loop].volume_ul - volumes[loop].ul
-        await self._move(
-            kidney.return_,
-            min(volumes[spent].ul - self.rig.vessels[spent].volume_ul, room_ul),
-            kidney.flow_ul_min,
-        )
+        for _ in range(PORTIONS):  # a pump that gives less than asked leaves a rest
+            volumes = self.ledger.volumes()
+            room_ul = self.rig.vessels[loop].volume_ul - volumes[loop].ul
+            rest_ul = volumes[spent].ul - self.rig.vessels[spent].volume_ul
+            await self._move(kidney.return_, min(rest_ul, room_ul), kidney.flow_ul_min)
         excess_ul = self.ledger.volumes()[spent].ul - self.rig.vessels[spent].volume_ul
         await self._move(kidney.discard, excess_ul, kidney.flow_ul_min)
 
