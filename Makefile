@@ -1,18 +1,20 @@
 # One command for each task. Each installs what it needs into .venv, and again after pyproject.toml or constraints.txt changed:
-# `demo` what a rig needs, the others the tools of developers, `fuzz` and `mutate` their own ones beside.
+# `demo` what a rig needs, `grid` what a grid needs, the others the tools of developers, `fuzz` and `mutate` their own ones beside.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 RUN := $(VENV)/.ready-run
+GRID := $(VENV)/.ready-grid
 DEV := $(VENV)/.ready-dev
 FUZZ := $(VENV)/.ready-fuzz
 MUTATION := $(VENV)/.ready-mutation
 PAGE_TOOLS := dashboards/node_modules/.package-lock.json
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable
 PORT ?= 8090
+GRID_PORT ?= 7780
 JOBS ?= 2
 
-.PHONY: demo test fuzz fuzzer lint lint-page types bench trace mutate proto docs clean
+.PHONY: demo grid test fuzz fuzzer lint lint-page types bench trace mutate proto docs clean
 .DEFAULT_GOAL := test
 
 $(BIN)/python:
@@ -23,9 +25,13 @@ $(RUN): pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) .
 	@touch $@
 
+$(GRID): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) '.[grid]'
+	@touch $@ $(RUN)
+
 $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) '.[dev]'
-	@touch $@ $(RUN)
+	@touch $@ $(RUN) $(GRID)
 
 $(FUZZ): $(DEV)
 	$(INSTALL) '.[fuzz]'
@@ -37,6 +43,9 @@ $(MUTATION): $(DEV)
 
 demo: $(RUN)  ## watch a simulated rig live on a page
 	$(BIN)/choroid demo --port $(PORT)
+
+grid: $(GRID)  ## watch a whole grid on this computer: hub, members, laboratory, agent
+	$(BIN)/choroid grid demo --port $(GRID_PORT)
 
 test: $(DEV)  ## the whole suite, in as many processes as JOBS says
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20

@@ -21,6 +21,11 @@ def add(commands: Any) -> None:
     _lab_parser(verbs)
     _log_parsers(verbs)
     add_boards(verbs)
+    demo = command(verbs, "demo", _demo, "a whole grid on this computer: hub, page, members, laboratory, agent")
+    demo.add_argument("--port", type=port, default=7780, help="port of the page (default 7780; 0: any)")
+    demo.add_argument("--board", default="decode-stimulus", help="where the agent submits (default decode-stimulus)")
+    demo.add_argument("--policy", type=Path, help="policy file of the hub (default: the one that comes with Choroid)")
+    demo.add_argument("--data", type=Path, help="data folder (default: a temporary one)")
     bench = command(verbs, "bench", _bench, "measure a hub with many connected members")
     bench.add_argument("--members", type=int, default=1000, help="how many (default 1000)")
     json_option(bench)
@@ -158,6 +163,20 @@ def _join(arguments: argparse.Namespace) -> int:
 
 def _lab(arguments: argparse.Namespace) -> int:
     part("processes").lab(arguments.hub, arguments.data, arguments.name, arguments.rig, arguments.organoid, _say)
+    return 0
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    operate, submissions = part("operate"), part("submissions")
+    from choroid.demo.grid import GridDemo, HubOperator, demo_folder, grid_demo
+
+    operator = HubOperator(
+        states=lambda hub: {each["name"]: each["state"] for each in operate.members(hub)["members"]},
+        approve=lambda hub, name: operate.members(hub, decision="approve", who=name, reason="demo"),
+        ranking=lambda member, board: list(submissions.board(member, board)["rows"]),
+    )
+    with demo_folder(arguments.data) as folder:
+        grid_demo(GridDemo(folder, arguments.port, arguments.board, arguments.policy), operator)
     return 0
 
 

@@ -17,11 +17,11 @@ def add_boards(verbs: Any) -> None:
     """Add the verbs of the boards."""
     _member_parsers(verbs)
     data = command(verbs, "data", _data, "make public data of a board: inputs and targets for training")
-    data.add_argument("board", help="its name, such as decode-stimulus")
+    data.add_argument("board", help="its name, such as decode-stimulus, or its file")
     data.add_argument("--seed", type=seed, default=1, help="a public seed (default 1)")
     data.add_argument("--out", type=Path, required=True, help="the .npz file to write")
     trial = command(verbs, "try", _try, "grade a model here, on public seeds and with every control")
-    trial.add_argument("board", help="its name")
+    trial.add_argument("board", help="its name or its file")
     trial.add_argument("model", type=Path, help="the ONNX file")
     trial.add_argument(
         "--seed", type=seed, action="append", metavar="N", help="public seed; repeatable (default 3 and 4)"
@@ -30,7 +30,7 @@ def add_boards(verbs: Any) -> None:
     bulk = command(
         verbs, "bulk", _bulk, "play many episodes of a board on public seeds, over processes or a Ray cluster"
     )
-    bulk.add_argument("board", help="its name")
+    bulk.add_argument("board", help="its name or its file")
     bulk.add_argument("--baseline", required=True, help="what plays: a baseline of the board")
     bulk.add_argument("--seeds", type=seed, default=20, metavar="N", help="number of seeds, from 1 on (default 20)")
     bulk.add_argument("--controls", action="store_true", help="play with every control as well")
@@ -109,7 +109,7 @@ def _data(arguments: argparse.Namespace) -> int:
     from choroid.board_tasks.catalogue import TASKS
     from choroid.common.failure import UserError
 
-    board = _boards().shipped(arguments.board)
+    board = _boards().described(arguments.board)
     task = TASKS[board.task.name]
     if task.data is None:
         raise UserError(
@@ -131,7 +131,7 @@ def _try(arguments: argparse.Namespace) -> int:
 def _bulk(arguments: argparse.Namespace) -> int:
     from choroid.board_tasks import rollouts
 
-    board = _boards().shipped(arguments.board)
+    board = _boards().described(arguments.board)
     controls = tuple(board.controls.names) if arguments.controls else ()
     seeds = tuple(range(1, arguments.seeds + 1))
     plan = rollouts.RolloutPlan(board.task.name, board.task.params, arguments.baseline, seeds, (None, *controls))

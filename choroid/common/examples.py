@@ -8,7 +8,10 @@ from pathlib import Path
 
 def bench_rig() -> Path:
     """Return the path of the bench rig, in the checkout or in the wheel."""
-    checkout = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
-    if checkout.is_file():
-        return checkout
-    return Path(str(resources.files("choroid") / "examples" / "rigs" / "bench.yaml"))
+    return example("rigs/bench.yaml")
+
+
+def example(name: str) -> Path:
+    """Return the path of an example, in the checkout or in the wheel."""
+    checkout = Path(__file__).resolve().parents[2] / "examples" / name
+    return checkout if checkout.is_file() else Path(str(resources.files("choroid") / "examples" / name))

@@ -19,6 +19,7 @@ from grid.boards.board import Board
 SHIPPED = Path(__file__).parent / "shipped"
 OWN = "boards"
 """Folder of a hub's own boards, in its data folder."""
+SUFFIXES = (".yaml", ".yml", ".json")
 MAX_FILE_BYTES = 262_144
 MAX_DEPTH = 16
 
@@ -79,7 +80,7 @@ def load_boards(folder: Path = SHIPPED) -> dict[str, Board]:
     """Return the boards of a folder by their key (`name@version`); raise :class:`BoardError` with all mistakes."""
     found: dict[str, Board] = {}
     problems: list[BoardProblem] = []
-    files = [path for path in sorted(folder.iterdir()) if path.suffix in (".yaml", ".yml", ".json")]
+    files = [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES]
     for path in files:
         try:
             board = load_board(path)

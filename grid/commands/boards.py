@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from grid.boards.board import Board
-from grid.boards.loading import UnknownBoard, load_boards, newest
+from grid.boards.loading import SUFFIXES, BoardError, UnknownBoard, load_board, load_boards, newest
 from grid.errors import GridError, GridRefused
 from grid.grading.grading import grade_model
 from grid.grading.model import ModelRejected
@@ -18,11 +18,13 @@ from grid.grading.sandbox import open_in_sandbox
 from grid.grading.task import TaskFailed
 
 
-def shipped(name: str) -> Board:
-    """Return a board that comes with Choroid. Raises :class:`GridRefused` for an unknown name."""
+def described(name: str) -> Board:
+    """Return a board that comes with Choroid, or that of a file (.yaml, .json). Raises :class:`GridRefused`."""
     try:
+        if Path(name).suffix in SUFFIXES:
+            return load_board(Path(name))
         return newest(load_boards(), name)
-    except UnknownBoard as error:
+    except (UnknownBoard, BoardError) as error:
         raise GridRefused(str(error)) from None
 
 
@@ -33,7 +35,7 @@ def try_model(name: str, model: Path, seeds: list[int]) -> dict[str, Any]:
         GridRefused: The board is unknown, a seed is not public, or the model is refused.
         GridError: This computer has no sandbox, or the task failed.
     """
-    board = shipped(name)
+    board = described(name)
     if any(not 0 <= seed < HIDDEN_FROM for seed in seeds):
         raise GridRefused(f"a public seed is a whole number below {HIDDEN_FROM}. Next: choose another --seed")
     try:

@@ -1,0 +1,195 @@
+"""`choroid grid demo`: a whole grid on this computer, each part a process of its own, as it would be on many computers.
+
+A hub, its page, two members, a laboratory with a simulated rig, and an agent that submits a model. The demo is the
+operator who approves them. When it ends, by Ctrl-C, SIGTERM or an error, every process ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from choroid.common.examples import example
+from choroid.common.failure import UserError
+from choroid.demo.parts import DemoParts, demo_parts
+from choroid.running.data_folder import ENDPOINT
+
+MEMBERS, LAB = ("member-1", "member-2"), "lab"
+NERVES = "nerves.json"
+"""What the electrode engine of a rig leaves when it is ready."""
+CHOROID = (sys.executable, "-P", "-m", "choroid")
+START_S = 600.0
+"""Longest time in which a part starts: on a fresh checkout the simulator is compiled first."""
+POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class HubOperator:
+    """What the demo does as operator and as member; the grid's package has it, which the commands alone import.
+
+    `states` returns the state of each member by name, `approve` approves one, and `ranking` returns the rows of a board as
+    the member of a data folder sees it.
+    """
+
+    states: Callable[[Path], Mapping[str, str]]
+    approve: Callable[[Path, str], object]
+    ranking: Callable[[Path, str], list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class GridDemo:
+    """How the demo is started: data folder, port of the page (0: any), board, policy of the hub (None: the default)."""
+
+    data: Path
+    port: int
+    board: str
+    policy: Path | None = None
+
+    @property
+    def hub(self) -> Path:
+        """Return the hub's data folder."""
+        return self.data / "hub"
+
+    @property
+    def rig(self) -> Path:
+        """Return the rig's data folder."""
+        return self.data / "rig"
+
+
+def grid_demo(settings: GridDemo, operator: HubOperator) -> None:
+    """Run the demo until Ctrl-C or SIGTERM.
+
+    Raises:
+        UserError: A part has ended or does not start; the message has its last lines.
+    """
+    asyncio.run(_until_stopped(settings, operator))
+
+
+@contextlib.contextmanager
+def demo_folder(data: Path | None) -> Iterator[Path]:
+    """Yield `data`, or a temporary folder for the time of the block."""
+    if data is not None:
+        data.mkdir(parents=True, exist_ok=True)
+        yield data.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="choroid-grid-demo-", ignore_cleanup_errors=True) as text:
+        yield Path(text)
+
+
+async def _until_stopped(settings: GridDemo, operator: HubOperator) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with demo_parts(settings.data / "logs") as parts:
+        tasks = [
+            asyncio.create_task(work, name=name)
+            for name, work in (
+                ("stop", _wait(stop)),
+                ("watch", parts.watch()),
+                ("work", _show(settings, operator, parts)),
+            )
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            _say("the demo ends")
+
+
+async def _show(settings: GridDemo, operator: HubOperator, parts: DemoParts) -> None:
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    await _start_hub(settings, parts)
+    address = (settings.hub / "address.txt").read_text(encoding="utf-8").strip()
+    for name in MEMBERS:
+        where = ("--name", name, "--data", str(settings.data / name))
+        await parts.start(name, *CHOROID, "grid", "join", address, *where)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_laboratory(settings, address, operator, parts))
+        for name in MEMBERS:
+            await _admitted(name, settings.hub, operator, parts)
+        member = settings.data / MEMBERS[0]
+        await parts.start(
+            "agent", sys.executable, str(example("grid_agent.py")), str(member), settings.board, ends=True
+        )
+        row = await _graded(settings.data / MEMBERS[1], settings.board, operator)
+        took_s = loop.time() - start
+        _say(f"{settings.board}: {row['name']} is graded, score {row['published']:.4g}, {took_s:.0f} s after the start")
+    await asyncio.Event().wait()
+
+
+async def _laboratory(settings: GridDemo, address: str, operator: HubOperator, parts: DemoParts) -> None:
+    """Join the rig to the hub as soon as its electrode engine runs."""
+    await _until((settings.rig / ENDPOINT).exists, "the rig")
+    await _until((settings.rig / NERVES).exists, "the electrode engine")
+    tissue = ("--rig", str(settings.rig), "--organoid", "o1", "--data", str(settings.data / LAB))
+    await parts.start(LAB, *CHOROID, "grid", "lab", address, "--name", LAB, *tissue)
+    await _admitted(LAB, settings.hub, operator, parts)
+    _say("the laboratory offers the organoid o1")
+
+
+async def _start_hub(settings: GridDemo, parts: DemoParts) -> None:
+    """Start hub, rig and page, and print the address of the page."""
+    address, endpoint = settings.hub / "address.txt", settings.rig / ENDPOINT
+    for left in (address, endpoint, settings.rig / NERVES):
+        left.unlink(missing_ok=True)
+    more = () if settings.policy is None else ("--policy", str(settings.policy))
+    ports = ("--port", "0", "--member-port", "0", "--data", str(settings.hub), "--name", "demo/log")
+    await parts.start("hub", *CHOROID, "grid", "hub", *ports, *more)
+    await parts.start("rig", *CHOROID, "demo", "--port", "0", "--speed", "1", "--data", str(settings.rig))
+    await _until(address.exists, "the hub")
+    shown = ("--data", str(settings.hub), "--port", str(settings.port))
+    await parts.start("page", *CHOROID, "grid", "page", *shown)
+    await _until(lambda: "page: " in parts.said("page"), "the page")
+    _say(f"Open {parts.said('page').partition('page: ')[2].split()[0]} in a browser (Ctrl-C ends)")
+    _say(f"data and logs: {settings.data}")
+
+
+async def _admitted(name: str, hub: Path, operator: HubOperator, parts: DemoParts) -> None:
+    """Approve one of the demo's own members, and wait until it is connected."""
+    await _until(lambda: name in operator.states(hub), name)
+    if operator.states(hub)[name] == "pending":
+        operator.approve(hub, name)
+        _say(f"{name} is approved")
+    await _until(lambda: "connected to" in parts.said(name), name)
+
+
+async def _graded(member: Path, board: str, operator: HubOperator) -> dict[str, Any]:
+    """Wait for a graded model on the board; return its row."""
+    while True:
+        for row in await asyncio.to_thread(operator.ranking, member, board):
+            if row["state"] == "graded":
+                return row
+        await asyncio.sleep(POLL_S)
+
+
+async def _until(true: Callable[[], bool], what: str) -> None:
+    try:
+        async with asyncio.timeout(START_S):
+            while True:
+                if true():
+                    return
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        raise UserError(
+            f"{what} did not start within {START_S:g} s. Likely cause: a busy machine. Next: see the logs, or try again"
+        ) from None
+
+
+async def _wait(stop: asyncio.Event) -> None:
+    await stop.wait()
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
