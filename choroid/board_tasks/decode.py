@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from choroid.board_tasks.spikes import biphasic, counts, ridge, with_constant
 from choroid.board_tasks.task import BoardTask, Episode, Params, Policy, Scored, Values, array, received
-from choroid.board_tasks.tissue import BoardTissue
+from sim.neurons.spike_array import SpikeArray
 
 REST_S = (0.15, 0.4)
 """Range of the pause between two trials."""
@@ -25,7 +25,7 @@ PENALTY = 10.0
 def data(seed: int, params: Params) -> Values:
     """Return `spikes` (trials, bins, electrodes) and `stimulus` (trials,), the class of each trial."""
     rng = np.random.default_rng([seed, 0xDEC0])
-    tissue = BoardTissue(params["electrodes"], params["specimen"])
+    tissue = SpikeArray(params["electrodes"], params["specimen"])
     usable = tissue.usable()
     sites = np.linspace(0, len(usable) - 1, params["classes"]).round().astype(int)
     tissue.advance(float(rng.uniform(*SETTLE_S)))

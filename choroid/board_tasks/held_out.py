@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from choroid.board_tasks.spikes import counts, ridge, with_constant
 from choroid.board_tasks.task import BoardTask, Episode, Params, Policy, Scored, Values, array, received
-from choroid.board_tasks.tissue import BoardTissue
+from sim.neurons.spike_array import SpikeArray
 
 SETTLE_S = 5.0
 TRAINING_SEEDS = (1, 2, 3, 4)
@@ -27,7 +27,7 @@ MIN_COUNT = 1e-3
 def data(seed: int, params: Params) -> Values:
     """Return `past` (windows, bins, electrodes) and `next` (windows, electrodes): the spikes of the bins that follow."""
     electrodes, bins, ahead = params["electrodes"], params["bins"], params["ahead"]
-    tissue = BoardTissue(electrodes, seed)
+    tissue = SpikeArray(electrodes, seed)
     tissue.advance(SETTLE_S)
     bin_s, begin_s = params["bin_ms"] / 1000.0, tissue.now_s
     total = params["windows"] * (bins + ahead)

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from choroid.board_tasks.spikes import biphasic
+from choroid.board_tasks.spikes import Phases, biphasic
 from choroid.board_tasks.task import BoardTask, Episode, Params, Policy, Scored, Values, array, received
-from choroid.board_tasks.tissue import BoardTissue, Phases
+from sim.neurons.spike_array import SpikeArray
 
 ELECTRODES, COLUMNS = 32, 6
 WINDOW_S, PULSE_AT_S, DELAY_S = 0.2, 0.002, 0.010
@@ -40,7 +40,9 @@ class RoutedTissue:
     """The tissue of an episode, its groups, and what a control changes."""
 
     def __init__(self, seed: int, control: str | None) -> None:
-        self._array = BoardTissue(ELECTRODES, seed, plastic=control != "frozen")
+        self._array = SpikeArray(ELECTRODES, seed)
+        if control == "frozen":
+            self._array.freeze()
         self._control = control
         self._rng = np.random.default_rng([seed, 0x407])
         usable = self._array.usable()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from choroid.board_tasks.tissue import Phases
 from sim.neurons.culture import Floats, Ints
+
+Phases = tuple[tuple[float, float], ...]
+"""(µs, µA) of each phase of a pulse."""
 
 
 def biphasic(ua: float, us: float = 200.0) -> Phases:

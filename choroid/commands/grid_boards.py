@@ -26,6 +26,7 @@ def add_boards(verbs: Any) -> None:
     trial.add_argument(
         "--seed", type=seed, action="append", metavar="N", help="public seed; repeatable (default 3 and 4)"
     )
+    _spread_options(trial)
     json_option(trial)
     bulk = command(
         verbs, "bulk", _bulk, "play many episodes of a board on public seeds, over processes or a Ray cluster"
@@ -34,9 +35,13 @@ def add_boards(verbs: Any) -> None:
     bulk.add_argument("--baseline", required=True, help="what plays: a baseline of the board")
     bulk.add_argument("--seeds", type=seed, default=20, metavar="N", help="number of seeds, from 1 on (default 20)")
     bulk.add_argument("--controls", action="store_true", help="play with every control as well")
-    bulk.add_argument("--jobs", type=int, default=1, help="processes of this machine (default 1)")
-    bulk.add_argument("--ray", metavar="ADDRESS", help="a Ray cluster (local: on this machine); extra `bulk`")
+    _spread_options(bulk)
     json_option(bulk)
+
+
+def _spread_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--jobs", type=int, default=1, help="processes of this machine (default 1)")
+    parser.add_argument("--ray", metavar="ADDRESS", help="a Ray cluster (local: on this machine); extra `bulk`")
 
 
 def _member_parsers(verbs: Any) -> None:
@@ -123,7 +128,14 @@ def _data(arguments: argparse.Namespace) -> int:
 
 def _try(arguments: argparse.Namespace) -> int:
     boards = _boards()
-    answer = boards.try_model(arguments.board, arguments.model, arguments.seed or [3, 4])
+    seeds = arguments.seed or [3, 4]
+    if arguments.jobs == 1 and arguments.ray is None:
+        answer = boards.try_model(arguments.board, arguments.model, seeds)
+    else:
+        from choroid.board_tasks import rollouts
+
+        with rollouts.executor_of(arguments.jobs, arguments.ray) as executor:
+            answer = boards.try_model(arguments.board, arguments.model, seeds, executor, rollouts.progress)
     emit(answer, as_json=arguments.json, text=boards.try_text(answer))
     return 0
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,6 +16,7 @@ from grid.grading.grading import grade_model
 from grid.grading.model import ModelRejected
 from grid.grading.rotation import HIDDEN_FROM
 from grid.grading.sandbox import open_in_sandbox
+from grid.grading.spread import grade_spread
 from grid.grading.task import TaskFailed
 
 
@@ -28,8 +30,21 @@ def described(name: str) -> Board:
         raise GridRefused(str(error)) from None
 
 
-def try_model(name: str, model: Path, seeds: list[int]) -> dict[str, Any]:
-    """Grade a model on this computer, on public seeds and with every control.
+def try_model(
+    name: str,
+    model: Path,
+    seeds: list[int],
+    executor: Executor | None = None,
+    done: Callable[[int, int], None] = lambda finished, wanted: None,
+) -> dict[str, Any]:
+    """Grade a model on public seeds and with every control.
+
+    Args:
+        name: Name or file of the board.
+        model: The ONNX file.
+        seeds: Public seeds.
+        executor: Where episodes are played; None plays them here, one after the other.
+        done: Called after each episode on an executor with the number of finished ones and of all.
 
     Raises:
         GridRefused: The board is unknown, a seed is not public, or the model is refused.
@@ -39,7 +54,11 @@ def try_model(name: str, model: Path, seeds: list[int]) -> dict[str, Any]:
     if any(not 0 <= seed < HIDDEN_FROM for seed in seeds):
         raise GridRefused(f"a public seed is a whole number below {HIDDEN_FROM}. Next: choose another --seed")
     try:
-        grade = asyncio.run(grade_model(board, model.read_bytes(), seeds, open_in_sandbox))
+        content = model.read_bytes()
+        if executor is None:
+            grade = asyncio.run(grade_model(board, content, seeds, open_in_sandbox))
+        else:
+            grade = grade_spread(board, content, seeds, executor, done)
     except ModelRejected as error:
         raise GridRefused(str(error)) from None
     except TaskFailed as error:

@@ -75,7 +75,7 @@ def run(data: Path, key: str, source: Path, to: Path | None) -> dict[str, Any]:
     Args:
         data: Data folder of the member.
         key: `BOARD@best`.
-        source: `.npz`, or `.json` with nested lists by name.
+        source: `.npz`, or `.json` with nested lists by name; what is no input of the board is left out.
         to: The `.npz` file for the outputs; None returns them only.
 
     Returns:
@@ -86,14 +86,16 @@ def run(data: Path, key: str, source: Path, to: Path | None) -> dict[str, Any]:
         GridError: The hub cannot be reached.
     """
     try:
-        split_key(key)
+        name, _ = split_key(key)
     except ValueError as error:
         raise GridRefused(str(error)) from None
     inputs = read_inputs(source)
 
     async def work() -> Tensors:
         async with BoardsClient(data) as boards:
-            return await boards.call(key, inputs)
+            described = (await boards.standings(name))["board"]["interface"]["inputs"]
+            wanted = {each["name"] for each in described}
+            return await boards.call(key, {each: array for each, array in inputs.items() if each in wanted})
 
     outputs = asyncio.run(work())
     if to is not None:

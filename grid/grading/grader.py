@@ -23,6 +23,8 @@ from grid.identity.keys import IdentityKey
 logger = logging.getLogger(__name__)
 
 POLL_S = 1.0
+RETRY_S = 60.0
+"""Time until a grader that failed claims the same submission again."""
 MARGIN_S = 60.0
 """What a claim lasts beyond the time that a board allows for grading."""
 
@@ -76,6 +78,9 @@ class ModelGrader:
                 refused=refused,
             )
             self._service.take_verdict(verdict)
+        except (TaskFailed, GridError, OSError):
+            store.postpone(public, self._clock() + RETRY_S)
+            raise
         except BaseException:
             store.give_back(public)
             raise

@@ -23,8 +23,8 @@ class ModelGrade:
     """The exact result of grading; secret until the rotation is over.
 
     `scores` has one value for each seed, `controls` the same for each control. `outputs_sha256` covers every output of the
-    model, so that two graders are compared by what the model did, not by the mean alone. `void` is empty or says why the
-    score does not count.
+    model in every episode, so that two graders are compared by what the model did, not by the mean alone. `void` is empty or
+    says why the score does not count.
     """
 
     scores: tuple[float, ...]
@@ -59,6 +59,14 @@ class ModelGrade:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class EpisodeGrade:
+    """The score of one episode, and the SHA-256 of the outputs of the model in it."""
+
+    value: float
+    outputs_sha256: str
+
+
 async def grade_model(
     board: Board, model: bytes, seeds: Sequence[int], open_model: OpenModel, *, task: TaskProcess | None = None
 ) -> ModelGrade:
@@ -91,39 +99,40 @@ async def grade_model(
 async def _graded(
     board: Board, model: bytes, seeds: Sequence[int], open_model: OpenModel, task: TaskProcess
 ) -> ModelGrade:
-    seen = hashlib.sha256()
-    scores: dict[str | None, list[float]] = {}
     async with open_model(model, board) as called:
-        for control in (None, *board.controls.names):
-            scores[control] = []
-            for seed in seeds:
-                score = await play_episode(board, called, task, seed, control=control, seen=seen)
-                scores[control].append(score.value)
-    own, controls = tuple(scores.pop(None)), {str(name): tuple(each) for name, each in scores.items()}
-    return ModelGrade(own, controls, seen.hexdigest(), void_by(board, own, controls))
+        played = [
+            await episode_grade(board, called, task, seed, control) for control, seed in episodes_of(board, seeds)
+        ]
+    return grade_of(board, seeds, played)
 
 
-async def play_episode(
-    board: Board,
-    model: CalledModel,
-    task: TaskProcess,
-    seed: int,
-    *,
-    control: str | None = None,
-    seen: Any = None,
-) -> EpisodeScore:
-    """Play one episode to its end and return its score; `seen` is a hash that takes in the outputs."""
-    called = BoardModel(model, board.interface)
+def episodes_of(board: Board, seeds: Sequence[int]) -> list[tuple[str | None, int]]:
+    """Return control (None: the task itself) and seed of each episode of a grade, in their order."""
+    return [(control, seed) for control in (None, *board.controls.names) for seed in seeds]
+
+
+def grade_of(board: Board, seeds: Sequence[int], played: Sequence[EpisodeGrade]) -> ModelGrade:
+    """Return the grade of the episodes of :func:`episodes_of`."""
+    parts = [tuple(each.value for each in played[n : n + len(seeds)]) for n in range(0, len(played), len(seeds))]
+    own, controls = parts[0], dict(zip(board.controls.names, parts[1:], strict=True))
+    outputs = hashlib.sha256("".join(each.outputs_sha256 for each in played).encode()).hexdigest()
+    return ModelGrade(own, controls, outputs, void_by(board, own, controls))
+
+
+async def episode_grade(
+    board: Board, model: CalledModel, task: TaskProcess, seed: int, control: str | None
+) -> EpisodeGrade:
+    """Play one episode to its end."""
+    called, seen = BoardModel(model, board.interface), hashlib.sha256()
     answer = await task.begin(board.task, seed, control=control)
     for _ in range(board.limits.calls):
         if isinstance(answer, EpisodeScore):
-            return answer
+            break
         outputs = await called(answer)
-        if seen is not None:
-            _take_in(seen, outputs)
+        _take_in(seen, outputs)
         answer = await task.act(outputs)
     if isinstance(answer, EpisodeScore):
-        return answer
+        return EpisodeGrade(answer.value, seen.hexdigest())
     raise TaskFailed(f"an episode of {board.key} needs more than the {board.limits.calls} calls that its file allows")
 
 

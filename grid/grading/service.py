@@ -64,6 +64,12 @@ class BoardService:
         self._entropy = entropy
         for board in self.boards.values():
             self._rotation_of(board)
+        for key in set(store.boards()) - set(self.boards):
+            reason = f"the board {key} is closed. Next: submit to its newest version"
+            with store.writing():
+                refused = store.close_board(key, reason, clock())
+                if refused:
+                    append("board.closed", {"board": key, "refused": refused, "reason": reason})
 
     # --- for members ------------------------------------------------------------------------------------
 

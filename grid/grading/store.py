@@ -283,6 +283,23 @@ class BoardStore:
             self._db.execute("insert or replace into claim values (?, ?, ?, ?, null)", claim)
         return str(row["submission"]), int(row["rotation"])
 
+    def postpone(self, grader: str, until_s: float) -> None:
+        """Let the claim of a grader that failed last until a time; others are graded before it claims this one again."""
+        with self.writing():
+            self._db.execute("update claim set until_s = ? where grader = ? and verdict is null", (until_s, grader))
+
+    def close_board(self, board: str, reason: str, now_s: float) -> int:
+        """Refuse what is queued for a board; return how much that was."""
+        text = (
+            "update result set state = 'refused', reason = ?, settled_s = ? where state = 'queued'"
+            " and submission in (select id from submission where board = ?)"
+        )
+        return self._db.execute(text, (reason, now_s, board)).rowcount
+
+    def boards(self) -> list[str]:
+        """Return the boards (`name@version`) that have had a rotation."""
+        return [row["board"] for row in self._db.execute("select distinct board from rotation order by board")]
+
     def give_back(self, grader: str) -> None:
         """End the claim of a grader that has no verdict."""
         with self.writing():

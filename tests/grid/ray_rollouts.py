@@ -1,4 +1,4 @@
-"""A program of test_rollouts: the same plan over Ray with two processes, of which one is killed once."""
+"""A program of test_rollouts: the same plan and the same grading over Ray with two processes, of which one is killed once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 from choroid.board_tasks.rollouts import RolloutPlan, executor_of, rollouts
+from grid.boards.loading import load_board
+from grid.grading.spread import grade_spread
 
 
 def main(plan: RolloutPlan, marker: Path) -> dict[str, object]:
@@ -26,6 +28,8 @@ def main(plan: RolloutPlan, marker: Path) -> dict[str, object]:
     with executor_of(2, "local") as executor:
         answer = rollouts(plan, executor, lambda finished, wanted: steps.append(finished))
         answer["retried"] = executor.submit(killed_once, 7).result()
+        board, model = load_board(marker.parent / "boards" / "small.yaml"), (marker.parent / "model.onnx").read_bytes()
+        answer["grade"] = grade_spread(board, model, [3], executor).to_json()
         error = executor.submit(fails, 7).exception()
         answer["error"] = str(error)
     return answer | {"steps": steps, "attempts": len(list(marker.parent.glob("attempt-*")))}

@@ -21,6 +21,7 @@ CLASSES, TRIALS, BINS, ELECTRODES = 4, 24, 5, 16
 def small_board(folder: Path, **quota: int) -> Board:
     """Write the board into a hub's folder."""
     plain = newest(load_boards(), "decode-stimulus").model_dump()
+    plain["version"] = 1
     plain["board"], plain["rotation"]["episodes"] = NAME, 2
     plain["baselines"], plain["ladder_step"] = ["chance"], 0.02
     plain["quota"] |= quota

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
+import subprocess
 import sys
+import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from choroid.common.failure import UserError
 from choroid.demo.parts import demo_parts
-from tests.grid.demo_process import demo_process
+from tests.grid.demo_process import ROOT, WITHIN_S, GridDemoProcess, demo_process
 from tests.grid.small_board import NAME
 
+FOUND = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+"""The environment with the commands `choroid` and `python` of this installation."""
 
-def test_X6_the_demo_shows_a_graded_entry_and_leaves_no_process(tmp_path: Path) -> None:
-    with demo_process(tmp_path) as demo:
+
+def test_X6_the_demo_shows_a_graded_entry_the_tutorial_works_and_no_process_is_left(tmp_path: Path) -> None:
+    with demo_process(tmp_path / "my-grid") as demo:
         url = demo.until("Open ").split()[1]
         demo.until("is graded")
         demo.until("the laboratory offers")
@@ -31,8 +39,53 @@ def test_X6_the_demo_shows_a_graded_entry_and_leaves_no_process(tmp_path: Path) 
         assert (row["rank"], row["name"], row["member"]) == (1, "example-agent", "member-1")
         assert row["score"] > 0.5
         assert any("nerves_process" in line for line in demo.left())
+        follow_tutorial(tmp_path, demo)
         assert demo.interrupt() == 0
         assert demo.left() == []
+
+
+def follow_tutorial(folder: Path, demo: GridDemoProcess) -> None:
+    """Do what docs/grid-tutorial.md says, on the small board; the demo of its first step runs."""
+    text = (ROOT / "docs" / "grid-tutorial.md").read_text()
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert program == (ROOT / "examples" / "grid_decoder.py").read_text()
+    (folder / "decoder.py").write_text(program)
+    start, join, *steps = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    assert start == "choroid grid demo --data my-grid\n"
+    with open(folder / "join.log", "wb") as log:
+        joined = subprocess.Popen(["bash", "-c", f"exec {join}"], cwd=folder, env=FOUND, stdout=log, stderr=log)
+    try:
+        wait_for(lambda: "waiting" in (folder / "join.log").read_text())
+        said = [shell(folder, steps[0])]
+        wait_for(lambda: "connected to" in (folder / "join.log").read_text())
+        said += [shell(folder, step) for step in steps[1:]]
+    finally:
+        joined.terminate()
+        joined.wait()
+    assert "above every control" in said[-2]
+    (mine,) = (line for line in said[-2].splitlines() if "my-decoder" in line)
+    assert mine.endswith("graded"), said[-2]
+    assert (folder / "logits.npz").exists()
+
+
+def shell(folder: Path, lines: str) -> str:
+    for before, after in (
+        (r"(grid (?:data|try)) decode-stimulus", r"\1 my-grid/hub/boards/small.yaml"),
+        ("decode-stimulus", NAME),
+    ):
+        lines = re.sub(before, after, lines)
+    done = subprocess.run(
+        ["bash", "-ec", lines], cwd=folder, env=FOUND, capture_output=True, text=True, timeout=WITHIN_S
+    )
+    assert done.returncode == 0, f"{lines}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 STUBBORN = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -15,6 +16,9 @@ import pytest
 
 from choroid.board_tasks.rollouts import RolloutPlan, rollouts
 from choroid.common.failure import UserError
+from grid.grading.grading import grade_model
+from grid.grading.sandbox import open_in_sandbox
+from tests.grid.small_board import decoder, small_board
 
 PLAN = RolloutPlan(
     "decode-stimulus",
@@ -55,6 +59,8 @@ def test_G19_unknown_names_are_refused(change: dict[str, Any], says: str) -> Non
 
 @pytest.mark.needs_module("ray", "bulk")
 def test_G19_ray_gives_the_same_results_and_runs_the_task_of_a_killed_worker_again(tmp_path: Path) -> None:
+    board = small_board(tmp_path)
+    (tmp_path / "model.onnx").write_bytes(decoder())
     script = Path(__file__).with_name("ray_rollouts.py")
     environment = os.environ | {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
     done = subprocess.run(
@@ -68,6 +74,9 @@ def test_G19_ray_gives_the_same_results_and_runs_the_task_of_a_killed_worker_aga
     answer = json.loads(done.stdout.splitlines()[-1])
     alone = rollouts(PLAN, Inline())
     assert {name: answer[name] for name in alone} == json.loads(json.dumps(alone))
+    graded = asyncio.run(grade_model(board, decoder(), [3], open_in_sandbox))
+    assert answer["grade"] == graded.to_json()
+    assert graded.mean > max(each[0] for each in graded.controls.values())
     assert answer["steps"] == [1, 2, 3, 4, 5, 6]
     assert (tmp_path / "marker").exists()
     assert answer["retried"] == 49

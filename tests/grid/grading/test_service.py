@@ -241,3 +241,32 @@ def test_X6_the_best_model_is_called_by_name_within_a_quota(hub: ToyHub) -> None
     for key, says in (("toy@7", "cannot be called"), ("toy", "BOARD@best"), ("other@best", "no board “other”")):
         with pytest.raises(GridRefused, match=says):
             asyncio.run(call(key, x))
+
+
+def test_X6_what_is_queued_for_a_board_that_is_gone_is_refused_and_holds_up_nothing(tmp_path: Path) -> None:
+    hub = ToyHub(tmp_path)
+    old = TOY.model_copy(update={"version": 1})
+    hub.service.boards[old.key] = old
+    hub.service._rotation_of(old)
+    manifest = sign_manifest(hub.author.private, b"adds", board=old.key, name="mine", nonce=b"0" * 32)
+    with hub.store.writing():
+        hub.store.add(manifest, b"adds", member=hub.author.id, now_s=hub.clock(), rotation=1)
+    hub.store.close()
+    again = ToyHub(tmp_path)
+    found = again.service.state(again.author.id, manifest.id)
+    assert found["state"] == "refused"
+    assert "is closed. Next: " in found["reason"]
+    assert asyncio.run(again.graded(again.submit(b"roughly")["submission"]))["state"] == "graded"
+    again.store.close()
+
+
+def test_X6_a_submission_that_cannot_be_graded_now_lets_others_pass_and_is_tried_again(hub: ToyHub) -> None:
+    first = hub.submit(b"adds")["submission"]
+    path = hub.store.model_path(hub.store.manifest_of(first).model_sha256)
+    kept = path.rename(path.with_suffix(".away"))
+    assert asyncio.run(hub.graded(first))["state"] == "queued"
+    assert "No such file" in hub.graders[0].problem
+    assert asyncio.run(hub.graded(hub.submit(b"roughly", nonce=1)["submission"]))["state"] == "graded"
+    kept.rename(path)
+    hub.clock.now_s += 61.0
+    assert asyncio.run(hub.graded(first))["published"] == 1.0
