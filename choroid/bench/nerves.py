@@ -8,7 +8,6 @@ p50 ≤ 2 ms and p99 ≤ 5 ms in process, p99 ≤ 10 ms over loopback; 1,024 cha
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import tempfile
 import threading
@@ -30,10 +29,12 @@ from controller.nerves.cards.contract import Phase
 from controller.nerves.commands import LeaseCommand
 from controller.nerves.core import Core
 from controller.nerves.detector import SpikeDetector, Spikes, warm_up
+from controller.nerves.engine import undisturbed
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Request
 from controller.nerves.leases import Lease
 from controller.nerves.ledger import StimulationLedger
+from controller.nerves.precedence import take_precedence
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 
@@ -133,6 +134,7 @@ def _in_process() -> tuple[list[float], Counter[str]]:
         core.submit(LeaseCommand("acquire", "bench", leases.append, electrodes=(0, 1, 2, 3), ttl_s=10.0))
 
         def run() -> None:
+            take_precedence()
             began: list[int] = []
             while core.next_frame < IN_PROCESS_S * array.info.sample_rate_hz:
                 block = array.read()
@@ -142,14 +144,10 @@ def _in_process() -> tuple[list[float], Counter[str]]:
                     core.submit(LeaseCommand("renew", "bench", lambda _: None, lease=leases[0].id))
             latencies.extend((frame - spike) / 25.0 for frame, spike in _paired(began, asked))
 
-        gc.collect()
-        gc.disable()
-        try:
+        with undisturbed():
             thread = threading.Thread(target=run)
             thread.start()
             thread.join()
-        finally:
-            gc.enable()
         core.close()
         return latencies, _unanswered(Path(folder) / "ledger.db")
 

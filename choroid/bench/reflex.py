@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import tempfile
 import threading
 from pathlib import Path
@@ -11,12 +10,15 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from choroid.running.simulated_card import simulated_card
+from choroid.running.card_process import CardProcess
 from controller.nerves.cards.contract import ElectrodeCard, Phase
 from controller.nerves.commands import LeaseCommand
 from controller.nerves.core import Core
+from controller.nerves.detector import warm_up
+from controller.nerves.engine import undisturbed
 from controller.nerves.envelope import Envelope
 from controller.nerves.ledger import StimulationLedger
+from controller.nerves.precedence import take_precedence
 from controller.nerves.reflexes import ReflexTerms, UploadedReflex, interface_of
 from controller.sandbox.model import SandboxedModel
 
@@ -27,19 +29,16 @@ MIN_INTERVAL_S = 0.02
 
 
 def bench_reflex() -> dict[str, Any]:
-    """Measure an uploaded reflex on the real-time thread of an engine, for 20 s of the array."""
+    """Measure an uploaded reflex on the real-time thread of an engine, with its card in another process, for 20 s."""
     with tempfile.TemporaryDirectory() as folder, SandboxedModel.open(_graph()) as model:
-        array = simulated_card(electrodes=ELECTRODES, seed=1)
+        warm_up(ELECTRODES)
+        array = CardProcess({"electrodes": ELECTRODES, "material": "Pt", "diameter_um": 30.0, "seed": 1})
         core = Core(array, StimulationLedger(Path(folder) / "ledger.db", array.info, ""), Envelope())
         loop = _Loop(core, array, model)
-        gc.collect()
-        gc.disable()
-        try:
+        with undisturbed():
             thread = threading.Thread(target=loop.run)
             thread.start()
             thread.join()
-        finally:
-            gc.enable()
         core.close()
     return _figures(loop, array.info.sample_rate_hz)
 
@@ -60,6 +59,7 @@ class _Loop:
     def run(self) -> None:
         """Run the engine."""
         core, rate = self._core, self._core.info.sample_rate_hz
+        take_precedence()
         self._acquire("")
         while core.next_frame < SECONDS * rate and not self.ended:
             before = self._sum("asked")

@@ -435,7 +435,7 @@ class Core:
         self._repeats.keep(request, outcome)
 
     def _hand_over(self, now: int) -> None:
-        """Commit and announce what was decided, and give the array the pulses that are due before the next block."""
+        """Commit what was decided, give the array the pulses that are due before the next block, and announce it."""
         due = self._take_due(now)
         if due:
             self._record.write(lambda: self._ledger.fates([(pulse.id, "handed", None, "") for pulse in due]))
@@ -445,6 +445,9 @@ class Core:
             self._refuse_undisclosed()
             self._cancel(list(self._due), self._record.trouble)
             due = []
+        for pulse in due:  # before the answers, which wake other threads
+            self._handed[pulse.id] = pulse
+            self._card.stimulate(pulse)
         undisclosed, self._undisclosed = self._undisclosed, []
         for outcome, command in undisclosed:
             command.decided(outcome)
@@ -452,9 +455,6 @@ class Core:
                 command.finished(outcome)
             else:
                 outcome.listeners.append(command.finished)
-        for pulse in due:
-            self._handed[pulse.id] = pulse
-            self._card.stimulate(pulse)
 
     def _take_due(self, now: int) -> list[Pulse]:
         """Take the pulses that are due before the next block; drop those whose latest frame has passed."""

@@ -159,7 +159,7 @@ async def serve(
     recording = None if config.recording is None else RecordingService(core, config.recording, clock)
     tap = None if recording is None else recording.tap
     thread = RealTimeThread(card, core, gateway, lambda: loop.call_soon_threadsafe(stop.set), tap)
-    with _undisturbed():
+    with undisturbed():
         thread.start()
         try:
             ready(await _listen(server, config))
@@ -240,8 +240,8 @@ def _refusing(ledger: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """No garbage collection in the loop, and quick turns between threads."""
+def undisturbed() -> Iterator[None]:
+    """Within it there is no garbage collection, and threads take quick turns: for an engine's process."""
     interval = sys.getswitchinterval()
     gc.collect()
     gc.freeze()

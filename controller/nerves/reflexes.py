@@ -241,6 +241,8 @@ class UploadedReflexes:
         self._orders: deque[tuple[bool, UploadedReflex]] = deque()
         self._reflexes: list[UploadedReflex] = []
         self._next_late = 0
+        self._seen = -1
+        self._fresh = False
 
     def __len__(self) -> int:
         return len(self._reflexes)
@@ -254,7 +256,8 @@ class UploadedReflexes:
         self._orders.append((False, reflex))
 
     def begin(self, spikes: Spikes, now: int, leases: Leases) -> None:
-        """Start every reflex on the spikes of a block."""
+        """Start every reflex on the spikes of a block; one without frames starts none."""
+        self._fresh, self._seen = now != self._seen, now
         while self._orders:
             joins, reflex = self._orders.popleft()
             if joins:
@@ -268,14 +271,15 @@ class UploadedReflexes:
                 self._end(reflex, now, "its lease ended")
                 continue
             try:
-                reflex.begin(spikes, now)
+                if self._fresh:
+                    reflex.begin(spikes, now)
             except Exception as error:  # whatever it is, the reflex ends and the engine goes on
                 self._end(reflex, now, str(error) or repr(error))
 
     def commands(self, now: int) -> Iterable[StimulateCommand]:
         """Return what the reflexes ask for in this block."""
         asked = []
-        for reflex in tuple(self._reflexes):
+        for reflex in tuple(self._reflexes) if self._fresh else ():
             late = reflex.late
             try:
                 requests = reflex.requests(now, self._wait_s / len(self._reflexes))

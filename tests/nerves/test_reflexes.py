@@ -12,7 +12,7 @@ import pytest
 from onnx import helper
 
 from controller.nerves import ledger
-from controller.nerves.cards.contract import Phase
+from controller.nerves.cards.contract import FrameBlock, Phase
 from controller.nerves.commands import LeaseCommand, RevokeCommand
 from controller.nerves.events import EventKind
 from controller.nerves.reflexes import MAX_REFLEXES, ReflexRefused, ReflexTerms, UploadedReflex, interface_of
@@ -149,6 +149,19 @@ def test_N11_a_late_answer_stimulates_nothing_and_is_reported(lab: Bench) -> Non
     kinds = [event.kind for event in lab.core.events.read(0, "agent")[1]]
     assert kinds.count(EventKind.REFLEX_LATE) == 1
     assert EventKind.REFLEX_LATE not in [event.kind for event in lab.core.events.read(0, "another")[1]]
+
+
+def test_N11_a_block_without_frames_starts_no_graph_and_makes_no_late_answer_timely(lab: Bench) -> None:
+    lease = lab.lease(0)
+    script = Script([None, ASK, QUIET])
+    reflex, _ = put(lab, script, lease.id)
+    lab.run(0.001)
+    assert (reflex.calls, reflex.late) == (1, 1)
+    lab.core.step(FrameBlock(lab.core.next_frame, np.empty((0, ELECTRODES), np.int16), ()))
+    assert (reflex.calls, reflex.asked, len(script.seen)) == (1, 0, 1)
+    lab.run(0.01)
+    assert reflex.asked == 0
+    assert not lab.begun()
 
 
 def test_N11_a_reflex_without_timely_answers_is_killed(lab: Bench) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 from controller.nerves.cards.block_queue import BlockQueue, Told
 from controller.nerves.cards.contract import Delivery, ElectrodeCard, FrameBlock, Phase, Pulse
 from controller.nerves.cards.limiter import LimiterLimits, StimulationLimiter
+from controller.nerves.precedence import LightPrecedence, take_precedence
 
 logger = logging.getLogger(__name__)
 
@@ -74,9 +75,11 @@ class CardHost:
         ]
         for thread in threads:
             thread.start()
+        precedence = LightPrecedence()
         try:
             while not self._engine_gone.is_set():
                 self._pass_on(self._card.read())
+                precedence.judge()
         except OSError:
             logger.exception("the card is gone")
         finally:
@@ -117,6 +120,7 @@ class CardHost:
 
     def _take_pulses(self) -> None:
         """Take pulses, and cancel what waits when the engine is gone or silent."""
+        take_precedence()
         poller = select.poll()
         poller.register(self._pulses, select.POLLIN)
         read, silent = -1, False

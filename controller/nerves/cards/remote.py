@@ -84,10 +84,8 @@ class RemoteCard:
             raise ConnectionError("the card is closed")
         if not self._begun:
             self._skip_backlog()
-        found = self._queue.take()
-        if found is None:
-            self._wait()
-            found = self._queue.take()
+        while (found := self._queue.take()) is None and self._wait():
+            pass
         if found is None:
             empty = np.empty((0, self.info.electrodes), np.int16)
             return FrameBlock(self._next_frame, empty, self._fates([]))
@@ -102,12 +100,15 @@ class RemoteCard:
         while self._queue.take() is not None:
             self._begun = True
 
-    def _wait(self) -> None:
-        for descriptor, _ in self._poller.poll(MAX_WAIT_S * 1000):
+    def _wait(self) -> bool:
+        """Wait until the card process has put something into the queue since the last wait; return whether it has in time."""
+        ready = self._poller.poll(MAX_WAIT_S * 1000)
+        for descriptor, _ in ready:
             if descriptor == self._wake:
                 os.eventfd_read(self._wake)
             elif not self._pulses.recv(1):
                 raise ConnectionError("the card process has ended")
+        return bool(ready)
 
     def _fates(self, told: list[tuple[int, int | None, str]]) -> tuple[Delivery, ...]:
         dropped, self._dropped = self._dropped, []

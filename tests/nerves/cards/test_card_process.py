@@ -9,7 +9,7 @@ import time
 import pytest
 
 from choroid.running.card_process import CardProcess
-from controller.nerves.cards.contract import Delivery, Phase, Pulse
+from controller.nerves.cards.contract import MAX_WAIT_S, Delivery, Phase, Pulse
 from tests.nerves import card_kill
 
 PULSE = (Phase(200.0, -1.0), Phase(200.0, 1.0))
@@ -49,6 +49,20 @@ def test_N3_a_card_whose_engine_stands_still_delivers_nothing_more() -> None:
     finally:
         card.close()
     assert card.process.returncode == 0
+
+
+def test_the_engine_gets_no_block_without_frames_while_frames_come() -> None:
+    """It would count as a block of a reflex."""
+    card = CardProcess(card_kill.CONFIG)
+    try:
+        read_until(card, card.now_frame() + 250)
+        time.sleep(0.05)  # blocks wait, and with them as many signals
+        for _ in range(150):
+            began = time.monotonic()
+            block = card.read()
+            assert len(block.samples) or time.monotonic() - began >= MAX_WAIT_S
+    finally:
+        card.close()
 
 
 def test_N1_the_second_limiter_refuses_what_the_governor_should_have_refused() -> None:
