@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.options import command, json_option, port, seconds, seed, speed
+from choroid.commands.options import command, host_and_port, json_option, port, seconds, seed, speed
 
 
 def add(commands: Any) -> None:
@@ -45,6 +45,12 @@ def add(commands: Any) -> None:
         "--restart-controller",
         action="store_true",
         help="the guard restarts this command when the controller is lost (for use without a service manager)",
+    )
+    run.add_argument(
+        "--agents",
+        type=host_and_port,
+        metavar="ADDRESS:PORT",
+        help="accept agents on other machines here, with mutual TLS (see choroid agents certify-engine)",
     )
 
     lab = command(commands, "lab", _lab, "serve a rig's simulated devices over TCP or pseudo-terminals in real time")
@@ -85,6 +91,7 @@ def _run(arguments: argparse.Namespace) -> int:
         health_port=arguments.health_port,
         capture=arguments.capture,
         restart_controller=arguments.restart_controller,
+        agents=arguments.agents,
     )
 
 

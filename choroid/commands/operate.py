@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from choroid.commands.options import command, emit, json_option, named, params_option
+from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
 
 
@@ -121,6 +123,25 @@ def _add_agents(commands: Any) -> None:
     for name, verb in verbs.choices.items():
         verb.set_defaults(verb=name)
         verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
+        json_option(verb)
+    _add_certificates(verbs)
+
+
+def _add_certificates(verbs: Any) -> None:
+    engine = command(
+        verbs, "certify-engine", _certify, "make or renew the certificate of the engine, for other machines"
+    )
+    engine.add_argument(
+        "--host", action="append", default=[], help="name or address by which agents reach it; repeatable"
+    )
+    agent = command(verbs, "certify", _certify, "make or renew the certificate of an agent on another machine")
+    agent.add_argument("name", help="name of the agent; its token is another thing (add)")
+    agent.add_argument(
+        "--out", type=Path, required=True, help="folder for its key, certificate and the rig's authority"
+    )
+    for verb, days in ((engine, 365), (agent, 90)):
+        verb.add_argument("--days", type=int, default=days, help=f"life in days (default {days})")
+        verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the rig's data directory")
         json_option(verb)
 
 
@@ -266,6 +287,25 @@ def _agents(arguments: argparse.Namespace) -> int:
             ) from None
     answer = agents(arguments.verb, data=arguments.data, name=getattr(arguments, "name", ""), body=body)
     emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
+
+
+def _certify(arguments: argparse.Namespace) -> int:
+    certificates = load_extra(
+        "choroid.running.certificates",
+        "grid",
+        needed_for="making certificates",
+        otherwise="put authority.pem, server.pem and server.key of your own into the folder nerves-tls of the data folder",
+    )
+    now = datetime.now(UTC)  # noqa: TID251  (certificates live in the machine's time)
+    authority = certificates.RigAuthority(arguments.data, now)
+    if hasattr(arguments, "host"):
+        issued = authority.certify_engine(arguments.host, arguments.days)
+    else:
+        issued = authority.certify_agent(arguments.name, arguments.out, arguments.days)
+    answer = {"name": issued.name, "files": [str(file) for file in issued.files], "expires_utc": issued.expires_utc}
+    text = f"valid until {issued.expires_utc}:\n" + "\n".join(f"  {file}" for file in issued.files)
+    emit(answer, as_json=arguments.json, text=text)
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -59,6 +60,17 @@ MAX_SPEED = 600.0
 def port(text: str) -> int:
     """Return `text` as a TCP port; 0 stands for any free port."""
     return _whole(text, 0, MAX_PORT, f"a port from 0 to {MAX_PORT}")
+
+
+def host_and_port(text: str) -> tuple[str, int]:
+    """Return `text`, an IP address and a port such as 0.0.0.0:8443 or [::]:8443, as both."""
+    host, _, number = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"“{text}” is no IP address with a port, such as 0.0.0.0:8443") from None
+    return host, port(number)
 
 
 def seed(text: str) -> int:

@@ -27,6 +27,7 @@ from choroid.running.endpoint import leave_endpoint
 from choroid.running.guarding import GuardFinder
 from choroid.running.journal_opening import JOURNAL, open_journal
 from choroid.running.listening import EngineNerves
+from choroid.running.tls_folder import tls_files
 from choroid.simulation.lab import stop_on_signals
 from choroid.tools.recording import recorded
 from controller.core.clock import Clock
@@ -64,6 +65,7 @@ def run(
     health_port: int = 0,
     capture: Path | None = None,
     restart_controller: bool = False,
+    agents: tuple[str, int] | None = None,
 ) -> int:
     """Run until interrupted; resume what a crash interrupted, by each step's policy.
 
@@ -75,6 +77,7 @@ def run(
         health_port: Port of the health check; 0 for any free one.
         capture: New file for every byte of every link.
         restart_controller: The guard restarts this command when it is lost.
+        agents: Address and port for agents on other machines, with mutual TLS.
 
     Returns:
         The exit status.
@@ -87,13 +90,25 @@ def run(
             f" {path}` shows it on a page; `choroid lab {path} --write served.yaml` serves its devices, for"
             " `choroid run served.yaml`"
         )
+    if agents is not None and tls_files(data) is None:
+        raise UserError(
+            f"agents on other machines need mutual TLS, and {data} has no certificate of the electrode engine. Next:"
+            f" choroid agents certify-engine --host {agents[0]} --data {data}"
+        )
     more_descriptors()
     with recorded(capture, rig, open_real) as opener:
-        return asyncio.run(_run(rig, data, host, port, health_port, opener, restart_controller))
+        return asyncio.run(_run(rig, data, host, port, health_port, opener, restart_controller, agents))
 
 
 async def _run(
-    rig: Rig, data: Path, host: str, port: int, health_port: int, opener: Opener, restart_controller: bool
+    rig: Rig,
+    data: Path,
+    host: str,
+    port: int,
+    health_port: int,
+    opener: Opener,
+    restart_controller: bool,
+    agents: tuple[str, int] | None,
 ) -> int:
     return await keep(
         rig,
@@ -104,6 +119,7 @@ async def _run(
         health_port=health_port,
         clock=Clock(follow_system=True),
         restart_controller=restart_controller,
+        agents=agents,
     )
 
 
@@ -119,6 +135,7 @@ async def keep(
     journal: Journal | None = None,
     time_scale: float = 1.0,
     restart_controller: bool = False,
+    agents: tuple[str, int] | None = None,
 ) -> int:
     """Run the rig until a signal: guard, controller, page, nerves, sinks. Return the exit status.
 
@@ -133,7 +150,7 @@ async def keep(
     with contextlib.ExitStack() as undone:
         # All that may fail comes before the guard: the guard of a controller that may not run, because another one
         # does, would bring that other one's rig to rest.
-        opened = _open(rig, data, host, port, health_port, clock, journal, undone)
+        opened = _open(rig, data, host, port, health_port, clock, journal, agents, undone)
         claimed = await claim_rig(rig, opened.folder.guard)
         guarded = await GuardFinder(rig, opened.folder.guard, restart=restart_controller).guarded()
         claimed = claimed or await claim_rig(rig, opened.folder.guard, wait_s=GUARD_LETS_GO_S)
@@ -203,6 +220,7 @@ def _open(
     health_port: int,
     clock: Clock,
     journal: Journal | None,
+    agents: tuple[str, int] | None,
     undone: contextlib.ExitStack,
 ) -> _Opened:
     """Open the files and ports of a start. `undone` closes them if a later part of the start fails."""
@@ -215,7 +233,7 @@ def _open(
     page_port = free_port(host, port)
     health = listen("127.0.0.1", health_port, option="--health-port")
     undone.callback(health.close)
-    nerves = _nerves(rig, data, recordable=not folder.problem)
+    nerves = _nerves(rig, data, agents, recordable=not folder.problem)
     outboxes, sinks = _sinks(rig, data)
     for outbox in outboxes:
         undone.callback(outbox.close)
@@ -332,8 +350,8 @@ def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink | Unope
     return outboxes, tuple(sinks)
 
 
-def _nerves(rig: Rig, data: Path, *, recordable: bool) -> EngineNerves | None:
+def _nerves(rig: Rig, data: Path, agents: tuple[str, int] | None, *, recordable: bool) -> EngineNerves | None:
     """Return the electrode engine of this rig, if it has an array."""
     if rig.nerves is None:
         return None
-    return EngineNerves(rig, data, seed=1, recordable=recordable)
+    return EngineNerves(rig, data, seed=1, remote=agents, recordable=recordable)

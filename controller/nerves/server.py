@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -13,6 +15,8 @@ from controller.nerves.admission import AccessInterceptor
 from controller.nerves.gateway import Gateway
 from controller.nerves.tokens import Keyring
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
+
+logger = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES = 64 * 1024
 OPTIONS = (
@@ -35,9 +39,35 @@ class TlsFiles:
     authority: Path
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Return credentials that demand a certificate of every client. Raises OSError for a file that cannot be read."""
+        """Return credentials that demand a certificate of every client.
+
+        A new certificate in the file is in use from the next connection on.
+
+        Raises:
+            OSError: A file cannot be read.
+        """
+        configuration, written_ns = self._read(), self.certificate.stat().st_mtime_ns
+
+        def renewed() -> Any:  # a configuration, or None for the present one; the stubs do not know of None
+            nonlocal written_ns
+            try:
+                found_ns = self.certificate.stat().st_mtime_ns
+                if found_ns == written_ns:
+                    return None
+                configuration = self._read()
+            except OSError:
+                logger.exception(
+                    "the new certificate of the electrode engine cannot be read; the former one stays in use"
+                )
+                return None
+            written_ns = found_ns
+            return configuration
+
+        return grpc.dynamic_ssl_server_credentials(configuration, renewed, require_client_authentication=True)
+
+    def _read(self) -> grpc.ServerCertificateConfiguration:
         pair = (self.key.read_bytes(), self.certificate.read_bytes())
-        return grpc.ssl_server_credentials([pair], self.authority.read_bytes(), require_client_auth=True)
+        return grpc.ssl_server_certificate_configuration([pair], self.authority.read_bytes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +101,7 @@ class GatewayServer:
         if remote is not None and remote.tls is None:
             raise ValueError(
                 f"the electrode engine does not listen on {remote.host} without mutual TLS: tokens and stimulation would"
-                " cross the network unprotected. Next: put authority.pem, server.pem and server.key into the folder"
-                " nerves-tls of the data folder"
+                " cross the network unprotected. Next: make its certificate with `choroid agents certify-engine --host NAME`"
             )
         self._server = grpc.aio.server(
             interceptors=[AccessInterceptor(self._keyring)], options=OPTIONS, maximum_concurrent_rpcs=512
