@@ -29,6 +29,7 @@ __all__ = [
 
 ENVIRONMENTS = {
     "choroid/TargetRate-v0": "choroid.environments.target_rate:TargetRate",
+    "choroid/Steering-v0": "choroid.environments.play:Steering",
     "choroid/CartPole-v0": "choroid.environments.play:CartPole",
     "choroid/Pong-v0": "choroid.environments.play:Pong",
     "choroid/ReservoirVowels-v0": "choroid.environments.vowels:ReservoirVowels",

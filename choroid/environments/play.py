@@ -1,10 +1,10 @@
 """Environments in which the tissue plays a game and the agent trains it. A step of the environment is a round of the game.
 
-Two groups of electrodes tell the tissue the side (a probe pulse on each electrode), two others are read: the spikes that
-follow a probe within 30 ms, in relation to their running mean, are the drive. The agent sees how long a round lasted and
-whether the drive was right. Before each round it may choose a training pattern: a motor group, a sensory group and the
-other motor group in sequence, 10 ms apart, sixty times. Only the synapses of the tissue can keep what the training
-changed, so that the frozen tissue cannot learn the game.
+Two groups of electrodes tell the tissue the side (a probe pulse on each electrode), two others are read: the spikes from 10
+to 30 ms after a probe, in relation to their running mean, are the drive. The agent sees the score of a round and whether
+the drive was right. Before each round it may choose a training pattern: a motor group, a sensory group and the other motor
+group in sequence, 10 ms apart, sixty times. Only the synapses of the tissue can keep what the training changed, so that the
+frozen tissue cannot learn the game.
 
 That patterns of stimulation, chosen by performance, direct a culture was shown by Bakkum, Chao and Potter (2008). Nothing
 tells the tissue or the agent which pattern is right.
@@ -21,25 +21,22 @@ import gymnasium
 import numpy as np
 
 from choroid.environments.environment import ControlArm, Observation, TissueEnvironment
-from choroid.environments.games import CartPoleGame, Game, PongGame
+from choroid.environments.games import CartPoleGame, Game, PongGame, SteeringGame
 from choroid.environments.tissue import SitePulse
 
 WINDOW_S = 0.2
 PULSE_AT_S = 0.002
-READ_S = (0.0034, 0.03)
-"""What is read of a window, from the probe on: after the blanking, and before a network burst."""
+READ_S = (0.010, 0.030)
+"""What is read of a window, from the probe on: after the direct responses, before a network burst."""
 PROBE_UA, TRAINING_UA = 1.5, 3.0
 REPEATS, REPEAT_S, DELAY_S = 60, 0.2, 0.010
 PAUSE_S = 10.0
 """Pause after a training: synapses and thresholds recover, so that a round shows what lasts."""
 MEAN_WINDOWS = 100.0
 """Time constant of the running mean of a motor group, in windows."""
-MAX_WINDOWS = 50
 BASELINE, TRAINING, TEST = 10, 30, 10
 """Rounds before the training, with training, and after it. Only those of the test count. Together they take less than the
 20 min of stimulation that are allowed without a rest (controller/nerves/envelope.py)."""
-NAIVE_PROBES = 40
-"""Probes of each side before the first round."""
 SENSORY = (((2, 3), (0, 1)), ((2, 3), (3, 4)))
 MOTOR = (((0, 1), (1, 2, 3)), ((4, 5), (1, 2, 3)))
 """Columns and rows of the two sensory and the two motor groups on a square grid of six columns."""
@@ -52,14 +49,15 @@ def _group(place: tuple[Sequence[int], Sequence[int]], usable: Sequence[int]) ->
 
 
 class TissueGame(TissueEnvironment):
-    """A game that the tissue plays. The score of a round is the share of its 50 steps for which it lasted.
+    """A game that the tissue plays.
 
     Actions: 0 trains nothing; 1 to 4 are the sequences of a sensory group and the two motor groups. An observation is the
-    length of the last round as a share, the mean drive towards the right side in it when the pole fell to the left and when
-    it fell to the right (−1 to 1), whether training is possible in the next one, and the share of rounds that are over.
+    score of the last round, the mean drive towards the right side in it at the probes of the left and of the right side
+    (−1 to 1), whether training is possible in the next one, and the share of rounds that are over.
 
-    Before the first round, the response to each side is measured. The motor group that prefers a side at first becomes the
-    one that drives away from it: what scores later was learned.
+    Which of the motor groups drives to the right is drawn, or given by `swapped`. A culture prefers one of the two
+    assignments before any training, and probing alone shifts that. A comparison that plays each culture with both
+    assignments is free of it (choroid/bench/learning.py).
     """
 
     mandatory: ClassVar = (
@@ -72,9 +70,22 @@ class TissueGame(TissueEnvironment):
     steps = BASELINE + TRAINING + TEST
     game: ClassVar[type[Game]]
 
-    def __init__(self, *, control: ControlArm | str = ControlArm.NONE, nerves: Path | str | None = None) -> None:
-        """Set up the environment; see the base."""
+    def __init__(
+        self,
+        *,
+        control: ControlArm | str = ControlArm.NONE,
+        nerves: Path | str | None = None,
+        swapped: bool | None = None,
+    ) -> None:
+        """Set up the environment.
+
+        Args:
+            control: See the base.
+            nerves: See the base.
+            swapped: Whether the second motor group drives to the left; None draws it with the seed of each episode.
+        """
         super().__init__(control=control, nerves=nerves)
+        self._swapped = swapped
         self.action_space = gymnasium.spaces.Discrete(1 + len(SENSORY) * len(MOTOR))
         self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (5,), np.float32)
 
@@ -86,16 +97,10 @@ class TissueGame(TissueEnvironment):
         self._windows = 0
         self._game = self.game()
         self._right = [0.0, 0.0]
-        if self._naive_preference() > 0.0:
+        drawn = bool(self.np_random.integers(2))
+        if drawn if self._swapped is None else self._swapped:
             self._motor.reverse()
         return self._observed(0.0)
-
-    def _naive_preference(self) -> float:
-        """Return how much more the tissue drives to the right side than to the wrong one before it plays."""
-        drives: tuple[list[float], list[float]] = ([], [])
-        for side in np.repeat([0, 1], NAIVE_PROBES)[self.np_random.permutation(2 * NAIVE_PROBES)]:
-            drives[side].append(self._drive(int(side)))
-        return float(np.mean(drives[1]) - np.mean(drives[0]))
 
     def _act(self, action: int) -> tuple[Observation, float]:
         if action and self._trains(self._step):
@@ -119,20 +124,19 @@ class TissueGame(TissueEnvironment):
         return np.array([score, *self._right, self._trains(self._step + 1), self._step / self.steps], np.float32)
 
     def round(self) -> float:
-        """Play until the round is lost or has its full length; return the share of the full length."""
+        """Play a round; return its score."""
         self._game.begin(self.np_random)
         drives: tuple[list[float], list[float]] = ([], [])
-        number, lost = 0, False
-        while not lost and number < MAX_WINDOWS:
+        over = False
+        while not over:
             side = self._game.side()
             drive = self._drive(side)
             drives[side].append(drive if side else -drive)
-            number += 1
-            lost = self._game.play(drive)
+            over = self._game.play(drive)
         self._right = [
             float(np.mean(each)) if each else before for each, before in zip(drives, self._right, strict=True)
         ]
-        return number / MAX_WINDOWS
+        return self._game.score()
 
     def _drive(self, side: int) -> float:
         """Probe the tissue with a side; return its drive, −1 to 1."""
@@ -156,6 +160,12 @@ class TissueGame(TissueEnvironment):
         for _ in range(REPEATS):
             self.tissue.window(REPEAT_S, pulses)
         self.tissue.window(PAUSE_S)
+
+
+class Steering(TissueGame):
+    """The tissue drives to the side of each probe."""
+
+    game = SteeringGame
 
 
 class CartPole(TissueGame):

@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 from choroid.environments import ENVIRONMENTS
 from choroid.environments.agents import PatternTrainer, RateKeeper, RidgeReader
 from choroid.environments.environment import ControlArm, TissueEnvironment
-from choroid.environments.play import BASELINE, TRAINING, CartPole, TissueGame
+from choroid.environments.play import BASELINE, TRAINING, Steering, TissueGame
 from choroid.environments.vowels import FORMANTS_HZ, RANGES_HZ, ReservoirVowels
 
 
@@ -91,7 +91,7 @@ def test_an_unknown_control_and_a_frozen_engine_are_refused() -> None:
 
 
 def test_tissue_is_trained_only_between_the_first_rounds_and_the_test() -> None:
-    environment = CartPole()
+    environment = Steering()
     environment.reset(seed=123)
     trained: list[int] = []
     environment._train = trained.append  # type: ignore[assignment,method-assign]
@@ -109,13 +109,23 @@ def test_tissue_is_trained_only_between_the_first_rounds_and_the_test() -> None:
     )
 
 
-def test_the_naive_tissue_drives_to_the_wrong_side() -> None:
-    wrong = []
-    for seed in (101, 102, 103):
-        environment = CartPole()
+def test_both_assignments_share_the_culture_and_the_probes_and_drive_to_opposite_sides() -> None:
+    scores = []
+    for swapped in (False, True):
+        environment = Steering(control="frozen", swapped=swapped)
+        environment.reset(seed=103)
+        scores.append(environment.step(0)[4]["score"])
+    assert scores[0] != 0.5
+    assert np.mean(scores) == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_assignment_is_drawn_with_the_seed_if_it_is_not_given() -> None:
+    reversed_ = set()
+    for seed in range(6):
+        environment = Steering(control="zero")
         environment.reset(seed=seed)
-        wrong.append(environment._naive_preference())
-    assert np.mean(wrong) < 0.0
+        reversed_.add(environment._motor[0][0] > environment._motor[1][0])
+    assert reversed_ == {False, True}
 
 
 def test_formants_lie_within_the_ranges_of_their_electrodes() -> None:
