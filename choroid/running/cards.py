@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
+from choroid.common.extras import load_extra
+from choroid.common.failure import UserError
+from choroid.running.own_replay import open_recording
 from choroid.running.simulated_card import simulated_card
 from choroid.simulation.array_far_end import serve_array
 from controller.nerves.cards.contract import ArrayInfo, CardRefused, ElectrodeCard
+from controller.nerves.cards.playback import PlaybackCard, Replayable
+from controller.nerves.cards.replayable import raw_samples
 from controller.nerves.cards.rhx import RhxCard
 from controller.nerves.cards.rhx_connection import RhxAddress
-from controller.rig.card import CardOptions, channel_list
+from controller.rig.card import REPLAY, CardOptions, channel_list, raw_path
 from controller.rig.description import Nerves
 from sim.neurons.array import SimulatedArray
 from sim.neurons.conditions import TissueConditions
@@ -33,8 +39,8 @@ class OpenedCard:
     """Close what stands behind the card; the card is closed by its host."""
 
 
-def card_config(nerves: Nerves, seed: int) -> dict[str, Any]:
-    """Return what the card process must know of the rig file, as JSON."""
+def card_config(nerves: Nerves, seed: int, data_dir: Path) -> dict[str, Any]:
+    """Return what the card process must know of the rig file, as JSON; `data_dir` is where relative files lie."""
     return {
         "card": nerves.card,
         "link": nerves.link,
@@ -44,6 +50,7 @@ def card_config(nerves: Nerves, seed: int) -> dict[str, Any]:
         "material": nerves.material,
         "diameter_um": nerves.diameter_um,
         "seed": seed,
+        "data_dir": str(data_dir),
     }
 
 
@@ -104,7 +111,46 @@ def _rhx_card(config: Mapping[str, Any], link: str, options: Mapping[str, Any], 
         raise CardRefused(f"the card intan-rhx at {link} cannot be used: {error}") from error
 
 
-_OPENERS: Mapping[str, Callable[[Mapping[str, Any]], OpenedCard]] = {"simulated": _simulated, "intan-rhx": _rhx}
+def _playback(config: Mapping[str, Any]) -> OpenedCard:
+    """Return the replay of a file."""
+    text = config["link"].removeprefix(REPLAY)
+    path = Path(config["data_dir"]) / (text[2:] if text.startswith("///") else text)
+    try:
+        recording = _replayable(path, config)
+    except UserError as error:
+        raise CardRefused(str(error)) from error
+    card = PlaybackCard(
+        recording,
+        material=config["material"],
+        diameter_um=config["diameter_um"],
+        loop=config["options"]["loop"],
+    )
+    return OpenedCard(card, _no_conditions, _nothing)
+
+
+def _replayable(path: Path, config: Mapping[str, Any]) -> Replayable:
+    """Open a recording by the end of its name."""
+    stream = config["options"]["stream"]
+    if (path / ".zattrs").exists():
+        return open_recording(path)
+    if raw_path(path.name):
+        return raw_samples(path, config["electrodes"], config["sample_rate_hz"], config["options"]["gain_uv"])
+    kind = "nwb" if path.suffix.lower() == ".nwb" else "neo"
+    module = load_extra(
+        f"controller.nerves.cards.replayable_{kind}",
+        "playback",
+        needed_for=f"the replay of {path.name}",
+        otherwise="convert it into raw samples",
+    )
+    opened: Replayable = (module.NwbRecording if kind == "nwb" else module.NeoRecording)(path, stream)
+    return opened
+
+
+_OPENERS: Mapping[str, Callable[[Mapping[str, Any]], OpenedCard]] = {
+    "simulated": _simulated,
+    "playback": _playback,
+    "intan-rhx": _rhx,
+}
 
 
 def _other_than_described(info: ArrayInfo, config: Mapping[str, Any]) -> str:

@@ -244,7 +244,7 @@ async def spawn_engine(
     if nerves is None:
         raise ValueError(f"rig {rig.name} has no electrode array; give it nerves")
     config = {
-        "card": card_config(nerves, seed),
+        "card": card_config(nerves, seed, data_dir),
         "detection": [nerves.mains, nerves.reference],
         "data_dir": str(data_dir),
         "tissue": tissue_said(rig.tissue.values()),

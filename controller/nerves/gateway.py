@@ -86,6 +86,8 @@ class Gateway(pb_grpc.NervesServicer):
             lead_frames=info.lead_frames,
             envelope={field.name: float(getattr(envelope, field.name)) for field in fields(envelope)},
             impedance_kohm=[z or 0.0 for z in self._core.impedances()],
+            replay=info.replay,
+            stimulates=info.stimulates,
         )
 
     async def Status(self, request: pb.StatusRequest, context: Context) -> pb.StatusReply:

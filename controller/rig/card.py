@@ -12,11 +12,12 @@ from pydantic import Field, StringConstraints
 
 from controller.rig.part import RigPart
 from controller.rig.problems import Finding, Place
+from controller.rig.quantities import VoltageUv
 
 if TYPE_CHECKING:
     from controller.rig.description import Rig
 
-CardName = Literal["simulated", "intan-rhx"]
+CardName = Literal["simulated", "playback", "intan-rhx"]
 NativeName = Annotated[str, StringConstraints(pattern=r"^[A-H]-[0-9]{3}(:[A-H]-[0-9]{3})?$")]
 SIMULATED_HZ = 25_000.0
 """Rate of the simulated array (Hz)."""
@@ -34,6 +35,12 @@ class CardOptions(RigPart):
     """Native names of the channels in their order, such as `A-000`, or ranges of them, such as `A-000:A-031`."""
     folder: str = Field(default="", max_length=1000)
     """A folder that RHX writes impedances into, seen by both machines. Without it stimulation is refused."""
+    stream: str = Field(default="", max_length=200)
+    """Name of a stream or series, where a recording has several."""
+    loop: bool = False
+    """Whether a replay begins again at its end."""
+    gain_uv: VoltageUv | None = Field(default=None, alias="gain", gt=0, le=1e6)
+    """Voltage of one unit of raw samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,7 @@ class CardForm:
 
 CARD_FORMS: Mapping[str, CardForm] = {
     "simulated": CardForm({"sim": "sim:array"}),
+    "playback": CardForm({"file": "file:recordings/NAME.zarr"}, ("stream", "loop", "gain")),
     "intan-rhx": CardForm(
         {"tcp": "tcp://127.0.0.1:5000", "sim": "sim:array"}, ("waveform_port", "channels", "folder"), ("channels",)
     ),
@@ -99,7 +107,16 @@ def link_fits(card: str, link: str) -> bool:
         return False
     if parts.scheme == "tcp":
         return bool(parts.hostname and port)
-    return bool(parts.path) and (not parts.netloc or parts.scheme == "file")
+    return bool(parts.path) and not parts.netloc
+
+
+RAW = (".raw", ".dat")
+"""Ends of files of raw samples."""
+
+
+def raw_path(link: str) -> bool:
+    """Return whether a link leads to a file of raw samples."""
+    return link.lower().endswith(RAW)
 
 
 def is_replay_or_simulated(link: str) -> bool:
@@ -114,7 +131,7 @@ def card_options(rig: Rig) -> Iterator[Finding]:
     name, options = rig.nerves.card, rig.nerves.options or CardOptions()
     form = CARD_FORMS[name]
     place: Place = ("nerves", "options")
-    given = options.model_dump(exclude_defaults=True)
+    given = options.model_dump(exclude_defaults=True, by_alias=True)
     for key in given:
         if key not in form.options:
             fix = f"Remove it; the options of {name} are {', '.join(form.options)}" if form.options else "Remove it"
@@ -124,6 +141,11 @@ def card_options(rig: Rig) -> Iterator[Finding]:
             if key not in given:
                 what = f"the card “{name}” needs the option {key}"
                 yield Finding(("nerves", "card"), what, f"Add “options: {{{_EXAMPLES[key]}}}” under nerves")
+    if name == "playback" and raw_path(rig.nerves.link) and "gain" not in given:
+        what = "raw samples have no scale of their own"
+        yield Finding(
+            ("nerves", "link"), what, "Add “options: {gain: 0.195 uV}” under nerves, with the voltage of one unit"
+        )
     yield from _channels(options.channels, rig.nerves.electrodes)
 
 

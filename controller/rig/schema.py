@@ -50,6 +50,7 @@ UNITS: Mapping[str, str] = {
     "mOsm/kg": "m?Osm/kg",
     "%": "%",
     "W": "[mk]?W",
+    "uV": f"[n{_MICRO}m]?V",
     "Hz": "[kM]?Hz",
     "rpm": "rpm",
 }

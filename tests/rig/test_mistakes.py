@@ -135,6 +135,8 @@ MISTAKES = [
      "nerves.options.channels", "16 channels are named for 32", "electrodes: 16"),
     ("a channel twice", 'link: "sim:array"', 'options: {channels: [A-000, A-000]}\n  card: intan-rhx\n  link: "sim:array"',
      "nerves.options.channels", "A-000 stands twice", "once"),
+    ("raw samples without a scale", 'link: "sim:array"', 'link: file:noise.raw\n  card: playback',
+     "nerves.link", "no scale of their own", "gain: 0.195 uV"),
     ("a wild native name", 'link: "sim:array"', 'options: {channels: [A0]}\n  card: intan-rhx\n  link: "sim:array"',
      "nerves.options.channels.0", "A0", ""),
     ("another rate than the simulation", "sample_rate: 25 kHz", "sample_rate: 30 kHz",

@@ -132,6 +132,8 @@ class InfoReply(_message.Message):
     LEAD_FRAMES_FIELD_NUMBER: _builtins.int
     ENVELOPE_FIELD_NUMBER: _builtins.int
     IMPEDANCE_KOHM_FIELD_NUMBER: _builtins.int
+    REPLAY_FIELD_NUMBER: _builtins.int
+    STIMULATES_FIELD_NUMBER: _builtins.int
     array: _builtins.str
     electrodes: _builtins.int
     sample_rate_hz: _builtins.float
@@ -142,6 +144,10 @@ class InfoReply(_message.Message):
     time_step_us: _builtins.float
     current_step_ua: _builtins.float
     lead_frames: _builtins.int
+    replay: _builtins.bool
+    """The frames are those of a recording that is replayed, not of the tissue that the rig has now."""
+    stimulates: _builtins.bool
+    """Whether the card can stimulate; an input-only one drops every pulse."""
     @_builtins.property
     def envelope(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """The envelope's limits by name; the unit is in each name."""
@@ -165,10 +171,12 @@ class InfoReply(_message.Message):
         lead_frames: _builtins.int = ...,
         envelope: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
         impedance_kohm: _abc.Iterable[_builtins.float] | None = ...,
+        replay: _builtins.bool = ...,
+        stimulates: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["array", b"array", "current_step_ua", b"current_step_ua", "diameter_um", b"diameter_um", "electrodes", b"electrodes", "envelope", b"envelope", "impedance_kohm", b"impedance_kohm", "lead_frames", b"lead_frames", "material", b"material", "sample_rate_hz", b"sample_rate_hz", "simulated", b"simulated", "time_step_us", b"time_step_us", "uv_per_unit", b"uv_per_unit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["array", b"array", "current_step_ua", b"current_step_ua", "diameter_um", b"diameter_um", "electrodes", b"electrodes", "envelope", b"envelope", "impedance_kohm", b"impedance_kohm", "lead_frames", b"lead_frames", "material", b"material", "replay", b"replay", "sample_rate_hz", b"sample_rate_hz", "simulated", b"simulated", "stimulates", b"stimulates", "time_step_us", b"time_step_us", "uv_per_unit", b"uv_per_unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -28,6 +28,12 @@ CARDS = (
         "the culture itself",
     ),
     CardModel(
+        "playback", "replay of a recording: Choroid's Zarr, NWB, Intan .rhd and .rhs, SpikeGLX .bin, raw .raw and .dat",
+        "", "", "other samples than whole numbers of one scale are rounded to 0.195 µV; recorded pulses are not replayed,"
+        " their artefacts are",
+        "files of pynwb and of writers by the published formats",
+    ),
+    CardModel(
         "intan-rhx", "Intan RHD and RHS controllers through RHX over TCP",
         "RHS only; when RHX obeys, some milliseconds late", "with a folder that both machines see",
         "blocks of 128 frames; eight waveforms at a time; two phases of opposite sign; Intan advises about 10 channels at"

@@ -45,6 +45,8 @@ class ArrayInfo:
     """The largest current that the stimulator can drive."""
     max_phase_us: float = 5000.0
     """The longest phase that the stimulator can drive."""
+    replay: bool = False
+    """Whether the frames are those of a recording: the one difference between a replay and an array."""
 
 
 class CardState(StrEnum):

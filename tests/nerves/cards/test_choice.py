@@ -36,7 +36,7 @@ def nerves(**keys: Any) -> Nerves:
 
 def refused(**keys: Any) -> str:
     with pytest.raises(CardRefused) as caught:
-        open_card(card_config(nerves(**keys), 1))
+        open_card(card_config(nerves(**keys), 1, Path()))
     return str(caught.value)
 
 
@@ -47,7 +47,7 @@ def test_C5_every_card_has_a_form_an_entry_and_a_far_end_for_a_simulated_link() 
 
 
 def test_N5_a_card_behind_a_simulated_link_reads_its_array() -> None:
-    opened = open_card(card_config(nerves(card="intan-rhx"), 3))
+    opened = open_card(card_config(nerves(card="intan-rhx"), 3, Path()))
     try:
         assert isinstance(opened.card, RhxCard)
         assert opened.card.info.simulated
@@ -71,7 +71,7 @@ def test_J3_a_card_that_is_not_the_described_one_is_refused_with_the_words_to_wr
 
 def test_J3_the_card_process_passes_a_refusal_on() -> None:
     link = f"tcp://127.0.0.1:{free_port('127.0.0.1', 0)}"
-    config = card_config(nerves(card="intan-rhx", link=link, options={"channels": ["A-000:A-003"]}), 1)
+    config = card_config(nerves(card="intan-rhx", link=link, options={"channels": ["A-000:A-003"]}), 1, Path())
     with pytest.raises(CardRefused, match=r"press Connect in its Remote TCP Control window"):
         CardProcess(config)
 
@@ -104,7 +104,7 @@ def test_the_lab_serves_the_named_card_and_writes_a_rig_that_reaches_it(tmp_path
         served = load_rig(rig, models=MODELS).nerves
         assert served is not None
         assert served.link == end.link
-        opened = open_card(card_config(served, 1))
+        opened = open_card(card_config(served, 1, tmp_path))
         try:
             assert not opened.card.info.simulated
             assert len(opened.card.read().samples)

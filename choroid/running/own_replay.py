@@ -1,0 +1,37 @@
+"""Open a recording of Choroid for a replay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from controller.nerves.cards.playback import Stretch
+from controller.nerves.cards.replayable import OwnRecording, unreadable, without_frames
+from controller.nerves.recording.quota import RecordingRefused
+from controller.nerves.recording.recorded import ArrayRecording
+
+
+def open_recording(path: Path) -> OwnRecording:
+    """Open a recording of Choroid.
+
+    Raises:
+        CardRefused: It cannot be read, or has no raw samples.
+    """
+    try:
+        recording = ArrayRecording(path)
+        stretches = tuple(
+            Stretch(segment.first_frame, segment.end_frame, segment.read)
+            for segment in recording.segments
+            if segment.end_frame > segment.first_frame
+        )
+    except (RecordingRefused, OSError, ValueError, KeyError) as error:
+        raise unreadable(path, error) from error
+    if not stretches:
+        raise without_frames(path)
+    return OwnRecording(
+        recording.name,
+        recording.electrodes,
+        recording.sample_rate_hz,
+        recording.uv_per_unit,
+        bool(recording.attributes["array"].get("simulated", False)),
+        stretches,
+    )

@@ -1,0 +1,179 @@
+"""The playback card: any recording through the same interface, at its own pace, and nothing is invented (N5, N6)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from choroid.running.cards import card_config, open_card
+from controller.nerves.cards.conformance.broken import BROKEN, BrokenCard
+from controller.nerves.cards.conformance.examine import examine_card
+from controller.nerves.cards.conformance.properties import PROPERTIES
+from controller.nerves.cards.contract import CardRefused, CardState, FrameBlock
+from controller.nerves.cards.playback import PlaybackCard
+from controller.rig.description import Nerves
+from tests.nerves.bench import VirtualCrystal
+from tests.nerves.cards.playback_bench import ELECTRODES, PLAYBACK, RATE, KnownRecording, noise
+from tests.nerves.cards.recorded_files import write_intan, write_nwb, write_spikeglx
+from tests.nerves.recording.record import recorded_bench
+
+SAMPLES = noise(0.064, seed=9)[:, :4]
+"""1,280 frames: ten blocks of Intan."""
+LEFT_OUT = {"gap", "delivery", "as-it-is", "late", "once", "cancel", "close", "stalled", "impedance"}
+"""Properties of cards that stimulate, lose frames or measure."""
+ONLY_RECORDS = ("data-sheet", "frames", "clock", "self-test", "input-only")
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_N5_a_replay_has_every_property_of_a_card(name: str) -> None:
+    (verdict,) = examine_card(PLAYBACK, {name: PROPERTIES[name]})
+    assert verdict.outcome == ("n/a" if name in LEFT_OUT else "pass"), verdict.told
+
+
+@pytest.mark.parametrize("broken", [each for each in BROKEN if each.property in ONLY_RECORDS], ids=str)
+def test_J1_a_broken_replay_is_noticed_by_its_property(broken: BrokenCard) -> None:
+    (verdict,) = examine_card(broken.on(PLAYBACK), {broken.property: PROPERTIES[broken.property]})
+    assert verdict.outcome == "fail"
+
+
+def played(recording: KnownRecording, blocks: int, **options: Any) -> tuple[PlaybackCard, list[FrameBlock]]:
+    crystal = VirtualCrystal()
+    card = PlaybackCard(recording, clock=crystal, sleep=crystal.sleep, **options)
+    return card, [card.read() for _ in range(blocks)]
+
+
+def test_N5_a_gap_of_the_recording_is_a_gap_of_the_replay_of_the_same_length() -> None:
+    samples = noise(1.5)
+    card, blocks = played(KnownRecording(samples, ((100, 10_105), (20_105, 30_000))), 1050)
+    found = {block.first_frame: block for block in blocks if len(block.samples)}
+    assert found[0].samples[0].tolist() == samples[100].tolist()
+    assert max(first for first in found if first < 20_005) + 5 == 10_005
+    assert np.array_equal(found[20_005].samples, samples[20_105:20_125])
+    assert any(not len(block.samples) and not block.faults for block in blocks)  # it waits, as long as the gap was
+    card.close()
+
+
+@pytest.mark.parametrize("loop", [False, True])
+def test_N5_a_replay_ends_with_a_reason_or_begins_again(loop: bool) -> None:
+    samples = noise(0.0515)
+    card, blocks = played(KnownRecording(samples), 120, loop=loop)
+    joined = np.concatenate([block.samples for block in blocks])
+    assert np.array_equal(joined[: len(samples)], samples)
+    if loop:
+        assert np.array_equal(joined[len(samples) : 2 * len(samples)], samples)
+        ends = [block.first_frame + len(block.samples) for block in blocks]
+        assert [block.first_frame for block in blocks[1:]] == ends[:-1]
+    else:
+        assert len(joined) == len(samples)
+        assert blocks[-1].faults[0].state is CardState.STALLED
+        assert "write loop: true" in blocks[-1].faults[0].text
+    card.close()
+    with pytest.raises(ConnectionError):
+        card.read()
+
+
+def opened(path: Path, **keys: Any) -> tuple[Any, np.ndarray[Any, Any]]:
+    """Open a file as the rig file names it; return the data sheet and 0.05 s in microvolts."""
+    said: dict[str, Any] = {"card": "playback", "link": f"file:{path}", "electrodes": 4, "sample_rate": "20 kHz"}
+    nerves = Nerves.model_validate(said | {"diameter": "30 um"} | keys)
+    found = open_card(card_config(nerves, 1, path.parent))
+    try:
+        blocks = [found.card.read() for _ in range(50)]
+        return found.card.info, np.concatenate([block.samples for block in blocks]) * found.card.info.uv_per_unit
+    finally:
+        found.card.close()
+
+
+def write(kind: str, folder: Path) -> tuple[Path, float, dict[str, Any]]:
+    """Write :data:`SAMPLES` in some format; return the file, the microvolts of a unit, and the options it needs."""
+    path = folder / f"noise.{kind}"
+    if kind in ("rhd", "rhs"):
+        write_intan(path, SAMPLES, RATE)
+        return path, 0.195, {}
+    if kind == "raw":
+        path.write_bytes(SAMPLES.astype("<i2").tobytes())
+        return path, 0.5, {"gain": "0.5 uV"}
+    if kind == "nwb":
+        write_nwb(path, SAMPLES, RATE, 0.25e-6)
+        return path, 0.25, {}
+    return write_spikeglx(folder, SAMPLES, RATE), 0.6 / 512 / 500 * 1e6, {}
+
+
+@pytest.mark.parametrize("kind", ["rhd", "rhs", "raw", "nwb", "spikeglx"])
+def test_N6_a_recording_of_another_program_is_replayed_to_the_unit(tmp_path: Path, kind: str) -> None:
+    path, uv, options = write(kind, tmp_path)
+    info, microvolts = opened(path, options=options)
+    assert (info.replay, info.stimulates, info.simulated) == (True, False, False)
+    assert info.uv_per_unit == pytest.approx(uv)
+    assert np.array_equal(np.round(microvolts / uv), SAMPLES[: len(microvolts)])
+
+
+def test_N6_samples_that_are_no_whole_numbers_are_rounded_and_saturate(tmp_path: Path) -> None:
+    volts = np.linspace(-8e-3, 8e-3, 4_000).reshape(1_000, 4)
+    write_nwb(tmp_path / "float.nwb", volts, RATE, 1.0, gap_at=500)
+    _, microvolts = opened(tmp_path / "float.nwb")
+    limits = (-32_768 * 0.195, 32_767 * 0.195)
+    true = np.clip(np.concatenate([volts[:500], volts[500:]]) * 1e6, *limits)
+    assert np.abs(microvolts - true[: len(microvolts)]).max() <= 0.0976
+
+
+def test_N6_choroid_s_own_recording_is_replayed_with_its_gap(tmp_path: Path) -> None:
+    with recorded_bench(tmp_path) as bench:
+        bench.begin()
+        bench.run(0.1)
+        bench.lab.crystal.stall(0.8)
+        bench.run(0.2)
+        recording = bench.end()
+    first, second = recording.segments[0], recording.segments[-1]
+    nerves = Nerves.model_validate(
+        {
+            "card": "playback",
+            "link": f"file:{recording.path}",
+            "electrodes": 4,
+            "sample_rate": "25 kHz",
+            "diameter": "30 um",
+        }
+    )
+    found = open_card(card_config(nerves, 1, tmp_path))
+    try:
+        assert found.card.info.replay
+        assert found.card.info.simulated
+        got: dict[int, Any] = {}
+        while (second.first_frame - first.first_frame) not in got:
+            block = found.card.read()
+            if len(block.samples):
+                got[block.first_frame] = block.samples
+    finally:
+        found.card.close()
+    assert np.array_equal(got[0], first.read(first.first_frame, first.first_frame + len(got[0])))
+    after = got[second.first_frame - first.first_frame]
+    assert np.array_equal(after, second.read(second.first_frame, second.first_frame + len(after)))
+
+
+def test_J3_what_cannot_be_replayed_is_refused_with_the_next_step(tmp_path: Path) -> None:
+    (tmp_path / "broken.rhd").write_bytes(b"\x02\x27\x91\xc6 but no more")
+    (tmp_path / "odd.raw").write_bytes(bytes(10))
+    for name, options, why in (
+        ("none.nwb", {}, "the path is wrong"),
+        ("broken.rhd", {}, "damaged or of another format"),
+        ("odd.raw", {"gain": "1 uV"}, "correct nerves: electrodes"),
+    ):
+        with pytest.raises(CardRefused, match=why):
+            opened(tmp_path / name, options=options)
+    write_nwb(tmp_path / "one.nwb", SAMPLES, RATE, 1e-6)
+    with pytest.raises(CardRefused, match="one of: raw"):
+        opened(tmp_path / "one.nwb", options={"stream": "lfp"})
+    with pytest.raises(CardRefused, match="write electrodes: 4 and sample_rate: 20000 Hz"):
+        opened(tmp_path / "one.nwb", electrodes=8)
+
+
+def test_N6_only_the_flag_tells_a_replay(tmp_path: Path) -> None:
+    card, _ = played(KnownRecording(noise(0.1)), 1)
+    sheet = asdict(card.info)
+    assert [name for name, value in sheet.items() if value is True] == ["replay"]
+    assert card.info.electrodes == ELECTRODES
+    card.close()
