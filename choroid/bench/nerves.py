@@ -174,7 +174,8 @@ def _paired(began: list[int], asked: list[int]) -> list[tuple[int, int]]:
 async def _gateway() -> tuple[list[float], Counter[str]]:
     """Return the same for a remote agent on loopback that answers each spike as soon as it receives it."""
     with tempfile.TemporaryDirectory() as folder:
-        config = {"electrodes": 32, "material": "Pt", "diameter_um": 30.0, "seed": 1, "data_dir": folder}
+        card = {"electrodes": 32, "material": "Pt", "diameter_um": 30.0, "seed": 1}
+        config = {"card": card, "data_dir": folder}
         engine = await asyncio.create_subprocess_exec(
             *python("choroid.running.nerves_process"),
             "--config",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +25,8 @@ from controller.rig.description import Nerves
 from sim.neurons.array import SimulatedArray
 from sim.neurons.conditions import TissueConditions
 
+CardMaker = Callable[[Mapping[str, Any], str, Mapping[str, Any], bool], ElectrodeCard]
+"""Makes a card of its configuration, the link by which it is reached, its options, and whether the tissue is simulated."""
 RATE_TOLERANCE = 1e-3
 """Largest difference between the sample rates of card and rig file."""
 
@@ -60,7 +63,10 @@ def open_card(config: Mapping[str, Any]) -> OpenedCard:
     Raises:
         CardRefused: It cannot be opened, or is not the one that the rig file describes.
     """
-    opened = _OPENERS[config.get("card", "simulated")](config)
+    try:
+        opened = _OPENERS[config.get("card", "simulated")](config)
+    except UserError as error:
+        raise CardRefused(str(error)) from error
     why = _other_than_described(opened.card.info, config)
     if why:
         opened.card.close()
@@ -79,15 +85,14 @@ def _simulated(config: Mapping[str, Any]) -> OpenedCard:
     return OpenedCard(card, card.set_conditions, _nothing)
 
 
-def _rhx(config: Mapping[str, Any]) -> OpenedCard:
-    """Return the card of RHX; behind a link `sim:` stands an RHX server in this process."""
-    url, options = urlsplit(config["link"]), config["options"]
-    if url.scheme == "tcp":
-        return OpenedCard(_rhx_card(config, config["link"], options, simulated=False), _no_conditions, _nothing)
+def _behind(config: Mapping[str, Any], make: CardMaker) -> OpenedCard:
+    """Open a card at its link; behind a link `sim:` a server before a simulated array is started in this process."""
+    if not config["link"].startswith("sim:"):
+        return OpenedCard(make(config, config["link"], config["options"], False), _no_conditions, _nothing)
     array = SimulatedArray(config["electrodes"], config["seed"])
     end = serve_array(config["card"], array)
-    folder = TemporaryDirectory(prefix="choroid-rhx-")
-    card = _rhx_card(config, end.link, {**end.options, "folder": folder.name}, simulated=True)
+    folder = TemporaryDirectory(prefix="choroid-card-")
+    card = make(config, end.link, {**config["options"], **end.options, "folder": folder.name}, True)
 
     def set_conditions(conditions: TissueConditions) -> None:
         array.conditions = conditions
@@ -99,7 +104,7 @@ def _rhx(config: Mapping[str, Any]) -> OpenedCard:
     return OpenedCard(card, set_conditions, close)
 
 
-def _rhx_card(config: Mapping[str, Any], link: str, options: Mapping[str, Any], *, simulated: bool) -> RhxCard:
+def _rhx_card(config: Mapping[str, Any], link: str, options: Mapping[str, Any], simulated: bool) -> ElectrodeCard:
     url = urlsplit(link)
     channels = channel_list(options["channels"])
     address = RhxAddress(
@@ -111,20 +116,39 @@ def _rhx_card(config: Mapping[str, Any], link: str, options: Mapping[str, Any], 
         raise CardRefused(f"the card intan-rhx at {link} cannot be used: {error}") from error
 
 
+def _open_ephys_card(
+    config: Mapping[str, Any], link: str, options: Mapping[str, Any], simulated: bool
+) -> ElectrodeCard:
+    module = _module("open_ephys", "open-ephys", "card: open-ephys")
+    url = urlsplit(link)
+    card: ElectrodeCard = module.OpenEphysCard(
+        url.hostname, url.port, electrodes=config["electrodes"], stream=options["stream"], simulated=simulated,
+        **_electrodes(config),
+    )  # fmt: skip
+    return card
+
+
+def _lsl_card(config: Mapping[str, Any], link: str, options: Mapping[str, Any], simulated: bool) -> ElectrodeCard:
+    module = _module("lsl", "lsl", "card: lsl")
+    name = link.removeprefix("lsl:")
+    card: ElectrodeCard = module.LslCard(name, gain_uv=options["gain_uv"], simulated=simulated, **_electrodes(config))
+    return card
+
+
+def _electrodes(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {"material": config["material"], "diameter_um": config["diameter_um"]}
+
+
+def _module(name: str, extra: str, what: str) -> ModuleType:
+    """Import the module of a card that needs an extra."""
+    return load_extra(f"controller.nerves.cards.{name}", extra, needed_for=what, otherwise="choose another card")
+
+
 def _playback(config: Mapping[str, Any]) -> OpenedCard:
     """Return the replay of a file."""
     text = config["link"].removeprefix(REPLAY)
     path = Path(config["data_dir"]) / (text[2:] if text.startswith("///") else text)
-    try:
-        recording = _replayable(path, config)
-    except UserError as error:
-        raise CardRefused(str(error)) from error
-    card = PlaybackCard(
-        recording,
-        material=config["material"],
-        diameter_um=config["diameter_um"],
-        loop=config["options"]["loop"],
-    )
+    card = PlaybackCard(_replayable(path, config), loop=config["options"]["loop"], **_electrodes(config))
     return OpenedCard(card, _no_conditions, _nothing)
 
 
@@ -136,12 +160,7 @@ def _replayable(path: Path, config: Mapping[str, Any]) -> Replayable:
     if raw_path(path.name):
         return raw_samples(path, config["electrodes"], config["sample_rate_hz"], config["options"]["gain_uv"])
     kind = "nwb" if path.suffix.lower() == ".nwb" else "neo"
-    module = load_extra(
-        f"controller.nerves.cards.replayable_{kind}",
-        "playback",
-        needed_for=f"the replay of {path.name}",
-        otherwise="convert it into raw samples",
-    )
+    module = _module(f"replayable_{kind}", "playback", f"the replay of {path.name}")
     opened: Replayable = (module.NwbRecording if kind == "nwb" else module.NeoRecording)(path, stream)
     return opened
 
@@ -149,7 +168,9 @@ def _replayable(path: Path, config: Mapping[str, Any]) -> Replayable:
 _OPENERS: Mapping[str, Callable[[Mapping[str, Any]], OpenedCard]] = {
     "simulated": _simulated,
     "playback": _playback,
-    "intan-rhx": _rhx,
+    "intan-rhx": lambda config: _behind(config, _rhx_card),
+    "open-ephys": lambda config: _behind(config, _open_ephys_card),
+    "lsl": lambda config: _behind(config, _lsl_card),
 }
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from choroid.common.extras import load_extra
 from sim.neurons.array import SAMPLE_RATE_HZ, SimulatedArray, compiled
 from sim.rhx.server import RhxServer
 
@@ -38,7 +41,42 @@ class RhxFarEnd:
         self._server.close()
 
 
-FAR_ENDS = {"intan-rhx": RhxFarEnd}
+class OpenEphysFarEnd:
+    """A publisher as the plugin ZMQ Interface of the Open Ephys GUI is one."""
+
+    def __init__(self, array: SimulatedArray, host: str, ports: tuple[int, int]) -> None:
+        server = load_extra("sim.open_ephys", "open-ephys", needed_for="card: open-ephys", otherwise=_ANOTHER)
+        self._server = server.ZmqInterface(array, SAMPLE_RATE_HZ, host=host, port=ports[0])
+        shown = f"[{host}]" if ":" in host else host
+        self.link = f"tcp://{shown}:{self._server.port}"
+        self.options: dict[str, Any] = {}
+
+    def close(self) -> None:
+        """End the publisher."""
+        self._server.close()
+
+
+class LslFarEnd:
+    """An outlet of LSL, with a name of its own."""
+
+    def __init__(self, array: SimulatedArray, host: str, ports: tuple[int, int]) -> None:
+        outlet = load_extra("sim.lsl", "lsl", needed_for="card: lsl", otherwise=_ANOTHER)
+        name = f"choroid-{os.getpid()}"
+        self._outlet = outlet.LslOutlet(array, SAMPLE_RATE_HZ, name)
+        self.link = f"lsl:{name}"
+        self.options: dict[str, Any] = {}
+
+    def close(self) -> None:
+        """Withdraw the outlet."""
+        self._outlet.close()
+
+
+_ANOTHER = "choose another card"
+FAR_ENDS: Mapping[str, Callable[[SimulatedArray, str, tuple[int, int]], FarEnd]] = {
+    "intan-rhx": RhxFarEnd,
+    "open-ephys": OpenEphysFarEnd,
+    "lsl": LslFarEnd,
+}
 """Cards whose hardware a server can stand for. The simulated card has no far end: it is the array."""
 PORTS = 2
 """Ports that a far end takes."""

@@ -17,7 +17,7 @@ from controller.rig.quantities import VoltageUv
 if TYPE_CHECKING:
     from controller.rig.description import Rig
 
-CardName = Literal["simulated", "playback", "intan-rhx"]
+CardName = Literal["simulated", "playback", "intan-rhx", "open-ephys", "lsl"]
 NativeName = Annotated[str, StringConstraints(pattern=r"^[A-H]-[0-9]{3}(:[A-H]-[0-9]{3})?$")]
 SIMULATED_HZ = 25_000.0
 """Rate of the simulated array (Hz)."""
@@ -40,7 +40,7 @@ class CardOptions(RigPart):
     loop: bool = False
     """Whether a replay begins again at its end."""
     gain_uv: VoltageUv | None = Field(default=None, alias="gain", gt=0, le=1e6)
-    """Voltage of one unit of raw samples."""
+    """Voltage of one unit of raw samples, or of an LSL stream that does not say its unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,8 @@ CARD_FORMS: Mapping[str, CardForm] = {
     "intan-rhx": CardForm(
         {"tcp": "tcp://127.0.0.1:5000", "sim": "sim:array"}, ("waveform_port", "channels", "folder"), ("channels",)
     ),
+    "open-ephys": CardForm({"tcp": "tcp://127.0.0.1:5556", "sim": "sim:array"}, ("stream",)),
+    "lsl": CardForm({"lsl": "lsl:NAME", "sim": "sim:array"}, ("gain",)),
 }
 """Form of each card by its name."""
 

@@ -274,7 +274,7 @@ class Nerves(RigPart):
     card: CardName = "simulated"
     """Which card reads and stimulates the array; see `choroid cards`."""
     link: str
-    """Where the card is: `sim:name`, `tcp://host:port`, or `file:path` of what is replayed (relative: in the data folder)."""
+    """Where the card is: `sim:name`, `tcp://host:port`, `lsl:name`, or `file:path` of a recording (in the data folder)."""
     options: CardOptions | None = None
     electrodes: int = Field(ge=1, le=4096)
     sample_rate_hz: FrequencyHz = Field(alias="sample_rate", gt=0, le=1e6)

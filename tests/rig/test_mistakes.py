@@ -126,7 +126,7 @@ MISTAKES = [
     ("unknown card", 'link: "sim:array"', 'card: intan\n  link: "sim:array"',
      "nerves.card", "“intan” is not known", "intan-rhx"),
     ("a link to another card", 'link: "sim:array"', "link: tcp://192.0.2.7:5000",
-     "nerves.link", "does not lead to a card “simulated”", "choose the card: intan-rhx"),
+     "nerves.link", "does not lead to a card “simulated”", "choose the card: intan-rhx or open-ephys"),
     ("an option of another card", 'link: "sim:array"', 'options: {waveform_port: 5001}\n  link: "sim:array"',
      "nerves.options.waveform_port", "no option waveform_port", "Remove it"),
     ("RHX without channels", 'link: "sim:array"', "card: intan-rhx\n  link: tcp://192.0.2.7:5000",

@@ -40,4 +40,14 @@ CARDS = (
         " 30 kHz over TCP",
         "an RHX server that python-intan reads",
     ),
+    CardModel(
+        "open-ephys", "a stream of the Open Ephys GUI, through its plugin ZMQ Interface", "", "",
+        "blocks come as large as the buffers of the GUI; rounded to 0.195 µV; a lost message is a gap",
+        "a publisher by the plugin's documentation",
+    ),
+    CardModel(
+        "lsl", "a stream of the Lab Streaming Layer with a regular rate", "", "",
+        "LSL has no sample numbers: frames are counted, and a jump of the timestamps by more than 20 ms is a gap",
+        "an outlet of liblsl",
+    ),
 )  # fmt: skip

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from controller.nerves.cards.arrival_clock import ArrivalClock, steady_s
 from controller.nerves.cards.contract import (
     MAX_WAIT_S,
     ArrayInfo,
@@ -33,15 +34,13 @@ from controller.nerves.cards.contract import (
     unfit,
     worst,
 )
-from controller.nerves.cards.rhx_connection import BLOCK, RhxAddress, RhxConnection, RhxProblem, steady_s
+from controller.nerves.cards.rhx_connection import BLOCK, RhxAddress, RhxConnection, RhxProblem
 
 CHIP = 16
 KEYS = 8
 UV_PER_UNIT = 0.195
 RETRY_S = 1.0
 STALLED_AFTER_S = 0.5
-MAX_DRIFT = 1e-4
-"""The largest difference of two crystals."""
 TRIGGER_S = 0.0005
 """How often a waiting pulse is looked at (s)."""
 
@@ -85,11 +84,7 @@ class RhxCard:
         self._impedances: tuple[Impedance | None, ...] = (None,) * self.info.electrodes
         self._offset = 0
         self._next = 0
-        self._zero_s = steady_s()
-        self._zero_at_s = self._zero_s
-        self._latest = 0
-        self._restarted = True
-        """Whether RHX counts from zero again since the last block."""
+        self._clock = ArrivalClock(rate)
         self._silent_since_s: float | None = None
         self._next_try_s = 0.0
         if address.folder:
@@ -105,16 +100,7 @@ class RhxCard:
 
     def now_frame(self) -> int:
         """Return the frame that is sampled now, estimated from the blocks that came with the least delay."""
-        self._latest = max(self._latest, int((steady_s() - self._zero_s) * self.info.sample_rate_hz))
-        return self._latest
-
-    def _set_clock(self, end: int) -> None:
-        """Note that the frames before `end` have come; a slower clock of RHX is followed."""
-        now_s = steady_s()
-        slower_s = self._zero_s + MAX_DRIFT * (now_s - self._zero_at_s)
-        came_s = now_s - end / self.info.sample_rate_hz
-        self._zero_s = came_s if self._restarted else min(slower_s, came_s)
-        self._zero_at_s, self._restarted = now_s, False
+        return self._clock.now_frame()
 
     def read(self) -> FrameBlock:
         """Return the next block; without frames while RHX sends none or is away."""
@@ -129,7 +115,7 @@ class RhxCard:
             self._offset += self.now_frame() - first
             first = int(block["timestamp"][0]) + self._offset
         self._next = first + BLOCK
-        self._set_clock(self._next)
+        self._clock.arrived(self._next)
         self._silent_since_s = None
         words = block["words"]
         if self.info.stimulates:
@@ -158,7 +144,7 @@ class RhxCard:
         with self._lock:
             self._prepared = {}
             self._offset = self.now_frame()
-            self._restarted = True
+            self._clock.restart()
             connection.run()
             self._connection = connection
 
@@ -299,7 +285,7 @@ class RhxCard:
             return self._impedances
         self._connection.tell("set runmode stop")
         self._offset = self.now_frame()
-        self._restarted = True
+        self._clock.restart()
         self._measure()
         self._connection.run()
         return self._impedances

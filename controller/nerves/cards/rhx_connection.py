@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from controller.nerves.cards.arrival_clock import steady_s
 
 MAGIC = 0x2EF07A08
 BLOCK = 128
@@ -32,11 +33,6 @@ class RhxAddress:
 
 class RhxProblem(ConnectionError):
     """RHX cannot be reached, or does not do what was ordered."""
-
-
-def steady_s() -> float:
-    """Return the machine's steady clock (s)."""
-    return time.monotonic()  # noqa: TID251  (the card's own threads have no loop)
 
 
 class RhxConnection:

@@ -77,4 +77,4 @@ def open_hosted() -> Iterator[CardStage]:
         thread.join()
 
 
-HOSTED = replace(SIMULATED, name="card process", open=open_hosted, buffer_s=2.5, clock_s=3.0, ahead_s=0.2, fault_s=1.5)
+HOSTED = replace(SIMULATED, name="card process", open=open_hosted, buffer_s=2.5, clock_s=3.0, ahead_s=0.2, fault_s=5.0)

@@ -94,5 +94,5 @@ RHX = CardBench(
     within_s=0.5,
     ahead_s=0.3,
     clock_s=3.0,
-    fault_s=1.0,
+    fault_s=5.0,
 )
