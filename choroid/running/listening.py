@@ -86,8 +86,13 @@ class EngineNerves:
         """The recordings of the array."""
         self.ledger_problem = ""
         """Why no engine starts with the stimulation ledger, for people; empty while one does."""
-        self.card_problem = ""
-        """Why no engine starts with the electrode card, for people; empty while one does."""
+        self._card_refused = ""
+        """Why no engine starts with the electrode card; empty while one does."""
+
+    @property
+    def card_problem(self) -> str:
+        """Why the electrode card cannot be used, or what of it does not work, for people; empty while all does."""
+        return self._card_refused or ("" if self._gateway is None else self._gateway.card_fault)
 
     @property
     def engine(self) -> EngineHandle | None:
@@ -111,7 +116,7 @@ class EngineNerves:
                 self.ledger_problem = str(error)
                 logger.error("the electrode engine did not start: %s", error)
             except CardRefused as error:
-                self.card_problem = str(error)
+                self._card_refused = str(error)
                 logger.error("the electrode engine did not start: %s", error)
             except ValueError:
                 logger.exception("this rig's electrode engine cannot be started; the rig continues without nerves")
@@ -130,7 +135,7 @@ class EngineNerves:
         self._engine = await spawn_engine(
             self._rig, self._data_dir, self._seed, NOT_ALLOWED_YET, self._remote, self.recordings.plan
         )
-        self.ledger_problem = self.card_problem = ""
+        self.ledger_problem = self._card_refused = ""
         began_s = loop.time()
         try:
             await self._engine.order(self._stopped, ALLOWED_WITHIN_S)

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import fields
 
@@ -51,6 +51,8 @@ class GatewayNerves:
         self._summed_frame = 0
         """That of the latest summary, which is as fresh as the last change of this."""
         self._frame_s = 0.0
+        self.card_fault = ""
+        """What of the electrode card does not work at present, for people; empty while all does."""
         self.lost_spikes = 0
         """Spikes that came too fast for this reader."""
         self._tasks = [
@@ -161,6 +163,7 @@ class GatewayNerves:
         try:
             async with aclosing(self._client.summaries(SUMMARY_EVERY_MS)) as summaries:
                 async for reply in summaries:
+                    self.card_fault = _fault_text(reply.card_faults)
                     if reply.frame == self._summed_frame:
                         continue  # the array stands: its last figures grow old
                     self._summed_frame = self._frame = reply.frame
@@ -177,6 +180,7 @@ class GatewayNerves:
                     )
         finally:
             self._summary = None
+            self.card_fault = ""
 
     async def _follow_spikes(self) -> None:
         info = await self._client.info()
@@ -196,6 +200,14 @@ _STATE_NAMES = {
     pb.ELECTRODE_SATURATED: "saturated",
     pb.ELECTRODE_BLANKED: "blanked",
 }
+
+
+def _fault_text(faults: Iterable[pb.CardFault]) -> str:
+    """Return the present faults of the card as text."""
+    return "; ".join(
+        f"{fault.state.lower().replace('_', ' ')} ({len(fault.electrodes)} electrodes): {fault.text}"
+        for fault in faults
+    )
 
 
 def _metrics(sent: pb.ArrayMetrics) -> ArrayMetrics:

@@ -36,7 +36,7 @@ class Stimulator(Protocol):
 
     @property
     def card_problem(self) -> str:
-        """Why the electrode card cannot be used, for people; empty while it can."""
+        """Why the electrode card cannot be used, or what of it does not work, for people; empty while all does."""
         ...
 
     def forbid_stimulation(self, why: str) -> None:

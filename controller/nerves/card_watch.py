@@ -25,6 +25,11 @@ class CardWatch:
         self._muted: tuple[int, ...] = ()
 
     @property
+    def faults(self) -> tuple[CardFault, ...]:
+        """What does not work at present; from any thread."""
+        return self._faults
+
+    @property
     def trouble(self) -> str:
         """Why nothing can be stimulated; empty while any electrode works."""
         return self._faults[0].text if len(self._muted) == self._electrodes else ""

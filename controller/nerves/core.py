@@ -23,7 +23,7 @@ from controller.nerves.bookings import Bookings
 from controller.nerves.brake import Brake
 from controller.nerves.budgets import BudgetUse, budgets_used
 from controller.nerves.card_watch import CardWatch
-from controller.nerves.cards.contract import Delivery, ElectrodeCard, FrameBlock, Pulse
+from controller.nerves.cards.contract import CardFault, Delivery, ElectrodeCard, FrameBlock, Pulse
 from controller.nerves.commands import (
     Busy,
     Command,
@@ -195,6 +195,11 @@ class Core:
     def living_leases(self, requester: str | None = None) -> list[Lease]:
         """Return the living leases of a requester, or of all; from any thread."""
         return self._leases.living(requester)
+
+    @property
+    def card_faults(self) -> tuple[CardFault, ...]:
+        """What of the electrode card does not work at present; from any thread."""
+        return self._watch.faults
 
     @property
     def trouble(self) -> str:

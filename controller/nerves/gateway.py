@@ -122,6 +122,10 @@ class Gateway(pb_grpc.NervesServicer):
             observed_electrodes=firing.observed,
             states=[ELECTRODE_STATES[state] for state in firing.states],
             metrics=None if metrics is None else array_metrics(metrics),
+            card_faults=[
+                pb.CardFault(state=fault.state.name, text=fault.text, electrodes=fault.electrodes)
+                for fault in self._core.card_faults
+            ],
         )
 
     async def StreamSummary(

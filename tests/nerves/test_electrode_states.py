@@ -40,9 +40,11 @@ class Muted(pb_grpc.NervesServicer):
 
     async def StreamSummary(self, request: object, context: object) -> AsyncIterator[pb.SummaryReply]:
         states = [pb.ELECTRODE_OK, pb.ELECTRODE_DEAD, pb.ELECTRODE_SATURATED, pb.ELECTRODE_OK]
+        dead = pb.CardFault(state="DEAD", text="chip 0 stands still", electrodes=[1])
         yield pb.SummaryReply(
-            frame=9, mean_active_hz=2.0, active_electrodes=1, electrodes=4, observed_electrodes=3, states=states
-        )
+            frame=9, mean_active_hz=2.0, active_electrodes=1, electrodes=4, observed_electrodes=3, states=states,
+            card_faults=[dead],
+        )  # fmt: skip
         await asyncio.sleep(60.0)
 
 
@@ -55,6 +57,7 @@ async def test_N8_the_states_reach_the_page() -> None:
     try:
         while (summary := await nerves.summary()) is None:
             await asyncio.sleep(0.02)
+        assert nerves.card_fault == "dead (1 electrodes): chip 0 stands still"
     finally:
         await nerves.close()
         await server.stop(None)

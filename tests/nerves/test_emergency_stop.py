@@ -19,7 +19,7 @@ import pytest
 from choroid.running import listening
 from choroid.running.listening import EngineNerves
 from controller.alarms.definitions import DEFINITIONS
-from controller.alarms.states import AlarmState
+from controller.alarms.states import Alarm, AlarmState
 from controller.core.clock import Clock
 from controller.gate.latch import Latch
 from controller.nerves import ledger
@@ -264,6 +264,35 @@ async def test_A11_a_ledger_that_cannot_be_used_is_an_alarm_for_as_long(tmp_path
         await asyncio.sleep(DEFINITIONS["stimulation_ledger_lost"].off_delay_s + 5.0)
         (alarm,) = [each for each in controller.alarms.active() if each.kind == "stimulation_ledger_lost"]
         assert alarm.state is AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED
+    finally:
+        stop.set()
+        await ticking
+        await controller.close()
+
+
+@pytest.mark.virtual_time
+async def test_A11_a_fault_of_the_electrode_card_is_an_alarm_for_as_long(tmp_path: Path) -> None:
+    stimulated = Stimulated()
+    lab = SimulatedLab(RIG, seed=1)
+    controller = made(tmp_path, lab, stimulated)
+
+    def alarm() -> Alarm | None:
+        found = [each for each in controller.alarms.active() if each.source == "electrode card"]
+        return found[0] if found else None
+
+    await controller.start()
+    stop = asyncio.Event()
+    ticking = asyncio.create_task(controller.run(stop))
+    try:
+        stimulated.card_problem = "dead (16 electrodes): chip 1 of port A stands still; exchange the headstage"
+        await asyncio.sleep(DEFINITIONS["device_lost"].on_delay_s + 5.0)
+        raised = alarm()
+        assert raised is not None
+        assert (raised.kind, raised.detail) == ("device_lost", stimulated.card_problem)
+        stimulated.card_problem = ""
+        await asyncio.sleep(DEFINITIONS["device_lost"].off_delay_s + 5.0)
+        over = alarm()
+        assert over is None or over.state is AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED
     finally:
         stop.set()
         await ticking

@@ -295,6 +295,7 @@ class SummaryReply(_message.Message):
     OBSERVED_ELECTRODES_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
     METRICS_FIELD_NUMBER: _builtins.int
+    CARD_FAULTS_FIELD_NUMBER: _builtins.int
     frame: _builtins.int
     mean_active_hz: _builtins.float
     active_electrodes: _builtins.int
@@ -317,6 +318,10 @@ class SummaryReply(_message.Message):
     def metrics(self) -> Global___ArrayMetrics:
         """Figures over the last minute; absent in the first 20 s and after lost frames."""
 
+    @_builtins.property
+    def card_faults(self) -> _containers.RepeatedCompositeFieldContainer[Global___CardFault]:
+        """What of the electrode card does not work at present."""
+
     def __init__(
         self,
         *,
@@ -330,14 +335,43 @@ class SummaryReply(_message.Message):
         observed_electrodes: _builtins.int = ...,
         states: _abc.Iterable[Global___ElectrodeState.ValueType] | None = ...,
         metrics: Global___ArrayMetrics | None = ...,
+        card_faults: _abc.Iterable[Global___CardFault] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics", "welfare", b"welfare"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_electrodes", b"active_electrodes", "electrodes", b"electrodes", "frame", b"frame", "mean_active_hz", b"mean_active_hz", "metrics", b"metrics", "noise_uv", b"noise_uv", "observed_electrodes", b"observed_electrodes", "rates_hz", b"rates_hz", "states", b"states", "welfare", b"welfare"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_electrodes", b"active_electrodes", "card_faults", b"card_faults", "electrodes", b"electrodes", "frame", b"frame", "mean_active_hz", b"mean_active_hz", "metrics", b"metrics", "noise_uv", b"noise_uv", "observed_electrodes", b"observed_electrodes", "rates_hz", b"rates_hz", "states", b"states", "welfare", b"welfare"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SummaryReply: _TypeAlias = SummaryReply  # noqa: Y015
+
+@_typing.final
+class CardFault(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    ELECTRODES_FIELD_NUMBER: _builtins.int
+    state: _builtins.str
+    """HEADSTAGE_UNPLUGGED, DEAD or STALLED."""
+    text: _builtins.str
+    """What was found, with the likely cause or the next step."""
+    @_builtins.property
+    def electrodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        state: _builtins.str = ...,
+        text: _builtins.str = ...,
+        electrodes: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["electrodes", b"electrodes", "state", b"state", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CardFault: _TypeAlias = CardFault  # noqa: Y015
 
 @_typing.final
 class ArrayMetrics(_message.Message):

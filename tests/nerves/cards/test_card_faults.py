@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from controller.nerves.cards.contract import CardState
+from controller.nerves.cards.rhx import RhxCard
+from controller.nerves.cards.rhx_connection import RhxAddress
+from controller.nerves.core import Core
 from controller.nerves.detector import ElectrodeState
+from controller.nerves.envelope import Envelope
 from controller.nerves.events import EngineEvent, EventKind
 from controller.nerves.governor import Request
+from controller.nerves.ledger import StimulationLedger
+from sim.neurons.array import SAMPLE_RATE_HZ
+from sim.rhx.server import RhxServer, channel_names
 from tests.nerves.bench import PULSE, Bench, bench
+from tests.nerves.cards.simulated_bench import WitnessedArray
 
 HALF = tuple(range(12))
 
@@ -68,3 +78,55 @@ def test_N5_a_card_that_gives_nothing_ends_leases_is_reported_and_recovers(tmp_p
         lease = lab.lease(1)
         assert lease.id
         assert (lab.core.gaps > 0) is (state is CardState.STALLED)
+
+
+@contextmanager
+def behind_rhx(tmp_path: Path) -> Iterator[tuple[RhxServer, Core]]:
+    """A core on an RHX card of two chips and its server."""
+    server = RhxServer(WitnessedArray(32, 3), SAMPLE_RATE_HZ)
+    channels = tuple(channel_names(32))
+    card = RhxCard(RhxAddress("127.0.0.1", server.command_port, server.waveform_port, channels))
+    core = Core(card, StimulationLedger(tmp_path / "ledger.db", card.info, "2026-01-01T00:00:00Z"), Envelope())
+    try:
+        yield server, core
+    finally:
+        core.close()
+        server.close()
+
+
+def step_until(core: Core, seen: Callable[[], bool], meanwhile: Callable[[], object] = lambda: None) -> None:
+    for _ in range(5000):
+        meanwhile()
+        core.step(core._card.read())
+        if seen():
+            return
+    raise AssertionError([event.text for event in core.events.read(0, None)[1]])
+
+
+def test_N8_faults_of_rhx_are_muted_reported_and_over_again(tmp_path: Path) -> None:
+    with behind_rhx(tmp_path) as (server, core):
+
+        def told() -> list[EngineEvent]:
+            return core.events.read(0, None)[1]
+
+        step_until(core, lambda: core.next_frame > 1000)
+        chip = tuple(range(16, 32))
+        server.unplug(chip)
+        step_until(core, lambda: bool(core.card_faults))
+        assert [(fault.state, fault.electrodes) for fault in core.card_faults] == [(CardState.DEAD, chip)]
+        assert any(event.kind is EventKind.CHANNEL_MUTED and event.electrodes == chip for event in told())
+        server.unplug(())
+        step_until(core, lambda: not core.card_faults)
+        assert any(event.kind is EventKind.CHANNEL_RESTORED and event.electrodes == chip for event in told())
+        server.stall(True)
+        step_until(core, lambda: bool(core.card_faults))
+        assert core.card_faults[0].state is CardState.STALLED
+        assert "see whether it still runs" in core.trouble
+        server.stall(False)
+        step_until(core, lambda: not core.card_faults)
+        for port in (server._command, server._waveform):
+            port._client.shutdown(2)  # type: ignore[union-attr]
+        step_until(core, lambda: bool(core.card_faults))
+        assert any(event.kind is EventKind.ALARM and "press Connect" in event.text for event in told())
+        step_until(core, lambda: not core.card_faults, server.press_connect)
+        assert core.gaps >= 2
