@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         kills,
         ledger,
         live,
+        lsl,
         measure,
         new,
         operate,
@@ -65,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
         live, virtual, files, tools, ledger, compare, kills, handover, report, export, operate, guards, measure,
-        commissioning, new, tissue, grid, record,
+        commissioning, new, tissue, grid, record, lsl,
     )  # fmt: skip
     for group in groups:
         group.add(commands)

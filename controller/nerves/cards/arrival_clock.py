@@ -30,6 +30,10 @@ class ArrivalClock:
         self._latest = max(self._latest, int((self._steady() - self._zero_s) * self._rate))
         return self._latest
 
+    def time_s(self, frame: int) -> float:
+        """Return when a frame was sampled, by the steady clock (s)."""
+        return self._zero_s + frame / self._rate
+
     def arrived(self, end: int) -> None:
         """Note that the frames before `end` have come."""
         now_s = self._steady()

@@ -1,0 +1,24 @@
+"""Parser of `choroid lsl`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from choroid.commands.options import command, seconds
+
+
+def add(commands: Any) -> None:
+    """Add the subcommand to `commands`."""
+    lsl = command(commands, "lsl", _lsl, "offer the electrode array of a running rig as LSL streams; read-only")
+    lsl.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
+    lsl.add_argument("--name", default="choroid", help="name of the streams (default choroid)")
+    lsl.add_argument("--for", dest="duration", metavar="TIME", help="end after this time")
+
+
+def _lsl(arguments: argparse.Namespace) -> int:
+    from choroid.common.extras import load_extra
+
+    module = load_extra("choroid.lsl.outlets", "lsl", needed_for="choroid lsl", otherwise="read the engine's own API")
+    return int(module.offer(arguments.data, arguments.name, seconds(arguments.duration)))
