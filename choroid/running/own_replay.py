@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controller.nerves.cards.playback import Stretch
+from controller.nerves.cards.playback import ReplayStretch
 from controller.nerves.cards.replayable import OwnRecording, unreadable, without_frames
 from controller.nerves.recording.quota import RecordingRefused
 from controller.nerves.recording.recorded import ArrayRecording
@@ -19,7 +19,7 @@ def open_recording(path: Path) -> OwnRecording:
     try:
         recording = ArrayRecording(path)
         stretches = tuple(
-            Stretch(segment.first_frame, segment.end_frame, segment.read)
+            ReplayStretch(segment.first_frame, segment.end_frame, segment.read)
             for segment in recording.segments
             if segment.end_frame > segment.first_frame
         )

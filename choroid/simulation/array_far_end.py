@@ -11,7 +11,7 @@ from sim.neurons.array import SAMPLE_RATE_HZ, SimulatedArray, compiled
 from sim.rhx.server import RhxServer
 
 
-class FarEnd(Protocol):
+class ArrayFarEnd(Protocol):
     """A server before a simulated array."""
 
     link: str
@@ -72,7 +72,7 @@ class LslFarEnd:
 
 
 _ANOTHER = "choose another card"
-FAR_ENDS: Mapping[str, Callable[[SimulatedArray, str, tuple[int, int]], FarEnd]] = {
+FAR_ENDS: Mapping[str, Callable[[SimulatedArray, str, tuple[int, int]], ArrayFarEnd]] = {
     "intan-rhx": RhxFarEnd,
     "open-ephys": OpenEphysFarEnd,
     "lsl": LslFarEnd,
@@ -82,7 +82,7 @@ PORTS = 2
 """Ports that a far end takes."""
 
 
-def serve_array(card: str, array: SimulatedArray, *, host: str = "127.0.0.1", base_port: int = 0) -> FarEnd:
+def serve_array(card: str, array: SimulatedArray, *, host: str = "127.0.0.1", base_port: int = 0) -> ArrayFarEnd:
     """Start the far end of a card.
 
     Args:

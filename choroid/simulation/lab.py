@@ -15,7 +15,7 @@ import yaml
 
 from choroid.common.failure import UserError
 from choroid.common.ports import MAX_PORT
-from choroid.simulation.array_far_end import FAR_ENDS, PORTS, FarEnd, serve_array
+from choroid.simulation.array_far_end import FAR_ENDS, PORTS, ArrayFarEnd, serve_array
 from choroid.simulation.mishaps import Mishaps
 from controller.hazards.loading import load_checked_rig
 from controller.rig.described import seen_from_anywhere
@@ -82,7 +82,7 @@ def _has_far_end(rig: Rig) -> bool:
     return rig.nerves is not None and rig.nerves.card in FAR_ENDS and rig.nerves.link.startswith("sim:")
 
 
-def _serve_array(rig: Rig, host: str, base_port: int, seed: int) -> FarEnd | None:
+def _serve_array(rig: Rig, host: str, base_port: int, seed: int) -> ArrayFarEnd | None:
     """Start what the rig's electrode card connects to; None where it needs nothing."""
     if rig.nerves is None or not _has_far_end(rig):
         return None
@@ -113,7 +113,7 @@ def table(rig: Rig, endpoints: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def pointing_at(path: Path, endpoints: dict[str, str], array: FarEnd | None = None) -> str:
+def pointing_at(path: Path, endpoints: dict[str, str], array: ArrayFarEnd | None = None) -> str:
     """Return the rig file's text with each link replaced by its endpoint (comments are lost)."""
     description: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     seen_from_anywhere(path, description)

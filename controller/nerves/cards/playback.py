@@ -23,7 +23,7 @@ PIECE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ReplayStretch:
     """Consecutive frames of a recording, from `first_frame` up to (not including) `end_frame` of its clock."""
 
     first_frame: int
@@ -42,7 +42,7 @@ class Replayable(Protocol):
     simulated: bool
 
     @property
-    def stretches(self) -> Sequence[Stretch]:
+    def stretches(self) -> Sequence[ReplayStretch]:
         """Its frames, in order; gaps lie between them. Never empty."""
         ...
 

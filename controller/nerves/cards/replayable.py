@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.nerves.cards.contract import CardRefused, Frames
-from controller.nerves.cards.playback import Stretch
+from controller.nerves.cards.playback import ReplayStretch
 
 FLOAT_UV = 0.195
 """Microvolts of one unit where samples are no whole numbers: the step of Intan's amplifiers; ±6.4 mV fit."""
@@ -58,7 +58,7 @@ class OwnRecording:
     sample_rate_hz: float
     uv_per_unit: float
     simulated: bool
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[ReplayStretch, ...]
 
     def close(self) -> None:
         """Nothing is open."""
@@ -72,7 +72,7 @@ class RawSamples:
     electrodes: int
     sample_rate_hz: float
     uv_per_unit: float
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[ReplayStretch, ...]
     simulated: bool = False
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ def raw_samples(path: Path, electrodes: int, sample_rate_hz: float, uv_per_unit:
     def read(first: int, end: int) -> Frames:
         return np.array(frames[first:end], np.int16)
 
-    return RawSamples(path.name, electrodes, sample_rate_hz, uv_per_unit, (Stretch(0, len(frames), read),))
+    return RawSamples(path.name, electrodes, sample_rate_hz, uv_per_unit, (ReplayStretch(0, len(frames), read),))
 
 
 def unreadable(path: Path, error: Exception) -> CardRefused:

@@ -9,7 +9,7 @@ import numpy as np
 from neo.rawio import IntanRawIO, SpikeGLXRawIO
 
 from controller.nerves.cards.contract import CardRefused, Frames
-from controller.nerves.cards.playback import Stretch
+from controller.nerves.cards.playback import ReplayStretch
 from controller.nerves.cards.replayable import Scaling, unreadable, without_frames
 
 _UV = {"uv": 1.0, "mv": 1e3, "v": 1e6}
@@ -47,14 +47,14 @@ class NeoRecording:
         if not self.stretches:
             raise without_frames(path)
 
-    def _stretches(self) -> list[Stretch]:
-        found: list[Stretch] = []
+    def _stretches(self) -> list[ReplayStretch]:
+        found: list[ReplayStretch] = []
         for segment in range(self._raw.segment_count(0)):
             frames = self._raw.get_signal_size(0, segment, self._stream)
             begin = round(self._raw.get_signal_t_start(0, segment, self._stream) * self.sample_rate_hz)
             first = max(begin, found[-1].end_frame if found else begin)
             if frames:
-                found.append(Stretch(first, first + frames, self._segment_reader(segment, first)))
+                found.append(ReplayStretch(first, first + frames, self._segment_reader(segment, first)))
         return found
 
     def _segment_reader(self, segment: int, start: int) -> Any:

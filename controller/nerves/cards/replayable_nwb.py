@@ -11,7 +11,7 @@ from pynwb import NWBHDF5IO
 from pynwb.ecephys import ElectricalSeries
 
 from controller.nerves.cards.contract import CardRefused, Frames
-from controller.nerves.cards.playback import Stretch
+from controller.nerves.cards.playback import ReplayStretch
 from controller.nerves.cards.replayable import Scaling, unreadable, without_frames
 
 GAP_FRAMES = 1.5
@@ -52,16 +52,16 @@ class NwbRecording:
         if not self.stretches:
             raise without_frames(path)
 
-    def _stretches(self, frames: int, times: Any) -> list[Stretch]:
+    def _stretches(self, frames: int, times: Any) -> list[ReplayStretch]:
         cuts = [0, frames]
         if times is not None:
             cuts[1:1] = (np.flatnonzero(np.diff(times) * self.sample_rate_hz > GAP_FRAMES) + 1).tolist()
-        found: list[Stretch] = []
+        found: list[ReplayStretch] = []
         for row, last in pairwise(cuts):
             begin = row if times is None else round((times[row] - times[0]) * self.sample_rate_hz)
             first = max(begin, found[-1].end_frame if found else begin)
             if last > row:
-                found.append(Stretch(first, first + last - row, self._row_reader(first - row)))
+                found.append(ReplayStretch(first, first + last - row, self._row_reader(first - row)))
         return found
 
     def _row_reader(self, shift: int) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from controller.nerves.cards.conformance.stage import CardBench, CardStage, TruePulse
 from controller.nerves.cards.contract import CardState, FrameBlock, Frames
-from controller.nerves.cards.playback import PlaybackCard, Stretch
+from controller.nerves.cards.playback import PlaybackCard, ReplayStretch
 from tests.nerves.bench import VirtualCrystal
 
 RATE = 20_000.0
@@ -31,9 +31,9 @@ class KnownRecording:
     broken: bool = False
 
     @property
-    def stretches(self) -> tuple[Stretch, ...]:
+    def stretches(self) -> tuple[ReplayStretch, ...]:
         """One stretch, or one for each span."""
-        return tuple(Stretch(first, end, self.read) for first, end in self.spans or [(0, len(self.samples))])
+        return tuple(ReplayStretch(first, end, self.read) for first, end in self.spans or [(0, len(self.samples))])
 
     def read(self, first: int, end: int) -> Frames:
         """Return samples."""
