@@ -204,7 +204,8 @@ class Core:
     @property
     def trouble(self) -> str:
         """Why no stimulation is possible now; empty when it is."""
-        return self._brake.why or self._record.trouble or self._watch.trouble or self._deaf
+        only_records = "" if self.info.stimulates else f"{self.info.name} cannot stimulate: it only records"
+        return self._brake.why or self._record.trouble or self._watch.trouble or only_records or self._deaf
 
     @property
     def _deaf(self) -> str:

@@ -15,6 +15,9 @@ from controller.nerves.cards.conformance.examine import examine_card
 from controller.nerves.cards.conformance.properties import PROPERTIES
 from controller.nerves.cards.contract import CardRefused, CardState, FrameBlock
 from controller.nerves.cards.playback import PlaybackCard
+from controller.nerves.core import Core
+from controller.nerves.envelope import Envelope
+from controller.nerves.ledger import StimulationLedger
 from controller.rig.description import Nerves
 from tests.nerves.bench import VirtualCrystal
 from tests.nerves.cards.playback_bench import ELECTRODES, PLAYBACK, RATE, KnownRecording, noise
@@ -152,6 +155,13 @@ def test_N6_choroid_s_own_recording_is_replayed_with_its_gap(tmp_path: Path) -> 
     assert np.array_equal(got[0], first.read(first.first_frame, first.first_frame + len(got[0])))
     after = got[second.first_frame - first.first_frame]
     assert np.array_equal(after, second.read(second.first_frame, second.first_frame + len(after)))
+
+
+def test_N1_the_engine_refuses_stimulation_of_a_replay_with_the_reason(tmp_path: Path) -> None:
+    card, _ = played(KnownRecording(noise(0.1)), 1)
+    core = Core(card, StimulationLedger(tmp_path / "ledger.db", card.info, "2026-01-01T00:00:00Z"), Envelope())
+    assert core.trouble == "replay of noise cannot stimulate: it only records"
+    core.close()
 
 
 def test_J3_what_cannot_be_replayed_is_refused_with_the_next_step(tmp_path: Path) -> None:
