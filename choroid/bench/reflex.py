@@ -30,7 +30,7 @@ MIN_INTERVAL_S = 0.02
 
 def bench_reflex() -> dict[str, Any]:
     """Measure an uploaded reflex on the real-time thread of an engine, with its card in another process, for 20 s."""
-    with tempfile.TemporaryDirectory() as folder, SandboxedModel.open(_graph()) as model:
+    with tempfile.TemporaryDirectory() as folder, SandboxedModel.open(spike_graph()) as model:
         warm_up(ELECTRODES)
         array = CardProcess({"electrodes": ELECTRODES, "material": "Pt", "diameter_um": 30.0, "seed": 1})
         core = Core(array, StimulationLedger(Path(folder) / "ledger.db", array.info, ""), Envelope())
@@ -110,12 +110,12 @@ def _figures(loop: _Loop, rate_hz: float) -> dict[str, Any]:
     return figures | loop.figures()
 
 
-def _graph() -> bytes:
+def spike_graph(electrodes: int = ELECTRODES) -> bytes:
     """Return a graph that asks for a pulse at electrode 0 in each block with a spike."""
     constants = {
         "axes": np.array([0, 1]),
         "zero": np.zeros((1, 1), np.float32),
-        "mask": np.eye(1, ELECTRODES, dtype="f4"),
+        "mask": np.eye(1, electrodes, dtype="f4"),
     }
     graph = helper.make_graph(
         [
@@ -125,8 +125,8 @@ def _graph() -> bytes:
             helper.make_node("Mul", ["found", "mask"], ["pulses"]),
         ],
         "reflex",
-        [helper.make_tensor_value_info("spikes", TensorProto.FLOAT, [1, ELECTRODES])],
-        [helper.make_tensor_value_info("pulses", TensorProto.FLOAT, [1, ELECTRODES])],
+        [helper.make_tensor_value_info("spikes", TensorProto.FLOAT, [1, electrodes])],
+        [helper.make_tensor_value_info("pulses", TensorProto.FLOAT, [1, electrodes])],
         [
             helper.make_tensor(
                 name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape, value.tobytes(), raw=True

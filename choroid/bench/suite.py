@@ -64,6 +64,14 @@ def _reflex() -> dict[str, Any]:
     return figures
 
 
+def _grid() -> dict[str, Any]:
+    module = load_extra(
+        "choroid.bench.grid", "dev", needed_for="the benchmark “grid”", otherwise="run the others by name"
+    )
+    figures: dict[str, Any] = module.bench_grid()
+    return figures
+
+
 def _culture() -> dict[str, Any]:
     from choroid.bench.culture import bench_culture
 
@@ -156,6 +164,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "recording": _recording,
     "sandbox": _sandbox,
     "reflex": _reflex,
+    "grid": _grid,
     "learning": _learning,
     "estimator": _estimator,
     "report": _report,

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +36,25 @@ def bench(members: int) -> dict[str, Any]:
         members, join_s and join_hz (enrolment with two calls, certificate, connection), hub_rss_mb, lease_p50_ms and
         lease_p99_ms (request until the laboratory has accepted), renew_p50_ms and renew_p99_ms.
     """
-    with tempfile.TemporaryDirectory(prefix="choroid-grid-bench-") as text:
-        folder = Path(text)
-        words = [sys.executable, "-P", "-m", "choroid", "grid", "hub", "--data", str(folder / "hub")]
-        process = subprocess.Popen(  # noqa: S603
-            [*words, "--port", "0", "--member-port", "0", "--no-grading"], stdout=subprocess.PIPE, text=True
-        )
-        try:
-            return asyncio.run(_bench(folder, _address(process), process.pid, members))
-        finally:
-            process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=10)
-            process.kill()
-            process.communicate()
+    with tempfile.TemporaryDirectory(prefix="choroid-grid-bench-") as text, hub_process(Path(text)) as (address, pid):
+        return asyncio.run(_bench(Path(text), address, pid, members))
+
+
+@contextlib.contextmanager
+def hub_process(folder: Path) -> Iterator[tuple[HubAddress, int]]:
+    """Run a hub as a process with the data folder `folder`/hub; yield its address and process id."""
+    words = [sys.executable, "-P", "-m", "choroid", "grid", "hub", "--data", str(folder / "hub"), "--no-grading"]
+    process = subprocess.Popen(  # noqa: S603
+        [*words, "--port", "0", "--member-port", "0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield _address(process), process.pid
+    finally:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=10)
+        process.kill()
+        process.communicate()
 
 
 def _address(process: subprocess.Popen[str]) -> HubAddress:
@@ -66,7 +72,7 @@ async def _bench(folder: Path, address: HubAddress, pid: int, members: int) -> d
     try:
         joined = [Membership(folder / f"m{n}", address, f"m{n}", "member") for n in range(members)]
         lab = Membership(folder / "lab", address, "lab", "lab")
-        _approve(folder / "hub", [*joined, lab])
+        approve_all(folder / "hub", [*joined, lab])
         start = perf_s()
         turns = asyncio.Semaphore(AT_ONCE)
         await asyncio.gather(*(_join(each, turns, calls, channels) for each in joined))
@@ -92,7 +98,7 @@ async def _bench(folder: Path, address: HubAddress, pid: int, members: int) -> d
             await channel.close(None)
 
 
-def _approve(folder: Path, memberships: list[Membership]) -> None:
+def approve_all(folder: Path, memberships: list[Membership]) -> None:
     """Approve the identities beforehand, with every role: this measures the hub, not this machine."""
     store = Store(folder)
     standing = MemberStanding(dict.fromkeys(ROLES, ()), {"cores": 1.0}, {}, store.utc())
