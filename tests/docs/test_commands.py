@@ -44,6 +44,7 @@ ADAPTED = {
 """Times that are too long for a test, names of the reader's own things, and folders of the system."""
 NOT_RUN = {
     "make demo": "it installs an environment; test_first_run.py runs the demo of the wheel",
+    "make grid": "it installs an environment; tests/grid/test_demo.py runs its command",
     "make test": "it is this suite",
     "choroid commission": "it asks a person at the rig; tests/commissioning answers",
     "choroid conformance --score": "minutes; tests/conformance",
