@@ -87,11 +87,11 @@ bicarbonate; less where tissue releases unmeasured substances.
 BIAS_SD_PH = 0.018
 """The titration's systematic error: pH ± 0.012; pCO2 ± 3 % (flow controllers, barometer, distance from equilibrium)
 is ± 0.013."""
-SENSOR_REL_SD, SENSOR_SD_MM = 0.10, {"lactate_mm": 0.12, "glucose_mm": 0.15, "ammonia_mm": 0.06}
+SENSOR_REL_SD, SENSOR_SD_MM = 0.10, {"lactate_mm": 0.15, "glucose_mm": 0.3, "ammonia_mm": 0.06}
 """Error of an on-line sensor: of its sensitivity before the first assay, and of one reading (mM)."""
 SENSOR_LOSS_PER_D = 0.02
 """Mean share of their sensitivity that enzyme electrodes lose in a day (1–3 %)."""
-OXYGEN_PER_GLUCOSE, FUEL_REL_SD = 6.0, 0.3
+OXYGEN_PER_GLUCOSE, FUEL_REL_SD = 6.0, 0.8
 """mol/mol of glucose that does not become lactate, and the relative error of this balance: other fuels, such as
 glutamine and fatty acids."""
 PH_SD = 0.005
@@ -103,7 +103,7 @@ It does not average out.
 
 RATES_DRIFT, RATE_DRIFT = 0.07, 0.02
 """Relative change per day (growing with its square root) of all the tissue's rates together, and of each by itself."""
-DRIFT_SQRT_D = {DECAY: 0.004, WATER: 4.0, PARTICLES: 0.02, BIAS: 0.003, BUFFER: 0.05, FUEL: 0.02}
+DRIFT_SQRT_D = {DECAY: 0.004, WATER: 4.0, PARTICLES: 0.02, BIAS: 0.003, BUFFER: 0.05, FUEL: 0.1}
 DRIFT_SQRT_D |= dict.fromkeys(range(SENSOR, LABORATORY), 0.015)
 """The same for the other parameters; that of a pH probe is 0.001–0.004 a day, mostly in one direction."""
 UNKNOWN_SQRT_D = (0.05, 0.03, 0.004, 0.01, 0.06, 0.2)
@@ -148,9 +148,9 @@ class MediaState:
     observations: int = 0
     """Number of titrations, readings on line and assays so far."""
     evidence: tuple[float, float] = (0.0, 0.0)
-    """Of recent assays and readings on line, how many, and the sum of their squared distances from the estimate.
+    """Of recent assays, how many, and the sum of their squared distances from the estimate.
 
-    Distances are in deviations. Titrations do not count: the error of the probe hides what the medium does.
+    Distances are in deviations. Readings on line do not count: the error of a probe hides what the medium does.
     """
 
     @property
@@ -431,7 +431,7 @@ def titrated(state: MediaState, ph: float, pco2: float) -> MediaState:
     capacity = CO2_SOLUBILITY_MM_MMHG * pco2 * 10.0 ** (expected - PK_CARBONIC) * math.log(10.0) + buffer
     look = np.zeros(STATES)
     look[LOOP + BICARBONATE], look[BUFFER], look[BIAS] = 1.0 / capacity, (PH_OF_FRESH - expected) / capacity, 1.0
-    return _seen(state, look, ph - expected - float(state.mean[BIAS]), PH_SD, tells_noise=False)
+    return _seen(state, look, ph - expected - float(state.mean[BIAS]), PH_SD)
 
 
 def sensed(state: MediaState, where: Where, species: str, value: float) -> MediaState:
@@ -470,21 +470,20 @@ def respired(state: MediaState, oxygen_umol_d: float, sd_umol_d: float) -> Media
     return _seen(state, look, oxygen_umol_d - expected, sd_umol_d)
 
 
-def _seen(state: MediaState, look: Array, off: float, sd: float, *, tells_noise: bool = True) -> MediaState:
+def _seen(state: MediaState, look: Array, off: float, sd: float) -> MediaState:
     """Return the state corrected by a reading that is `off` its expected value, in a linear combination of states.
 
     A reading further off than :data:`READING_GATE` deviations has the weight of one there, and less with its distance.
-    `tells_noise` is whether its distance is evidence of the process noise.
     """
     spread = float(look @ state.covariance @ look)
     distance = abs(off) / math.sqrt(spread + sd * sd)
     if distance > READING_GATE:
         sd = math.sqrt((spread + sd * sd) * (distance / READING_GATE) ** 2 - spread)
     belief = unscented.measured((state.mean, state.covariance), look, float(look @ state.mean) + off, sd)
-    return _corrected(state, belief, distance if tells_noise else None)
+    return _corrected(state, belief)
 
 
-def _corrected(state: MediaState, belief: unscented.Belief, distance: float | None) -> MediaState:
+def _corrected(state: MediaState, belief: unscented.Belief, distance: float | None = None) -> MediaState:
     """Return the state after an observation at `distance` deviations from the estimate; None is no evidence of noise."""
     mean, covariance = _within(belief)
     evidence = state.evidence
