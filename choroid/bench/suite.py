@@ -116,6 +116,14 @@ def _vitals() -> dict[str, Any]:
     return bench_vitals()
 
 
+def _imaging() -> dict[str, Any]:
+    module = load_extra(
+        "choroid.bench.imaging", "imaging", needed_for="the benchmark “imaging”", otherwise="run the others by name"
+    )
+    figures: dict[str, Any] = module.bench_imaging()
+    return figures
+
+
 def _viability() -> dict[str, Any]:
     from choroid.bench.viability import calibration
 
@@ -170,6 +178,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "report": _report,
     "vitals": _vitals,
     "viability": _viability,
+    "imaging": _imaging,
     "slow_disk": _slow_disk,
     "guard": _guard,
     "readings": _readings,

@@ -13,6 +13,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+from choroid.cameras.engines import simulated_cameras
 from choroid.common.examples import bench_rig
 from choroid.common.failure import UserError
 from choroid.common.ports import free_port
@@ -102,7 +103,14 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
     nerves = EngineNerves(rig, folder, seed) if rig.nerves else None
     clock = Clock(follow_system=False, epoch=_now())
     controller = Controller(
-        rig=rig, opener=lab.opener, data_dir=folder, clock=clock, nerves_source=nerves, stimulator=nerves, durable=False
+        rig=rig,
+        opener=lab.opener,
+        data_dir=folder,
+        clock=clock,
+        nerves_source=nerves,
+        stimulator=nerves,
+        durable=False,
+        cameras=simulated_cameras(rig, lab),
     )
     stop_rig_on_usr1(controller)
     auth = Auth(demo=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from fastapi import FastAPI
 
+from choroid.cameras.engines import real_cameras
 from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
 from choroid.common.ports import free_port
@@ -171,6 +172,7 @@ async def keep(
         threaded=True,
         people=opened.people,
         notices=_notices(opened.folder, opened.auth),
+        cameras=real_cameras(rig),
     )
     stop_rig_on_usr1(controller)
     ready = asyncio.Event()

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from choroid.cameras.engines import inline_cameras
 from choroid.common.failure import UserError
 from choroid.simulation.figures import figures
 from choroid.simulation.rates import RateNerves
@@ -220,7 +221,15 @@ async def _run(
     clock = Clock(follow_system=False, epoch=begin.astimezone(UTC))
     recording = contextlib.ExitStack()
     opener = recording.enter_context(recorded(capture, rig, lab.opener))
-    controller = Controller(rig=rig, opener=opener, data_dir=data, clock=clock, nerves_source=nerves, durable=False)
+    controller = Controller(
+        rig=rig,
+        opener=opener,
+        data_dir=data,
+        clock=clock,
+        nerves_source=nerves,
+        durable=False,
+        cameras=inline_cameras(rig, lab),
+    )
     respondent = Respondent(controller, lab, user="simulate", only_answers=tended)
     technician = Technician(lab, controller, seed=seed, assay_every_d=assay_every_d) if tended else None
     row = controller.journal.next_seq - 1

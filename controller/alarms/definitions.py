@@ -276,6 +276,14 @@ DEFINITIONS: dict[str, Definition] = {
             holds_stimulation=True,
         ),
         Definition(
+            "camera_lost", "low", "the size of the tissue is not followed while no image is taken",
+            "check the camera's cable and power, and that no other program uses it", "1 d", 0.0,
+        ),
+        Definition(
+            "images_unkept", "low", "images are measured and then lost; the time-lapse has a gap",
+            "free some space on the disk, or raise the camera's `quota` in the rig file", "1 d", 0.0,
+        ),
+        Definition(
             "level_due", "low", "the volume of the loop is uncertain: draws become smaller from day to day, then none",
             "read the loop's level and enter it (on the page, or `choroid level`)", "7 d",
         ),

@@ -27,6 +27,8 @@ from controller.gate.latch import Latch
 from controller.gate.probes import GatedProbe, Probes
 from controller.guard.heartbeat import Guarded, Heartbeat
 from controller.hazards.rest import rest_periods
+from controller.imaging.engine import CaptureEngine
+from controller.imaging.imaging import Imaging
 from controller.journal.journal import Journal
 from controller.journal.terms import JournalUnwritten
 from controller.ledger.ledger import Ledger
@@ -107,6 +109,7 @@ class Controller:
         threaded: bool = False,
         people: People | None = None,
         notices: Mapping[tuple[str, str], str] | None = None,
+        cameras: CaptureEngine | None = None,
     ) -> None:
         """Open the records of a rig.
 
@@ -118,6 +121,7 @@ class Controller:
             limits: For campaigns only (docs/campaign.md): limits from which an interlock was removed.
             threaded: Whether writes that wait for a disk run in threads (real time).
             notices: Alarms that stand as long as this process lives, (kind, source) -> detail.
+            cameras: Takes the images; None leaves the rig's cameras alone.
         """
         self.rig = rig
         self.clock = clock
@@ -147,6 +151,7 @@ class Controller:
         self.pace = Pace(rig, self._limits, self.store, rest_s)
         self._nerves_reader = NervesReader(self.store, clock)
         self._open_records(journal, durable=durable)
+        self.imaging = self._imaging(cameras)
         self._emergency = self._emergency_stop(stimulator)
         self._stimulation_hold = StimulationHold(rig, self.alarms, self._emergency, self._tasks)
         self._heartbeat = Heartbeat(
@@ -178,6 +183,21 @@ class Controller:
             data=self._data_dir,
             batches=lambda: self.ledger.whereabouts.batches,
             volumes=self.ledger.volumes,
+        )
+
+    def _imaging(self, engine: CaptureEngine | None) -> Imaging | None:
+        """Return the cameras of the rig; None if it has none."""
+        if engine is None or not self.rig.cameras:
+            return None
+        return Imaging(
+            self.rig,
+            engine=engine,
+            store=self.store,
+            journal=self.journal,
+            clock=self.clock,
+            data=self._data_dir,
+            tissue=lambda: self.tissue.record.specs,
+            start=self._tasks.start,
         )
 
     def _emergency_stop(self, stimulator: Stimulator | None) -> Emergency:
@@ -349,6 +369,8 @@ class Controller:
             self._tasks.isolate(type(sink).__name__, sink.offer, state)
         self._tasks.isolate("nerves", self._listen, state)
         self._tasks.isolate("scores", self._connected.scoring.look, state, self.nerves_summary, self.alarms.active())
+        if self.imaging is not None:
+            self._tasks.isolate("images", self.imaging.look, state.at_s)
         self._ticked_s = state.at_s
         self._ticks += 1
 
@@ -428,6 +450,7 @@ class Controller:
             **actuator_causes(state.actuators),
             **self.upkeep.causes,
             **self.tissue.causes,
+            **({} if self.imaging is None else self.imaging.causes),
             **self._notices,
             **nerves_causes(self._connected.scoring.concerns, self._stimulator),
             **loop_causes(late_s, TICK_S, self.load),
@@ -478,6 +501,8 @@ class Controller:
         if self._assembly is not None:
             await self.runs.close()
         await self._tasks.cancel()
+        if self.imaging is not None:
+            await self.imaging.close()
         if self._assembly is not None:
             if not leave_running:
                 await self._fall_back()

@@ -14,6 +14,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field, StringConstraints
 
 from controller.rig.agitation import Agitator
+from controller.rig.camera import CameraSpec
 from controller.rig.card import CardName, CardOptions
 from controller.rig.grading import shipped_grading
 from controller.rig.notify import AlarmSpec, ZoneName
@@ -495,6 +496,7 @@ class Rig(RigPart):
     lines: dict[Name, Line] = Field(default_factory=dict)
     devices: dict[Name, DeviceSpec]
     agitators: dict[Name, Agitator] = Field(default_factory=dict)
+    cameras: dict[Name, CameraSpec] = Field(default_factory=dict)
     nerves: Nerves | None = None
     organs: Organs = Organs()
     safety: Safety = Safety()

@@ -1,0 +1,1 @@
+"""Cameras of a rig: what takes its images, in real time and in simulations."""

@@ -1,0 +1,66 @@
+"""The cameras of a rig: what takes its images, in real time and in a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from choroid.common.child import python
+from choroid.common.extras import load_extra
+from controller.imaging.engine import CaptureEngine, InlineEngine, WorkerEngine
+from controller.rig.description import Rig
+from sim.lab import SimulatedLab
+
+
+def real_cameras(rig: Rig) -> CaptureEngine | None:
+    """Return what takes the images of a rig in a process of its own; None for a rig without cameras.
+
+    Raises:
+        UserError: The extra `[imaging]` is not installed.
+    """
+    if not _wanted(rig):
+        return None
+    return WorkerEngine(python("controller.imaging.worker"))
+
+
+def simulated_cameras(rig: Rig, lab: SimulatedLab) -> CaptureEngine | None:
+    """Return what takes images of a simulated lab in a process of its own; see :func:`real_cameras`."""
+    if not _wanted(rig):
+        return None
+    return WorkerEngine(python("choroid.cameras.simulated"), complete=_scenes(lab))
+
+
+def inline_cameras(rig: Rig, lab: SimulatedLab) -> CaptureEngine | None:
+    """Return what takes images of a simulated lab at once, for virtual time; see :func:`real_cameras`."""
+    if not _wanted(rig):
+        return None
+    taker = _extra("choroid.cameras.simulated").SimulatedTaker()
+    scene = _scenes(lab)
+    return InlineEngine(lambda request: taker.take({**request, **scene(request)}))
+
+
+def _wanted(rig: Rig) -> bool:
+    if rig.cameras:
+        _extra("controller.imaging.take")
+    return bool(rig.cameras)
+
+
+def _extra(module: str) -> Any:
+    return load_extra(
+        module, "imaging", needed_for="the key “cameras” of the rig file", otherwise="remove it from the rig file"
+    )
+
+
+def _scenes(lab: SimulatedLab) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+    """Return what finds the true look of the tissue for a request."""
+    chambers = list(lab.rig.vessels)
+
+    def scene(request: Mapping[str, Any]) -> Mapping[str, Any]:
+        chamber = request["facts"]["chamber"]
+        tissue = lab.plant.truth().tissue.get(chamber)
+        if tissue is None or not request["facts"]["tissue"]:
+            return {"scene": None}
+        look = {"diameter_mm": tissue.diameter_mm, "viability": tissue.viability, "dead_fraction": tissue.dead_fraction}
+        return {"scene": {**look, "form": chambers.index(chamber)}}
+
+    return scene

@@ -1,0 +1,1 @@
+"""Images of the tissue: capture, storage, features, quality."""

@@ -1,0 +1,73 @@
+"""Take one image: expose, keep, analyse. What is sent to it and comes back is plain data, for a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from controller.imaging.quality import ANALYSIS_VERSION, analyse
+from controller.imaging.store import ImageFacts, ImageStore, NotKept
+from drivers.cameras.camera import Camera, CameraError, Settings
+
+Opener = Callable[[str, Settings, Mapping[str, Any]], Camera]
+"""Opens a camera by its model and settings; the third argument is the whole request."""
+
+
+class Taker:
+    """Takes images with cameras that stay open."""
+
+    def __init__(self, opener: Opener) -> None:
+        self._opener = opener
+        self._open: dict[str, Camera] = {}
+
+    def take(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Take the image of a request (:func:`controller.imaging.imaging.request_of`).
+
+        Returns:
+            `error` alone, or `file`, `preview`, `bytes`, `defects`, `features`, `objects`, `version`; `unkept` instead of the
+            first three for an image that was analysed and could not be kept.
+        """
+        facts = ImageFacts(**request["facts"])
+        try:
+            camera = self._camera(request)
+            image = camera.capture(facts.exposure_s)
+        except CameraError as error:
+            self._drop(facts.camera)
+            return {"error": str(error)}
+        seen = {"model": camera.identity.model, "serial": camera.identity.serial, "bits": camera.bits}
+        answer: dict[str, Any] = {"unkept": ""}
+        store = ImageStore(
+            Path(request["folder"]), quota_bytes=request["quota_bytes"], min_free_bytes=request["min_free_bytes"]
+        )
+        try:
+            answer |= asdict(store.keep(image, facts, seen))
+        except NotKept as error:
+            answer["unkept"] = str(error)
+        analysis = analyse(image, camera.bits, facts.pixel_um)
+        features = None if analysis.features is None else asdict(analysis.features)
+        defects = [defect.value for defect in analysis.defects]
+        return answer | {
+            "defects": defects,
+            "features": features,
+            "objects": analysis.objects,
+            "version": ANALYSIS_VERSION,
+        }
+
+    def close(self) -> None:
+        """Release the cameras."""
+        for name in list(self._open):
+            self._drop(name)
+
+    def _camera(self, request: Mapping[str, Any]) -> Camera:
+        name = request["facts"]["camera"]
+        if name not in self._open:
+            self._open[name] = self._opener(request["model"], request["settings"], request)
+        return self._open[name]
+
+    def _drop(self, name: str) -> None:
+        """Release a camera; the next image opens it again."""
+        camera = self._open.pop(name, None)
+        if camera is not None:
+            camera.close()

@@ -1,0 +1,1 @@
+"""A simulated camera: brightfield images of the plant's tissue."""
