@@ -124,10 +124,10 @@ def _imaging() -> dict[str, Any]:
     return figures
 
 
-def _viability() -> dict[str, Any]:
+def _viability(seeds: int = 20, jobs: int | None = None) -> dict[str, Any]:
     from choroid.bench.viability import calibration
 
-    return calibration(seeds=range(1, 21), jobs=os.cpu_count() or 1)
+    return calibration(seeds=range(1, seeds + 1), jobs=jobs or os.cpu_count() or 1)
 
 
 def _slow_disk() -> dict[str, Any]:
@@ -194,7 +194,7 @@ def bench(
 ) -> dict[str, Any]:
     """Run the named benchmarks (all if none is named); return `{machine, benchmarks: {name: figures}}`.
 
-    `estimator`, `guard` and `recording` are the options of these benchmarks.
+    `estimator`, `guard` and `recording` are the options of these benchmarks; `viability` takes the estimator's seeds and jobs.
     """
     unknown = [name for name in only if name not in BENCHMARKS]
     if unknown:
@@ -202,7 +202,8 @@ def bench(
     figures: dict[str, Any] = {}
     for name in only or BENCHMARKS:
         print(f"choroid bench: {name} …", file=sys.stderr, flush=True)
-        options = {"estimator": estimator, "guard": guard, "recording": recording}.get(name)
+        cultures = {key: value for key, value in (estimator or {}).items() if key in ("seeds", "jobs")}
+        options = {"estimator": estimator, "viability": cultures, "guard": guard, "recording": recording}.get(name)
         try:
             figures[name] = BENCHMARKS[name](**(options or {}))
         except UserError as error:
