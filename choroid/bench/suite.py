@@ -194,7 +194,7 @@ def bench(
 ) -> dict[str, Any]:
     """Run the named benchmarks (all if none is named); return `{machine, benchmarks: {name: figures}}`.
 
-    `estimator`, `guard` and `recording` are the options of these benchmarks; `viability` takes the estimator's seeds and jobs.
+    `estimator`, `guard` and `recording` are their options; `viability` takes the estimator's seeds and jobs.
     """
     unknown = [name for name in only if name not in BENCHMARKS]
     if unknown:
