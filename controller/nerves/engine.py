@@ -23,7 +23,7 @@ from typing import Any
 from controller.core.clock import Clock
 from controller.memory.file import checkpoint
 from controller.nerves.brake import Brake
-from controller.nerves.cards.contract import ElectrodeCard
+from controller.nerves.cards.contract import ArrayInfo, ElectrodeCard
 from controller.nerves.commands import RevokeCommand
 from controller.nerves.core import Core
 from controller.nerves.detector import Detection, warm_up
@@ -123,6 +123,12 @@ class RealTimeThread(threading.Thread):
                 self._ended()
 
 
+def compile_engine(info: ArrayInfo) -> None:
+    """Compile (or load from the cache) what the engine of a card needs, before the first frame."""
+    warm_up(info.electrodes)
+    metrics_warm_up(info.sample_rate_hz)
+
+
 async def serve(
     card: ElectrodeCard,
     config: EngineConfig,
@@ -143,8 +149,7 @@ async def serve(
         Exception: Whatever else ended the real-time thread.
     """
     loop = asyncio.get_running_loop()
-    warm_up(card.info.electrodes)
-    metrics_warm_up(card.info.sample_rate_hz)
+    compile_engine(card.info)
     clock = Clock(follow_system=True)
     with _refusing(config.ledger):
         ledger = StimulationLedger(config.ledger, card.info, clock.utc_text())

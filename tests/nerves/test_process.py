@@ -8,13 +8,15 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from choroid.client.nerves import AsyncNervesClient
-from choroid.running import listening
+from choroid.running import listening, nerves_process
 from choroid.running.listening import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, EngineNerves
+from choroid.running.nerves_orders import Orders
 from choroid.running.nerves_process import EngineHandle, spawn_engine
 from choroid.running.nerves_source import GatewayNerves
 from controller.rig.loading import load_rig
@@ -101,6 +103,29 @@ async def until(true: Callable[[], bool]) -> None:
     """Wait for it; the test's own limit ends what never comes."""
     while not true():
         await asyncio.sleep(0.02)
+
+
+def test_compilation_does_not_count_as_a_start_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow machine the first start compiled for longer than 60 s, was ended, and compiled anew for ever."""
+    seen: list[str] = []
+
+    async def serve(*_: object, **__: object) -> None:
+        seen.append("serve")
+
+    async def follow(*_: object) -> None:
+        """Read no standard input: it is pytest's."""
+
+    card = SimpleNamespace(info=SimpleNamespace(electrodes=4, sample_rate_hz=25_000.0))
+    monkeypatch.setattr(Orders, "follow", follow)
+    monkeypatch.setattr(nerves_process, "CardProcess", lambda _: card)
+    monkeypatch.setattr(nerves_process, "compile_engine", lambda _: seen.append("compile"))
+    monkeypatch.setattr(nerves_process, "serve", serve)
+    monkeypatch.setattr(signal, "setitimer", lambda _, limit_s: seen.append(f"{limit_s:g} s"))
+    config = {"card": {"material": "Pt"}, "data_dir": str(tmp_path)}
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    assert nerves_process.main(["--config", json.dumps(config)]) == 0
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+    assert seen[:4] == ["900 s", "compile", "60 s", "serve"]
 
 
 async def test_an_engine_that_is_killed_comes_back_at_an_address_of_its_own(
