@@ -79,7 +79,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class EstimatorTrial:
     """What the cultures of a trial have: how often they are assayed, what buffers their medium, what informs on line."""
 
     assays: str = "daily"
@@ -160,17 +160,17 @@ class Laboratory:
             self.tally.refused += 1
 
 
-def one_culture(seed: int, days: float, trial: Trial = Trial()) -> Tally:
+def one_culture(seed: int, days: float, trial: EstimatorTrial = EstimatorTrial()) -> Tally:
     """Run one seed through the light harness, or through the whole stack with `recycle`."""
     with tempfile.TemporaryDirectory(prefix="choroid-estimator-") as folder:
         return run_virtual((_stacked if trial.whole else _perfused)(seed, days, Path(folder), trial))
 
 
-def _rig(trial: Trial) -> Rig:
+def _rig(trial: EstimatorTrial) -> Rig:
     return load_rig(bench_rig().with_name(f"{trial.rig}.yaml"), models=MODELS)
 
 
-async def _perfused(seed: int, days: float, folder: Path, trial: Trial) -> Tally:
+async def _perfused(seed: int, days: float, folder: Path, trial: EstimatorTrial) -> Tally:
     perfusion = Perfusion(_rig(trial), seed=seed, folder=folder, buffers=BUFFERS[trial.buffer])
     estimator, clock = perfusion.estimator, perfusion.clock
     laboratory = Laboratory(
@@ -195,7 +195,7 @@ async def _perfused(seed: int, days: float, folder: Path, trial: Trial) -> Tally
     return laboratory.tally
 
 
-async def _stacked(seed: int, days: float, folder: Path, trial: Trial) -> Tally:
+async def _stacked(seed: int, days: float, folder: Path, trial: EstimatorTrial) -> Tally:
     rig = _rig(trial)
     loop, random = asyncio.get_running_loop(), np.random.default_rng([seed, 1])
     lab = SimulatedLab(as_it_is(rig, random, BUFFERS[trial.buffer]), seed=seed)
@@ -253,7 +253,7 @@ def bench_estimator(
             " negative seed"
         )
     begun = time.perf_counter()  # noqa: TID251  (a benchmark measures real time)
-    numbers, trial = range(first, first + seeds), Trial(assays, buffer, rig, whole)
+    numbers, trial = range(first, first + seeds), EstimatorTrial(assays, buffer, rig, whole)
     with workers(min(jobs, seeds)) as pool:
         tallies = list(pool.map(one_culture, numbers, [days] * seeds, [trial] * seeds))
     wall_s = time.perf_counter() - begun  # noqa: TID251

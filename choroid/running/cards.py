@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
-from choroid.running.own_replay import open_recording
 from choroid.running.simulated_card import simulated_card
 from choroid.simulation.array_far_end import serve_array
 from controller.nerves.cards.contract import ArrayInfo, CardRefused, ElectrodeCard
@@ -156,7 +155,14 @@ def _replayable(path: Path, config: Mapping[str, Any]) -> Replayable:
     """Open a recording by the end of its name."""
     stream = config["options"]["stream"]
     if (path / ".zattrs").exists():
-        return open_recording(path)
+        opener = load_extra(
+            "choroid.running.own_replay",
+            "recording",
+            needed_for=f"the replay of {path.name}",
+            otherwise="choose another card",
+        )
+        recording: Replayable = opener.open_recording(path)
+        return recording
     if raw_path(path.name):
         return raw_samples(path, config["electrodes"], config["sample_rate_hz"], config["options"]["gain_uv"])
     kind = "nwb" if path.suffix.lower() == ".nwb" else "neo"

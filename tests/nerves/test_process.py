@@ -58,6 +58,7 @@ async def test_S2_an_operator_ends_the_leases_of_an_agent_which_may_acquire_new_
             assert not (await agent.leases()).leases
             assert (await agent.acquire_lease([0, 1])).granted
     finally:
+        await settled()
         await engine.close()
 
 
