@@ -56,7 +56,7 @@ START_WITHIN_S = 60.0
 """Longest start once everything is compiled and the card is open (s of real time)."""
 COMPILE_WITHIN_S = 900.0
 """Longest compilation and opening of the card (s of real time). The first start of a release compiles: 20 s of CPU time on a
-PC, several times as much on a single-board computer, and what is not finished is compiled anew at the next start.
+PC, several times as much on a single-board computer, and what is not finished is compiled again at the next start.
 """
 LEDGER_BYTES_S = 50e6
 """The first start with an older release's ledger builds its index, at more than twice this rate (bytes/s): the

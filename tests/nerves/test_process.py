@@ -107,7 +107,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 def test_compilation_does_not_count_as_a_start_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a slow machine the first start compiled for longer than 60 s, was ended, and compiled anew for ever."""
+    """On a slow machine the first start compiled for longer than 60 s, was ended, and compiled again for ever."""
     seen: list[str] = []
 
     async def serve(*_: object, **__: object) -> None:
