@@ -95,6 +95,11 @@ class EngineNerves:
         return self._card_refused or ("" if self._gateway is None else self._gateway.card_fault)
 
     @property
+    def recording_problem(self) -> str:
+        """What the recordings of the array lack, for people; empty while they are whole."""
+        return "" if self._gateway is None else self._gateway.recording_problem
+
+    @property
     def engine(self) -> EngineHandle | None:
         """The engine's process when it is ready: address and tokens of its API."""
         return self._engine

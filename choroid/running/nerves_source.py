@@ -53,6 +53,8 @@ class GatewayNerves:
         self._frame_s = 0.0
         self.card_fault = ""
         """What of the electrode card does not work at present, for people; empty while all does."""
+        self.recording_problem = ""
+        """What the recordings of the array lack, for people; empty while they are whole."""
         self.lost_spikes = 0
         """Spikes that came too fast for this reader."""
         self._tasks = [
@@ -164,6 +166,7 @@ class GatewayNerves:
             async with aclosing(self._client.summaries(SUMMARY_EVERY_MS)) as summaries:
                 async for reply in summaries:
                     self.card_fault = _fault_text(reply.card_faults)
+                    self.recording_problem = reply.recording_problem
                     if reply.frame == self._summed_frame:
                         continue  # the array stands: its last figures grow old
                     self._summed_frame = self._frame = reply.frame
@@ -180,7 +183,7 @@ class GatewayNerves:
                     )
         finally:
             self._summary = None
-            self.card_fault = ""
+            self.card_fault = self.recording_problem = ""
 
     async def _follow_spikes(self) -> None:
         info = await self._client.info()

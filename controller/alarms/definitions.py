@@ -203,6 +203,11 @@ DEFINITIONS: dict[str, Definition] = {
             "do what the alarm says with the file that it names; the engine starts by itself within 5 minutes", "4 h",
         ),
         Definition(
+            "recording_incomplete", "medium",
+            "frames of the electrode array are missing in the recording, or it ended too soon",
+            "look at free space, quota, speed of the disk and load of the machine; then begin another recording", "1 h",
+        ),
+        Definition(
             "history_lost", "medium", "readings wait in memory and are lost with it",
             "make room on the disk", "4 h", 30.0, suppressed_by=("journal_unwritten",),
         ),

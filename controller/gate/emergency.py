@@ -39,6 +39,11 @@ class Stimulator(Protocol):
         """Why the electrode card cannot be used, or what of it does not work, for people; empty while all does."""
         ...
 
+    @property
+    def recording_problem(self) -> str:
+        """What the recordings of the array lack, for people; empty while they are whole."""
+        ...
+
     def forbid_stimulation(self, why: str) -> None:
         """Forbid stimulation to every engine that starts from now on."""
 

@@ -162,6 +162,8 @@ async def serve(
     gateway = Gateway(core, keyring, config.ledger, ledger.unknown, metrics)
     server = GatewayServer(gateway, keyring)
     recording = None if config.recording is None else RecordingService(core, config.recording, clock)
+    if recording is not None:
+        gateway.recording_problem = lambda: recording.status.problem
     tap = None if recording is None else recording.tap
     thread = RealTimeThread(card, core, gateway, lambda: loop.call_soon_threadsafe(stop.set), tap)
     with undisturbed():

@@ -68,6 +68,8 @@ class Gateway(pb_grpc.NervesServicer):
         self.streams = Streams(core, self._loop)
         self.subscribers = 0
         self._uploads = ReflexUploads(core, self._loop)
+        self.recording_problem: Callable[[], str] = str
+        """Returns what the recordings lack; empty without one."""
 
     async def Info(self, request: pb.InfoRequest, context: Context) -> pb.InfoReply:
         """What the array is and what its envelope allows."""
@@ -126,6 +128,7 @@ class Gateway(pb_grpc.NervesServicer):
                 pb.CardFault(state=fault.state.name, text=fault.text, electrodes=fault.electrodes)
                 for fault in self._core.card_faults
             ],
+            recording_problem=self.recording_problem(),
         )
 
     async def StreamSummary(

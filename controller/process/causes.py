@@ -40,6 +40,8 @@ def nerves_causes(concerns: Mapping[str, str], stimulator: Stimulator | None) ->
         causes["stimulation_ledger_lost", "stimulation ledger"] = stimulator.ledger_problem
     if stimulator is not None and stimulator.card_problem:
         causes["device_lost", "electrode card"] = stimulator.card_problem
+    if stimulator is not None and stimulator.recording_problem:
+        causes["recording_incomplete", "electrode array"] = stimulator.recording_problem
     return causes
 
 

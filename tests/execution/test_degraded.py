@@ -40,6 +40,7 @@ class Stimulator:
 
     ledger_problem = ""
     card_problem = ""
+    recording_problem = ""
 
     def __init__(self) -> None:
         self.said: list[str] = []

@@ -43,7 +43,7 @@ class Muted(pb_grpc.NervesServicer):
         dead = pb.CardFault(state="DEAD", text="chip 0 stands still", electrodes=[1])
         yield pb.SummaryReply(
             frame=9, mean_active_hz=2.0, active_electrodes=1, electrodes=4, observed_electrodes=3, states=states,
-            card_faults=[dead],
+            card_faults=[dead], recording_problem="it has a gap",
         )  # fmt: skip
         await asyncio.sleep(60.0)
 
@@ -58,6 +58,7 @@ async def test_N8_the_states_reach_the_page() -> None:
         while (summary := await nerves.summary()) is None:
             await asyncio.sleep(0.02)
         assert nerves.card_fault == "dead (1 electrodes): chip 0 stands still"
+        assert nerves.recording_problem == "it has a gap"
     finally:
         await nerves.close()
         await server.stop(None)

@@ -223,6 +223,7 @@ class Stimulated:
 
     ledger_problem = ""
     card_problem = ""
+    recording_problem = ""
 
     def __init__(self, failing: bool = False) -> None:
         self.orders: list[str] = []
@@ -263,6 +264,28 @@ async def test_A11_a_ledger_that_cannot_be_used_is_an_alarm_for_as_long(tmp_path
         stimulated.ledger_problem = ""
         await asyncio.sleep(DEFINITIONS["stimulation_ledger_lost"].off_delay_s + 5.0)
         (alarm,) = [each for each in controller.alarms.active() if each.kind == "stimulation_ledger_lost"]
+        assert alarm.state is AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED
+    finally:
+        stop.set()
+        await ticking
+        await controller.close()
+
+
+@pytest.mark.virtual_time
+async def test_a_recording_with_gaps_is_an_alarm_for_as_long(tmp_path: Path) -> None:
+    stimulated = Stimulated()
+    controller = made(tmp_path, SimulatedLab(RIG, seed=1), stimulated)
+    await controller.start()
+    stop = asyncio.Event()
+    ticking = asyncio.create_task(controller.run(stop))
+    try:
+        stimulated.recording_problem = "the recording evening lacks 17444 frames"
+        await asyncio.sleep(5.0)
+        (alarm,) = [each for each in controller.alarms.active() if each.kind == "recording_incomplete"]
+        assert alarm.detail == stimulated.recording_problem
+        stimulated.recording_problem = ""
+        await asyncio.sleep(DEFINITIONS["recording_incomplete"].off_delay_s + 5.0)
+        (alarm,) = [each for each in controller.alarms.active() if each.kind == "recording_incomplete"]
         assert alarm.state is AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED
     finally:
         stop.set()

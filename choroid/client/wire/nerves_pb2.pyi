@@ -296,12 +296,15 @@ class SummaryReply(_message.Message):
     STATES_FIELD_NUMBER: _builtins.int
     METRICS_FIELD_NUMBER: _builtins.int
     CARD_FAULTS_FIELD_NUMBER: _builtins.int
+    RECORDING_PROBLEM_FIELD_NUMBER: _builtins.int
     frame: _builtins.int
     mean_active_hz: _builtins.float
     active_electrodes: _builtins.int
     electrodes: _builtins.int
     observed_electrodes: _builtins.int
     """Electrodes on which spikes could be detected; active_electrodes and mean_active_hz are of these only."""
+    recording_problem: _builtins.str
+    """What the open recording lacks or will lack, or why the latest one ended by itself; empty while recordings are whole."""
     @_builtins.property
     def rates_hz(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
     @_builtins.property
@@ -336,10 +339,11 @@ class SummaryReply(_message.Message):
         states: _abc.Iterable[Global___ElectrodeState.ValueType] | None = ...,
         metrics: Global___ArrayMetrics | None = ...,
         card_faults: _abc.Iterable[Global___CardFault] | None = ...,
+        recording_problem: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics", "welfare", b"welfare"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_electrodes", b"active_electrodes", "card_faults", b"card_faults", "electrodes", b"electrodes", "frame", b"frame", "mean_active_hz", b"mean_active_hz", "metrics", b"metrics", "noise_uv", b"noise_uv", "observed_electrodes", b"observed_electrodes", "rates_hz", b"rates_hz", "states", b"states", "welfare", b"welfare"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_electrodes", b"active_electrodes", "card_faults", b"card_faults", "electrodes", b"electrodes", "frame", b"frame", "mean_active_hz", b"mean_active_hz", "metrics", b"metrics", "noise_uv", b"noise_uv", "observed_electrodes", b"observed_electrodes", "rates_hz", b"rates_hz", "recording_problem", b"recording_problem", "states", b"states", "welfare", b"welfare"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -58,6 +58,21 @@ class RecordingStatus:
     """Why frames are being lost or will be; empty while all is well."""
     last: str = ""
     """What became of the recording before."""
+    ended_early: str = ""
+    """Why the recording before ended by itself; empty if people or its lease ended it."""
+
+    @property
+    def problem(self) -> str:
+        """What the open recording lacks or will lack, or why the latest one ended by itself; empty while all is well."""
+        if self.trouble:
+            return f"recording {self.name}: {self.trouble}"
+        if self.name and self.lost_frames:
+            return (
+                f"the recording {self.name} lacks {self.lost_frames} frames. Likely cause: the array lost them, or"
+                " the disk or the machine was too slow. Next: see its gaps with `choroid record list`, then begin another"
+                " recording"
+            )
+        return self.ended_early
 
 
 class RecordingService:
@@ -218,7 +233,10 @@ class RecordingService:
         status = await asyncio.to_thread(process.wait)
         lost = f"; the recording {self.status.name} stays as it was written so far" if self.status.name else ""
         self.tap.alarm(f"the writer of recordings ended by itself, with status {status}{lost}")
-        self.status = RecordingStatus(last=f"{self.status.name}: its writer ended with status {status}")
+        self.status = RecordingStatus(
+            last=f"{self.status.name}: its writer ended with status {status}",
+            ended_early=f"the writer of recordings ended by itself, with status {status}{lost}" if lost else "",
+        )
         for asked in self._asked.values():
             if not asked.done():
                 asked.set_result("the writer of recordings ended. Next: see the engine's log, then try again")
@@ -253,6 +271,7 @@ class RecordingService:
                 self.status.lost_frames = said["lost_frames"]
                 self._ended.set()
                 if said["by_itself"]:
+                    self.status.ended_early = f"the recording {name} ended by itself: {said['why']}"
                     self.tap.ended(name)
                     self.tap.alarm(f"the recording {name} ended: {said['why']}")
 

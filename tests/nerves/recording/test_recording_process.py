@@ -114,8 +114,15 @@ async def test_a_kill_leaves_a_recording_that_opens(tmp_path: Path, victim: str)
                 await asyncio.sleep(0.1)
                 status = await engine.record("status")
             assert "ended with status -9" in status["last"]
-            again = await engine.record("start", name="two", requester="ada", reason="")
-            assert again["name"] == "two"
+            async with (
+                AsyncNervesClient(engine.address, engine.token) as client,
+                aclosing(client.summaries(100)) as summaries,
+            ):
+                assert "with status -9" in (await anext(summaries)).recording_problem
+                again = await engine.record("start", name="two", requester="ada", reason="")
+                assert again["name"] == "two"
+                while (await anext(summaries)).recording_problem:
+                    pass
         await until(lambda: not lives(writer))
     recording = next(each for each in recordings(tmp_path / "recordings") if each.name == "one")
     assert recording.complete == (victim == "engine")  # the writer outlives the engine, and writes all that it had
