@@ -171,7 +171,7 @@ async def _uploaded(client: GridClient, reflex: bytes) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     async with _leased(client) as nerves:
         rate_hz = (await nerves.info()).sample_rate_hz
-        begins = (await nerves.status()).next_frame
+        begins: list[int] = []
         spikes: list[int] = []
         reading = asyncio.create_task(_read(nerves, spikes))
         uploads: list[float] = []
@@ -179,6 +179,7 @@ async def _uploaded(client: GridClient, reflex: bytes) -> dict[str, Any]:
         end_at = loop.time() + REFLEX_S
         try:
             while loop.time() < end_at and len(uploads) < MAX_UPLOADS:
+                begins.append((await nerves.status()).next_frame)
                 upload_ms, report = await _run(nerves, reflex, end_at)
                 uploads.append(upload_ms)
                 reports.append(report)
@@ -188,14 +189,14 @@ async def _uploaded(client: GridClient, reflex: bytes) -> dict[str, Any]:
         answers = [
             (record.frame, pulse.delivered_frame)
             async for record in nerves.ledger(limit=1000)
-            if record.purpose == REFLEX and record.accepted and record.frame >= begins
+            if record.purpose == REFLEX and record.accepted and record.frame >= begins[0]
             for pulse in record.pulses
             if pulse.HasField("delivered_frame")
         ]
     return {
         "upload_ms": round(min(uploads), 1),
         "uploads": len(uploads),
-        **percentiles("uploaded", first_spikes(np.array(spikes), answers, rate_hz)),
+        **percentiles("uploaded", first_spikes(np.array(spikes), answers, begins, rate_hz)),
         "uploaded_answers": len(answers),
         "uploaded_requests": sum(each.requests for each in reports),
         "uploaded_late_blocks": sum(each.late for each in reports),
@@ -224,16 +225,21 @@ async def _read(nerves: AsyncNervesClient, into: list[int]) -> None:
         into.extend(int(frame) for frame in batch.frames)
 
 
-def first_spikes(spikes: np.ndarray[Any, Any], answers: Sequence[tuple[int, int]], rate_hz: float) -> list[float]:
-    """Return the latency (ms) of each answer but the first, from the first spike that the reflex was free to answer.
+def first_spikes(
+    spikes: np.ndarray[Any, Any], answers: Sequence[tuple[int, int]], begins: Sequence[int], rate_hz: float
+) -> list[float]:
+    """Return the latency (ms) of each answer but the first of an upload, from the first spike that it was free to answer.
 
     Args:
         spikes: Frames of all spikes, in order.
         answers: Frames of the decision and of the pulse of each answer, in order.
+        begins: Frames at which an upload began, in order.
         rate_hz: Frames in a second.
     """
     found = []
-    for (before, _), (_, delivered) in pairwise(answers):
+    for (before, _), (decided, delivered) in pairwise(answers):
+        if np.searchsorted(begins, before) != np.searchsorted(begins, decided):
+            continue  # no reflex ran for a while
         at = int(np.searchsorted(spikes, before + APART_FRAMES - BLOCK_FRAMES))
         if at < len(spikes) and spikes[at] < delivered:
             found.append(1000 * (delivered - int(spikes[at])) / rate_hz)

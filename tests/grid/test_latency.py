@@ -33,4 +33,10 @@ def test_an_answer_is_paired_with_the_first_spike_that_it_was_free_to_answer() -
     ready = 1000 + APART_FRAMES
     spikes = np.array([990, 1100, ready + 50, ready + 70, ready + 5000])
     answers = [(1000, 1010), (ready + 90, ready + 100), (ready + 4000, ready + 4010)]
-    assert first_spikes(spikes, answers, 25_000.0) == pytest.approx([2.0])
+    assert first_spikes(spikes, answers, [0], 25_000.0) == pytest.approx([2.0])
+
+
+def test_spikes_between_two_uploads_are_not_paired_with_an_answer() -> None:
+    """They made a p99 of seconds."""
+    spikes, answers = np.array([990, 3000, 90_950]), [(1000, 1010), (91_000, 91_010)]
+    assert first_spikes(spikes, answers, [0, 90_000], 25_000.0) == []
