@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -49,16 +51,20 @@ class _Samples:
 
 def bench_rigs(rigs: int = RIGS, for_s: float = FOR_S) -> dict[str, Any]:
     """Measure with real time and real sockets; takes `for_s` and a little more."""
+    with reached_rigs(rigs) as reached, tempfile.TemporaryDirectory(prefix="choroid-rigs-") as folder:
+        return asyncio.run(_watch(reached, Path(folder), for_s))
+
+
+@contextmanager
+def reached_rigs(count: int) -> Iterator[list[Rig]]:
+    """Yield bench rigs without nerves, whose devices are simulated over TCP by another process."""
     rig = load_rig(bench_rig(), models=MODELS)
-    command = python("choroid.bench.rigs", str(rigs))
+    command = python("choroid.bench.rigs", str(count))
     labs = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE)  # noqa: S603  (our own module)
     assert labs.stdout is not None  # noqa: S101  (a pipe was asked for)
     try:
         ends: list[dict[str, str]] = json.loads(labs.stdout.readline())
-        with tempfile.TemporaryDirectory(prefix="choroid-rigs-") as folder:
-            return asyncio.run(
-                _watch([_pointed(rig, number, of) for number, of in enumerate(ends)], Path(folder), for_s)
-            )
+        yield [_pointed(rig, number, of) for number, of in enumerate(ends)]
     finally:
         labs.terminate()
         labs.communicate()
@@ -79,7 +85,7 @@ async def _watch(rigs: list[Rig], folder: Path, for_s: float) -> dict[str, Any]:
     ticking = [asyncio.create_task(controller.run(stop)) for controller in controllers]
     await asyncio.sleep(WARM_UP_S)
     begin_s, begin_cpu_s = loop.time(), time.process_time()
-    lags_ms = await _lags_ms(begin_s, for_s)
+    lags_ms = await loop_lags_ms(begin_s, for_s)
     cpu_s = time.process_time() - begin_cpu_s
     took_s = loop.time() - begin_s
     stop.set()
@@ -109,7 +115,7 @@ def _controller(rig: Rig, sink: _Samples, data: Path) -> Controller:
     return Controller(rig=rig, opener=open_real, data_dir=data, clock=Clock(follow_system=True), sinks=(sink,))
 
 
-async def _lags_ms(begin_s: float, for_s: float) -> list[float]:
+async def loop_lags_ms(begin_s: float, for_s: float) -> list[float]:
     """Return by how much the loop was late (ms) at each look until `for_s` after `begin_s`."""
     loop = asyncio.get_running_loop()
     lags_ms = []

@@ -98,6 +98,12 @@ def _rigs() -> dict[str, Any]:
     return bench_rigs()
 
 
+def _perfusion_lag() -> dict[str, Any]:
+    from choroid.bench.perfusion_lag import bench_perfusion_lag
+
+    return bench_perfusion_lag()
+
+
 def _stack() -> dict[str, Any]:
     from choroid.bench.stack import bench_stack
 
@@ -166,6 +172,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "history": _history,
     "bus": _bus,
     "rigs": _rigs,
+    "perfusion_lag": _perfusion_lag,
     "nerves": _nerves,
     "detection": _detection,
     "culture": _culture,
