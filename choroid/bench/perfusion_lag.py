@@ -74,7 +74,7 @@ async def _period(rig: Rig, folder: Path, for_s: float) -> tuple[list[float], in
     try:
         if nerves is not None:
             await nerves.start()
-            while nerves.engine is None:
+            while nerves.engine is None:  # noqa: ASYNC110
                 await asyncio.sleep(POLL_S)
             command = python("choroid.bench.perfusion_lag", str(folder / ENDPOINT), str(WARM_UP_S + for_s + 5.0))
             agent = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)

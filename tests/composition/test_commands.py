@@ -95,7 +95,10 @@ def test_a_period_of_any_rig_is_reported_and_exported(made: rigs.Made, tmp_path:
     answer = report(path, data, begin="begin", end="end", html_path=page)
     assert "kidney" in answer["organs"] or made is rigs.dish
     text = page.read_text(encoding="utf-8")
-    assert ("batches graded" in text, "was reused" in text) == (made is rigs.four_hearts, made is rigs.four_hearts)
+    assert ("batches graded" in text, "scheduled fresh medium saved" in text) == (
+        made is rigs.four_hearts,
+        made is rigs.four_hearts,
+    )
     export_records(path, data, tmp_path / "out", begin=None, end=None, zone=None, formats=("csv",))
     assert (tmp_path / "out" / "history.csv").stat().st_size > 1000
 
