@@ -120,9 +120,8 @@ async def _show(settings: GridDemo, operator: HubOperator, parts: DemoParts) -> 
         for name in MEMBERS:
             await _admitted(name, settings.hub, operator, parts)
         member = settings.data / MEMBERS[0]
-        await parts.start(
-            "agent", sys.executable, str(example("grid_agent.py")), str(member), settings.board, ends=True
-        )
+        script = str(example("grid_agent.py"))
+        await parts.start("agent", sys.executable, "-P", script, str(member), settings.board, ends=True)
         row = await _graded(settings.data / MEMBERS[1], settings.board, operator)
         took_s = loop.time() - start
         _say(f"{settings.board}: {row['name']} is graded, score {row['published']:.4g}, {took_s:.0f} s after the start")

@@ -10,6 +10,8 @@ THERMOMETERS = ("atlas-ezo-rtd",)
 PH = {"atlas-ezo-ph": "ph", "hamilton-ph-arc": "ph_arc"}
 OXYGEN = {"atlas-ezo-do": "oxygen", "hamilton-visiferm-do": "oxygen_visiferm"}
 BUS = {"hamilton-ph-arc": "arc", "hamilton-visiferm-do": "visiferm"}
+PORTS, PORT_CHANNELS = "ABCDEFGH", 128
+"""Ports of an Intan controller with 1,024 channels, and channels of each."""
 W_PER_ML = 0.35
 """Power of a heater in relation to the medium: that of the bench rig. With more, a stuck heater overheats too fast."""
 
@@ -54,10 +56,26 @@ def _needed(probes: list[str], *, own_gas: bool, own_heat: bool) -> list[str]:
 
 def _electrodes(draft: Draft, count: str) -> None:
     draft.sections["nerves"] += [
-        '  link: "tcp://192.0.2.1:7000"' if draft.real_links else '  link: "sim:array"',
+        *(_real_card(int(count)) if draft.real_links else ['  link: "sim:array"']),
         f"  electrodes: {count}",
         "  sample_rate: 25 kHz",
         "  diameter: 30 um",
+    ]
+
+
+def _real_card(electrodes: int) -> list[str]:
+    """Return the lines of a card with a link; an Intan controller as far as its channels go."""
+    if electrodes > len(PORTS) * PORT_CHANNELS:
+        return ["  card: open-ephys   # `choroid cards` lists all of them", '  link: "tcp://192.0.2.1:5556"']
+    starts = range(0, electrodes, PORT_CHANNELS)
+    names = [
+        f"{port}-000:{port}-{min(electrodes - at, PORT_CHANNELS) - 1:03d}"
+        for port, at in zip(PORTS, starts, strict=False)
+    ]
+    return [
+        "  card: intan-rhx   # `choroid cards` lists all of them",
+        '  link: "tcp://192.0.2.1:5000"',
+        f"  options: {{channels: [{', '.join(names)}]}}",
     ]
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from choroid.common.table import aligned
-from controller.nerves.cards.catalogue import CARDS
+from choroid.rig_file.card_catalogue import CARDS
 from controller.rig.card import CARD_FORMS
 
 COLUMNS = ("card", "what", "link", "stimulates", "impedances", "options")

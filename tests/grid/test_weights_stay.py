@@ -98,6 +98,8 @@ def probes(author: Membership, submission: str) -> dict[str, list[Any]]:
     return {
         "Enrolment/Describe": [pb.DescribeRequest()],
         "Enrolment/Enrol": [pb.EnrolRequest(), pb.EnrolRequest(name="x", kind="member", public_key=author.key.public)],
+        "Witnessing/AddCheckpoint": [pb.AddCheckpointRequest(), pb.AddCheckpointRequest(body="old 0")],
+        "Witnessing/Witnessed": [pb.WitnessedRequest(), pb.WitnessedRequest(origin=submission)],
         "Hub/Session": [[hello, answer], []],
         "Hub/Relay": [[frame], []],
         "Hub/RequestLease": [pb.LeaseRequest(key="k", lab="lab", organoid=submission, purpose="weights")],
@@ -137,7 +139,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bool]]:
 
 async def replies(hub: Hub, who: Membership, method: str, streams: bool, requests: list[Any]) -> bytes:
     """Ask a method everything; return all bytes that came back, one line for each answer, errors included."""
-    enrolment = method.startswith("Enrolment/")
+    enrolment = method.startswith(("Enrolment/", "Witnessing/"))
     authority = grpc.ssl_channel_credentials(hub.authority.certificate_pem)
     options = (("grpc.ssl_target_name_override", "choroid-grid-hub"),)
     place = hub.address.partition("#")[0]

@@ -50,6 +50,11 @@ HARMLESS_IN = {
         r"vial without floor|no overflow line": "the straw keeps what is below it",
         r"no filter": "it has none: medium is fed only",
     },
+    "bench_monitored": {
+        r"(do_chamber|six) (at|every) .*|remove (do_chamber|six)": "the estimator reads it, no interlock and no regulator; a"
+        " sensor that contradicts the estimate raises sensor_doubtful",
+        r"organs\.lung\.oxygen do_chamber\.oxygen": "the outlet has less oxygen than the loop: the tissue gets a little more",
+    },
     "perfusion_tank": {
         r".* also trips (feeder|dialysate)\.pump": "a transfer that stops is held and resumed",
         r"(ph|do)_tank at (basket|cell_loop)": "the cell loop carries the medium of the tank there",

@@ -12,11 +12,11 @@ import yaml
 
 from choroid.cli import main
 from choroid.common.ports import free_port
+from choroid.rig_file.card_catalogue import CARDS
 from choroid.running.card_process import CardProcess
 from choroid.running.cards import card_config, open_card
 from choroid.simulation.array_far_end import FAR_ENDS, serve_array
 from choroid.simulation.lab import pointing_at
-from controller.nerves.cards.catalogue import CARDS
 from controller.nerves.cards.contract import CardRefused
 from controller.nerves.cards.rhx import RhxCard
 from controller.rig.card import CARD_FORMS, SIMULATED_HZ, CardOptions, channel_list
