@@ -343,26 +343,31 @@ def _ratio(pairs: Sequence[tuple[float, float]]) -> dict[str, float | None]:
     return paired([used / reference for used, reference in pairs])
 
 
-def _bins(samples: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:
-    """Return the mean estimate and truth by bins of the estimate; empty bins are left out."""
+def _bins(samples: Sequence[Mapping[str, float]], of: str) -> list[dict[str, Any]]:
+    """Return the mean of the estimate `of` and of the truth by bins of the estimate; empty bins are left out."""
     bins = []
     for number in range(BINS):
         low, high = number / BINS, (number + 1) / BINS
         last = number == BINS - 1
-        inside = [s for s in samples if low <= s["viability"] < high or (last and s["viability"] >= high)]
+        inside = [s for s in samples if low <= s[of] < high or (last and s[of] >= high)]
         if inside:
-            values = {name: mean([s[name] for s in inside]) for name in ("viability", "truth")}
+            values = {name: mean([s[name] for s in inside]) for name in (of, "truth")}
             bins.append({"from": low, "to": high, "samples": len(inside), **values})
     return bins
 
 
-def agreement(samples: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Return the agreement of estimate and truth: Spearman's rank correlation (None for a constant), calibration by bins."""
-    estimates, truths = [s["viability"] for s in samples], [s["truth"] for s in samples]
+def agreement(samples: Sequence[Mapping[str, float]], of: str = "viability") -> dict[str, Any]:
+    """Return the agreement of an estimate with the truth: Spearman's rank correlation (None for a constant), and bins.
+
+    Args:
+        samples: Each with `low`, `high`, `truth` and the estimate.
+        of: Key of the estimate.
+    """
+    estimates, truths = [s[of] for s in samples], [s["truth"] for s in samples]
     rank: float | None = None
     if len(set(estimates)) > 1 and len(set(truths)) > 1:
         rank = round(float(_stats().spearmanr(estimates, truths).statistic), 4)
-    bins = _bins(samples)
+    bins = _bins(samples, of)
     covered = [s["low"] <= s["truth"] <= s["high"] for s in samples]
     share = round(sum(covered) / len(covered), 4) if covered else None
     return {"samples": len(samples), "spearman": rank, "truth_in_interval": share, "bins": bins}

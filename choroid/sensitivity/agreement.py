@@ -55,8 +55,8 @@ def summary(lives: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _of_score(by_seed: Sequence[list[dict[str, float]]]) -> dict[str, Any]:
     """Return the agreement of one score over all samples, and the range of its rank correlations by seed."""
-    pooled = agreement([sample for one in by_seed for sample in one])
-    ranks = [found for one in by_seed if (found := agreement(one)["spearman"]) is not None]
+    pooled = agreement([sample for one in by_seed for sample in one], "score")
+    ranks = [found for one in by_seed if (found := agreement(one, "score")["spearman"]) is not None]
     return pooled | {"spearman_by_seed": [min(ranks), max(ranks)] if ranks else None}
 
 

@@ -38,6 +38,8 @@ ADDED = (
     "disposables",
     "recording",
     "cameras",
+    "hepes",
+    "phosphate",
 )
 """Keys that the description of a rig did not have at first. As long as they are empty, a rig keeps its hash."""
 ADDED_WITH_DEFAULT = (("mains", "50 Hz"), ("reference", "ground"), ("card", "simulated"))

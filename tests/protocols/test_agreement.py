@@ -14,9 +14,9 @@ from tests.execution.world import BENCH
 
 
 def said(score: float, low: float, high: float, of_known: float | None) -> dict[str, Any]:
-    happiness = {"score": score, "low": low, "high": high}
-    scores = {"score": score, "low": low, "high": high, "of_known": of_known, "happiness": happiness}
-    return scores | {"limiting": "x", "coverage": 0.5}
+    rating = {"score": score, "low": low, "high": high, "of_known": of_known, "limiting": "x", "coverage": 0.5}
+    viability = {"value": 0.9, "low": 0.5, "high": 1.0}
+    return {"care_rating": rating, "viability": viability, "happiness": {"score": score}}
 
 
 def life(*, fall: float, blind: bool = False) -> dict[str, Any]:
