@@ -25,6 +25,8 @@ from drivers.vaisala_gmp25x import identification_frame
 
 WAIT_S = 0.7
 """Maximum time of a device to identify itself (s)."""
+LISTEN_S = 2.2
+"""Maximum time until a device that sends by itself has sent twice (s)."""
 QUIET_S = 0.08
 ENDS = (b"\r\n", b"\r")
 """Line ends. A query with such an end is preceded by the end alone, which completes what earlier queries have left
@@ -36,7 +38,8 @@ in the line buffer of a device that reads lines. By itself it neither asks nor s
 class Question:
     """One query: `request` asks a device of `model` at `line`; a reply that matches `answer` is its own.
 
-    `model` may name several, "a or b", where the answer is the same for each.
+    `model` may name several, "a or b", where the answer is the same for each. An empty `request` listens to a device that
+    sends by itself.
     """
 
     model: str
@@ -63,6 +66,7 @@ _SATELLITE = LineSettings(baud=4800, bits=7, parity="O")
 _KELLER = "keller-x-line or keller-bus"
 _HAMILTON = "hamilton-ph-arc or hamilton-visiferm-do"
 QUESTIONS: tuple[Question, ...] = (
+    Question("jobst-six", b"", re.compile(rb"(\x68\x13\x13\x68).{20}\x16", re.DOTALL)),
     *(Question(name, b"i\r", re.compile(rb"\?I," + it + rb",([\d.]+)", re.IGNORECASE)) for name, it in _EZO.items()),
     Question("mettler-sics", b"I4\r\n", re.compile(rb'I4 A "([^"]*)"')),
     Question("ismatec-reglo-icc", b"1#\r", re.compile(rb"(REGLO ICC[ \w]*)")),
@@ -211,7 +215,7 @@ async def _ask_all(
         end = _end_of(request)
         clearing = end if number > 1 else b""
         for _ in range(2):  # what an earlier question left unfinished in the device may spoil the first attempt
-            received = await _ask_clear(streams, clearing, request, wait_s)
+            received = await _ask_clear(streams, clearing, request, wait_s if request else LISTEN_S)
             for each in _recognised(questions, received, line):
                 found.setdefault(each.model, each)
             if (not received and not end) or _shown(request) in {each.asked for each in found.values()}:
@@ -295,7 +299,7 @@ def as_text(answer: dict[str, Any]) -> str:
         )
     lines = []
     for each in answer["found"]:
-        lines.append(f"{each['model']} at {each['line']}: query {each['asked']}, answer {each['answered']}")
+        lines.append(f"{each['model']} at {each['line']}: query {each['asked'] or 'none'}, answer {each['answered']}")
         lines.append(f"  in a rig file:  model: {each['model']}   link: {answer['port']}")
         if each["model"] == "modbus-generic":
             lines.append(
