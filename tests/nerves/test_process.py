@@ -123,9 +123,12 @@ def test_compilation_does_not_count_as_a_start_that_hangs(tmp_path: Path, monkey
     monkeypatch.setattr(nerves_process, "serve", serve)
     monkeypatch.setattr(signal, "setitimer", lambda _, limit_s: seen.append(f"{limit_s:g} s"))
     config = {"card": {"material": "Pt"}, "data_dir": str(tmp_path)}
-    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-    assert nerves_process.main(["--config", json.dumps(config)]) == 0
-    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        assert nerves_process.main(["--config", json.dumps(config)]) == 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     assert seen[:4] == ["900 s", "compile", "60 s", "serve"]
 
 
