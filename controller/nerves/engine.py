@@ -141,7 +141,7 @@ async def serve(
 ) -> None:
     """Run the engine until `stop`; `ready` receives the address once the service listens, `brake` stops stimulation.
 
-    `control` receives what may be changed from then on.
+    :func:`compile_engine` comes before. `control` receives what may be changed from then on.
 
     Raises:
         LedgerRefused: The ledger cannot be used; the service does not listen then.
@@ -149,7 +149,6 @@ async def serve(
         Exception: Whatever else ended the real-time thread.
     """
     loop = asyncio.get_running_loop()
-    compile_engine(card.info)
     clock = Clock(follow_system=True)
     with _refusing(config.ledger):
         ledger = StimulationLedger(config.ledger, card.info, clock.utc_text())

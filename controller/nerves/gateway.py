@@ -68,7 +68,7 @@ class Gateway(pb_grpc.NervesServicer):
         self.streams = Streams(core, self._loop)
         self.subscribers = 0
         self._uploads = ReflexUploads(core, self._loop)
-        self.recording_problem: Callable[[], str] = str
+        self.recording_problem: Callable[[], str] = lambda: ""
         """Returns what the recordings lack; empty without one."""
 
     async def Info(self, request: pb.InfoRequest, context: Context) -> pb.InfoReply:
