@@ -9,3 +9,7 @@ class GridError(Exception):
 
 class GridRefused(GridError):
     """The hub or the laboratory has refused a request; the message has the reason."""
+
+
+class LeaseEnded(GridRefused):
+    """A lease was not granted, or has ended before its holder released it. A new one may be asked for."""

@@ -12,7 +12,7 @@ from choroid.bench.reflex import spike_graph
 from choroid.bench.sandbox import bench_sandbox
 from choroid.common.examples import bench_rig
 from choroid.common.extras import load_extra
-from choroid.running.nerves_process import EngineHandle, spawn_engine
+from choroid.running.nerves_handle import EngineHandle, spawn_engine
 from controller.core.clock import Clock
 from controller.nerves.credentials import AgentCredentials, AgentRole
 from controller.nerves.envelope import AgentBudget

@@ -1,10 +1,10 @@
-"""Does the simulated culture learn, and not its controls? `choroid/Steering-v0`, 20 seeds.
+"""Does the simulated culture learn, and not its controls? Steering, 20 seeds.
 
 Fixed before the first run of the reported seeds:
 
 * **Task.** Two sensory groups of electrodes receive a probe for a side; the spikes of two motor groups from 10 to 30 ms after
   it are the drive. The score of a round of 30 probes is 1 for the full drive to the right side at each, 0.5 for none, 0 for
-  the full drive to the wrong side.
+  the full drive to the wrong side. It is version 0 of the environment (:class:`SteeringBySide`).
 * **Session.** 10 rounds, 30 rounds with a training pattern before each, 10 test rounds without training. Then a rest of 5 min
   and 10 more rounds.
 * **Counterbalance.** Each culture plays two sessions from the same state, one for each assignment of the motor groups to the
@@ -36,7 +36,7 @@ import numpy as np
 from choroid.environments.agents import PatternTrainer
 from choroid.environments.effect import effect_size
 from choroid.environments.environment import ControlArm
-from choroid.environments.play import BASELINE, TEST, Steering
+from choroid.environments.play import BASELINE, TEST, SteeringBySide
 
 SEEDS = tuple(range(21, 41))
 REST_S = 300.0
@@ -47,7 +47,7 @@ Phases = tuple[float, ...]
 
 def session(control: ControlArm, seed: int, *, swapped: bool) -> Phases:
     """Play one session; return the mean score of each phase, of the last only for the plastic arm."""
-    tissue_game = Steering(control=control, swapped=swapped)
+    tissue_game = SteeringBySide(control=control, swapped=swapped)
     assert isinstance(tissue_game.action_space, gymnasium.spaces.Discrete)  # noqa: S101
     agent = PatternTrainer(int(tissue_game.action_space.n), seed)
     observation, _ = tissue_game.reset(seed=seed)
@@ -66,7 +66,7 @@ def session(control: ControlArm, seed: int, *, swapped: bool) -> Phases:
 
 def arms(seed: int) -> dict[ControlArm, Phases]:
     """Return the mean of the sessions with both assignments, for each arm of one seed."""
-    return {control: _counterbalanced(control, seed) for control in (ControlArm.NONE, *Steering.mandatory)}
+    return {control: _counterbalanced(control, seed) for control in (ControlArm.NONE, *SteeringBySide.mandatory)}
 
 
 def _counterbalanced(control: ControlArm, seed: int) -> Phases:
@@ -93,7 +93,7 @@ def learning_figures(found: Sequence[dict[ControlArm, Phases]]) -> dict[str, Any
         figures[f"plastic, {phase}"] = float(np.mean([each[ControlArm.NONE][number] for each in found]))
     plastic = [each[ControlArm.NONE][test] for each in found]
     figures["plastic, every seed"] = " ".join(f"{score:.2f}" for score in plastic)
-    for control in Steering.mandatory:
+    for control in SteeringBySide.mandatory:
         scores = [each[control][test] for each in found]
         effect = effect_size(plastic, scores)
         figures[f"{control}, test"] = float(np.mean(scores))

@@ -18,17 +18,20 @@ from choroid.common.workers import workers
 
 @dataclass(frozen=True, slots=True)
 class RolloutPlan:
-    """What is played: a task with its parameters, by a baseline, on seeds, with controls (None: the task itself)."""
+    """What is played: a task by a baseline, on seeds, with controls (None: the task itself).
+
+    `variants` are the parameters of the task; with several, each seed is played with each, and its score is the mean.
+    """
 
     task: str
-    params: dict[str, Any]
+    variants: tuple[dict[str, Any], ...]
     baseline: str
     seeds: tuple[int, ...]
     controls: tuple[str | None, ...] = (None,)
 
-    def episodes(self) -> list[tuple[str | None, int]]:
-        """Return control and seed of each episode, in the order of the results."""
-        return [(control, seed) for control in self.controls for seed in self.seeds]
+    def episodes(self) -> list[tuple[str | None, int, dict[str, Any]]]:
+        """Return control, seed and parameters of each episode, in the order of the results."""
+        return [(control, seed, params) for control in self.controls for seed in self.seeds for params in self.variants]
 
 
 def one_episode(task: str, params: dict[str, Any], baseline: str, control: str | None, seed: int) -> float:
@@ -53,16 +56,17 @@ def rollouts(
     _check(plan)
     wanted = plan.episodes()
     futures: dict[Future[float], int] = {
-        executor.submit(one_episode, plan.task, plan.params, plan.baseline, control, seed): number
-        for number, (control, seed) in enumerate(wanted)
+        executor.submit(one_episode, plan.task, params, plan.baseline, control, seed): number
+        for number, (control, seed, params) in enumerate(wanted)
     }
     scores = [0.0] * len(wanted)
     for finished, future in enumerate(as_completed(futures), 1):
         scores[futures[future]] = future.result()
         done(finished, len(wanted))
+    each_seed = [fmean(scores[n : n + len(plan.variants)]) for n in range(0, len(scores), len(plan.variants))]
     found = {}
     for number, control in enumerate(plan.controls):
-        part = scores[number * len(plan.seeds) : (number + 1) * len(plan.seeds)]
+        part = each_seed[number * len(plan.seeds) : (number + 1) * len(plan.seeds)]
         found[control or "none"] = {"mean": fmean(part), "scores": part}
     return {"task": plan.task, "baseline": plan.baseline, "seeds": list(plan.seeds), "controls": found}
 
@@ -81,13 +85,6 @@ def progress(finished: int, wanted: int) -> None:
     end = "\n" if finished == wanted or not sys.stderr.isatty() else ""
     start = "\r" if sys.stderr.isatty() else ""
     print(f"{start}{finished}/{wanted} episodes", end=end, file=sys.stderr, flush=True)
-
-
-def as_text(answer: dict[str, Any]) -> str:
-    """Return the result as lines."""
-    lines = [f"{answer['task']}, {answer['baseline']}, {len(answer['seeds'])} seeds"]
-    lines += [f"  {name:<12}{each['mean']:.4g}" for name, each in answer["controls"].items()]
-    return "\n".join(lines)
 
 
 def _check(plan: RolloutPlan) -> None:

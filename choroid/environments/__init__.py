@@ -10,7 +10,7 @@ import gymnasium
 from choroid.environments.comparison import Agent, ControlComparison, compare_with_controls, episode_score
 from choroid.environments.effect import EffectSize, effect_size
 from choroid.environments.environment import ControlArm, TissueEnvironment
-from choroid.environments.tissue import CultureTissue, SitePulse, StimulatedTissue, WindowSpikes
+from choroid.tissue.window import CultureTissue, SitePulse, StimulatedTissue, WindowSpikes
 
 __all__ = [
     "Agent",
@@ -29,9 +29,9 @@ __all__ = [
 
 ENVIRONMENTS = {
     "choroid/TargetRate-v0": "choroid.environments.target_rate:TargetRate",
-    "choroid/Steering-v0": "choroid.environments.play:Steering",
-    "choroid/CartPole-v0": "choroid.environments.play:CartPole",
-    "choroid/Pong-v0": "choroid.environments.play:Pong",
+    "choroid/Steering-v1": "choroid.environments.play:Steering",
+    "choroid/CartPole-v1": "choroid.environments.play:CartPole",
+    "choroid/Pong-v1": "choroid.environments.play:Pong",
     "choroid/ReservoirVowels-v0": "choroid.environments.vowels:ReservoirVowels",
 }
 for _name, _where in ENVIRONMENTS.items():

@@ -16,7 +16,7 @@ import numpy as np
 from choroid.client.errors import NervesError
 from choroid.client.nerves import NervesClient
 from choroid.client.nerves_terms import PulsePhase, SpikeBatch
-from choroid.environments.tissue import SitePulse, WindowSpikes
+from choroid.tissue.window import SitePulse, WindowSpikes
 
 LEAD_S = 0.05
 """How far ahead of the array's clock a window begins, so that its first pulse can be planned."""

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from choroid.environments.tissue import CultureTissue, SilentTissue, StimulatedTissue
+from choroid.tissue.window import CultureTissue, SilentTissue, StimulatedTissue
 
 Observation = NDArray[np.float32]
 ELECTRODES = 32

@@ -12,8 +12,6 @@ tells the tissue or the agent which pattern is right.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -22,38 +20,23 @@ import numpy as np
 
 from choroid.environments.environment import ControlArm, Observation, TissueEnvironment
 from choroid.environments.games import CartPoleGame, Game, PongGame, SteeringGame
-from choroid.environments.tissue import SitePulse
+from choroid.tissue.steered import MOTOR, PATTERNS, SENSORY, SteeredTissue
 
-WINDOW_S = 0.2
-PULSE_AT_S = 0.002
-READ_S = (0.010, 0.030)
-"""What is read of a window, from the probe on: after the direct responses, before a network burst."""
-PROBE_UA, TRAINING_UA = 1.5, 3.0
-REPEATS, REPEAT_S, DELAY_S = 60, 0.2, 0.010
+REPEATS = 60
 PAUSE_S = 10.0
 """Pause after a training: synapses and thresholds recover, so that a round shows what lasts."""
-MEAN_WINDOWS = 100.0
-"""Time constant of the running mean of a motor group, in windows."""
 BASELINE, TRAINING, TEST = 10, 30, 10
 """Rounds before the training, with training, and after it. Only those of the test count. Together they take less than the
 20 min of stimulation that are allowed without a rest (controller/nerves/envelope.py)."""
-SENSORY = (((2, 3), (0, 1)), ((2, 3), (3, 4)))
-MOTOR = (((0, 1), (1, 2, 3)), ((4, 5), (1, 2, 3)))
-"""Columns and rows of the two sensory and the two motor groups on a square grid of six columns."""
-COLUMNS = 6
-
-
-def _group(place: tuple[Sequence[int], Sequence[int]], usable: Sequence[int]) -> tuple[int, ...]:
-    columns, rows = place
-    return tuple(e for e in (row * COLUMNS + column for row in rows for column in columns) if e in usable)
 
 
 class TissueGame(TissueEnvironment):
     """A game that the tissue plays.
 
-    Actions: 0 trains nothing; 1 to 4 are the sequences of a sensory group and the two motor groups. An observation is the
-    score of the last round, the mean drive towards the right side in it at the probes of the left and of the right side
-    (−1 to 1), whether training is possible in the next one, and the share of rounds that are over.
+    Actions: 0 trains nothing; 1 to 4 are the sequences of a sensory group and the two motor groups. They are numbered by the
+    motor group that comes last, whatever its side. An observation is the score of the last round, the mean drive towards the
+    right side in it at the probes of the left and of the right side (−1 to 1), whether training is possible in the next
+    one, and the share of rounds that are over.
 
     Which of the motor groups drives to the right is drawn, or given by `swapped`. A culture prefers one of the two
     assignments before any training, and probing alone shifts that. A comparison that plays each culture with both
@@ -86,27 +69,26 @@ class TissueGame(TissueEnvironment):
         """
         super().__init__(control=control, nerves=nerves)
         self._swapped = swapped
-        self.action_space = gymnasium.spaces.Discrete(1 + len(SENSORY) * len(MOTOR))
+        self.action_space = gymnasium.spaces.Discrete(1 + PATTERNS)
         self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (5,), np.float32)
 
     def _begin(self) -> Observation:
-        usable = self.tissue.usable()
-        self._sensory = [_group(place, usable) for place in SENSORY]
-        self._motor = [_group(place, usable) for place in MOTOR]
-        self._mean = np.ones(len(MOTOR))
-        self._windows = 0
         self._game = self.game()
         self._right = [0.0, 0.0]
         drawn = bool(self.np_random.integers(2))
-        if drawn if self._swapped is None else self._swapped:
-            self._motor.reverse()
+        swapped = drawn if self._swapped is None else self._swapped
+        self._steered = SteeredTissue(self.tissue, swapped=swapped)
         return self._observed(0.0)
 
     def _act(self, action: int) -> tuple[Observation, float]:
         if action and self._trains(self._step):
-            self._train(action - 1)
+            self._train(*divmod(action - 1, len(MOTOR)))
         score = self.round()
         return self._observed(score), score
+
+    def _train(self, sensory: int, motor: int) -> None:
+        """Train with a pattern of a sensory and a motor group."""
+        self._steered.train_group(sensory, motor, repeats=REPEATS, pause_s=PAUSE_S)
 
     def _shown(self, observation: Observation, reward: float) -> tuple[Observation, float]:
         """Shuffle how rounds went, not when training is possible: the shuffled arm trains as often as the others."""
@@ -130,7 +112,7 @@ class TissueGame(TissueEnvironment):
         over = False
         while not over:
             side = self._game.side()
-            drive = self._drive(side)
+            drive = self._steered.probe(side).drive
             drives[side].append(drive if side else -drive)
             over = self._game.play(drive)
         self._right = [
@@ -138,34 +120,22 @@ class TissueGame(TissueEnvironment):
         ]
         return self._game.score()
 
-    def _drive(self, side: int) -> float:
-        """Probe the tissue with a side; return its drive, −1 to 1."""
-        pulses = [SitePulse(PULSE_AT_S, electrode, PROBE_UA) for electrode in self._sensory[side]]
-        counts = self.tissue.window(WINDOW_S, pulses).counts(PULSE_AT_S + READ_S[0], PULSE_AT_S + READ_S[1])
-        read = np.array([counts[list(group)].sum() for group in self._motor], np.float64)
-        relative = (read - self._mean) / np.sqrt(self._mean + 0.5)
-        self._windows += 1
-        self._mean += (read - self._mean) / min(self._windows, MEAN_WINDOWS)
-        return math.tanh(float(relative[1] - relative[0]))
-
-    def _train(self, pattern: int) -> None:
-        """Stimulate one motor group, a sensory group and the other motor group in sequence, sixty times."""
-        last = pattern % len(MOTOR)
-        groups = (self._motor[1 - last], self._sensory[pattern // len(MOTOR)], self._motor[last])
-        pulses = [
-            SitePulse(PULSE_AT_S + number * DELAY_S, electrode, TRAINING_UA)
-            for number, group in enumerate(groups)
-            for electrode in group
-        ]
-        for _ in range(REPEATS):
-            self.tissue.window(REPEAT_S, pulses)
-        self.tissue.window(PAUSE_S)
-
 
 class Steering(TissueGame):
     """The tissue drives to the side of each probe."""
 
     game = SteeringGame
+
+
+class SteeringBySide(Steering):
+    """Version 0, with which `choroid bench learning` measures and which is not registered: patterns are those of sides.
+
+    An agent that knows plasticity can train the right patterns without looking. The control `shuffled` shows that.
+    """
+
+    def _train(self, sensory: int, motor: int) -> None:
+        """Train with a pattern of a sensory group and the motor group of a side."""
+        self._steered.train(sensory, motor, repeats=REPEATS, pause_s=PAUSE_S)
 
 
 class CartPole(TissueGame):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from choroid.environments.environment import ELECTRODES, ControlArm, Observation, TissueEnvironment
-from choroid.environments.tissue import SitePulse
+from choroid.tissue.window import SitePulse
 
 WINDOW_S = 0.5
 PULSES = 5

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from choroid.environments.environment import ELECTRODES, ControlArm, Observation, TissueEnvironment
-from choroid.environments.tissue import SitePulse
+from choroid.tissue.window import SitePulse
 
 FORMANTS_HZ = {
     "i": ((270, 2290), (310, 2790), (370, 3200)),

@@ -61,6 +61,20 @@ class TaskSpec(_Strict):
 
     name: Name
     params: dict[str, float | int | str | bool] = {}
+    counterbalance: Annotated[str, Field(max_length=64)] = ""
+    """A parameter with which each seed is played twice, false and true; the score of the seed is the mean. Empty: none."""
+
+    @model_validator(mode="after")
+    def _free(self) -> TaskSpec:
+        if self.counterbalance in self.params:
+            raise ValueError(f"“{self.counterbalance}” is counterbalanced; leave it out of the parameters")
+        return self
+
+    def variants(self) -> list[TaskSpec]:
+        """Return the task once, or once with each value of the counterbalanced parameter."""
+        if not self.counterbalance:
+            return [self]
+        return [TaskSpec(name=self.name, params=self.params | {self.counterbalance: value}) for value in (False, True)]
 
 
 class BoardMetric(_Strict):
@@ -89,11 +103,13 @@ class RotationPolicy(_Strict):
 class ControlPolicy(_Strict):
     """Runs in which the score cannot come from what the board asks for.
 
-    A model is void when one of them comes within `margin` of its score.
+    A model counts when, for each of them, the interval of the paired difference over the seeds lies above `margin`.
     """
 
     names: list[Name]
     margin: Annotated[float, Field(ge=0.0)]
+    confidence: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.9
+    """Of the interval: of a 90 % interval, 5 % are below its lower end."""
 
 
 class BoardQuota(_Strict):

@@ -80,7 +80,7 @@ def load_boards(folder: Path = SHIPPED) -> dict[str, Board]:
     """Return the boards of a folder by their key (`name@version`); raise :class:`BoardError` with all mistakes."""
     found: dict[str, Board] = {}
     problems: list[BoardProblem] = []
-    files = [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES]
+    files = [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES and path.is_file()]
     for path in files:
         try:
             board = load_board(path)

@@ -12,12 +12,16 @@ from typing import Any
 from grid.boards.board import Board
 from grid.boards.loading import SUFFIXES, BoardError, UnknownBoard, load_board, load_boards, newest
 from grid.errors import GridError, GridRefused
-from grid.grading.grading import grade_model
+from grid.grading.grading import grade_model, void_by
+from grid.grading.interval import paired_interval
 from grid.grading.model import ModelRejected
 from grid.grading.rotation import HIDDEN_FROM
 from grid.grading.sandbox import open_in_sandbox
 from grid.grading.spread import grade_spread
 from grid.grading.task import TaskFailed
+
+FIRST_SEED = 3
+"""Of a trial; the seeds before are those on which examples train."""
 
 
 def described(name: str) -> Board:
@@ -28,6 +32,11 @@ def described(name: str) -> Board:
         return newest(load_boards(), name)
     except (UnknownBoard, BoardError) as error:
         raise GridRefused(str(error)) from None
+
+
+def public_seeds(name: str) -> list[int]:
+    """Return as many public seeds as a rotation of the board has episodes."""
+    return list(range(FIRST_SEED, FIRST_SEED + described(name).rotation.episodes))
 
 
 def try_model(
@@ -58,7 +67,7 @@ def try_model(
         if executor is None:
             grade = asyncio.run(grade_model(board, content, seeds, open_in_sandbox))
         else:
-            grade = grade_spread(board, content, seeds, executor, done)
+            grade = asyncio.run(grade_spread(board, content, seeds, executor, done))
     except ModelRejected as error:
         raise GridRefused(str(error)) from None
     except TaskFailed as error:
@@ -71,3 +80,32 @@ def try_text(answer: Mapping[str, Any]) -> str:
     lines = [f"{answer['board']}: {answer['mean']:.4g} on the public seeds {', '.join(map(str, answer['seeds']))}"]
     lines += [f"  control {name}: {fmean(scores):.4g}" for name, scores in answer["controls"].items()]
     return "\n".join([*lines, f"  void: {answer['void']}" if answer["void"] else "  above every control"])
+
+
+def compared(board: Board, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rollouts of a board, each control with the interval of the paired difference to it, and what is void."""
+    played = {name: dict(each) for name, each in answer["controls"].items()}
+    own = played["none"]["scores"]
+    controls = {name: each for name, each in played.items() if name != "none"}
+    for each in controls.values():
+        found = paired_interval(own, each["scores"], board.controls.confidence)
+        each |= {"difference": found.difference, "low": found.low, "high": found.high}
+    void = void_by(board, own, {name: each["scores"] for name, each in controls.items()})
+    return {"board": board.key, **answer, "controls": played, "confidence": board.controls.confidence, "void": void}
+
+
+def bulk_text(answer: Mapping[str, Any]) -> str:
+    """Return rollouts as lines."""
+    seeds = answer["seeds"]
+    lines = [f"{answer['board']}, {answer['baseline']}, {len(seeds)} seeds ({seeds[0]} to {seeds[-1]})"]
+    share = f"{answer['confidence'] * 100:g} %"
+    for name, each in answer["controls"].items():
+        beaten = (
+            ""
+            if name == "none"
+            else (f"difference {each['difference']:+.4g}, {share} interval {each['low']:+.4g} to {each['high']:+.4g}")
+        )
+        lines.append(f"  {name:<12}{each['mean']:<9.4g}{beaten}".rstrip())
+    if len(answer["controls"]) > 1:
+        lines.append(f"  void: {answer['void']}" if answer["void"] else "  above every control")
+    return "\n".join(lines)

@@ -21,9 +21,10 @@ from choroid.client.nerves import AsyncNervesClient
 from choroid.client.nerves_terms import PulsePhase
 from choroid.client.wire import nerves_pb2 as nerves_pb
 from grid.clock import perf_s
-from grid.commands.bench import approve_all, hub_process
+from grid.commands.bench import admitted, hub_process
 from grid.commands.slow_line import slow_line
 from grid.errors import GridError
+from grid.hub.owner import owned
 from grid.lab.daemon import LabDaemon
 from grid.lab.engine import AgentDesk, EngineAccess
 from grid.member.membership import CERTIFICATE_FILE, Membership
@@ -62,8 +63,9 @@ async def latency(engine: Path, desk: AgentDesk, reflex: bytes, delays_s: Sequen
         folder = Path(text)
         lab = Membership(folder / "lab", address, "lab", "lab")
         agents = [Membership(folder / f"agent{n}", address, f"agent{n}", "member") for n in range(len(delays_s))]
-        approve_all(folder / "hub", [lab, *agents])
-        await lab.enrol()
+        with contextlib.closing(owned(folder / "hub")) as store:
+            for each in (lab, *agents):
+                await admitted(store, each)
         daemon = LabDaemon(lab, EngineAccess(engine, desk, "grid-"), "o1")
         serving = asyncio.create_task(daemon.run())
         figures: dict[str, Any] = {}
@@ -81,9 +83,8 @@ async def latency(engine: Path, desk: AgentDesk, reflex: bytes, delays_s: Sequen
 
 @contextlib.asynccontextmanager
 async def _connected(agent: Membership, delay_s: float) -> AsyncIterator[GridClient]:
-    """Enrol an agent and yield its client, whose line to the hub has the delay."""
+    """Yield the client of an agent that was admitted; its line to the hub has the delay."""
     agent.save()
-    await agent.enrol()
     path = agent.folder / CERTIFICATE_FILE
     port, _, rest = path.read_bytes().partition(b"\n")
     async with contextlib.AsyncExitStack() as stack:
@@ -155,15 +156,8 @@ async def _answers(nerves: AsyncNervesClient) -> tuple[list[float], int]:
             if done >= ANSWERS or len(asked) >= REQUESTS:
                 break
     found = [each for each in await asyncio.gather(*asked) if each is not None]
-    await _released(nerves, held.lease)
+    await nerves.release_lease(held.lease)
     return found, len(asked) - len(found)
-
-
-async def _released(nerves: AsyncNervesClient, lease: str) -> None:
-    """End a lease; nothing happens to one that the engine has ended, as after a gap of frames."""
-    releasing = asyncio.create_task(nerves.release_lease(lease))
-    await asyncio.wait([releasing])
-    await asyncio.gather(releasing, return_exceptions=True)
 
 
 async def _uploaded(client: GridClient, reflex: bytes) -> dict[str, Any]:
@@ -215,7 +209,7 @@ async def _run(nerves: AsyncNervesClient, reflex: bytes, end_at: float) -> tuple
             async for _ in running.reports():
                 pass
     await running.stop()
-    await _released(nerves, held.lease)
+    await nerves.release_lease(held.lease)
     return upload_ms, running.report
 
 

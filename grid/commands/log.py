@@ -39,8 +39,8 @@ def keys(data: Path) -> dict[str, Any]:
     """Return the verifier keys of a hub: of its log, and of its cosignatures as a witness."""
     with opened(data) as store:
         return {
-            "log": str(NoteKey(store.name, ED25519, store.key.public)),
-            "witness": str(NoteKey(store.name, COSIGNATURE, store.key.public)),
+            "log": str(NoteKey(store.name, ED25519, store.public_key)),
+            "witness": str(NoteKey(store.name, COSIGNATURE, store.public_key)),
         }
 
 
@@ -49,7 +49,7 @@ def export(data: Path, folder: Path) -> dict[str, Any]:
     with opened(data) as store:
         rows = [body for _, body in store.log.rows(0, ALL_ROWS)]
         note = store.log.checkpoint(len(rows))
-        key = str(NoteKey(store.name, ED25519, store.key.public))
+        key = str(NoteKey(store.name, ED25519, store.public_key))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ROWS_FILE).write_bytes(b"".join(row + b"\n" for row in rows))
     (folder / CHECKPOINT_FILE).write_text(note, encoding="utf-8")
@@ -130,7 +130,7 @@ def verify(
             rows = [body for _, body in store.log.rows(0, ALL_ROWS)]
             note = store.log.checkpoint(len(rows))
             cosigned = store.log.cosigned_size()
-            own = str(NoteKey(store.name, ED25519, store.key.public))
+            own = str(NoteKey(store.name, ED25519, store.public_key))
             formers += LogWitnesses(store.database, store.log).other_histories()
             others += [
                 f"{each.key.name} has {each.words}"

@@ -14,6 +14,7 @@ from grid.clock import as_text
 from grid.errors import GridError
 from grid.hub.leases import LeaseBook
 from grid.hub.members import Members
+from grid.hub.owner import owned
 from grid.hub.store import FILE, Store
 from grid.policy.policy import load_policy
 from grid.policy.standing import MemberStanding, roofline
@@ -26,7 +27,7 @@ def opened(data: Path) -> Iterator[Store]:
     """Open the database of a hub that exists. Raises :class:`GridError` when there is none in `data`."""
     if not (data / FILE).exists():
         raise GridError(f"{data} is no folder of a hub. Next: name the hub's folder with --data, on the hub's machine")
-    store = Store(data)
+    store = owned(data)
     try:
         yield store
     finally:

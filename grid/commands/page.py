@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from grid.commands.processes import until_stopped
+from grid.commands.stopping import until_stopped
 from grid.errors import GridError
 from grid.page.app import page_app
+from grid.page.confinement import confine
 from grid.page.reading import HubReader
 from grid.page.server import listen, serve_page
 
@@ -31,6 +32,9 @@ def page(data: Path, host: str, port: int, names: list[str], say: Callable[[str]
     try:
         with listen(host, port) as listening:
             bracketed = f"[{host}]" if ":" in host else host
+            unconfined = confine(data)
+            if unconfined:
+                say(f"the page can read every file of this user, the hub's keys included: {unconfined}")
 
             async def serve() -> None:
                 say(f"page: http://{bracketed}:{listening.getsockname()[1]}/")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
+from grid.commands.stopping import until_stopped
 from grid.hub.hub import HubSettings, running_hub
 from grid.identity.keys import write_private
 from grid.lab.daemon import LabDaemon
@@ -85,17 +84,3 @@ async def _lab(laboratory: Membership, rig: Path, organoid: str, say: Callable[[
         await LabDaemon(laboratory, engine, organoid, say).run()
     finally:
         await desk.close()
-
-
-def until_stopped(work: Awaitable[None]) -> None:
-    """Run `work` until it ends, or SIGINT or SIGTERM comes."""
-
-    async def main() -> None:
-        task = asyncio.ensure_future(work)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, task.cancel)
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())

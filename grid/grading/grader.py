@@ -6,8 +6,10 @@ Two graders run on the hub's machine, or on machines of the same operator: they 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import platform
+from concurrent.futures import Executor
 from importlib.metadata import version
 
 from grid.boards.board import Board
@@ -17,6 +19,7 @@ from grid.grading.agreement import sign_verdict
 from grid.grading.grading import ModelGrade, baseline_score, grade_model
 from grid.grading.model import ModelRejected, OpenModel
 from grid.grading.service import GRADERS, BoardService
+from grid.grading.spread import grade_spread
 from grid.grading.task import TaskFailed, task_process
 from grid.identity.keys import IdentityKey
 
@@ -33,11 +36,27 @@ class ModelGrader:
     """One grader with its own key."""
 
     def __init__(
-        self, service: BoardService, key: IdentityKey, open_model: OpenModel, *, clock: UtcSeconds = utc_s
+        self,
+        service: BoardService,
+        key: IdentityKey,
+        open_model: OpenModel,
+        *,
+        executor: Executor | None = None,
+        clock: UtcSeconds = utc_s,
     ) -> None:
+        """Make a grader.
+
+        Args:
+            service: What submissions come from and verdicts go to.
+            key: What signs the verdicts.
+            open_model: Opens a model in a sandbox.
+            executor: Where the episodes of a grade are spread; None plays them here, one after the other.
+            clock: Source of UTC.
+        """
         self._service = service
         self._key = key
         self._open_model = open_model
+        self._executor = executor
         self._clock = clock
         self.problem = ""
         """Why the last attempt of this grader failed, empty if it did not."""
@@ -82,7 +101,8 @@ class ModelGrader:
             store.postpone(public, self._clock() + RETRY_S)
             raise
         except BaseException:
-            store.give_back(public)
+            with contextlib.suppress(GridError):  # the disk may have failed; the claim then ends by its time
+                store.give_back(public)
             raise
         self.problem = ""
         return True
@@ -117,8 +137,11 @@ class ModelGrader:
         if rotation is None:
             raise GridError(f"{board.key} has no rotation {number}. Next: restore hub.sqlite")
         model = store.model_path(manifest.model_sha256).read_bytes()
+        seeds = rotation.seeds(board.rotation.episodes)
         try:
-            return await grade_model(board, model, rotation.seeds(board.rotation.episodes), self._open_model), ""
+            if self._executor is not None:
+                return await grade_spread(board, model, seeds, self._executor), ""
+            return await grade_model(board, model, seeds, self._open_model), ""
         except ModelRejected as error:
             return None, str(error)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from grid.boards.board import Board
 from grid.grading.frames import Tensors
+from grid.grading.interval import paired_interval
 from grid.grading.model import BoardModel, CalledModel, ModelRejected, OpenModel
 from grid.grading.task import EpisodeScore, TaskFailed, TaskProcess, task_process
 
@@ -100,31 +101,45 @@ async def _graded(
     board: Board, model: bytes, seeds: Sequence[int], open_model: OpenModel, task: TaskProcess
 ) -> ModelGrade:
     async with open_model(model, board) as called:
-        played = [
-            await episode_grade(board, called, task, seed, control) for control, seed in episodes_of(board, seeds)
-        ]
+        played = [await episode_grade(board, called, task, each) for each in episodes_of(board, seeds)]
     return grade_of(board, seeds, played)
 
 
-def episodes_of(board: Board, seeds: Sequence[int]) -> list[tuple[str | None, int]]:
-    """Return control (None: the task itself) and seed of each episode of a grade, in their order."""
-    return [(control, seed) for control in (None, *board.controls.names) for seed in seeds]
+@dataclass(frozen=True, slots=True)
+class PlannedEpisode:
+    """One episode of a grade: the seed, the control (None: the task itself), and the number of the task's variant."""
+
+    seed: int
+    control: str | None
+    variant: int
+
+
+def episodes_of(board: Board, seeds: Sequence[int]) -> list[PlannedEpisode]:
+    """Return the episodes of a grade in their order: those of a seed follow one another, as they share its tissue."""
+    return [
+        PlannedEpisode(seed, control, variant)
+        for seed in seeds
+        for control in (None, *board.controls.names)
+        for variant in range(len(board.task.variants()))
+    ]
 
 
 def grade_of(board: Board, seeds: Sequence[int], played: Sequence[EpisodeGrade]) -> ModelGrade:
-    """Return the grade of the episodes of :func:`episodes_of`."""
-    parts = [tuple(each.value for each in played[n : n + len(seeds)]) for n in range(0, len(played), len(seeds))]
-    own, controls = parts[0], dict(zip(board.controls.names, parts[1:], strict=True))
+    """Return the grade of the episodes of :func:`episodes_of`: the score of a seed is the mean over the variants."""
+    found: dict[str | None, list[float]] = {}
+    arms, variants = (None, *board.controls.names), len(board.task.variants())
+    for number in range(0, len(played), variants):
+        arm = arms[number // variants % len(arms)]
+        found.setdefault(arm, []).append(fmean(each.value for each in played[number : number + variants]))
+    own, controls = tuple(found[None]), {name: tuple(found[name]) for name in board.controls.names}
     outputs = hashlib.sha256("".join(each.outputs_sha256 for each in played).encode()).hexdigest()
     return ModelGrade(own, controls, outputs, void_by(board, own, controls))
 
 
-async def episode_grade(
-    board: Board, model: CalledModel, task: TaskProcess, seed: int, control: str | None
-) -> EpisodeGrade:
+async def episode_grade(board: Board, model: CalledModel, task: TaskProcess, episode: PlannedEpisode) -> EpisodeGrade:
     """Play one episode to its end."""
     called, seen = BoardModel(model, board.interface), hashlib.sha256()
-    answer = await task.begin(board.task, seed, control=control)
+    answer = await task.begin(board.task.variants()[episode.variant], episode.seed, control=episode.control)
     for _ in range(board.limits.calls):
         if isinstance(answer, EpisodeScore):
             break
@@ -137,22 +152,34 @@ async def episode_grade(
 
 
 def void_by(board: Board, scores: Sequence[float], controls: Mapping[str, Sequence[float]]) -> str:
-    """Return why a score does not count: the controls that come within the margin; empty if none does."""
-    reached = [name for name, each in sorted(controls.items()) if fmean(each) > fmean(scores) - board.controls.margin]
+    """Return why a score does not count; empty if it does.
+
+    A control is beaten if the interval of the paired difference over the seeds lies above the margin.
+    """
+    rule = board.controls
+    reached = [
+        name
+        for name, each in sorted(controls.items())
+        if not paired_interval(scores, each, rule.confidence).low > rule.margin
+    ]
     if not reached:
         return ""
     return (
-        f"with the control {' and '.join(reached)} the model comes within {board.controls.margin:g} of its score."
+        f"with the control {' and '.join(reached)} the model comes within {rule.margin:g} of its score: the"
+        f" {rule.confidence * 100:g} % interval of the difference over {len(scores)} seeds does not lie above this."
         " Likely cause: it does not use what the board asks for. Next: test it against the controls with `choroid grid try`"
     )
 
 
 async def baseline_score(board: Board, name: str, seed: int, task: TaskProcess) -> float:
     """Return the score of a baseline on a seed, played by the task itself."""
-    answer = await task.begin(board.task, seed, baseline=name)
-    if not isinstance(answer, EpisodeScore):
-        raise TaskFailed(f"the baseline {name} of {board.key} returned no score")
-    return answer.value
+    scores: list[float] = []
+    for variant in board.task.variants():
+        answer = await task.begin(variant, seed, baseline=name)
+        if not isinstance(answer, EpisodeScore):
+            raise TaskFailed(f"the baseline {name} of {board.key} returned no score")
+        scores.append(answer.value)
+    return fmean(scores)
 
 
 def _take_in(seen: Any, outputs: Tensors) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import Executor
 from pathlib import Path
 
-from grid.boards.loading import BoardError, boards_of
+from grid.boards.loading import OWN, BoardError, boards_of
 from grid.clock import UtcSeconds
 from grid.errors import GridError
 from grid.grading.grader import ModelGrader
+from grid.grading.rotation import DAY_S
 from grid.grading.sandbox import open_in_sandbox
+from grid.grading.sealing import SecretSeal
 from grid.grading.service import GRADERS, AppendLog, BoardService
 from grid.grading.store import BoardStore, HubDatabase
 from grid.grading.task import TaskFailed
@@ -28,14 +31,33 @@ class HostedBoards:
         service: What members call.
     """
 
-    def __init__(self, folder: Path, hub: HubDatabase, *, append: AppendLog, clock: UtcSeconds) -> None:
-        """Open the boards. Raises :class:`GridError` when a file of a board is malformed."""
+    def __init__(
+        self,
+        folder: Path,
+        hub: HubDatabase,
+        *,
+        append: AppendLog,
+        clock: UtcSeconds,
+        executor: Executor | None = None,
+    ) -> None:
+        """Open the boards; `executor` is where graders spread episodes.
+
+        Raises:
+            GridError: A file of a board is malformed.
+        """
         try:
+            (folder / OWN).mkdir(exist_ok=True)  # the page gets access to it at its start
             boards = boards_of(folder)
         except BoardError as error:
             raise GridError(str(error)) from None
+        except OSError as error:
+            raise GridError(
+                f"{folder / OWN} cannot be used ({error.strerror}). Next: check the rights of the folder and the disk"
+            ) from None
         keys = [IdentityKey.in_folder(folder / f"grader-{number + 1}") for number in range(GRADERS)]
-        store = BoardStore(folder, hub=hub)
+        store = BoardStore(folder, SecretSeal(IdentityKey.in_folder(folder)), hub=hub)
+        store.not_after(clock())
+        self._clock = clock
         self.service = BoardService(
             boards,
             store,
@@ -44,7 +66,13 @@ class HostedBoards:
             open_model=open_in_sandbox,
             clock=clock,
         )
-        self._graders = [ModelGrader(self.service, key, open_in_sandbox, clock=clock) for key in keys]
+        self._graders = [
+            ModelGrader(self.service, key, open_in_sandbox, executor=executor, clock=clock) for key in keys
+        ]
+
+    def move(self, by_s: float) -> None:
+        """Move noted times with the clock, in the caller's transaction; quotas and rotations last as long as before."""
+        self.service.store.move(by_s, self._clock() - DAY_S)
 
     async def run(self) -> None:
         """Grade, measure baselines and rotate until cancelled."""

@@ -19,7 +19,7 @@ from grid.grading.ladder import Ladder
 from grid.grading.model import BoardModel, ModelRejected, OpenModel
 from grid.grading.rotation import DAY_S, SECRET_BYTES, Rotation, is_over
 from grid.grading.store import BoardRow, BoardStore
-from grid.identity.keys import fingerprint
+from grid.identity.public import fingerprint
 
 GRADERS = 2
 """Verdicts that must be equal before a score counts."""
@@ -65,7 +65,7 @@ class BoardService:
         for board in self.boards.values():
             self._rotation_of(board)
         for key in set(store.boards()) - set(self.boards):
-            reason = f"the board {key} is closed. Next: submit to its newest version"
+            reason = f"the board {key} is closed. Next: submit to a board that `choroid grid board` lists"
             with store.writing():
                 refused = store.close_board(key, reason, clock())
                 if refused:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures import Executor, Future
 from typing import Any
 
 from grid.boards.board import Board
-from grid.grading.grading import EpisodeGrade, ModelGrade, episode_grade, episodes_of, grade_of
+from grid.grading.grading import EpisodeGrade, ModelGrade, PlannedEpisode, episode_grade, episodes_of, grade_of
 from grid.grading.model import ModelRejected
 from grid.grading.sandbox import open_in_sandbox
-from grid.grading.task import task_process
+from grid.grading.task import TaskFailed, task_process
 
 
-def grade_spread(
+async def grade_spread(
     board: Board,
     model: bytes,
     seeds: Sequence[int],
@@ -36,38 +36,53 @@ def grade_spread(
 
     Raises:
         ModelRejected: The model is malformed, failed, or exceeded a limit.
-        TaskFailed: A task process failed; the model is not to blame.
+        TaskFailed: A task process or the executor failed; the model is not to blame.
     """
     wanted = episodes_of(board, seeds)
     plain = board.model_dump()
-    futures: dict[Future[EpisodeGrade], int] = {
-        executor.submit(one_episode, plain, model, control, seed): number
-        for number, (control, seed) in enumerate(wanted)
-    }
-    found: dict[int, EpisodeGrade] = {}
+
+    def submitted() -> list[Future[EpisodeGrade]]:
+        return [executor.submit(one_episode, plain, model, episode) for episode in wanted]
+
+    futures: list[Future[EpisodeGrade]] = []
+    playing: list[asyncio.Future[EpisodeGrade]] = []
     try:
-        for finished, future in enumerate(as_completed(futures), 1):
-            found[futures[future]] = future.result()
-            done(finished, len(wanted))
+        futures = await asyncio.to_thread(submitted)
+        playing = [asyncio.wrap_future(each) for each in futures]
+        async with asyncio.timeout(board.limits.grading_s):
+            for finished, ended in enumerate(asyncio.as_completed(playing), 1):
+                await ended
+                done(finished, len(wanted))
+        return grade_of(board, seeds, [each.result() for each in playing])
+    except (ModelRejected, TaskFailed):
+        raise
+    except Exception as error:
+        raise TaskFailed(
+            f"episodes could not be played on the executor ({type(error).__name__}: {error}). Likely cause: the Ray cluster"
+            " is gone, is too busy, or has another release of Choroid. Next: look at `ray status`, then try again; a hub does"
+            " so by itself"
+        ) from error
     finally:
-        for future in futures:
-            future.cancel()
-    return grade_of(board, seeds, [found[number] for number in range(len(wanted))])
+        for each in futures:
+            each.cancel()
+        for played in playing:
+            if not played.cancel() and not played.cancelled():
+                played.exception()  # one failure is reported; the others say the same
 
 
-def one_episode(plain: dict[str, Any], model: bytes, control: str | None, seed: int) -> EpisodeGrade:
+def one_episode(plain: dict[str, Any], model: bytes, episode: PlannedEpisode) -> EpisodeGrade:
     """Play one episode in processes of its own: the task, and the model in the sandbox."""
-    return asyncio.run(_one_episode(Board.model_validate(plain), model, control, seed))
+    return asyncio.run(_one_episode(Board.model_validate(plain), model, episode))
 
 
-async def _one_episode(board: Board, model: bytes, control: str | None, seed: int) -> EpisodeGrade:
+async def _one_episode(board: Board, model: bytes, episode: PlannedEpisode) -> EpisodeGrade:
     try:
         async with (
             asyncio.timeout(board.limits.grading_s),
             task_process() as task,
             open_in_sandbox(model, board) as called,
         ):
-            return await episode_grade(board, called, task, seed, control)
+            return await episode_grade(board, called, task, episode)
     except TimeoutError:
         raise ModelRejected(
             f"an episode took more than {board.limits.grading_s} s. Likely cause: the model is slow, or the cluster is busy."

@@ -1,4 +1,8 @@
-"""The durable state of the boards, in the database of the hub: rotations, submissions, verdicts, scores."""
+"""The durable state of the boards, in the database of the hub: rotations, submissions, verdicts, scores.
+
+The secret of a present rotation, from which its seeds follow, is encrypted there (:mod:`grid.grading.sealing`), so that who
+reads the database cannot know the seeds. It is one row with its rotation, which is one transaction with its row in the log.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from grid.grading.rotation import Rotation
 SCHEMA = """
 create table if not exists rotation (
   board text, number integer, secret blob not null, began_s real not null, ended_s real, baselines text,
-  primary key (board, number)) without rowid;
+  sealed blob not null default x'', primary key (board, number)) without rowid;
 create table if not exists submission (
   id text primary key, board text not null, author text not null, member text not null, manifest text not null,
   received_s real not null, unique (board, author, received_s, id));
@@ -35,7 +39,7 @@ create table if not exists call (board text, member text, at_s real);
 create index if not exists call_of on call (board, member, at_s);
 """
 FILE = "hub.sqlite"
-BUSY_MS = 10_000
+BUSY_S = 10.0
 
 
 class HubDatabase(Protocol):
@@ -45,6 +49,18 @@ class HubDatabase(Protocol):
 
     def transaction(self) -> AbstractContextManager[object]:
         """Make one change, whole or not at all."""
+        ...
+
+
+class Seal(Protocol):
+    """Encrypts and decrypts: :class:`grid.grading.sealing.SecretSeal`."""
+
+    def sealed(self, secret: bytes, about: str) -> bytes:
+        """Return a secret, encrypted and bound to what it is about."""
+        ...
+
+    def opened(self, sealed: bytes, about: str) -> bytes:
+        """Return a secret that was sealed."""
         ...
 
 
@@ -68,21 +84,29 @@ class BoardRow:
 class BoardStore:
     """The store in a hub's folder: `hub.sqlite`, and each model as a file that its owner alone can read."""
 
-    def __init__(self, folder: Path, *, readonly: bool = False, hub: HubDatabase | None = None) -> None:
+    def __init__(self, folder: Path, seal: Seal | None = None, *, hub: HubDatabase | None = None) -> None:
         """Open the store.
 
         Args:
             folder: The hub's data folder.
-            readonly: SQLite refuses every change through this object.
+            seal: Of the secrets; None only reads, and never a secret: SQLite refuses every change.
             hub: The open database of the hub in this process; without it a connection of its own is opened.
         """
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.models = folder / "models"
-        self.models.mkdir(mode=0o700, exist_ok=True)
         self._hub = hub
-        self._db = self._opened(folder) if hub is None else hub.database
+        self._seal = seal
+        if seal is not None:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.models.mkdir(mode=0o700, exist_ok=True)
+        self._db = sqlite3.connect(folder / FILE, isolation_level=None, timeout=BUSY_S) if hub is None else hub.database
+        self._db.row_factory = sqlite3.Row
+        if seal is None:
+            self._db.execute("pragma query_only = 1")
+            return
+        self._db.execute("pragma journal_mode = wal")
+        self._db.execute("pragma synchronous = full")
+        self._seal_former(seal)
         self._db.executescript(SCHEMA)
-        self._db.execute(f"pragma query_only = {int(readonly)}")
 
     def close(self) -> None:
         """Close the connection, unless it is the hub's."""
@@ -104,20 +128,36 @@ class BoardStore:
             raise
         self._db.execute("commit")
 
+    def has_table(self, name: str) -> bool:
+        """Whether the database has a table; a hub that has not graded yet has none of the boards."""
+        return self._one("select 1 from sqlite_master where type = 'table' and name = ?", name) is not None
+
     # --- rotations --------------------------------------------------------------------------------------
 
     def rotation(self, board: str, number: int | None = None) -> Rotation | None:
-        """Return a rotation of a board (`name@version`), by default the newest."""
+        """Return a rotation of a board (`name@version`), by default the newest.
+
+        Raises:
+            GridError: This process cannot open its secret.
+        """
         where = "board = ? order by number desc limit 1" if number is None else "board = ? and number = ?"
         row = self._one(f"select * from rotation where {where}", board, *([] if number is None else [number]))  # noqa: S608
-        return row and Rotation(board, row["number"], row["secret"], row["began_s"])
+        return row and Rotation(board, row["number"], self._secret_of(row), row["began_s"])
+
+    def rotation_number(self, board: str) -> int | None:
+        """Return the number of the newest rotation of a board, without its secret."""
+        found = self._one("select max(number) as newest from rotation where board = ?", board)["newest"]
+        return None if found is None else int(found)
 
     def begin_rotation(self, rotation: Rotation) -> None:
-        """Add a rotation, and end the one before it."""
-        ended = "update rotation set ended_s = ? where board = ? and number = ?"
-        self._db.execute(ended, (rotation.began_s, rotation.board, rotation.number - 1))
-        row = (rotation.board, rotation.number, rotation.secret, rotation.began_s)
-        self._db.execute("insert into rotation (board, number, secret, began_s) values (?, ?, ?, ?)", row)
+        """Add a rotation, and end the one before it, whose secret is then public."""
+        former = self.rotation(rotation.board, rotation.number - 1)
+        if former is not None:
+            ended = "update rotation set ended_s = ?, secret = ?, sealed = x'' where board = ? and number = ?"
+            self._db.execute(ended, (rotation.began_s, former.secret, former.board, former.number))
+        sealed = self._secrets.sealed(rotation.secret, _about(rotation.board, rotation.number))
+        row = (rotation.board, rotation.number, sealed, rotation.began_s)
+        self._db.execute("insert into rotation (board, number, secret, sealed, began_s) values (?, ?, x'', ?, ?)", row)
 
     def ended_rotations(self, board: str) -> list[Rotation]:
         """Return the rotations that are over, whose secrets are public."""
@@ -143,12 +183,19 @@ class BoardStore:
         """Add a submission that is to be graded in a rotation; its model is on the disk before its row."""
         path = self.model_path(manifest.model_sha256)
         partial = path.with_suffix(".part")
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(model)
-            file.flush()
-            os.fsync(descriptor)
-        partial.replace(path)
+        try:
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(model)
+                file.flush()
+                os.fsync(descriptor)
+            partial.replace(path)
+        except OSError as error:
+            raise GridError(
+                f"the model cannot be kept in {self.models} ({error.strerror}); nothing was changed. Likely cause: the disk"
+                " of the hub is full, or its folder read-only. Next: the hub's operator frees space or makes it writable;"
+                " then submit again"
+            ) from None
         row = (manifest.id, manifest.board, manifest.author, member, json.dumps(manifest.to_json()), now_s)
         self._db.execute("insert into submission values (?, ?, ?, ?, ?, ?)", row)
         self.queue(manifest.id, rotation)
@@ -232,7 +279,7 @@ class BoardStore:
         found = self._db.execute(
             "select s.id, s.manifest, s.member, s.received_s, r.state, r.published, r.reason from result r"
             " join submission s on s.id = r.submission where s.board = ? and r.rotation = ?"
-            " order by r.state != 'graded', r.published desc, s.received_s, s.id",
+            " order by r.state != 'graded', r.published desc, s.rowid",
             (board, rotation),
         )
         return [
@@ -274,7 +321,7 @@ class BoardStore:
                 "   and c.grader = :grader and (c.verdict is not null or c.until_s > :now))"
                 " and (select count(*) from claim c where c.submission = r.submission and c.rotation = r.rotation"
                 "   and (c.verdict is not null or c.until_s > :now)) < :graders"
-                " order by s.received_s, s.id limit 1",
+                " order by s.rowid limit 1",
                 {"grader": grader, "now": now_s, "graders": graders},
             )
             if row is None:
@@ -334,24 +381,69 @@ class BoardStore:
         )
         return [GraderVerdict.from_json(json.loads(row["verdict"])) for row in rows]
 
+    # --- the clock --------------------------------------------------------------------------------------
+
+    def move(self, by_s: float, since_s: float) -> None:
+        """Move present rotations, claims, and submissions since a time with the clock, in the caller's transaction."""
+        self._db.execute("update rotation set began_s = began_s + ? where ended_s is null", (by_s,))
+        self._db.execute("update claim set until_s = until_s + ? where verdict is null", (by_s,))
+        self._db.execute("update submission set received_s = received_s + ? where received_s > ?", (by_s, since_s))
+
+    def not_after(self, now_s: float) -> None:
+        """Let what was noted by a clock that was ahead count as of now."""
+        with self.writing():
+            began = "update rotation set began_s = ? where ended_s is null and began_s > ?"
+            self._db.execute(began, (now_s, now_s))
+            self._db.execute("update submission set received_s = ? where received_s > ?", (now_s, now_s))
+
     # --- calls ------------------------------------------------------------------------------------------
 
     def call_counted(self, board: str, member: str, now_s: float, since_s: float) -> int:
         """Count one call of a board's model by a member; return how many there were since a time, this one included."""
         with self.writing():
-            self._db.execute("delete from call where at_s <= ?", (since_s,))
+            self._db.execute("delete from call where at_s <= ? or at_s > ?", (since_s, now_s))
             self._db.execute("insert into call values (?, ?, ?)", (board, member, now_s))
             return self._count("call where board = ? and member = ?", board, member)
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _opened(folder: Path) -> sqlite3.Connection:
-        database = sqlite3.connect(folder / FILE, isolation_level=None, timeout=BUSY_MS / 1000)
-        database.row_factory = sqlite3.Row
-        database.execute("pragma journal_mode = wal")
-        database.execute("pragma synchronous = full")
-        return database
+    @property
+    def _secrets(self) -> Seal:
+        if self._seal is None:
+            raise GridError("this process only reads the boards, without their secrets. Next: ask the hub")
+        return self._seal
+
+    def _secret_of(self, row: sqlite3.Row) -> bytes:
+        sealed = bytes(row["sealed"])
+        return self._secrets.opened(sealed, _about(row["board"], row["number"])) if sealed else bytes(row["secret"])
+
+    def _seal_former(self, seal: Seal) -> None:
+        """Seal the secrets that an earlier release kept as they are, and remove them from the database's files.
+
+        Raises:
+            GridError: The files cannot be rewritten. The secrets are sealed; the rest is done at the next start.
+        """
+        columns = {row["name"] for row in self._db.execute("pragma table_info(rotation)")}
+        if columns and "sealed" not in columns:
+            with self.writing():
+                self._db.execute("alter table rotation add column sealed blob not null default x''")
+                for row in self._db.execute("select * from rotation where ended_s is null").fetchall():
+                    sealed = seal.sealed(bytes(row["secret"]), _about(row["board"], row["number"]))
+                    change = "update rotation set sealed = ?, secret = x'' where board = ? and number = ?"
+                    self._db.execute(change, (sealed, row["board"], row["number"]))
+                self._db.execute("create table rewrite_due (one integer)")
+        if not self.has_table("rewrite_due"):
+            return
+        try:
+            self._db.execute("vacuum")
+            busy = self._db.execute("pragma wal_checkpoint(truncate)").fetchone()[0]
+            if not busy:
+                self._db.execute("drop table rewrite_due")
+        except sqlite3.Error as error:
+            raise GridError(
+                f"{FILE} cannot be rewritten without the secrets that an earlier release left in it ({error}). Likely cause:"
+                " the disk is full. Next: free as much space as the file has, and start the hub again"
+            ) from None
 
     def _one(self, text: str, *values: Any) -> Any:
         given = values[0] if len(values) == 1 and isinstance(values[0], dict) else values
@@ -360,3 +452,7 @@ class BoardStore:
     def _count(self, rest: str, *values: Any) -> int:
         row = self._db.execute(f"select count(*) from {rest}", values).fetchone()  # noqa: S608  (our own text)
         return int(row[0])
+
+
+def _about(board: str, number: int) -> str:
+    return f"rotation {number} of {board}"

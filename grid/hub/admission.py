@@ -49,7 +49,8 @@ class MemberAdmission:
         while True:
             again_s = min(self._policy.recheck_s, BUSY_AGAIN_S) if before.busy else self._policy.recheck_s
             if before.figures:
-                await asyncio.sleep(max(before.measured_utc_s + again_s - self._store.utc(), 0.0))
+                left_s = before.measured_utc_s + again_s - self._store.utc()
+                await asyncio.sleep(min(max(left_s, 0.0), again_s))  # the clock may have been set back since
             found = await self.judged(session)
             self._members.set_standing(session.identity, session.name, found)
             session.send(pb.HubMessage(standing=standing_message(found)))

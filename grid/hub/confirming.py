@@ -80,7 +80,7 @@ class Confirming:
 
     def _contradicted(self, key: NoteKey, note: str) -> None:
         """Keep what the witness holds against this log, if this log has signed it."""
-        own = NoteKey(self._store.name, 1, self._store.key.public)
+        own = NoteKey(self._store.name, 1, self._store.public_key)
         if signature_time(note, own) is not None and Checkpoint.parse(note).origin == own.name:
             with self._store.transaction():
                 self._witnesses.contradicted(key, note)

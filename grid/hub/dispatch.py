@@ -137,5 +137,6 @@ class Dispatch:
                 nc_s=self._limits.nc_s,
                 pulses_min=self._limits.pulses_min,
                 charge_nc=self._limits.charge_nc_day,
+                duration_s=row["duration_s"],
             )
         )

@@ -41,7 +41,7 @@ class EnrolmentService(pb_grpc.EnrolmentServicer):
             nonce=self._nonces.new(now),
             utc_s=now,
             policy_version=self._policy.version,
-            log_key=str(NoteKey(self._store.name, ED25519, self._store.key.public)),
+            log_key=str(NoteKey(self._store.name, ED25519, self._store.public_key)),
         )
 
     async def Enrol(self, request: pb.EnrolRequest, context: EnrolContext) -> pb.EnrolReply:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import logging
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
 import grpc.aio
 
-from grid.clock import UtcSeconds, utc_s
+from grid.clock import SteadyUtc, UtcSeconds, utc_s
 from grid.errors import GridError
 from grid.grading.hosting import HostedBoards
 from grid.grading.rpc import BoardsRpc
@@ -21,10 +24,10 @@ from grid.hub.dispatch import Dispatch
 from grid.hub.enrolment import EnrolmentService
 from grid.hub.leases import LeaseBook
 from grid.hub.members import SEEN_S, Members
+from grid.hub.owner import owned
 from grid.hub.relaying import Tunnels
 from grid.hub.service import HEARTBEAT_S, HubService
-from grid.hub.sessions import MemberSession, Sessions
-from grid.hub.store import Store
+from grid.hub.sessions import Sessions
 from grid.hub.witnessing import WitnessingService
 from grid.identity.authority import CERTIFICATE_S, Authority
 from grid.log.witness import Witness
@@ -34,7 +37,10 @@ from grid.wire.boards import boards_pb2_grpc
 
 logger = logging.getLogger(__name__)
 
+LOCK_FILE = "hub.lock"
 TICK_S = 0.25
+FOLLOW_S = 1.0
+"""A clock that was set by more than this is followed (s); the rest is drift."""
 SILENT_S = 6 * HEARTBEAT_S
 """A connection without any message for this long ends."""
 MAX_MESSAGE_BYTES = 40_000_000
@@ -61,6 +67,7 @@ class HubSettings:
         name: Name of a new hub and its log.
         policy: Policy file; None means the one that comes with Choroid.
         grading: Whether submitted models are graded here.
+        executor: Where the graders spread episodes; None plays them in the hub's task processes, one after the other.
         utc: Source of UTC.
         confirm_every_s: How often the witnesses of the log are asked to confirm it.
     """
@@ -72,6 +79,7 @@ class HubSettings:
     name: str = ""
     policy: Path | None = None
     grading: bool = True
+    executor: Executor | None = None
     utc: UtcSeconds = field(default=utc_s)
     confirm_every_s: float = 60.0
 
@@ -88,9 +96,10 @@ class Hub:
         address: What members join with: host:port#fingerprint of the authority.
     """
 
-    def __init__(self, settings: HubSettings) -> None:
-        self.policy: GridPolicy = load_policy(settings.policy)
-        self.store = Store(settings.data, name=settings.name, utc=_steady(settings.utc))
+    def __init__(self, settings: HubSettings, policy: GridPolicy) -> None:
+        self.policy = policy
+        self._utc = SteadyUtc(settings.utc, asyncio.get_running_loop().time)
+        self.store = owned(settings.data, name=settings.name, utc=self._utc)
         self.authority = Authority.in_folder(settings.data, self.store.utc)
         self.members = Members(self.store)
         self.sessions = Sessions()
@@ -98,12 +107,15 @@ class Hub:
         self.book = LeaseBook(self.store, self.members, self.policy.leases)
         self.witness = Witness(self.store.database, self.store.log, self.store.utc)
         self.dispatch = Dispatch(self.store, self.members, self.book, self.sessions, self.tunnels, self.policy.leases)
-        self.boards = HostedBoards(settings.data, self.store, append=self.store.note, clock=self.store.utc)
+        self.boards = HostedBoards(
+            settings.data, self.store, append=self.store.note, clock=self.store.utc, executor=settings.executor
+        )
         self._enrolment = EnrolmentService(self.store, self.members, self.authority, self.policy)
         self.confirming = Confirming(self.store, settings.confirm_every_s)
         self._settings = settings
         self._servers: list[grpc.aio.Server] = []
         self._server_pair_until_s = 0.0
+        self._version: tuple[int, int] | None = None
         self.address = ""
         self.member_port = 0
 
@@ -137,15 +149,21 @@ class Hub:
         """Keep leases, revocations and marks up to date, until it is cancelled."""
         loop = asyncio.get_running_loop()
         seen_at = loop.time()
+        problem = ""
         while True:
             try:
-                self.sessions.end_where(self._reason_to_end)
+                self._follow_clock()
+                self._end_revoked()
+                self._end_silent(loop.time())
                 self.dispatch.now()
                 if loop.time() >= seen_at + SEEN_S:
                     seen_at = loop.time()
                     self.members.seen({each.identity: each.working_on for each in self.sessions.every()})
+                problem = ""
             except GridError as error:
-                logger.error("%s", error)
+                if str(error) != problem:
+                    logger.error("%s", error)
+                problem = str(error)
             await asyncio.sleep(TICK_S)
 
     async def grade(self) -> None:
@@ -160,11 +178,30 @@ class Hub:
             await server.stop(grace=0.2)
         self.store.close()
 
-    def _reason_to_end(self, session: MemberSession) -> str:
-        if self.members.approved(session.identity) is None:
-            return "this identity was revoked"
-        silent = asyncio.get_running_loop().time() - session.alive_at > SILENT_S
-        return f"no message for {SILENT_S:g} s" if silent else ""
+    def _follow_clock(self) -> None:
+        """Follow a clock that was set. Times of leases, claims and rotations move with it: they last as long as before."""
+        by_s = self._utc.off_s
+        if abs(by_s) < FOLLOW_S:
+            return
+        with self.store.transaction():
+            self.book.move(by_s)
+            self.boards.move(by_s)
+            self.store.note("hub.clock", {"set_by_s": round(by_s, 3)})
+        self._utc.follow(by_s)
+        self._server_pair_until_s = 0.0
+        logger.warning("the clock of this machine was set by %+.1f s; leases last as long as before", by_s)
+
+    def _end_revoked(self) -> None:
+        """End the connections of identities that are no longer approved, if the database has changed since the last time."""
+        version = self.store.version()
+        if version != self._version:
+            approved = self.members.approved_ones()
+            self.sessions.end_where(lambda each: "" if each.identity in approved else "this identity was revoked")
+            self._version = version
+
+    def _end_silent(self, now: float) -> None:
+        said = f"no message for {SILENT_S:g} s"
+        self.sessions.end_where(lambda each: said if now - each.alive_at > SILENT_S else "")
 
     def _certificates(self) -> grpc.ServerCertificateConfiguration:
         self._server_pair_until_s = self.store.utc() + CERTIFICATE_S / 2
@@ -178,33 +215,59 @@ class Hub:
 
 @contextlib.asynccontextmanager
 async def running_hub(settings: HubSettings) -> AsyncIterator[Hub]:
-    """Run a hub while the block lasts."""
-    hub = Hub(settings)
-    tasks: list[asyncio.Task[None]] = []
+    """Run a hub while the block lasts.
+
+    Raises:
+        GridError: The policy is malformed, the folder cannot be used or another hub has it, or a port is taken.
+    """
+    policy = load_policy(settings.policy)
+    with _held(settings.data):
+        hub = Hub(settings, policy)
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            await hub.open()
+            works = {"hub": hub.run(), "grading": hub.grade(), "witnesses of the log": hub.confirming.run()}
+            tasks = [asyncio.create_task(work, name=name) for name, work in works.items()]
+            for task in tasks:
+                task.add_done_callback(_report)
+            yield hub
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await hub.close()
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold the lock of a hub's folder, at most until this process ends.
+
+    Raises:
+        GridError: Another hub has it, or the folder cannot be used.
+    """
     try:
-        await hub.open()
-        works = {"hub": hub.run(), "grading": hub.grade(), "witnesses of the log": hub.confirming.run()}
-        tasks = [asyncio.create_task(work, name=name) for name, work in works.items()]
-        for task in tasks:
-            task.add_done_callback(_report)
-        yield hub
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise GridError(
+            f"{folder} cannot be used ({error.strerror}). Next: check --data, the rights of the folder and the disk"
+        ) from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise GridError(
+                f"another hub runs with {folder}. Two hubs would not know of each other's connections. Next: end it, or"
+                " name another folder with --data"
+            ) from None
+        yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await hub.close()
+        os.close(lock)
 
 
 def _report(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
         logger.error("%s has ended: a defect of this software", task.get_name(), exc_info=task.exception())
-
-
-def _steady(utc: UtcSeconds) -> UtcSeconds:
-    """Return a UTC that does not jump when the machine's clock is set while the hub runs."""
-    loop = asyncio.get_running_loop()
-    start_s, start = utc(), loop.time()
-    return lambda: start_s + loop.time() - start
 
 
 def _bind(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials) -> int:

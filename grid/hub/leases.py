@@ -36,10 +36,30 @@ class LeaseBook:
         self._limits = limits
 
     def resume(self) -> None:
-        """Give each living lease one more time to live after a start of the hub: its heartbeats could not arrive."""
+        """Give each living lease one more time to live after a start of the hub: its heartbeats could not arrive.
+
+        What lies in the future was noted by a clock that was wrong: it counts as of now.
+        """
+        now = self._store.utc()
         with self._store.transaction() as database:
-            until = self._store.utc() + self._limits.ttl_s
-            database.execute(f"UPDATE leases SET expires_s = ?, shown = '' WHERE state IN {LIVING}", (until,))  # noqa: S608
+            database.execute(
+                "UPDATE leases SET expires_s = ?, shown = '',"  # noqa: S608
+                f" requested_s = MIN(requested_s, ?), granted_s = MIN(granted_s, ?) WHERE state IN {LIVING}",
+                (now + self._limits.ttl_s, now, now),
+            )
+            database.execute(
+                "UPDATE leases SET ended_s = ?, granted_s = MAX(granted_s - (ended_s - ?), 0) WHERE ended_s > ?",
+                (now, now, now),
+            )
+
+    def move(self, by_s: float) -> None:
+        """Move the times of living leases and of those of the last 24 h with the clock, in the caller's transaction."""
+        self._store.database.execute(
+            "UPDATE leases SET requested_s = requested_s + :by_s, expires_s = expires_s + :by_s,"  # noqa: S608
+            " granted_s = granted_s + (granted_s > 0) * :by_s, ended_s = ended_s + (ended_s > 0) * :by_s"
+            f" WHERE state IN {LIVING} OR ended_s > :since",
+            {"by_s": by_s, "since": self._store.utc() - DAY_S},
+        )
 
     def request(self, member: str, request: pb.LeaseRequest) -> sqlite3.Row:
         """Record a request; it waits in the queue until :meth:`advance`.
@@ -153,11 +173,11 @@ class LeaseBook:
             connected_labs: Identities of the laboratories that offers can be sent to.
         """
         now = self._store.utc()
-        for row in self._store.query(f"SELECT * FROM leases WHERE state IN {LIVING}"):  # noqa: S608
+        for row in self._store.query(f"SELECT * FROM leases WHERE state IN {LIVING} ORDER BY rowid"):  # noqa: S608
             reason = self._over(row, now)
             if reason:
                 self.end(row["id"], reason)
-        living = self._store.query(f"SELECT * FROM leases WHERE state IN {LIVING}")  # noqa: S608
+        living = self.living()
         waiting = [row for row in living if row["state"] == "queued" and row["lab"] in connected_labs]
         held = [row for row in living if row["state"] != "queued"]
         for row in self._in_order(waiting):
@@ -166,8 +186,8 @@ class LeaseBook:
             held.append(row)  # later ones must not overtake it on the same electrodes
 
     def unshown(self) -> list[sqlite3.Row]:
-        """Return the leases whose state was not announced yet."""
-        return self._store.query("SELECT * FROM leases WHERE shown != state")
+        """Return the leases whose state was not announced yet: ends before offers, for one lease follows another."""
+        return self._store.query("SELECT * FROM leases WHERE shown != state ORDER BY state != 'ended', fence, rowid")
 
     def mark_shown(self, lease: str, state: str) -> None:
         """Note that a state was announced."""
@@ -184,11 +204,13 @@ class LeaseBook:
 
     def living(self) -> list[sqlite3.Row]:
         """Return the leases that have not ended, oldest first."""
-        return self._store.query(f"SELECT * FROM leases WHERE state IN {LIVING} ORDER BY requested_s")  # noqa: S608
+        return self._store.query(f"SELECT * FROM leases WHERE state IN {LIVING} ORDER BY rowid")  # noqa: S608
 
     def ended(self, limit: int) -> list[sqlite3.Row]:
         """Return the leases that ended last."""
-        return self._store.query("SELECT * FROM leases WHERE state = 'ended' ORDER BY ended_s DESC LIMIT ?", limit)
+        return self._store.query(
+            "SELECT * FROM leases WHERE state = 'ended' ORDER BY ended_s DESC, rowid DESC LIMIT ?", limit
+        )
 
     def info(self, row: sqlite3.Row) -> pb.LeaseInfo:
         """Return a lease as the message of the service."""
@@ -196,7 +218,9 @@ class LeaseBook:
         ahead = 0
         if row["state"] == "queued":
             waiting = self._store.query(
-                "SELECT * FROM leases WHERE state = 'queued' AND lab = ? AND organoid = ?", row["lab"], row["organoid"]
+                "SELECT * FROM leases WHERE state = 'queued' AND lab = ? AND organoid = ? ORDER BY rowid",
+                row["lab"],
+                row["organoid"],
             )
             ahead = [each["id"] for each in self._in_order(waiting)].index(row["id"]) + 1
         return pb.LeaseInfo(
@@ -216,6 +240,7 @@ class LeaseBook:
             purpose=row["purpose"],
             charge_nc=row["charge_nc"],
             pulses=row["pulses"],
+            left_s=max(row["expires_s"] - self._store.utc(), 0.0),
         )
 
     def _checked(self, request: pb.LeaseRequest) -> tuple[str, list[int]]:
@@ -278,10 +303,10 @@ class LeaseBook:
         return sum(spans), sum(row["charge_nc"] for row in rows)
 
     def _in_order(self, waiting: list[sqlite3.Row]) -> list[sqlite3.Row]:
-        """Return queued leases in fair order: put first by an operator, then by least use in 24 h, then by age."""
+        """Return queued leases, given by age, in fair order: put first by an operator, then by least use in 24 h."""
         now = self._store.utc()
         used = {member: self._used("member = ?", member, now)[0] for member in {row["member"] for row in waiting}}
-        return sorted(waiting, key=lambda row: (-row["first"], used[row["member"]], row["requested_s"], row["id"]))
+        return sorted(waiting, key=lambda row: (-row["first"], used[row["member"]]))
 
     def _over(self, row: sqlite3.Row, now: float) -> str:
         if self._members.approved(row["member"]) is None:

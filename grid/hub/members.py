@@ -8,7 +8,7 @@ from typing import Any
 
 from grid.errors import GridError, GridRefused
 from grid.hub.store import Store
-from grid.identity.keys import fingerprint
+from grid.identity.public import fingerprint
 from grid.policy.standing import MemberStanding
 from grid.wire import grid_pb2 as pb
 
@@ -88,6 +88,10 @@ class Members:
         """Return an approved member by identity."""
         found = self._find(identity)
         return found if found is not None and found["state"] == "approved" else None
+
+    def approved_ones(self) -> set[str]:
+        """Return the identities of all approved members and laboratories."""
+        return {row["id"] for row in self._store.query("SELECT id FROM members WHERE state = 'approved'")}
 
     def every(self) -> list[sqlite3.Row]:
         """Return all members, by name."""

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator
 
-from grid.errors import GridRefused
+from grid.errors import GridError, GridRefused
 from grid.hub.sessions import Sessions
 from grid.wire import grid_pb2 as pb
 
@@ -40,10 +40,10 @@ class Tunnels:
         return len(self._open)
 
     async def from_member(self, lease: str, lab: str) -> Tunnel:
-        """Open a tunnel for a lease that runs. Raises :class:`GridRefused` when the laboratory does not come."""
+        """Open a tunnel for a lease that runs. Raises :class:`GridError` when the laboratory does not come."""
         session = self._sessions.find(lab)
         if session is None or len(self._open) >= MAX_TUNNELS:
-            raise GridRefused("the laboratory is not connected, or too many tunnels are open. Next: try again later")
+            raise GridError("the laboratory is not connected, or too many tunnels are open. Next: try again later")
         tunnel = Tunnel(lease, lab)
         self._open[tunnel.id] = tunnel
         session.send(pb.HubMessage(tunnel=pb.TunnelCall(tunnel=tunnel.id, lease=lease)))
@@ -53,7 +53,7 @@ class Tunnels:
         except BaseException as error:
             self.close(tunnel)
             if isinstance(error, TimeoutError):
-                raise GridRefused(f"the laboratory did not open the tunnel within {OPEN_WITHIN_S:g} s") from None
+                raise GridError(f"the laboratory did not open the tunnel within {OPEN_WITHIN_S:g} s") from None
             raise
         return tunnel
 

@@ -19,7 +19,7 @@ from grid.hub.members import Members
 from grid.hub.relaying import Tunnels
 from grid.hub.sessions import MemberSession, Sessions
 from grid.hub.store import Store
-from grid.identity.authority import expires_utc_s, identity_of
+from grid.identity.authority import CERTIFICATE_S, expires_utc_s, identity_of
 from grid.policy.policy import GridPolicy
 from grid.wire import grid_pb2 as pb
 from grid.wire import grid_pb2_grpc as pb_grpc
@@ -66,7 +66,7 @@ class HubService(pb_grpc.HubServicer):
         self._sessions.opened(session)
         reading = asyncio.create_task(self._read(session, request_iterator))
         lapse = asyncio.get_running_loop().call_later(
-            max(expires_s - self._store.utc(), 0.0), session.end, "its certificate has expired"
+            min(max(expires_s - self._store.utc(), 0.0), CERTIFICATE_S), session.end, "its certificate has expired"
         )
         try:
             yield pb.HubMessage(

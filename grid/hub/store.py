@@ -11,8 +11,8 @@ from typing import Any
 
 from grid.clock import UtcSeconds, as_text, utc_s
 from grid.errors import GridError
-from grid.identity.keys import IdentityKey
 from grid.log.ledger import GridLog
+from grid.log.notes import NoteSigner
 
 FILE = "hub.sqlite"
 SCHEMA = """
@@ -33,7 +33,28 @@ CREATE TABLE IF NOT EXISTS leases (
   UNIQUE (member, key));
 CREATE INDEX IF NOT EXISTS leases_by_state ON leases (state);
 CREATE INDEX IF NOT EXISTS leases_by_end ON leases (ended_s);
+CREATE INDEX IF NOT EXISTS leases_to_show ON leases (id) WHERE shown != state;
 """
+
+
+GOES_ON = "the hub then continues by itself"
+OTHER_CAUSE = (
+    f"Likely cause: the disk is full, or another program holds the file. Next: free space, end that program; {GOES_ON}"
+)
+CAUSES = {
+    "SQLITE_FULL": f"Likely cause: the disk is full. Next: free space; {GOES_ON}",
+    "SQLITE_BUSY": f"Likely cause: another program holds the file. Next: end that program; {GOES_ON}",
+    "SQLITE_READONLY": (
+        "Likely cause: the folder or its disk is read-only, or belongs to another user. Next: make it writable; start the hub"
+        " again if it does not continue"
+    ),
+    "SQLITE_CANTOPEN": "Likely cause: the folder or its disk is read-only, or another user's. Next: make it writable",
+    "SQLITE_IOERR": (
+        "Likely cause: the disk has failed, was made read-only by the system after an error, or is full. Next: read the"
+        " system's log (dmesg), repair the disk or free space, and start the hub again if it does not continue"
+    ),
+}
+"""By the beginning of SQLite's name of an error."""
 
 
 class Store:
@@ -43,39 +64,57 @@ class Store:
         folder: The hub's data folder.
         database: The connection; every change is made in :meth:`transaction`.
         log: The hub's log; a row is appended in the transaction that it is about.
-        key: The hub's identity.
+        public_key: The hub's identity, and the key that its log is verified with.
     """
 
-    def __init__(self, folder: Path, *, name: str = "", utc: UtcSeconds = utc_s, readonly: bool = False) -> None:
-        """Open the database in `folder`; make one if there is none.
+    def __init__(self, folder: Path, *, name: str = "", utc: UtcSeconds = utc_s, key: NoteSigner | None = None) -> None:
+        """Open the database in `folder`; with `key` make one if there is none.
 
         Args:
             folder: The hub's data folder.
             name: Name of a new hub and its log; an existing hub keeps its own.
             utc: Source of UTC.
-            readonly: SQLite refuses every change through this object; the hub has to exist.
+            key: The hub's key (:func:`grid.hub.owner.owned`); None only reads: SQLite refuses every change.
 
         Raises:
-            GridError: The folder cannot be used.
+            GridError: The folder cannot be used, or the key is not that of the hub.
         """
-        if readonly and not (folder / FILE).exists():
+        if key is None and not (folder / FILE).exists():
             raise GridError(f"{folder} is no folder of a hub. Next: name the hub's folder with --data")
         self.folder = folder
-        self.key = IdentityKey.in_folder(folder)
         self.utc = utc
+        self._readonly = key is None
         try:
             self.database = sqlite3.connect(folder / FILE, isolation_level=None, timeout=5.0)
+        except sqlite3.Error as error:
+            raise (reading_error if key is None else storage_error)(error) from None
+        try:
             self.database.row_factory = sqlite3.Row
-            if not readonly:
+            if key is not None:
                 self.database.execute("PRAGMA journal_mode = WAL")
                 self.database.execute("PRAGMA synchronous = FULL")
                 self.database.executescript(SCHEMA)
-            self.database.execute(f"PRAGMA query_only = {int(readonly)}")
-            self.name = str(self._meta("name", (name or f"grid-{self.key.id[:12]}").encode()).decode())
-            self.secret = self._meta("nonce secret", secrets.token_bytes(32))
-            self.log = GridLog(self.database, self.key, self.name)
-        except sqlite3.Error as error:
-            raise storage_error(error) from None
+            self.database.execute(f"PRAGMA query_only = {int(key is None)}")
+            if key is None:
+                self.database.execute("PRAGMA temp_store = MEMORY")  # a confined process has no folder for it
+            self.name = str(self._meta("name", name.encode()).decode())
+            self.public_key = self._meta("public key", b"" if key is None else key.public)
+            if key is not None and self.public_key != key.public:
+                raise GridError(
+                    f"the key in {folder} is not that of the hub whose database is there. Likely cause: the folder was put"
+                    " together from two, or its key was replaced. Next: restore identity.key from a backup"
+                )
+            self.log = GridLog(self.database, key, self.name)
+        except (sqlite3.Error, GridError) as error:
+            self.database.close()
+            if isinstance(error, GridError):
+                raise
+            raise (reading_error if key is None else storage_error)(error) from None
+
+    @property
+    def secret(self) -> bytes:
+        """Return what the nonces of this hub are made with."""
+        return self._meta("nonce secret", secrets.token_bytes(32))
 
     def close(self) -> None:
         """Close the database."""
@@ -100,6 +139,10 @@ class Store:
         except sqlite3.OperationalError as error:
             raise storage_error(error) from None
 
+    def version(self) -> tuple[int, int]:
+        """Return what differs when this or any other process has changed the database since."""
+        return int(self.query("PRAGMA data_version")[0][0]), self.database.total_changes
+
     def note(self, kind: str, about: Mapping[str, Any]) -> None:
         """Append a row to the log, in the caller's transaction."""
         self.log.append(kind, as_text(self.utc()), about)
@@ -117,6 +160,10 @@ class Store:
 
     def _meta(self, key: str, new: bytes) -> bytes:
         found = self.query("SELECT value FROM meta WHERE key = ?", key)
+        if not found and self._readonly:
+            raise GridError(
+                f"the hub of {self.folder} has no {key} yet. Likely cause: it is of an earlier release. Next: start the hub"
+            )
         if not found:
             self.database.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (key, new))
             found = self.query("SELECT value FROM meta WHERE key = ?", key)
@@ -125,7 +172,14 @@ class Store:
 
 def storage_error(error: sqlite3.Error) -> GridError:
     """Return the error of the database in words."""
+    name = str(getattr(error, "sqlite_errorname", ""))
+    found = next((words for begins, words in CAUSES.items() if name.startswith(begins)), OTHER_CAUSE)
+    return GridError(f"the hub's database cannot be written ({error}); nothing was changed. {found}")
+
+
+def reading_error(error: sqlite3.Error) -> GridError:
+    """Return the error of a process that only reads the database, in words."""
     return GridError(
-        f"the hub's database cannot be written ({error}); nothing was changed. Likely cause: the disk is full, or another"
-        " program holds the file. Next: free space; the hub then continues by itself"
+        f"the hub's database cannot be read ({error}). Likely cause: this user may not read the folder, or may not write it"
+        " while the hub does not run, or the file is damaged. Next: start the hub, compare the rights of the folder"
     )

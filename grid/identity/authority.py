@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from grid.clock import UtcSeconds, as_datetime, utc_s
+from grid.clock import UtcSeconds, as_datetime, as_text, utc_s
 from grid.errors import GridError
 from grid.identity.keys import write_private
 
@@ -98,6 +98,13 @@ class Authority:
                 f"the authority in {folder} cannot be used ({error}). Likely cause: a file is damaged. Next: restore"
                 " authority.pem and authority.key from a backup; with new ones every member must join again"
             ) from None
+        begins_s = found.not_valid_before_utc.timestamp()
+        if begins_s > utc():
+            raise GridError(
+                f"the clock of this machine says {as_text(utc())}, and the hub's authority begins at {as_text(begins_s)}: no"
+                " one could connect. Likely cause: the clock is wrong, or was when the hub was made. Next: set it"
+                " (timedatectl set-ntp true), and start the hub again"
+            )
         if not isinstance(signer, ec.EllipticCurvePrivateKey):
             raise GridError(f"{key} is no P-256 key. Next: restore it from a backup")
         return cls(found, signer, utc)

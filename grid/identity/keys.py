@@ -1,24 +1,18 @@
-"""Ed25519 keys of members, laboratories and hubs. The SHA-256 of a public key is the identity everywhere."""
+"""Private Ed25519 keys of members, laboratories and hubs, each in a file of its owner."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from grid.errors import GridError
+from grid.identity.public import fingerprint
 
 RAW = serialization.Encoding.Raw
 KEY_FILE = "identity.key"
-
-
-def fingerprint(public_key: bytes) -> str:
-    """Return the identity of a public key (32 bytes): its SHA-256 in hexadecimal."""
-    return hashlib.sha256(public_key).hexdigest()
 
 
 class IdentityKey:
@@ -72,15 +66,6 @@ class IdentityKey:
     def sign(self, message: bytes) -> bytes:
         """Return the signature (64 bytes) of a message."""
         return self.private.sign(message)
-
-
-def verified(public_key: bytes, message: bytes, signature: bytes) -> bool:
-    """Return whether `signature` of `message` was made with the private half of `public_key`."""
-    try:
-        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, message)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
 
 
 def write_private(path: Path, content: bytes) -> None:

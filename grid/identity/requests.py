@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from grid.clock import as_text
 from grid.errors import GridRefused
-from grid.identity.keys import IdentityKey, verified
+from grid.identity.keys import IdentityKey
+from grid.identity.public import verified
 from grid.wire import grid_pb2 as pb
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -51,13 +52,21 @@ def check_request(request: pb.EnrolRequest, now_s: float) -> None:
         raise GridRefused(f"the kind “{request.kind[:20]}” is unknown. Next: write one of {', '.join(KINDS)}")
     if len(request.public_key) != 32 or not verified(request.public_key, _signed_text(request), request.signature):
         raise GridRefused("the request is not signed with its Ed25519 key. Next: enrol with `choroid grid join`")
-    off_s = request.utc_s - now_s
-    if not abs(off_s) <= MAX_CLOCK_ERROR_S:
-        raise GridRefused(
-            f"the clocks differ by {off_s:+.0f} s: the request has {shown_time(request.utc_s)}, the hub {as_text(now_s)}."
-            " Likely cause: one of the machines has no time synchronisation. Next: start NTP (timedatectl set-ntp true), then"
-            " try again"
-        )
+    problem = clock_problem(request.utc_s, now_s)
+    if problem:
+        raise GridRefused(problem)
+
+
+def clock_problem(request_s: float, hub_s: float) -> str:
+    """Return why a request of that time is refused at that time of the hub; empty when it is not."""
+    off_s = request_s - hub_s
+    if abs(off_s) <= MAX_CLOCK_ERROR_S:
+        return ""
+    return (
+        f"the clocks differ by {off_s:+.0f} s: the request has {shown_time(request_s)}, the hub {shown_time(hub_s)}."
+        " Likely cause: one of the machines has no time synchronisation. Next: start NTP (timedatectl set-ntp true), then"
+        " try again"
+    )
 
 
 def _signed_text(request: pb.EnrolRequest) -> bytes:
@@ -106,7 +115,9 @@ class Nonces:
             raise GridRefused("the nonce is not of this hub. Next: ask for a new one (Describe)")
         made_s: float = struct.unpack("<d", head[:8])[0]
         if not 0 <= now_s - made_s <= MAX_CLOCK_ERROR_S:
-            raise GridRefused("the nonce is older than 5 min. Next: ask for a new one (Describe)")
+            raise GridRefused(
+                "the nonce is older than 5 min, or the hub's clock was set back since. Next: ask for a new one (Describe)"
+            )
         if not self._use(nonce, made_s + MAX_CLOCK_ERROR_S):
             raise GridRefused("the nonce was used before: this request is a replay. Next: ask for a new one (Describe)")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -28,6 +29,7 @@ class ServedLease:
         agent: Name of its agent at the engine.
         token: Token of the agent.
         until: Loop time at which it ends without a renewal.
+        ends_at: Loop time at which it ends in any case.
         charge_nc: Delivered so far.
         pulses: Delivered so far.
         tunnels: Tasks of its tunnels.
@@ -37,6 +39,7 @@ class ServedLease:
     agent: str
     token: str
     until: float
+    ends_at: float = math.inf
     charge_nc: float = 0.0
     pulses: int = 0
     tunnels: set[asyncio.Task[None]] = field(default_factory=set)
@@ -111,7 +114,9 @@ class ServedLeases:
         while True:
             await asyncio.sleep(TICK_S)
             for lease, served in tuple(self._running.items()):
-                if loop.time() >= served.until:
+                if loop.time() >= served.ends_at:
+                    await self.end(lease, f"its {served.order.duration_s:g} s are over")
+                elif loop.time() >= served.until:
                     await self.end(lease, f"no renewal from the hub for {served.order.ttl_s:g} s")
             if self._running and loop.time() >= reported_at + REPORT_S:
                 reported_at = loop.time()
@@ -121,14 +126,16 @@ class ServedLeases:
         lease = order.lease
         try:
             self._check(lease, order.member_key)
+            await self._end_former(lease)
             name = f"{self._engine.prefix}{lease.lease}"
             budget = {"nc_s": order.nc_s, "pulses_min": order.pulses_min}
             token = await self._engine.admit(name, list(lease.electrodes), lease.mode, budget)
         except GridError as error:
             verdict = pb.LeaseVerdict(lease=lease.lease, accepted=False, reason=str(error)[:300])
         else:
-            until = asyncio.get_running_loop().time() + order.ttl_s
-            self._running[lease.lease] = ServedLease(order, name, token, until)
+            now = asyncio.get_running_loop().time()
+            ends_at = now + order.duration_s if order.duration_s > 0 else math.inf
+            self._running[lease.lease] = ServedLease(order, name, token, now + order.ttl_s, ends_at)
             verdict = pb.LeaseVerdict(lease=lease.lease, accepted=True)
         self._send(pb.MemberMessage(verdict=verdict))
 
@@ -142,10 +149,22 @@ class ServedLeases:
             raise GridRefused(self.refusal)
         for served in self._running.values():
             other = served.order.lease
-            if other.mode == "stimulate" and set(other.electrodes) & set(lease.electrodes):
-                raise GridRefused("another lease for stimulation runs on one of these electrodes")
             if lease.fence <= other.fence:
                 raise GridRefused(f"its fencing token {lease.fence} is not newer than {other.fence}")
+
+    async def _end_former(self, lease: pb.LeaseInfo) -> None:
+        """End the leases for stimulation on the same electrodes: the newer fencing token takes their place.
+
+        The hub has ended them. Its order may be lost, or the rig may have been too busy to revoke their agent.
+        """
+        if lease.mode != "stimulate":
+            return
+        for name, served in tuple(self._running.items()):
+            other = served.order.lease
+            if other.mode == "stimulate" and set(other.electrodes) & set(lease.electrodes):
+                await self.end(name, f"the lease {lease.lease} has taken its place")
+                if name in self._running:
+                    raise GridRefused(f"the lease {name} on one of these electrodes could not be ended")
 
     async def _count(self) -> None:
         for lease in await self._tally():

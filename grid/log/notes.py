@@ -7,13 +7,24 @@ import binascii
 import hashlib
 import struct
 from dataclasses import dataclass
+from typing import Protocol
 
 from grid.errors import GridError
-from grid.identity.keys import IdentityKey, verified
+from grid.identity.public import verified
 
 ED25519 = 0x01
 COSIGNATURE = 0x04
 DASH = "— "
+
+
+class NoteSigner(Protocol):
+    """A private key that signs notes: :class:`grid.identity.keys.IdentityKey`, or what holds one."""
+
+    public: bytes
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the signature (64 bytes) of a message."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +98,12 @@ def body_of(note: str) -> str:
     return body + "\n"
 
 
-def signed(key: IdentityKey, name: str, text: str) -> str:
+def signed(key: NoteSigner, name: str, text: str) -> str:
     """Return a note: the text, a blank line and the signature of `name`."""
     return f"{text}\n{_line(NoteKey(name, ED25519, key.public), key.sign(text.encode()))}"
 
 
-def cosignature(key: IdentityKey, name: str, note: str, time_s: int) -> str:
+def cosignature(key: NoteSigner, name: str, note: str, time_s: int) -> str:
     """Return the line with which a witness confirms a checkpoint at a time (UTC s)."""
     signature = key.sign(_cosigned(body_of(note), time_s))
     return _line(NoteKey(name, COSIGNATURE, key.public), struct.pack(">Q", time_s) + signature)

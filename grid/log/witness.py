@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from grid.clock import as_text
 from grid.errors import GridError, GridRefused
-from grid.identity.keys import verified
+from grid.identity.public import verified
 from grid.log import merkle
 from grid.log.ledger import GridLog
 from grid.log.notes import Checkpoint, NoteKey, signature_time, signed_only_by

@@ -79,7 +79,7 @@ class LogWitnesses:
         begins = f"{DASH}{key.name} "
         query = "SELECT size FROM cosignatures WHERE substr(line, 1, ?) = ? ORDER BY size DESC LIMIT 1"
         for (size,) in self._database.execute(query, (len(begins), begins)):
-            time_s = signature_time(self._log.checkpoint(size), key)
+            time_s = signature_time(self._log.cosigned(size), key)
             if time_s is not None:
                 return LogWitness(key, address, trouble, size, float(time_s))
         return LogWitness(key, address, trouble, 0, 0.0)

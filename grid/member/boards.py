@@ -66,13 +66,14 @@ class BoardsClient:
         found: dict[str, Any] = json.loads(reply.standings)
         return found
 
-    async def submit(self, board: str, model: bytes, name: str) -> pb.SubmissionReply:
+    async def submit(self, board: str, model: bytes, name: str, *, nonce: bytes = b"") -> pb.SubmissionReply:
         """Sign and submit a model.
 
         Args:
             board: Name of the board; the model enters its newest version.
             model: The ONNX file.
             name: The name under which it appears on the board.
+            nonce: 32 bytes. With the same ones a repeated call is the same submission; empty takes random ones.
         """
         if len(model) > MAX_MESSAGE_BYTES - OVERHEAD_BYTES:
             raise GridRefused(
@@ -81,7 +82,8 @@ class BoardsClient:
             )
         described = (await self.standings(board))["board"]
         key = f"{described['board']}@{described['version']}"
-        signed = sign_manifest(self.membership.key.private, model, board=key, name=name, nonce=secrets.token_bytes(32))
+        nonce = nonce or secrets.token_bytes(32)
+        signed = sign_manifest(self.membership.key.private, model, board=key, name=name, nonce=nonce)
         request = pb.SubmitRequest(manifest=json.dumps(signed.to_json()), model=model)
         with explained("the hub"):
             return await self._stub.Submit(request, timeout=MODEL_S)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable
 
 import grpc
@@ -14,14 +13,13 @@ from grid.clock import as_text, utc_s
 from grid.errors import GridError, GridRefused
 from grid.identity.authority import CERTIFICATE_S
 from grid.identity.requests import MAX_CLOCK_ERROR_S
+from grid.member import waiting
 from grid.member.membership import Membership, call_error
 from grid.wire import grid_pb2 as pb
 from grid.wire import grid_pb2_grpc as pb_grpc
 
 logger = logging.getLogger(__name__)
 
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 30.0
 STEADY_S = 20.0
 """A connection that lasted this long makes the next pause short again."""
 RENEW_S = CERTIFICATE_S / 3
@@ -75,7 +73,7 @@ class HubLink:
         Raises:
             GridRefused: The hub refuses this identity: it was revoked.
         """
-        pause_s, loop = FIRST_PAUSE_S, asyncio.get_running_loop()
+        pause_s, loop = waiting.FIRST_PAUSE_S, asyncio.get_running_loop()
         while True:
             start = loop.time()
             try:
@@ -92,16 +90,21 @@ class HubLink:
                 self.connected.clear()
                 self.stub = None
             if loop.time() - start > STEADY_S:
-                pause_s = FIRST_PAUSE_S
-            await asyncio.sleep(pause_s * (0.5 + secrets.randbelow(1000) / 1000))
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                pause_s = waiting.FIRST_PAUSE_S
+            await asyncio.sleep(waiting.spread(pause_s))
+            pause_s = min(2 * pause_s, waiting.LONGEST_PAUSE_S)
 
     async def _examine(self, error: grpc.aio.AioRpcError) -> None:
         """Find out why a call was refused; the hub tells an identity its state at the enrolment port."""
         reason = call_error(error, f"the hub at {self.membership.hub.host}")
         self._on_state(str(reason))
         if isinstance(reason, GridRefused):
-            await self.membership.require_certificate(CERTIFICATE_S)
+            try:
+                await self.membership.require_certificate(CERTIFICATE_S)
+            except GridRefused:
+                raise
+            except GridError as failed:
+                self._on_state(str(failed))
 
     async def _connection(self) -> None:
         channel = self.membership.channel()

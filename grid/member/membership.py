@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import logging
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -18,9 +19,11 @@ from grid.clock import UtcSeconds, as_text, utc_s
 from grid.errors import GridError, GridRefused
 from grid.identity.authority import CERTIFICATE_S, TLS_NAME, expires_utc_s, key_pem, new_tls_key, signing_request
 from grid.identity.keys import IdentityKey, write_private
-from grid.identity.requests import MAX_CLOCK_ERROR_S, signed_request
+from grid.identity.requests import MAX_CLOCK_ERROR_S, clock_problem, signed_request
 from grid.wire import grid_pb2 as pb
 from grid.wire import grid_pb2_grpc as pb_grpc
+
+logger = logging.getLogger(__name__)
 
 HUB_FILE = "hub.json"
 CERTIFICATE_FILE = "certificate.pem"
@@ -124,6 +127,9 @@ class Membership:
             tls_key = new_tls_key()
             with explained(f"the hub at {self.hub.at(self.hub.port)}"):
                 told = await stub.Describe(pb.DescribeRequest(), timeout=CALL_S)
+                problem = clock_problem(self.utc(), told.utc_s)
+                if problem:  # passes when the clock is set; a refusal would be final
+                    raise GridError(problem)
                 request = signed_request(
                     self.key, self.name, self.kind, signing_request(tls_key, self.key.id), told.nonce, self.utc()
                 )
@@ -154,8 +160,9 @@ class Membership:
             reply = await self.enrol()
         except GridRefused:
             raise
-        except GridError:
+        except GridError as error:
             if left_s > 0:
+                logger.warning("the certificate of %s is not renewed yet: %s", self.name, error)
                 return
             raise
         if reply.state != pb.EnrolReply.APPROVED:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from grid.errors import GridRefused
-from grid.identity.keys import fingerprint
+from grid.identity.public import fingerprint
 
 ALLOWED_FILE = "peers.txt"
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Self
 
@@ -14,8 +14,8 @@ import grpc
 import grpc.aio
 
 from choroid.client.nerves import AsyncNervesClient
-from grid.errors import GridError, GridRefused
-from grid.member.membership import CALL_S, Membership, explained
+from grid.errors import GridError, GridRefused, LeaseEnded
+from grid.member.membership import CALL_S, Membership, call_error, explained
 from grid.member.peers import KnownPeers
 from grid.relay.pipe import pipe
 from grid.relay.tls import TlsChannel
@@ -86,7 +86,8 @@ class GridClient:
         mode: str = "read",
         purpose: str,
         duration_s: float = 0.0,
-        wait_s: float = 60.0,
+        wait_s: float | None = 60.0,
+        on_wait: Callable[[str], None] = lambda _: None,
     ) -> AsyncIterator[TissueLease]:
         """Hold a lease while the block lasts.
 
@@ -97,10 +98,12 @@ class GridClient:
             mode: read or stimulate.
             purpose: What it is for; kept in the log.
             duration_s: Longest time (s); 0 takes the policy's.
-            wait_s: Longest wait in the queue (s).
+            wait_s: Longest wait in the queue (s); None waits as long as the hub keeps the request.
+            on_wait: Takes what the request waits for, whenever that changes.
 
         Raises:
-            GridRefused: It was refused, or the wait was too long.
+            LeaseEnded: It was not granted.
+            GridRefused: The request was refused, or the wait was too long.
         """
         request = pb.LeaseRequest(
             key=secrets.token_hex(16),
@@ -116,7 +119,7 @@ class GridClient:
         held = TissueLease(self, info)
         beating = asyncio.create_task(held.beat(), name=f"heartbeats of {info.lease}")
         try:
-            await held.granted(wait_s)
+            await held.granted(wait_s, on_wait)
             yield held
         finally:
             beating.cancel()
@@ -136,17 +139,27 @@ class TissueLease:
         self.info = info
         self._changed = asyncio.Event()
 
-    async def granted(self, wait_s: float) -> None:
-        """Wait until it runs. Raises :class:`GridRefused` when it has ended or the wait was too long."""
+    async def granted(self, wait_s: float | None, on_wait: Callable[[str], None] = lambda _: None) -> None:
+        """Wait until it runs; arguments and errors as those of :meth:`GridClient.lease`."""
+        said = ""
         try:
             async with asyncio.timeout(wait_s):
                 while self.info.state not in (pb.LeaseInfo.ACTIVE, pb.LeaseInfo.ENDED):
+                    if self._queued != said:
+                        said = self._queued
+                        on_wait(said)
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
             raise GridRefused(f"the lease still waits after {wait_s:g} s, at position {self.info.position}") from None
         if self.info.state == pb.LeaseInfo.ENDED:
-            raise GridRefused(f"no lease: {self.info.reason}")
+            raise LeaseEnded(f"no lease: {self.info.reason}")
+
+    @property
+    def _queued(self) -> str:
+        if self.info.state == pb.LeaseInfo.OFFERED:
+            return "the laboratory decides on the lease"
+        return f"the lease on {self.info.organoid} is at position {self.info.position} of the queue"
 
     async def beat(self) -> None:
         """Send heartbeats until the lease has ended. The hub may be away for a while: the lease may survive that."""
@@ -162,7 +175,7 @@ class TissueLease:
                 )
                 self._changed.set()
                 if self.info.state == pb.LeaseInfo.ACTIVE:
-                    pause_s = max(self.info.expires_utc_s - self._client.membership.utc(), 2.0) * BEAT_SHARE
+                    pause_s = max(self.info.left_s, 2.0) * BEAT_SHARE
             except grpc.aio.AioRpcError:
                 await self._client.reconnect()
                 with contextlib.suppress(GridError):
@@ -180,6 +193,7 @@ class TissueLease:
         """Yield a client of the laboratory's electrode engine, through an encrypted tunnel.
 
         Raises:
+            LeaseEnded: It does not run any more.
             GridError: The tunnel does not open, or its other end is not the laboratory.
         """
         port = TunnelPort(self._client, self.info)
@@ -246,10 +260,14 @@ class TunnelPort:
 
         channel = TlsChannel(send, receive)
         try:
-            with explained("the tunnel"):
+            try:
                 await call.write(pb.RelayFrame(lease=self._info.lease))
                 await channel.open(self._client.membership.key, self._info.lab_key, server_side=False)
                 greeting = await _greeting(channel)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
+                    raise LeaseEnded(str(error.details())) from None
+                raise call_error(error, "the tunnel") from None
             yield channel, greeting
         finally:
             call.cancel()
@@ -261,7 +279,7 @@ async def _greeting(channel: TlsChannel) -> dict[str, str]:
     while len(data) < MAX_GREETING:
         more = await channel.read(MAX_GREETING - len(data))
         if not more:
-            raise GridRefused("the laboratory has closed the tunnel: the lease does not run there any more")
+            raise LeaseEnded("the laboratory has closed the tunnel: the lease does not run there any more")
         data += more
     found: dict[str, str] = json.loads(data)
     return found

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from grid.clock import UtcSeconds, as_text, utc_s
 from grid.hub.leases import LeaseBook
 from grid.hub.members import SEEN_S, Members
-from grid.hub.store import Store, storage_error
+from grid.hub.store import Store, reading_error
 from grid.log.notes import ED25519, NoteKey
 from grid.log.tiles import tile
 from grid.log.witness import Witness
@@ -66,7 +67,7 @@ class HubReader:
 
     def __init__(self, data: Path, *, utc: UtcSeconds = utc_s) -> None:
         """Open it. Raises :class:`GridError` when there is no hub in `data`."""
-        self._store = Store(data, utc=utc, readonly=True)
+        self._store = Store(data, utc=utc)
         self._data = data
         self._members = Members(self._store)
         self._book = LeaseBook(self._store, self._members, load_policy().leases)
@@ -79,23 +80,30 @@ class HubReader:
 
     def read(self) -> HubModel:
         """Return the present state. Raises :class:`GridError` when the database cannot be read."""
-        boards = rankings(self._data, {row["id"]: row["name"] for row in self._members.every()})
-        try:
-            self._store.database.execute("BEGIN")
-            try:
-                return self._state(boards)
-            finally:
-                self._store.database.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise storage_error(error) from None
+        boards = rankings(self._data, {row["id"]: row["name"] for row in self._members.every()}, self._store)
+        with self._snapshot():
+            return self._state(boards)
 
     def checkpoint(self) -> str:
-        """Return the latest checkpoint."""
-        return self._store.log.checkpoint()
+        """Return the latest checkpoint. Raises :class:`GridError` as :meth:`read`, or without a signed one."""
+        with self._snapshot():
+            return self._store.log.checkpoint()
 
     def tile(self, path: str) -> bytes | None:
         """Return a tile of the log (C2SP tlog-tiles), or None when there is none."""
         return tile(self._store.log, path)
+
+    @contextlib.contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """Let everything that is read in the block be of the same moment."""
+        try:
+            self._store.database.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._store.database.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise reading_error(error) from None
 
     def _state(self, boards: list[RankingModel]) -> HubModel:
         rows, now = self._members.every(), self._store.utc()
@@ -167,7 +175,7 @@ class HubReader:
         size = log.size
         return HeadModel(
             rows=size,
-            key=str(NoteKey(self._store.name, ED25519, self._store.key.public)),
+            key=str(NoteKey(self._store.name, ED25519, self._store.public_key)),
             checkpoint=log.checkpoint(size),
             confirmed_rows=log.cosigned_size(),
             witnesses=[
@@ -201,7 +209,7 @@ def _member(row: sqlite3.Row, now: float, work: list[str]) -> MemberModel:
         kind=row["kind"],
         state=row["state"],
         reason=row["reason"],
-        connected=row["state"] == "approved" and now - row["seen_s"] < 3 * SEEN_S,
+        connected=row["state"] == "approved" and abs(now - row["seen_s"]) < 3 * SEEN_S,
         seen_utc=as_text(row["seen_s"]) if row["seen_s"] else "",
         measured_utc=as_text(standing.measured_utc_s) if standing.measured_utc_s else "",
         roles=list(standing.roles),

@@ -48,12 +48,13 @@ async def serve_page(app: ASGIApp, listening: socket.socket) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket bound to `port` of `host`. Raises :class:`GridError` when that is not possible."""
+    """Return a socket that listens on `port` of `host`. Raises :class:`GridError` when that is not possible."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
+        listening.listen(QUEUE)
     except OSError as error:
         listening.close()
         raise GridError(

@@ -22,7 +22,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.x509.oid import NameOID
 
 from grid.errors import GridError, GridRefused
-from grid.identity.keys import RAW, IdentityKey, fingerprint
+from grid.identity.keys import RAW, IdentityKey
+from grid.identity.public import fingerprint
 
 Send = Callable[[bytes], Awaitable[None]]
 Receive = Callable[[], Awaitable[bytes]]

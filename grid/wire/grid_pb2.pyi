@@ -860,6 +860,7 @@ class LeaseInfo(_message.Message):
     PURPOSE_FIELD_NUMBER: _builtins.int
     CHARGE_NC_FIELD_NUMBER: _builtins.int
     PULSES_FIELD_NUMBER: _builtins.int
+    LEFT_S_FIELD_NUMBER: _builtins.int
     lease: _builtins.str
     state: Global___LeaseInfo.State.ValueType
     member: _builtins.str
@@ -880,6 +881,8 @@ class LeaseInfo(_message.Message):
     purpose: _builtins.str
     charge_nc: _builtins.float
     pulses: _builtins.int
+    left_s: _builtins.float
+    """until it ends without a heartbeat, whatever the clocks say"""
     @_builtins.property
     def electrodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
@@ -901,10 +904,11 @@ class LeaseInfo(_message.Message):
         purpose: _builtins.str = ...,
         charge_nc: _builtins.float = ...,
         pulses: _builtins.int = ...,
+        left_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["charge_nc", b"charge_nc", "electrodes", b"electrodes", "expires_utc_s", b"expires_utc_s", "fence", b"fence", "lab", b"lab", "lab_key", b"lab_key", "lease", b"lease", "member", b"member", "mode", b"mode", "organoid", b"organoid", "position", b"position", "pulses", b"pulses", "purpose", b"purpose", "reason", b"reason", "state", b"state", "until_utc_s", b"until_utc_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["charge_nc", b"charge_nc", "electrodes", b"electrodes", "expires_utc_s", b"expires_utc_s", "fence", b"fence", "lab", b"lab", "lab_key", b"lab_key", "lease", b"lease", "left_s", b"left_s", "member", b"member", "mode", b"mode", "organoid", b"organoid", "position", b"position", "pulses", b"pulses", "purpose", b"purpose", "reason", b"reason", "state", b"state", "until_utc_s", b"until_utc_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -980,6 +984,7 @@ class LeaseOrder(_message.Message):
     NC_S_FIELD_NUMBER: _builtins.int
     PULSES_MIN_FIELD_NUMBER: _builtins.int
     CHARGE_NC_FIELD_NUMBER: _builtins.int
+    DURATION_S_FIELD_NUMBER: _builtins.int
     verb: Global___LeaseOrder.Verb.ValueType
     member_key: _builtins.bytes
     """Ed25519: the end of the tunnel proves it"""
@@ -990,6 +995,8 @@ class LeaseOrder(_message.Message):
     pulses_min: _builtins.float
     charge_nc: _builtins.float
     """quota of the whole lease"""
+    duration_s: _builtins.float
+    """it ends this long after the offer; 0 from hubs of an earlier release"""
     @_builtins.property
     def lease(self) -> Global___LeaseInfo: ...
     def __init__(
@@ -1002,10 +1009,11 @@ class LeaseOrder(_message.Message):
         nc_s: _builtins.float = ...,
         pulses_min: _builtins.float = ...,
         charge_nc: _builtins.float = ...,
+        duration_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["charge_nc", b"charge_nc", "lease", b"lease", "member_key", b"member_key", "nc_s", b"nc_s", "pulses_min", b"pulses_min", "ttl_s", b"ttl_s", "verb", b"verb"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["charge_nc", b"charge_nc", "duration_s", b"duration_s", "lease", b"lease", "member_key", b"member_key", "nc_s", b"nc_s", "pulses_min", b"pulses_min", "ttl_s", b"ttl_s", "verb", b"verb"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

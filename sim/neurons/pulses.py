@@ -29,10 +29,17 @@ class PulseEffects:
     def __init__(self, culture: NeuralCulture, seed: int) -> None:
         self._culture = culture
         self._rng = np.random.default_rng([seed, 3])
+        self._reached: dict[int, Floats] = {}
 
     def drawn(self, electrode: int, charge: float) -> tuple[Floats, Floats]:
         """Return the depolarisation of each neuron (in thresholds) and its latency (s) for a pulse of this charge (nC)."""
-        far_um = np.hypot(*(self._culture.position_um - self._culture.electrode_um[electrode]).T)
-        strength = (charge / HALF_NC) ** CHARGE_POWER * np.exp(-far_um / REACH_UM)
+        strength = (charge / HALF_NC) ** CHARGE_POWER * self._reach(electrode)
         strength *= self._rng.lognormal(0.0, SCATTER, self._culture.neurons)
         return strength, self._rng.uniform(*LATENCY_S, self._culture.neurons)
+
+    def _reach(self, electrode: int) -> Floats:
+        """Return the share of the effect of a pulse that reaches each neuron."""
+        if electrode not in self._reached:
+            far_um = np.hypot(*(self._culture.position_um - self._culture.electrode_um[electrode]).T)
+            self._reached[electrode] = np.exp(-far_um / REACH_UM)
+        return self._reached[electrode]

@@ -144,21 +144,22 @@ CONSTANTS = Constants(
 REFRACTORY_STEPS = round(REFRACTORY_S / STEP_S)
 
 
-@numba.njit(cache=True, inline="always")  # type: ignore[untyped-decorator,unused-ignore]
-def _arrived(i, row, neurons, k):  # type: ignore[no-untyped-def]
-    """Let what arrives at a neuron in this step change its currents."""
-    neurons.resource[i] += (1.0 - neurons.resource[i]) * k.recovery
-    neurons.before[i] *= k.trace
-    neurons.after[i] *= k.trace
-    neurons.adaptation[i] *= k.adaptation
-    neurons.fatigue[i] *= k.fatigue
-    neurons.rate[i] -= neurons.rate[i] * k.rate
-    e, g = neurons.excitation[row, i], neurons.inhibition[row, i]
-    neurons.excitation[row, i] = 0.0
-    neurons.inhibition[row, i] = 0.0
-    neurons.ampa[i] = neurons.ampa[i] * k.ampa + k.ampa_gain * e
-    neurons.nmda[i] = neurons.nmda[i] * k.nmda + k.nmda_gain * e
-    neurons.gaba[i] = neurons.gaba[i] * k.gaba + k.gaba_gain * g
+@numba.njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]
+def _decayed(row, neurons, k):  # type: ignore[no-untyped-def]
+    """Let one step pass for what no neuron reads of another: decay, and what arrives. The loop runs on vectors."""
+    excitation, inhibition = neurons.excitation[row], neurons.inhibition[row]
+    resource, adaptation, fatigue, rate = neurons.resource, neurons.adaptation, neurons.fatigue, neurons.rate
+    ampa, nmda, gaba = neurons.ampa, neurons.nmda, neurons.gaba
+    for i in range(len(resource)):
+        resource[i] += (1.0 - resource[i]) * k.recovery
+        adaptation[i] *= k.adaptation
+        fatigue[i] *= k.fatigue
+        rate[i] -= rate[i] * k.rate
+        ampa[i] = ampa[i] * k.ampa + k.ampa_gain * excitation[i]
+        nmda[i] = nmda[i] * k.nmda + k.nmda_gain * excitation[i]
+        gaba[i] = gaba[i] * k.gaba + k.gaba_gain * inhibition[i]
+        excitation[i] = 0.0
+        inhibition[i] = 0.0
 
 
 @numba.njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]
@@ -201,8 +202,10 @@ def _advance(first_step, steps, neurons, wiring, k, kick, vigour, inhibition, pl
     count = 0
     for step in range(first_step, first_step + steps):
         row = step % RING
+        _decayed(row, neurons, k)
         for i in range(len(neurons.v)):
-            _arrived(i, row, neurons, k)
+            neurons.before[i] *= k.trace
+            neurons.after[i] *= k.trace
             evoked = neurons.evoked[row, i]
             neurons.evoked[row, i] = 0.0
             if neurons.resting[i] > 0:
@@ -325,7 +328,7 @@ class SpikingNetwork:
         """Depolarise each neuron by `strength` (in thresholds) after a latency of less than 25 ms."""
         ahead = np.clip(np.round(latency_s / STEP_S), 1, RING - 1).astype(np.int64)
         neurons = np.arange(self.culture.neurons)
-        np.add.at(self._neurons.evoked, ((self._step + ahead) % RING, neurons), strength)
+        self._neurons.evoked[(self._step + ahead) % RING, neurons] += strength
 
     def _keep_rate(self) -> None:
         """Scale inputs once a second; for the first minutes the neuron only measures its rate."""

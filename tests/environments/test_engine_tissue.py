@@ -12,7 +12,7 @@ import pytest
 
 from choroid import NervesError
 from choroid.environments.engine_tissue import EngineTissue
-from choroid.environments.tissue import SitePulse
+from choroid.tissue.window import SitePulse
 from tests.nerves.test_gateway import start, stop
 
 

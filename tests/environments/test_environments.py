@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 from choroid.environments import ENVIRONMENTS
 from choroid.environments.agents import PatternTrainer, RateKeeper, RidgeReader
 from choroid.environments.environment import ControlArm, TissueEnvironment
-from choroid.environments.play import BASELINE, TRAINING, Steering, TissueGame
+from choroid.environments.play import BASELINE, TRAINING, Steering, SteeringBySide, TissueGame
 from choroid.environments.vowels import FORMANTS_HZ, RANGES_HZ, ReservoirVowels
 
 
@@ -93,14 +93,14 @@ def test_an_unknown_control_and_a_frozen_engine_are_refused() -> None:
 def test_tissue_is_trained_only_between_the_first_rounds_and_the_test() -> None:
     environment = Steering()
     environment.reset(seed=123)
-    trained: list[int] = []
-    environment._train = trained.append  # type: ignore[assignment,method-assign]
+    trained: list[tuple[int, int]] = []
+    environment._steered.train_group = lambda sensory, motor, **_: trained.append((sensory, motor))  # type: ignore[method-assign]
     environment.round = lambda: 0.5  # type: ignore[method-assign]
     flags = []
     for _ in range(environment.steps):
         observation, *_, info = environment.step(3)
         flags.append((observation[3] > 0.5, info["scored"]))
-    assert trained == [2] * TRAINING
+    assert trained == [(1, 0)] * TRAINING
     assert [number for number, (possible, _) in enumerate(flags) if possible] == list(
         range(BASELINE - 1, BASELINE + TRAINING - 1)
     )
@@ -119,12 +119,32 @@ def test_both_assignments_share_the_culture_and_the_probes_and_drive_to_opposite
     assert np.mean(scores) == pytest.approx(0.5, abs=0.05)
 
 
+def open_loop(kind: type[Steering]) -> tuple[list[float], list[float]]:
+    """Return the scores of the first rounds with both assignments; the patterns do not depend on what is seen."""
+    scores: tuple[list[float], list[float]] = ([], [])
+    for swapped in (False, True):
+        environment = kind(swapped=swapped)
+        environment.reset(seed=103)
+        for step in range(BASELINE + 3):
+            scores[swapped].append(environment.step((1, 4)[step % 2])[4]["score"])
+    return scores
+
+
+def test_an_open_loop_has_the_mean_score_of_one_half_in_steering_and_not_in_its_former_version() -> None:
+    one, other = open_loop(Steering)
+    assert len(set(one)) == len(one)
+    assert [1.0 - score for score in one] == pytest.approx(other, abs=1e-12)
+    one, other = open_loop(SteeringBySide)
+    assert [1.0 - score for score in one][:BASELINE] == pytest.approx(other[:BASELINE], abs=1e-12)
+    assert [1.0 - score for score in one] != pytest.approx(other, abs=0.01)
+
+
 def test_the_assignment_is_drawn_with_the_seed_if_it_is_not_given() -> None:
     reversed_ = set()
     for seed in range(6):
         environment = Steering(control="zero")
         environment.reset(seed=seed)
-        reversed_.add(environment._motor[0][0] > environment._motor[1][0])
+        reversed_.add(environment._steered.swapped)
     assert reversed_ == {False, True}
 
 

@@ -8,9 +8,11 @@ from grid.boards.loading import load_boards, newest
 from grid.boards.manifest import sign_manifest
 from grid.clock import utc_s
 from grid.grading.rotation import Rotation
+from grid.grading.sealing import SecretSeal
 from grid.grading.store import BoardStore
 from grid.hub.leases import LeaseBook
 from grid.hub.members import Members
+from grid.hub.owner import owned
 from grid.hub.store import Store
 from grid.identity.keys import IdentityKey
 from grid.log.notes import COSIGNATURE, NoteKey, cosignature
@@ -44,7 +46,7 @@ REASONS = {
 
 def fill(folder: Path, *, members: int = 3) -> dict[str, IdentityKey]:
     """Make the folder; return the keys of those who are in it by name."""
-    store = Store(folder, name="hub.example.org/log")
+    store = owned(folder, name="hub.example.org/log")
     store.database.execute("PRAGMA synchronous = OFF")
     keys = {"lab-1": IdentityKey.generate()} | {f"member-{n}": IdentityKey.generate() for n in range(members)}
     known = Members(store)
@@ -81,7 +83,7 @@ def _lease(store: Store, known: Members, keys: dict[str, IdentityKey]) -> None:
 def rank(folder: Path, key: IdentityKey) -> None:
     """Put a graded model on the board decode-stimulus."""
     board = newest(load_boards(), "decode-stimulus")
-    boards = BoardStore(folder)
+    boards = BoardStore(folder, SecretSeal(IdentityKey.in_folder(folder)))
     boards.begin_rotation(Rotation(board.key, 1, SECRET, utc_s()))
     boards.set_baselines(board.key, 1, {"zero": [0.2, 0.3]})
     manifest = sign_manifest(key.private, MODEL, board=board.key, name="first-model", nonce=bytes(32))

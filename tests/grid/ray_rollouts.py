@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -29,7 +30,7 @@ def main(plan: RolloutPlan, marker: Path) -> dict[str, object]:
         answer = rollouts(plan, executor, lambda finished, wanted: steps.append(finished))
         answer["retried"] = executor.submit(killed_once, 7).result()
         board, model = load_board(marker.parent / "boards" / "small.yaml"), (marker.parent / "model.onnx").read_bytes()
-        answer["grade"] = grade_spread(board, model, [3], executor).to_json()
+        answer["grade"] = asyncio.run(grade_spread(board, model, [3], executor)).to_json()
         error = executor.submit(fails, 7).exception()
         answer["error"] = str(error)
     return answer | {"steps": steps, "attempts": len(list(marker.parent.glob("attempt-*")))}
@@ -37,5 +38,9 @@ def main(plan: RolloutPlan, marker: Path) -> dict[str, object]:
 
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
-    given |= {"seeds": tuple(given["seeds"]), "controls": tuple(given["controls"])}
+    given |= {
+        "variants": tuple(given["variants"]),
+        "seeds": tuple(given["seeds"]),
+        "controls": tuple(given["controls"]),
+    }
     print(json.dumps(main(RolloutPlan(**given), Path(sys.argv[2]))))

@@ -22,7 +22,7 @@ def small_board(folder: Path, **quota: int) -> Board:
     """Write the board into a hub's folder."""
     plain = newest(load_boards(), "decode-stimulus").model_dump()
     plain["version"] = 1
-    plain["board"], plain["rotation"]["episodes"] = NAME, 2
+    plain["board"], plain["rotation"]["episodes"] = NAME, 5
     plain["baselines"], plain["ladder_step"] = ["chance"], 0.02
     plain["quota"] |= quota
     plain["task"]["params"] |= {"classes": CLASSES, "trials": TRIALS, "bins": BINS, "bin_ms": 20.0}

@@ -21,6 +21,7 @@ from grid.errors import GridError, GridRefused
 from grid.grading.agreement import sign_verdict
 from grid.grading.grading import ModelGrade
 from grid.grading.hosting import HostedBoards
+from grid.hub.owner import owned
 from grid.hub.store import Store
 from grid.identity.keys import IdentityKey
 from grid.log.notes import ED25519, NoteKey
@@ -128,7 +129,7 @@ async def test_X6_only_approved_members_reach_the_boards_and_a_revoked_one_does_
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path, name="hub.example/log")
+    made = owned(tmp_path, name="hub.example/log")
     yield made
     made.close()
 
@@ -168,6 +169,6 @@ def test_X6_a_result_and_its_row_in_the_log_exist_together_or_not_at_all(tmp_pat
     assert (boards.result(found, 1)["published"], store.log.size) == (0.86, rows + 2)
     note = store.log.checkpoint()
     verdict = verify_log(
-        [body for _, body in store.log.rows(0, 100)], note, NoteKey(store.name, ED25519, store.key.public)
+        [body for _, body in store.log.rows(0, 100)], note, NoteKey(store.name, ED25519, store.public_key)
     )
     assert not verdict.faults

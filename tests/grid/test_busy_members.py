@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 from grid.hub import admission
 from grid.hub.admission import MemberAdmission
 from grid.hub.members import Members
+from grid.hub.owner import owned
 from grid.hub.sessions import MemberSession
-from grid.hub.store import Store
 from grid.identity.keys import IdentityKey
 from grid.policy.policy import load_policy
 from grid.policy.standing import MemberStanding
@@ -72,7 +73,8 @@ class Bench:
 
     def __init__(self, folder: Path, script: Script, monkeypatch: pytest.MonkeyPatch, cores: int = 2) -> None:
         monkeypatch.setattr(admission, "_Run", script)
-        self.store = Store(folder / "hub", utc=asyncio.get_running_loop().time)
+        self.store = owned(folder / "hub", utc=asyncio.get_running_loop().time)
+        weakref.finalize(self, self.store.close)
         self.store.database.execute("PRAGMA synchronous = OFF")
         self.members = Members(self.store)
         key = IdentityKey.generate()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from choroid.cli import main
-from grid.hub.store import Store
+from grid.hub.owner import owned
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str, fails: bool = False) -> str:
@@ -20,7 +21,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str, fails: bool = False) -
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    store = Store(tmp_path / "hub", name="hub.example/log")
+    store = owned(tmp_path / "hub", name="hub.example/log")
     for number in range(12):
         with store.transaction():
             store.note("test", {"n": number})
@@ -48,7 +49,7 @@ def test_a_log_is_shown_exported_proved_and_verified(
 
 
 def test_X6_an_edited_row_of_the_hub_itself_is_detected(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with sqlite3.connect(data / "hub.sqlite") as database:
+    with closing(sqlite3.connect(data / "hub.sqlite")) as database, database:
         database.execute("UPDATE log SET body = replace(body, '\"n\":5', '\"n\":6') WHERE number = 5")
     assert "row 6: it does not name the hash" in said(capsys, "log", "verify", "--data", str(data), fails=True)
 
@@ -66,5 +67,6 @@ def test_figures_and_errors(data: Path, tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_the_benchmark_measures_a_hub(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(said(capsys, "bench", "--members", "3", "--json"))
-    assert found["members"] == 3
+    assert (found["members"], found["connected"]) == (3, 3)
     assert min(found[name] for name in ("join_hz", "hub_rss_mb", "lease_p99_ms", "renew_p99_ms")) > 0
+    assert 0 <= found["hub_quiet_loop_cpu_pct"] <= found["hub_quiet_cpu_pct"] < 100

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,19 +20,20 @@ import pytest
 from grid.errors import GridError
 from grid.hub.leases import LeaseBook
 from grid.hub.members import Members
+from grid.hub.owner import owned
 from grid.hub.store import Store
 from grid.lab.daemon import LabDaemon
 from grid.lab.engine import EngineAccess
 from grid.log.notes import ED25519, NoteKey
 from grid.log.verification import verify_log
-from grid.member import link
+from grid.member import waiting
 from grid.member.daemon import MemberDaemon, enrolled
 from grid.member.membership import HubAddress, Membership
 from grid.member.tissue import GridClient
 from grid.policy.policy import load_policy
 from grid.wire import grid_pb2 as pb
 from tests.grid.labs import EngineDesk, a_lab
-from tests.grid.world import a_hub, a_member, policy_file, running, until
+from tests.grid.world import a_hub, a_member, approved, free_ports, policy_file, running, until
 from tests.nerves.test_gateway import ROOT, Engine, start, stop
 
 ABSENT_S = float(os.environ.get("CHOROID_GRID_ABSENT_S", "2"))
@@ -49,7 +51,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 @pytest.fixture(autouse=True)
 def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dial again after a second at most, since a busy machine starts a hub slowly; test_nat.py has the real pauses."""
-    monkeypatch.setattr(link, "LONGEST_PAUSE_S", 1.0)
+    monkeypatch.setattr(waiting, "LONGEST_PAUSE_S", 1.0)
 
 
 class Agent:
@@ -112,11 +114,6 @@ async def test_X2_a_holder_that_was_stopped_beyond_its_lease_cannot_stimulate_wh
             agent.close()
 
 
-def free_ports() -> list[str]:
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
-        return [str(each.getsockname()[1]) for each in (one, two)]
-
-
 class HubProcess:
     """`choroid grid hub` on fixed ports."""
 
@@ -153,7 +150,7 @@ class HubProcess:
 
     @contextlib.contextmanager
     def store(self) -> Iterator[Store]:
-        store = Store(self.folder)
+        store = owned(self.folder)
         try:
             yield store
         finally:
@@ -202,28 +199,35 @@ async def test_X5_a_killed_hub_goes_on_where_it_was(tmp_path: Path, engine: Engi
             assert (again.lease, again.state) == (waiting.lease, pb.LeaseInfo.QUEUED)
         with hub.store() as store:
             rows = [body for _, body in store.log.rows(0, 1000)]
-            key = NoteKey(store.name, ED25519, store.key.public)
+            key = NoteKey(store.name, ED25519, store.public_key)
             assert verify_log(rows, store.log.checkpoint(), key).faults == ()
     finally:
         hub.kill()
 
 
-async def test_X8_without_the_hub_leases_expire_and_the_engine_goes_on(tmp_path: Path, engine: Engine) -> None:
+@pytest.mark.within_s(120 + ABSENT_S)
+async def test_X8_without_the_hub_leases_expire_no_one_stimulates_and_the_engine_goes_on(
+    tmp_path: Path, engine: Engine
+) -> None:
     rules = policy_file(tmp_path, leases={"ttl_s": TTL_S})
     hub = await asyncio.to_thread(HubProcess, tmp_path / "hub", rules)
     try:
         async with everything(tmp_path, hub, engine) as (lab, client):
-            request = pb.LeaseRequest(key="a", lab="lab", organoid="o1", electrodes=[1], mode="stimulate", purpose="a")
-            lease = (await client.stub.RequestLease(request)).lease
-            await until(lambda: lab.leases.names() == [lease])
-            hub.kill()
-            await until(lambda: not lab.leases.names(), 20)
-            assert not await engine_agents(lab)
-            before = (await lab._engine._engine.status()).next_frame
-            await asyncio.sleep(ABSENT_S)
-            after = await lab._engine._engine.status()
-            assert after.next_frame > before
-            assert after.leases == 0
+            agent = Agent(tmp_path / "alpha", 1)
+            try:
+                assert (await agent.read())["pulse"] == "delivered"
+                (lease,) = lab.leases.names()
+                hub.kill()
+                await until(lambda: not lab.leases.names(), 20)
+                assert not await engine_agents(lab)
+                delivered = (await lab._engine._engine.status()).pulses_delivered
+                await absence(lab, delivered)
+                agent.say(engine.address)  # it still has its lease, its token and the way to the engine
+                late = await agent.read()
+                assert (late["tunnel"] != "delivered", late["direct"]) == (True, "UNAUTHENTICATED")
+                assert (await lab._engine._engine.status()).pulses_delivered == delivered
+            finally:
+                agent.close()
             await asyncio.to_thread(hub.start)
             await client.reconnect()
             await until(lab.link.connected.is_set)
@@ -236,10 +240,72 @@ async def test_X8_without_the_hub_leases_expire_and_the_engine_goes_on(tmp_path:
         hub.kill()
 
 
+async def absence(lab: LabDaemon, delivered: int) -> None:
+    """Look at laboratory and engine while the hub is away: the array is read, no lease lives, no pulse is delivered."""
+    loop = asyncio.get_running_loop()
+    end, frame, looks = loop.time() + ABSENT_S, 0, 0
+    while loop.time() < end:
+        now = await lab._engine._engine.status()
+        assert now.next_frame > frame
+        assert (now.leases, now.pulses_delivered) == (0, delivered)
+        assert lab._offer.stimulation  # its own engine would stimulate; no one may
+        assert not lab.link.connected.is_set()
+        frame, looks = now.next_frame, looks + 1
+        await asyncio.sleep(min(1.0, ABSENT_S / 4))
+    print(f"{ABSENT_S:g} s without the hub: {looks} looks, {frame} frames, {delivered} pulse, delivered before")
+
+
 async def engine_agents(lab: LabDaemon) -> list[str]:
     """The agents of leases that the engine still knows."""
     names = await lab._engine._desk.names()
     return [name for name, valid in names.items() if valid and name.startswith("grid-") and "watch" not in name]
+
+
+async def test_X5_a_second_hub_on_one_folder_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    async with a_hub(tmp_path) as hub:
+        address = hub.address
+        with pytest.raises(GridError, match="another hub runs with"):
+            async with a_hub(tmp_path):
+                pass
+        await approved(tmp_path, hub, "alpha")
+    async with a_hub(tmp_path) as again:
+        assert again.address.partition("#")[2] == address.partition("#")[2]
+        assert again.members.named("alpha")["state"] == "approved"
+
+
+async def test_X5_a_copied_folder_with_stray_files_is_the_same_hub(tmp_path: Path) -> None:
+    """On another machine: what is not the hub's own is left alone, members and log are there, the log goes on."""
+    async with a_hub(tmp_path) as hub:
+        await approved(tmp_path, hub, "alpha")
+        fingerprint, rows = hub.address.partition("#")[2], hub.store.log.size
+    copied = tmp_path / "other" / "hub"
+    shutil.copytree(tmp_path / "hub", copied)
+    (copied / "notes.txt").write_text("stray")
+    (copied / "models" / "stray.onnx").write_bytes(b"stray")
+    (copied / "strange").mkdir()
+    (copied / "hub.sqlite.bak").touch()
+    async with a_hub(tmp_path / "other") as hub:
+        assert hub.address.partition("#")[2] == fingerprint
+        assert hub.store.log.size == rows
+        member = Membership.load(tmp_path / "alpha")
+        member.hub = HubAddress.parse(hub.address)
+        assert (await member.enrol()).state == pb.EnrolReply.APPROVED
+        assert (copied / "notes.txt").exists()
+        assert (copied / "models" / "stray.onnx").exists()
+
+
+@pytest.mark.parametrize("sends", [b"", b"\x16\x03\x01\x02\x00\x01"], ids=["nothing", "half-a-handshake"])
+async def test_S1_300_idle_sockets_at_both_ports_do_not_stop_the_hub(tmp_path: Path, sends: bytes) -> None:
+    async with a_hub(tmp_path) as hub, a_member(tmp_path, hub, "alpha") as member:
+        ports = (hub.member_port, member.link.membership.hub.port)
+        with contextlib.ExitStack() as idle:
+            for number in range(300):
+                each = idle.enter_context(socket.create_connection(("127.0.0.1", ports[number % 2])))
+                each.sendall(sends)
+            await approved(tmp_path, hub, "beta")
+            async with GridClient(tmp_path / "beta") as client:
+                assert {each.name for each in await client.members()} == {"alpha", "beta"}
+            assert member.link.connected.is_set()
 
 
 async def test_a_hub_on_a_taken_port_says_so(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_certificate_names_the_identity_and_lasts_a_day(tmp_path: Path) -> Non
     signed = authority.certificate_for(signing_request(new_tls_key(), "another identity"), key.id)
     assert identity_of(signed) == key.id
     assert expires_utc_s(signed) == NOW_S + 24 * 3600
-    assert Authority.in_folder(tmp_path).fingerprint == authority.fingerprint
+    assert Authority.in_folder(tmp_path, lambda: NOW_S).fingerprint == authority.fingerprint
     issuer = x509.load_pem_x509_certificate(authority.certificate_pem)
     x509.load_pem_x509_certificate(signed).verify_directly_issued_by(issuer)
     with pytest.raises(GridError, match="signing request"):

@@ -105,12 +105,14 @@ class Laboratory:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def order(self, verb: pb.LeaseOrder.Verb.ValueType, *, lease: str = "l1", mode: str = "stimulate") -> None:
+    def order(
+        self, verb: pb.LeaseOrder.Verb.ValueType, *, lease: str = "l1", mode: str = "stimulate", **more: float
+    ) -> None:
         key = IdentityKey.generate()
         info = pb.LeaseInfo(
             lease=lease, member=key.id, organoid="o1", electrodes=[len(lease)], mode=mode, fence=len(lease)
         )
-        order = pb.LeaseOrder(verb=verb, lease=info, member_key=key.public, ttl_s=TTL_S, nc_s=50, charge_nc=1e6)
+        order = pb.LeaseOrder(verb=verb, lease=info, member_key=key.public, ttl_s=TTL_S, nc_s=50, charge_nc=1e6, **more)
         self.daemon._take(pb.HubMessage(lease=order))
 
     def verdicts(self) -> list[tuple[bool, str]]:

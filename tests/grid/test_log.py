@@ -7,6 +7,7 @@ import hashlib
 import json
 import sqlite3
 import subprocess
+import weakref
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from grid.errors import GridError, GridRefused
 from grid.identity.keys import IdentityKey
 from grid.log import merkle
 from grid.log.ledger import GridLog
-from grid.log.notes import COSIGNATURE, ED25519, Checkpoint, NoteKey, body_of, signature_time
+from grid.log.notes import COSIGNATURE, ED25519, Checkpoint, NoteKey, NoteSigner, body_of, signature_time
 from grid.log.tiles import index_path, tile
 from grid.log.verification import LogVerdict, verify_log
 from grid.log.witness import Conflict, Witness, request_body
@@ -79,10 +80,17 @@ def test_proofs_hold_for_every_size_and_for_nothing_else(size: int, data: st.Dat
     assert not merkle.verify_consistency(old, size, plain_root(leaves[:old]), b"x" * 32, longer)
 
 
-def a_log(path: Path, origin: str = "hub.example/grid", rows: int = 0) -> GridLog:
+def log_in(path: Path, key: NoteSigner, origin: str) -> GridLog:
+    """A log in a database that is closed with it."""
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA synchronous = OFF")
-    log = GridLog(database, IdentityKey.generate(), origin)
+    log = GridLog(database, key, origin)
+    weakref.finalize(log, database.close)
+    return log
+
+
+def a_log(path: Path, origin: str = "hub.example/grid", rows: int = 0) -> GridLog:
+    log = log_in(path, IdentityKey.generate(), origin)
     for number in range(rows):
         log.append("test", UTC, {"n": number})
     return log
@@ -112,7 +120,7 @@ def test_X6_an_edited_row_is_detected(tmp_path: Path, rehash: bool) -> None:
     bodies = [json.loads(body) for _, body in log.rows(0, 100)]
     bodies[7]["about"]["n"] = 99
     if rehash:  # an operator who rewrites the whole log, with all hashes and a fresh signature
-        edited = GridLog(sqlite3.connect(tmp_path / "b"), log._key, log.origin)
+        edited = log_in(tmp_path / "b", log._key, log.origin)
         for each in bodies:
             edited.append(each["kind"], each["utc"], each["about"])
         assert judged(edited).faults == ()
@@ -190,7 +198,7 @@ def test_a_witness_confirms_growth_and_refuses_a_fork(tmp_path: Path) -> None:
     assert conflict.value.size == 4
     proof = merkle.consistency_proof(4, 7, log.node)
     fork = a_log(tmp_path / "f", rows=7)
-    fork._key = log._key
+    fork._signer = log._signer
     with pytest.raises(GridRefused, match="does not show"):
         witness.add_checkpoint(request_body(4, proof, fork.checkpoint()))
     with pytest.raises(GridRefused, match="shrunk"):

@@ -7,6 +7,7 @@ hub (10.9.0.1) ── router (10.9.0.2 | 10.8.0.1, random ports) ── home (10
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 
 from grid.hub.members import Members
+from grid.hub.owner import owned
 from grid.hub.store import Store
 from grid.member.membership import HubAddress, Membership
 from tests.grid.world import policy_file, until
@@ -142,19 +144,21 @@ async def says(agent: subprocess.Popen[str]) -> Any:
     return json.loads(await asyncio.to_thread(agent.stdout.readline))
 
 
+@pytest.mark.within_s(400)  # a minute on a machine without other work; each step has a limit of its own
 async def test_X2_X5_X8_tissue_through_double_nat_with_all_that_goes_wrong(tmp_path: Path, net: Net) -> None:
     """A new address, a killed hub, a stopped holder, and at last no hub."""
     rules = policy_file(tmp_path, leases={"ttl_s": 60})
     processes: list[subprocess.Popen[str]] = []
     words = ["choroid", "grid", "hub", "--data", str(tmp_path / "hub"), "--policy", str(rules), "--no-grading"]
     words += ["--host", EVERYWHERE]
+    opened = contextlib.ExitStack()
     hub = net.start("hub", *words, stdout=subprocess.DEVNULL)
     processes.append(hub)
     try:
         await until((tmp_path / "hub" / "address.txt").exists)
         address = (tmp_path / "hub" / "address.txt").read_text().strip()
         seen = {name: address.replace(EVERYWHERE, ip) for name, ip in (("alpha", "10.9.0.1"), ("lab", "10.9.1.1"))}
-        store = Store(tmp_path / "hub")
+        store = opened.enter_context(contextlib.closing(owned(tmp_path / "hub")))
         member = enrolled_folder(tmp_path, store, seen["alpha"], "alpha", "member")
         laboratory = enrolled_folder(tmp_path, store, seen["lab"], "lab", "lab")
         lab = net.start("lab", "tests.grid.lab_process", str(laboratory.folder), stdout=subprocess.DEVNULL)
@@ -211,8 +215,8 @@ async def test_X2_X5_X8_tissue_through_double_nat_with_all_that_goes_wrong(tmp_p
         hub.kill()
         await until(lambda: valid_agents(laboratory) == [], 30)
         assert lab.poll() is None
-        store.close()
     finally:
+        opened.close()
         for process in reversed(processes):
             process.kill()
             process.communicate()

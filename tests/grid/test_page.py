@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import json
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,8 +17,11 @@ from typing import Any
 import pytest
 
 from choroid.cli import main
+from grid.errors import GridError
 from grid.hub.members import Members
+from grid.hub.owner import owned
 from grid.hub.store import Store
+from grid.identity.keys import KEY_FILE
 from grid.log import merkle
 from grid.log.notes import Checkpoint, NoteKey, signature_time
 from grid.page.reading import HubReader, spans
@@ -27,8 +31,10 @@ from tests.grid.filled_hub import HOSTILE, MODEL, SECRET, fill
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hub's folder without its key, which the page neither needs nor makes."""
     found = tmp_path_factory.mktemp("page") / "hub"
     fill(found)
+    (found / KEY_FILE).rename(found.parent / KEY_FILE)
     return found
 
 
@@ -86,14 +92,75 @@ def test_no_answer_has_a_model_or_a_secret(page: Server) -> None:
         assert ask(page, path)[0] == 404, path
 
 
+def test_X6_the_page_shows_the_signed_checkpoint_without_the_key(page: Server, folder: Path) -> None:
+    head = state(page)["log"]
+    assert ask(page, "/log/checkpoint")[2].decode() == head["checkpoint"]
+    assert signature_time(head["checkpoint"], NoteKey.parse(head["key"])) == 0
+    assert Checkpoint.parse(head["checkpoint"]).size == head["rows"] > 0
+    assert not (folder / KEY_FILE).exists()
+    reader = Store(folder)
+    with pytest.raises(GridError, match="only reads the log"):
+        reader.log.signature(b"")
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        reader.database.execute("DELETE FROM log")
+    reader.close()
+
+
+def test_a_folder_of_an_earlier_release_is_shown_after_the_hub_has_started(tmp_path: Path) -> None:
+    store = owned(tmp_path)
+    store.database.executescript("DROP TABLE checkpoint; DELETE FROM meta WHERE key = 'public key'")
+    store.close()
+    with pytest.raises(GridError, match="start the hub"):
+        HubReader(tmp_path)
+    owned(tmp_path).close()
+    reader = HubReader(tmp_path)
+    assert Checkpoint.parse(reader.read().log.checkpoint).size == 0
+    reader.close()
+
+
+def test_removed_rows_are_named_on_the_page(tmp_path: Path) -> None:
+    store = owned(tmp_path)
+    with store.transaction():
+        store.note("a", {})
+        store.note("b", {})
+    store.database.execute("DELETE FROM log WHERE number = 1")
+    store.close()
+    reader = HubReader(tmp_path)
+    with pytest.raises(GridError, match="rows were removed"):
+        reader.read()
+    reader.close()
+
+
+def test_a_hub_does_not_start_with_another_key_or_without_one(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        owned(tmp_path / name).close()
+    (tmp_path / "a" / KEY_FILE).replace(tmp_path / "b" / KEY_FILE)
+    with pytest.raises(GridError, match="not that of the hub"):
+        owned(tmp_path / "b")
+    with pytest.raises(GridError, match="is missing"):
+        owned(tmp_path / "a")
+    assert not (tmp_path / "a" / KEY_FILE).exists()
+
+
 def test_a_hub_without_boards_and_members_is_shown_as_empty(tmp_path: Path) -> None:
-    Store(tmp_path / "hub").close()
+    owned(tmp_path / "hub").close()
     reader = HubReader(tmp_path / "hub")
     found = reader.read()
     reader.close()
     assert (found.members, found.tissues, found.log.rows, found.log.witnesses) == ([], [], 0, [])
     assert found.boards
     assert all(board.rotation is None for board in found.boards)
+
+
+def test_a_folder_named_as_a_board_is_ignored_and_a_malformed_board_is_named(tmp_path: Path) -> None:
+    owned(tmp_path).close()
+    (tmp_path / "boards" / "folder.yaml").mkdir(parents=True)
+    reader = HubReader(tmp_path)
+    assert reader.read().boards
+    (tmp_path / "boards" / "mine.yaml").write_text("board: mine")
+    with pytest.raises(GridError, match=r"mine\.yaml"):
+        reader.read()
+    reader.close()
 
 
 def test_every_answer_has_the_headers_and_another_host_is_refused(page: Server) -> None:
@@ -116,9 +183,11 @@ def test_it_accepts_no_change(page: Server, folder: Path, method: str) -> None:
 
 
 def test_a_change_at_the_hub_is_shown(page: Server, folder: Path) -> None:
-    store = Store(folder)
+    (folder.parent / KEY_FILE).rename(folder / KEY_FILE)
+    store = owned(folder)
     Members(store).decide("member-2", "revoke", "operator", "a lost key")
     store.close()
+    (folder / KEY_FILE).rename(folder.parent / KEY_FILE)
     deadline = time.monotonic() + 10
     while True:
         member = next(each for each in state(page)["members"] if each["name"] == "member-2")
@@ -179,3 +248,58 @@ def test_it_ends_with_sigterm(folder: Path) -> None:
 def test_spans() -> None:
     assert spans([]) == ""
     assert spans([0, 1, 2, 5, 7, 8]) == "0–2, 5, 7–8"
+
+
+def test_the_page_that_is_taken_over_cannot_read_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # as the command does before its imports
+    fill(tmp_path)
+    (tmp_path / "boards").mkdir()
+    port = free_port()
+    page = Server(("tests.grid.page_intruder", "grid", "page", "--data", str(tmp_path), "--port", str(port)), port)
+    try:
+        key, board = str(tmp_path / KEY_FILE), str(tmp_path / "boards")
+        asked = (key, str(tmp_path / "hub.sqlite"), board, str(tmp_path), "/etc/passwd")
+        query = "&".join(f"{number}={path}" for number, path in enumerate(asked))
+        found = json.loads(ask(page, f"/health?{query}")[2])
+        denied = "PermissionError"
+        assert found == {
+            key: [denied, denied],
+            asked[1]: ["done", denied],
+            board: ["done", "done"],
+            asked[3]: [denied, denied],
+            asked[4]: [denied, denied],
+        }
+        before = state(page)
+        assert before["boards"]
+        assert before["members_count"] == 5
+        store = owned(tmp_path)
+        Members(store).decide("member-2", "revoke", "operator", "a lost key")
+        store.close()
+        deadline = time.monotonic() + 10
+        while next(each for each in state(page)["members"] if each["name"] == "member-2")["state"] != "revoked":
+            assert time.monotonic() < deadline
+        assert ask(page, "/static/js/main.js")[0] == 200
+    finally:
+        page.end()
+
+
+def test_the_page_says_when_it_is_not_confined(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", UNCONFINED, "grid", "page", "--port", "0", "--data", str(tmp_path)]
+    fill(tmp_path)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    said = process.stdout.readline()
+    process.terminate()
+    process.wait(20)
+    process.stdout.close()
+    assert said.startswith("the page can read every file of this user, the hub's keys included: ")
+    assert "3 threads" in said
+
+
+UNCONFINED = """
+import sys, threading
+for _ in range(2):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+from choroid.cli import main
+sys.exit(main(sys.argv[1:]))
+"""

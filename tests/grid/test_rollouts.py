@@ -22,7 +22,7 @@ from tests.grid.small_board import decoder, small_board
 
 PLAN = RolloutPlan(
     "decode-stimulus",
-    {"electrodes": 16, "specimen": 7, "classes": 4, "trials": 16, "bins": 5, "bin_ms": 20.0, "current_ua": 1.0},
+    ({"electrodes": 16, "specimen": 7, "classes": 4, "trials": 16, "bins": 5, "bin_ms": 20.0, "current_ua": 1.0},),
     "nearest-centroid",
     (3, 4, 5),
     (None, "zero"),

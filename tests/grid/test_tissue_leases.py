@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import runpy
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -20,17 +22,17 @@ from grid.member.tissue import GridClient
 from grid.relay.tls import TlsChannel
 from grid.wire import grid_pb2 as pb
 from tests.grid.labs import a_lab
-from tests.grid.world import a_hub, a_member, approved, until
-from tests.nerves.test_gateway import Engine, start, stop
+from tests.grid.world import a_hub, a_member, approved, free_ports, running, until
+from tests.nerves.test_gateway import ROOT, Engine, start, stop
 
 PULSE = [PulsePhase(100, -0.2), PulsePhase(100, 0.2)]
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    running = start(tmp_path_factory.mktemp("grid-engine"))
-    yield running
-    assert stop(running) == 0
+    found = start(tmp_path_factory.mktemp("grid-engine"))
+    yield found
+    assert stop(found) == 0
 
 
 async def test_X2_a_member_stimulates_through_the_tunnel_and_everything_is_recorded(
@@ -90,6 +92,25 @@ async def test_X2_stimulation_is_exclusive_and_reading_is_shared(tmp_path: Path,
             waiting = asyncio.create_task(one_lease(beta))
             await until(lambda: any(row["state"] == "queued" for row in hub.book.living()))
         assert await waiting > first.info.fence
+
+
+async def test_X8_the_example_agent_waits_for_hub_laboratory_and_queue_and_says_so(
+    tmp_path: Path, engine: Engine
+) -> None:
+    example = runpy.run_path(str(ROOT / "examples" / "grid_agent.py"))
+    ports: dict[str, Any] = dict(zip(("enrolment_port", "member_port"), map(int, free_ports()), strict=True))
+    said: list[str] = []
+    async with a_hub(tmp_path, **ports) as hub, a_member(tmp_path, hub, "alpha"):
+        pass
+    async with running(example["listen"](str(tmp_path / "alpha"), said.append)) as agent:
+        await until(lambda: any("the hub did not answer" in line for line in said))
+        async with a_hub(tmp_path, **ports) as hub:
+            await until(lambda: "waiting: no laboratory is connected" in said)
+            async with a_lab(tmp_path, hub, engine):
+                await until(agent.done)
+    agent.result()
+    assert "the lease on o1 is at position 1 of the queue" in said or "the laboratory decides on the lease" in said
+    assert said[-1].endswith("spikes of o1 in lab within 2 s")
 
 
 async def one_lease(client: GridClient) -> int:
@@ -193,6 +214,32 @@ async def test_X2_an_operator_ends_a_lease_and_lets_another_be_first(tmp_path: P
             pb.LeaseRequest(key="k2", lab="lab", organoid="o1", electrodes=[1], mode="stimulate", purpose="q")
         )
         assert again.lease == requests[2].lease  # a repeated request is the same lease
+
+
+async def test_X2_a_new_lease_takes_the_place_of_one_that_the_rig_was_too_busy_to_revoke(
+    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        a_hub(tmp_path) as hub,
+        a_member(tmp_path, hub, "alpha"),
+        a_member(tmp_path, hub, "beta"),
+        a_lab(tmp_path, hub, engine) as lab,
+        GridClient(tmp_path / "alpha") as alpha,
+        GridClient(tmp_path / "beta") as beta,
+        alpha.lease("lab", "o1", [1, 2], mode="stimulate", purpose="a") as held,
+    ):
+        dismiss, failures = lab._engine.dismiss, iter([GridError("the rig is busy")])
+
+        async def busy_once(name: str) -> None:
+            for error in failures:
+                raise error
+            await dismiss(name)
+
+        monkeypatch.setattr(lab._engine, "dismiss", busy_once)
+        hub.book.end(held.info.lease, "operator's order", by="operator")
+        async with beta.lease("lab", "o1", [2, 3], mode="stimulate", purpose="b") as lease:
+            assert lab.leases.names() == [lease.info.lease]
+        assert not next(failures, None)
 
 
 @pytest.mark.parametrize(

@@ -255,15 +255,16 @@ async def test_G2_no_route_of_the_page_returns_weights(tmp_path: Path, monkeypat
         ],
     }
     assert set(asked) == routes(folder)
-    transport = httpx.ASGITransport(app=page_app(HubReader(folder)))
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+    with contextlib.closing(HubReader(folder)) as reader:
+        transport = httpx.ASGITransport(app=page_app(reader))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
 
-        async def reply(path: str) -> bytes:
-            answer = await client.get(path)
-            return repr(answer.headers).encode() + answer.content
+            async def reply(path: str) -> bytes:
+                answer = await client.get(path)
+                return repr(answer.headers).encode() + answer.content
 
-        for path in (each for paths in asked.values() for each in paths):
-            assert not leaks(await reply(path)), path
-        assert submission[:8].encode() in await reply("/api/state")
-        monkeypatch.setattr(HubReader, "checkpoint", lambda _: MODEL.hex())
-        assert leaks(await reply("/log/checkpoint"))
+            for path in (each for paths in asked.values() for each in paths):
+                assert not leaks(await reply(path)), path
+            assert submission[:8].encode() in await reply("/api/state")
+            monkeypatch.setattr(HubReader, "checkpoint", lambda _: MODEL.hex())
+            assert leaks(await reply("/log/checkpoint"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,12 +15,11 @@ from grid.errors import GridError
 from grid.hub.hub import Hub
 from grid.identity.keys import IdentityKey
 from grid.log import merkle
-from grid.log.ledger import GridLog
 from grid.log.notes import COSIGNATURE, ED25519, NoteKey
 from grid.log.witness import SIGNED, Conflict, Contradiction, Witness, request_body
 from grid.page.models import HeadModel
 from grid.page.reading import HubReader
-from tests.grid.test_log import a_log, key_of
+from tests.grid.test_log import a_log, key_of, log_in
 from tests.grid.world import a_hub, until
 
 FAST_S = 0.1
@@ -32,7 +30,7 @@ def command(*words: str, fails: bool = False) -> None:
 
 
 def log_key(hub: Hub, algorithm: int = ED25519) -> str:
-    return str(NoteKey(hub.store.name, algorithm, hub.store.key.public))
+    return str(NoteKey(hub.store.name, algorithm, hub.store.public_key))
 
 
 def grow(hub: Hub, rows: int, text: str = "") -> None:
@@ -170,7 +168,7 @@ def test_only_what_the_log_has_signed_is_held_against_it(tmp_path: Path) -> None
     proof = merkle.consistency_proof(4, 5, log.node)
     witness.add_checkpoint(request_body(4, proof, log.checkpoint() + "— unknown AAAA\n"))
     assert "unknown" not in witness.find(log.origin).note
-    fork = GridLog(sqlite3.connect(tmp_path / "f"), log._key, log.origin)
+    fork = log_in(tmp_path / "f", log._key, log.origin)
     for number in range(5):
         fork.append("other", "2027-01-15T08:00:00Z", {"n": number})
     with pytest.raises(Contradiction, match="two logs of 5 rows"):  # both notes are signed, which is enough

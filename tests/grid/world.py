@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,12 @@ async def a_member(folder: Path, hub: Hub, name: str) -> AsyncIterator[MemberDae
     async with running(daemon.run()):
         await until(lambda: bool(daemon.standing.roles))
         yield daemon
+
+
+def free_ports() -> list[str]:
+    """Return two ports of this machine that are free at present."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        return [str(each.getsockname()[1]) for each in (one, two)]
 
 
 async def until(true: Callable[[], Any], within_s: float = 60.0) -> None:

@@ -14,7 +14,6 @@ from choroid.board_tasks.catalogue import TASKS
 from choroid.board_tasks.decode import TRAINING_SEEDS, data
 from choroid.board_tasks.held_out import bits_per_spike
 from choroid.board_tasks.recycling import IdealHand, bounded
-from choroid.board_tasks.route import contrast
 from choroid.board_tasks.spikes import ridge
 from choroid.board_tasks.task import play
 from grid.boards.board import Board
@@ -25,10 +24,12 @@ from grid.grading.grading import ModelGrade, baseline_score, grade_model
 from grid.grading.sandbox import open_in_sandbox
 from grid.grading.task import EpisodeScore, TaskFailed, task_process
 from grid.identity.keys import IdentityKey
-from tests.grid.boards.models import alternating_agent, linear_decoder
+from tests.grid.boards.models import linear_decoder
 
 BOARDS = load_boards()
 SEED = 2**33 + 1
+QUICK = {"steering": {"settle_s": 5.0}}
+"""Parameters that make the first observation of a board quick."""
 
 
 def a_decoder() -> bytes:
@@ -47,7 +48,7 @@ def test_X6_every_board_names_a_task_with_its_baselines_and_controls(board: Boar
     task = TASKS[board.task.name]
     assert set(board.baselines) <= set(task.baselines)
     assert set(board.controls.names) == set(task.controls)
-    first = next(task.episode(SEED, None, board.task.params))
+    first = next(task.episode(SEED, None, board.task.variants()[0].params | QUICK.get(board.board, {})))
     shapes = {name: array.shape for name, array in first.items()}
     assert shapes == {each.name: tuple(each.shape) for each in board.interface.inputs}
 
@@ -71,16 +72,6 @@ def test_X6_a_decoder_is_graded_in_the_sandbox_and_two_graders_agree() -> None:
 def test_X6_a_decoder_that_ignores_the_spikes_is_void() -> None:
     grade = graded(newest(BOARDS, "decode-stimulus"), linear_decoder(np.zeros((161, 8))), [SEED, SEED + 1])
     assert "zero" in grade.void
-
-
-def test_G17_the_alternating_agent_beats_every_control_on_plastic_tissue_and_not_on_the_frozen() -> None:
-    board = newest(BOARDS, "train-route")
-    grade = graded(board, alternating_agent(), [SEED, SEED + 1])
-    assert grade.void == ""
-    assert grade.mean > 0.1
-    assert set(grade.controls) == {"zero", "shuffled", "random", "frozen"}
-    frozen = grade.controls["frozen"]
-    assert abs(float(np.mean(frozen))) < grade.mean
 
 
 @pytest.mark.parametrize(
@@ -129,18 +120,17 @@ def test_X6_metrics_of_known_cases() -> None:
     assert bits_per_spike(mean, real) == pytest.approx(0.0)
     assert bits_per_spike(real.astype(np.float64), real) == pytest.approx(1.0, abs=0.01)
     assert bits_per_spike(real[::-1].astype(np.float64), real) < -1.0
-    assert contrast(np.array([[3.0, 1.0], [1.0, 3.0]]), 0) == pytest.approx(0.5)
-    assert contrast(np.array([[3.0, 1.0], [1.0, 3.0]]), 1) == pytest.approx(-0.5)
-    assert contrast(np.zeros((2, 2)), 0) == 0.0
 
 
-@pytest.mark.parametrize("name", ["decode-stimulus", "train-route"])
+@pytest.mark.parametrize("name", ["decode-stimulus", "steering"])
 def test_X6_the_same_seed_gives_the_same_episode_in_another_process(name: str) -> None:
     board = newest(BOARDS, name)
 
     async def first() -> bytes:
         async with task_process() as task:
-            observed = await task.begin(board.task, SEED)
+            variant = board.task.variants()[0]
+            quick = variant.model_copy(update={"params": variant.params | QUICK.get(name, {})})
+            observed = await task.begin(quick, SEED)
             assert not isinstance(observed, EpisodeScore)
             return b"".join(observed[each].tobytes() for each in sorted(observed))
 

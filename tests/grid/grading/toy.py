@@ -20,6 +20,7 @@ from grid.grading import grading as grading_module
 from grid.grading.frames import TaskFrame, Tensors
 from grid.grading.grader import ModelGrader
 from grid.grading.model import CalledModel, OpenModel
+from grid.grading.sealing import SecretSeal
 from grid.grading.service import BoardService
 from grid.grading.store import BoardStore
 from grid.grading.task import TaskProcess
@@ -114,7 +115,7 @@ class ToyHub:
         self.log: list[tuple[str, dict[str, Any]]] = []
         self.keys = [IdentityKey.in_folder(folder / name) for name in ("one", "two")]
         self.author = IdentityKey.in_folder(folder / "author")
-        self.store = BoardStore(folder / "boards")
+        self.store = BoardStore(folder / "boards", SecretSeal(IdentityKey.in_folder(folder / "hub")))
         self.service = BoardService(
             {TOY.key: TOY},
             self.store,
