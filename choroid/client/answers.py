@@ -230,7 +230,10 @@ class VesselInfo:
 
 @dataclass(frozen=True, slots=True)
 class LedgerInfo:
-    """Where the medium went in the `days` since the journal began (mL); `saved_fraction` of the scheduled fresh medium."""
+    """Where the medium went in the `days` since the journal began (mL); `saved_fraction` of the scheduled fresh medium.
+
+    `bound_ml` is the mass-balance bound of fresh medium and `bound_ratio` the fresh medium by it; None while unknown.
+    """
 
     fresh_ml: float
     drawn_ml: float
@@ -241,10 +244,12 @@ class LedgerInfo:
     base_ml: float
     evaporated_ml: float
     mass_balance_error_ml: float
-    mass_balance_bound_ml: float
+    mass_balance_uncertainty_ml: float
     days: float
     scheduled_ml: float
     saved_fraction: float | None
+    bound_ml: float | None
+    bound_ratio: float | None
     vessels: list[VesselInfo]
 
 

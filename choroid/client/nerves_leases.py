@@ -20,6 +20,7 @@ from choroid.client.wire import nerves_pb2_grpc as pb_grpc
 
 HEARTBEAT_S = 0.01
 GRANTED_WITHIN_S = 10.0
+RELEASED_WITHIN_S = 10.0
 Metadata = tuple[tuple[str, str], ...]
 
 
@@ -51,11 +52,16 @@ class HeldLease:
             late.cancel()
 
     def release(self) -> None:
-        """End the lease; it is over when this returns."""
+        """End the lease; it is over when this returns. Nothing happens to one that the engine has ended."""
         self._released.set()
-        with contextlib.suppress(grpc.RpcError):
-            for _ in self._call:
-                pass
+        late = threading.Timer(RELEASED_WITHIN_S, self._call.cancel)  # a lease ends with its call
+        late.start()
+        try:
+            with contextlib.suppress(grpc.RpcError):
+                for _ in self._call:
+                    pass
+        finally:
+            late.cancel()
 
     def _end(self) -> None:
         self._released.set()
@@ -80,6 +86,7 @@ class AsyncHeldLease:
             metadata=metadata
         )
         self._beating: asyncio.Task[None] | None = None
+        self._released = asyncio.Event()
         self.reply = pb.LeaseReply()
 
     async def acquire(self, electrodes: list[int], ttl_ms: int) -> None:
@@ -94,18 +101,20 @@ class AsyncHeldLease:
         self._beating = asyncio.create_task(self._beat(), name="heartbeats of a lease")
 
     async def release(self) -> None:
-        """End the lease; it is over when this returns."""
+        """End the lease; it is over when this returns. Nothing happens to one that the engine has ended."""
         await self._stop_beating()
-        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
-            await self._call.done_writing()
-            while isinstance(await self._call.read(), pb.LeaseReply):
-                pass
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError, TimeoutError):
+            async with asyncio.timeout(RELEASED_WITHIN_S):
+                await self._call.done_writing()
+                while isinstance(await self._call.read(), pb.LeaseReply):
+                    pass
+        self._call.cancel()  # a lease ends with its call, also when the engine does not answer
         await self._call.code()
 
     async def drop(self) -> None:
         """Let the connection end the lease."""
-        await self._stop_beating()
         self._call.cancel()
+        await self._stop_beating()
         await self._call.code()
 
     async def _first(self) -> pb.LeaseReply:
@@ -113,13 +122,20 @@ class AsyncHeldLease:
         return reply if isinstance(reply, pb.LeaseReply) else pb.LeaseReply(reason="the engine has ended the call")
 
     async def _stop_beating(self) -> None:
+        """End the heartbeats between two of them: to cancel one that is being written would cancel the call."""
+        self._released.set()
         if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
+            await asyncio.wait([self._beating], timeout=RELEASED_WITHIN_S)
 
     async def _beat(self) -> None:
         beat = pb.HoldRequest()
         with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
-            while not self._call.done():
-                await asyncio.sleep(HEARTBEAT_S)
+            while not self._call.done() and not await self._waited():
                 await self._call.write(beat)
+
+    async def _waited(self) -> bool:
+        """Wait until the next heartbeat; return whether the lease was released meanwhile."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HEARTBEAT_S):
+                await self._released.wait()
+        return self._released.is_set()

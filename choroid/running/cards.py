@@ -19,8 +19,7 @@ from controller.nerves.cards.playback import PlaybackCard, Replayable
 from controller.nerves.cards.replayable import raw_samples
 from controller.nerves.cards.rhx import RhxCard
 from controller.nerves.cards.rhx_connection import RhxAddress
-from controller.rig.card import REPLAY, CardOptions, channel_list, raw_path
-from controller.rig.description import Nerves
+from controller.rig.card import REPLAY, channel_list, raw_path
 from sim.neurons.array import SimulatedArray
 from sim.neurons.conditions import TissueConditions
 
@@ -39,21 +38,6 @@ class OpenedCard:
     """Set what the simulated tissue lives in; does nothing for real tissue."""
     close: Callable[[], None]
     """Close what stands behind the card; the card is closed by its host."""
-
-
-def card_config(nerves: Nerves, seed: int, data_dir: Path) -> dict[str, Any]:
-    """Return what the card process must know of the rig file, as JSON; `data_dir` is where relative files lie."""
-    return {
-        "card": nerves.card,
-        "link": nerves.link,
-        "options": (nerves.options or CardOptions()).model_dump(mode="json"),
-        "electrodes": nerves.electrodes,
-        "sample_rate_hz": nerves.sample_rate_hz,
-        "material": nerves.material,
-        "diameter_um": nerves.diameter_um,
-        "seed": seed,
-        "data_dir": str(data_dir),
-    }
 
 
 def open_card(config: Mapping[str, Any]) -> OpenedCard:

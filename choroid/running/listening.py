@@ -10,9 +10,10 @@ import asyncio
 import logging
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from choroid.running.local_agent import ENDPOINT
-from choroid.running.nerves_process import ALLOWED_WITHIN_S, LEDGER, EngineHandle, spawn_engine
+from choroid.running.nerves_handle import ALLOWED_WITHIN_S, LEDGER, EngineHandle, spawn_engine
 from choroid.running.nerves_source import GatewayNerves
 from choroid.running.recording_plan import recording_plan
 from controller.core.clock import Clock
@@ -26,7 +27,9 @@ from controller.nerves.ledger_head import LedgerRefused
 from controller.nerves.recording.access import RecordingAccess
 from controller.nerves.summary import NervesSummary, life_s
 from controller.rig.description import Rig
-from sim.plant.plant import Plant
+
+if TYPE_CHECKING:
+    from sim.plant.plant import Plant
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from choroid.cameras.engines import real_cameras
 from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
 from choroid.common.ports import free_port
-from choroid.common.signals import stop_rig_on_usr1
+from choroid.common.signals import stop_on_signals, stop_rig_on_usr1
 from choroid.running.claiming import GUARD_LETS_GO_S, claim_rig
 from choroid.running.data_folder import ENDPOINT, DataFolder, open_folder
 from choroid.running.endpoint import leave_endpoint
@@ -29,7 +29,6 @@ from choroid.running.guarding import GuardFinder
 from choroid.running.journal_opening import JOURNAL, open_journal
 from choroid.running.listening import EngineNerves
 from choroid.running.tls_folder import tls_files
-from choroid.simulation.lab import stop_on_signals
 from choroid.tools.recording import recorded
 from controller.core.clock import Clock
 from controller.core.state import State

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from controller.nerves.cards.contract import CardFault, FrameBlock, Impedance
-from controller.nerves.detector import ALL, Blank
+from controller.nerves.detections import ALL, Blank
 from controller.nerves.events import EventKind, EventLog
 
 SETTLE_S = 0.02

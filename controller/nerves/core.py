@@ -34,7 +34,8 @@ from controller.nerves.commands import (
     StimulationOutcome,
     ends_something,
 )
-from controller.nerves.detector import ALL, Blank, Detection, ElectrodeState, SpikeDetector, Spikes
+from controller.nerves.detections import ALL, Blank, Spikes
+from controller.nerves.detector import Detection, ElectrodeState, SpikeDetector
 from controller.nerves.envelope import Envelope
 from controller.nerves.events import EventKind, EventLog
 from controller.nerves.governor import GovernorView, Reason, Request, StimulationDecision, book, decide

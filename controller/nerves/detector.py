@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from controller.nerves import kernels
 from controller.nerves.cards.contract import Frames
+from controller.nerves.detections import Blank, Spikes
 from controller.nerves.kernels import SETUP
 
 LONG_S = 1.24e-3
@@ -58,8 +59,6 @@ RAIL_MARGIN = 8
 """Distance (units) from the largest sample that counts as the rail."""
 
 MAINS_HZ = 50.0
-ALL = -1
-"""Electrode of a :class:`Blank` that means every electrode."""
 
 
 class ElectrodeState(IntEnum):
@@ -96,27 +95,6 @@ class Detection:
                 f" {' or '.join(references)}"
             )
         return cls(grids[mains], references[reference])
-
-
-@dataclass(frozen=True, slots=True)
-class Blank:
-    """From `first_frame` up to (not including) `end_frame` nothing is detected on `electrode` (or :data:`ALL`)."""
-
-    electrode: int
-    first_frame: int
-    end_frame: int
-
-
-@dataclass(frozen=True, slots=True)
-class Spikes:
-    """Spikes in the order of frame, then electrode: arrays of equal length. `frames` and `uv` are those of the trough."""
-
-    frames: NDArray[np.int64]
-    electrodes: NDArray[np.int32]
-    uv: NDArray[np.float32]
-
-    def __len__(self) -> int:
-        return len(self.frames)
 
 
 def _odd(frames: float) -> int:

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 
 from controller.nerves import ledger_head
 from controller.nerves.cards.contract import ArrayInfo, Pulse
-from controller.nerves.detector import Blank
+from controller.nerves.detections import Blank
 from controller.nerves.governor import Request, StimulationDecision
 from controller.nerves.past import INDEX, Past, past, settle
 from controller.nerves.ring import Gap

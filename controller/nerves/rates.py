@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.nerves.detector import Spikes
+from controller.nerves.detections import Spikes
 
 WINDOW_S = 20
 ACTIVE_HZ = 5 / 60

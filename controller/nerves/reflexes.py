@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from controller.nerves.cards.contract import ArrayInfo, Phase
 from controller.nerves.commands import StimulateCommand, StimulationOutcome
-from controller.nerves.detector import Spikes
+from controller.nerves.detections import Spikes
 from controller.nerves.envelope import UNLIMITED, AgentBudget
 from controller.nerves.events import EventKind, EventLog
 from controller.nerves.governor import Request

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from controller.nerves.cards.contract import Frames
-from controller.nerves.detector import Spikes
+from controller.nerves.detections import Spikes
 
 MAX_GAPS = 1024
 

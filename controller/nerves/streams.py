@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.nerves.core import Core
-from controller.nerves.detector import Spikes
+from controller.nerves.detections import Spikes
 from controller.nerves.messages import event_message, gap_message
 from controller.nerves.ring import Gap
 from controller.nerves.signals import WakeSignal

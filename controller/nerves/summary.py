@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
-from controller.nerves.metrics.figures import ArrayMetrics
+from controller.nerves.metrics.terms import ArrayMetrics
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ GROUPS = {
         "choroid.simulation.simulate",
         "choroid.simulation.served_lab",
         "choroid.export.export",
+        "choroid.fitting.fit",
         "choroid.common.failure",
     ),
     "What drivers are made of": ("drivers.device",),

@@ -14,7 +14,7 @@ import pytest
 
 import choroid
 from choroid.client.nerves_terms import require_private
-from choroid.running.nerves_process import spawn_engine
+from choroid.running.nerves_handle import spawn_engine
 from controller.rig.loading import load_rig
 from tests.clients.environments import environment
 

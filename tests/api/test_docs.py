@@ -33,7 +33,7 @@ def test_the_reference_has_every_public_name() -> None:
 def rig(tmp_path: Path) -> Iterator[Path]:
     """The folder in which the guide's commands run: a rig file, a served lab, and its controller."""
     shutil.copy(BENCH, tmp_path / "rig.yaml")
-    bench = Bench(tmp_path)
+    bench = Bench(tmp_path, array=True)
     try:
         bench.run()
         until((bench.data / "nerves.json").exists, "the electrode engine is there")

@@ -44,6 +44,13 @@ def test_import_choroid_loads_next_to_nothing() -> None:
     assert len(found) <= MAX_IMPORTED, sorted(found)
 
 
+def test_a_controller_loads_neither_the_compiler_nor_the_simulator() -> None:
+    """They cost a third of its start-up and 60 MB; what needs them (electrode engine, card, lab) has its own process."""
+    found = loaded_by("import choroid.running.run")
+    assert "controller.process.controller" in found
+    assert not {name.partition(".")[0] for name in found} & {"numba", "llvmlite", "scipy", "sim"}
+
+
 def test_the_clients_load_no_other_package_of_this_program() -> None:
     names = " ".join(choroid._CLIENT.values()).split()
     found = loaded_by(f"import choroid\nfor name in {names!r}: getattr(choroid, name)")

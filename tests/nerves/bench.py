@@ -11,7 +11,7 @@ from controller.nerves.brake import Brake
 from controller.nerves.cards.contract import FrameBlock, Phase
 from controller.nerves.commands import LeaseCommand, StimulateCommand, StimulationOutcome
 from controller.nerves.core import Core
-from controller.nerves.detector import Spikes
+from controller.nerves.detections import Spikes
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Request
 from controller.nerves.leases import Lease, LeaseRefused

@@ -6,7 +6,6 @@ machine makes the array slower, but it drops no pulse and loses no frame. Everyt
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
@@ -63,4 +62,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    nerves_process.end_with(main)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.nerves import kernels as k
-from controller.nerves.detector import ALL, Blank
+from controller.nerves.detections import ALL, Blank
 
 Found = list[tuple[int, int, float]]
 F32 = np.float32

@@ -23,7 +23,7 @@ from controller.nerves.credentials import AgentCredentials, AgentRole, Credentia
 from controller.nerves.envelope import AgentBudget
 from controller.nerves.wire import nerves_pb2 as pb
 from tests.nerves.kill_latency import kill_once
-from tests.nerves.test_gateway import ROOT, Engine, held, settled, start, stop
+from tests.nerves.test_gateway import ROOT, Engine, held, start, stop
 
 PULSE = [PulsePhase(200, -1.0), PulsePhase(200, 1.0)]
 SMALL = [PulsePhase(100, -0.2), PulsePhase(100, 0.2)]
@@ -190,7 +190,34 @@ async def test_an_async_client_holds_its_lease_and_lets_go(engine: Engine) -> No
         await nerves.acquire_lease([9])
     finally:
         await nerves.close()
-        await settled()
+
+
+@pytest.mark.parametrize("ended", [False, True])
+async def test_S2_a_lease_is_released_while_a_heartbeat_is_on_its_way_and_after_the_engine_ended_it(
+    engine: Engine, ended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with AsyncNervesClient(engine.address, engine.agent_token) as nerves:
+        lease = (await nerves.acquire_lease([11])).lease
+        call = nerves._held[lease]._call
+        writing, write = asyncio.Event(), call.write
+
+        async def seen(beat: Any) -> None:
+            writing.set()
+            await write(beat)
+
+        monkeypatch.setattr(call, "write", seen)
+        if ended:
+            await asyncio.to_thread(order, engine, {"order": 5, "stopped": "smoke"})
+        else:
+            await writing.wait()
+        releasing = asyncio.create_task(nerves.release_lease(lease))
+        await asyncio.wait([releasing])
+        assert not releasing.cancelled()
+        await releasing
+        assert (await nerves.status()).leases == 0
+        await nerves.release_lease(lease)  # a second time: nothing happens
+    if ended:
+        order(engine, {"order": 6, "stopped": ""})
 
 
 def test_events_are_pushed_and_resumed(engine: Engine) -> None:

@@ -13,7 +13,7 @@ from controller.nerves.summary import NervesSummary
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 from dashboards.views import nerves_view
-from tests.nerves.test_gateway import Engine, settled, start, stop
+from tests.nerves.test_gateway import Engine, start, stop
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,6 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 async def test_N8_the_engine_names_the_state_of_each_electrode(engine: Engine) -> None:
     async with engine.stub() as stub:
         reply = await stub.Summary(pb.SummaryRequest(), metadata=engine.agent)
-    await settled()
     assert len(reply.states) == reply.electrodes == 32
     assert set(reply.states) <= {pb.ELECTRODE_OK, pb.ELECTRODE_BLANKED}
     assert reply.observed_electrodes == 32
@@ -62,7 +61,6 @@ async def test_N8_the_states_reach_the_page() -> None:
     finally:
         await nerves.close()
         await server.stop(None)
-        await settled()
     view = nerves_view(summary)
     assert view is not None
     assert view["states"] == ["ok", "dead", "saturated", "ok"]

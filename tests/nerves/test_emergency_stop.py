@@ -32,7 +32,7 @@ from controller.rig.loading import load_rig
 from sim.lab import SimulatedLab
 from tests.nerves.bench import bench
 from tests.nerves.test_core import ask
-from tests.nerves.test_gateway import PULSE, settled
+from tests.nerves.test_gateway import PULSE
 from tests.nerves.test_process import until
 
 RIG = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml")
@@ -115,7 +115,6 @@ class Agent:
             while True:
                 found.append(await asyncio.wait_for(stream.read(), 1.0))  # type: ignore[arg-type]
         stream.cancel()
-        await settled()
         return found
 
     async def close(self) -> None:
@@ -153,7 +152,6 @@ async def living(data: Path) -> AsyncIterator[tuple[Controller, EngineNerves]]:
         await ticking
         await controller.close()
         await nerves.close()
-        await settled()
         await lab.close()
 
 

@@ -24,7 +24,6 @@ from controller.process.controller import Controller
 from controller.rig.loading import load_rig
 from drivers.commands import Quality
 from sim.lab import SimulatedLab
-from tests.nerves.test_gateway import settled
 
 RIG = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -227,4 +226,3 @@ async def test_a_standing_array_grows_old_and_a_defect_ends_no_listening(
     finally:
         await nerves.close()
         await server.stop(None)
-        await settled()

@@ -16,12 +16,11 @@ import pytest
 from choroid.client.nerves import AsyncNervesClient
 from choroid.running import listening, nerves_process
 from choroid.running.listening import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, EngineNerves
+from choroid.running.nerves_handle import EngineHandle, spawn_engine
 from choroid.running.nerves_orders import Orders
-from choroid.running.nerves_process import EngineHandle, spawn_engine
 from choroid.running.nerves_source import GatewayNerves
 from controller.rig.loading import load_rig
 from sim.neurons.conditions import TissueConditions
-from tests.nerves.test_gateway import settled
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 
@@ -40,7 +39,6 @@ async def test_health_of_the_tissue_reaches_the_electrodes(tmp_path: Path) -> No
         assert len(after) <= before + 5  # noise alone crosses now and then
     finally:
         await nerves.close()
-        await settled()
         await engine.close()
     engine.set_conditions(TissueConditions())  # a dead engine is no concern of the tissue
     assert not (tmp_path / "nerves.json").exists()
@@ -58,7 +56,6 @@ async def test_S2_an_operator_ends_the_leases_of_an_agent_which_may_acquire_new_
             assert not (await agent.leases()).leases
             assert (await agent.acquire_lease([0, 1])).granted
     finally:
-        await settled()
         await engine.close()
 
 
@@ -97,7 +94,6 @@ async def test_A11_F7_a_ledger_that_is_refused_is_named_and_the_engine_starts_wh
         assert nerves.ledger_problem == ""
     finally:
         await nerves.close()
-        await settled()
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -157,7 +153,6 @@ async def test_an_engine_that_is_killed_comes_back_at_an_address_of_its_own(
         assert capsys.readouterr().err.count("the address for agents is") == 2
     finally:
         await nerves.close()
-        await settled()
     assert nerves.engine is None
     with pytest.raises(ProcessLookupError):
         os.kill(again.pid, 0)

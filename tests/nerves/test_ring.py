@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.nerves.detector import Spikes
+from controller.nerves.detections import Spikes
 from controller.nerves.ring import FrameRing, Gap, SpikeRing
 
 

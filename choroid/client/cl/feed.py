@@ -12,6 +12,7 @@ import grpc
 from choroid.client.cl.clock import ArrayClock, local_s
 from choroid.client.errors import NervesError
 from choroid.client.nerves import NervesClient
+from choroid.client.nerves_terms import SpikeBatch
 
 CLOCK_S = 0.05
 KEPT = 200_000
@@ -40,6 +41,8 @@ class EngineFeed:
         self._new: tuple[list[Sample], list[Sample]] = ([], [])
         self._lock = threading.Lock()
         self._closed = threading.Event()
+        self._ended: NervesError | None = None
+        """Why there are no more spikes; None while they come, and when the program has closed the connection."""
         self._note_clock()
         self._stream = nerves.spikes()
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._receive, self._keep_time)]
@@ -56,7 +59,8 @@ class EngineFeed:
             thread.join(timeout=5.0)
 
     def now(self) -> int:
-        """Return the array's clock."""
+        """Return the array's clock; raise as :meth:`take`."""
+        self._require_spikes()
         return self.clock.at(local_s())
 
     def delivered(self, stims: list[Sample]) -> None:
@@ -66,32 +70,58 @@ class EngineFeed:
             self._new[1].extend(stims)
 
     def take(self) -> tuple[list[Sample], list[Sample]]:
-        """Return the spikes and pulses that became known since the last call."""
+        """Return the spikes and pulses that became known since the last call.
+
+        Raises:
+            NervesError: There are no more: the engine stopped, or the connection was lost.
+        """
+        self._require_spikes()
         with self._lock:
             taken, self._new = self._new, ([], [])
         return sorted(taken[0]), sorted(taken[1])
 
     def between(self, first: int, end: int) -> tuple[list[Sample], list[Sample]]:
-        """Return the spikes and pulses of frames from `first` up to `end`, of those that are known."""
+        """Return the spikes and pulses of frames from `first` up to `end`, of those that are known; raise as :meth:`take`."""
+        self._require_spikes()
         with self._lock:
             found = [[each for each in kept if first <= each[0] < end] for kept in (self._spikes, self._stims)]
         return sorted(found[0]), sorted(found[1])
 
+    def _require_spikes(self) -> None:
+        """Raise :class:`NervesError` if no more spikes come: silence would look like that of the tissue."""
+        if self._ended is not None:
+            raise NervesError(
+                f"no more spikes come: {self._ended}. Next: see whether the engine runs, and open the connection again",
+                code=self._ended.code,
+            )
+
     def _receive(self) -> None:
-        with contextlib.suppress(NervesError, grpc.RpcError, ValueError):
+        ended = NervesError("the engine has ended the stream")
+        try:
             for batch in self._stream:
-                self.clock.note(batch.next_frame, local_s())
-                spikes = list(zip(batch.frames.tolist(), batch.electrodes.tolist(), strict=True))
-                with self._lock:
-                    self.lost += batch.lost
-                    self._spikes.extend(spikes)
-                    self._new[0].extend(spikes)
-                    if len(self._new[0]) > KEPT:  # no loop takes them
-                        del self._new[0][:-KEPT]
+                self._take_in(batch)
+        except NervesError as error:
+            ended = error
+        except (grpc.RpcError, ValueError) as error:  # a channel that was closed raises ValueError
+            ended = NervesError(str(error) or type(error).__name__)
+        if not self._closed.is_set():
+            self._ended = ended
+
+    def _take_in(self, batch: SpikeBatch) -> None:
+        self.clock.note(batch.next_frame, local_s())
+        spikes = list(zip(batch.frames.tolist(), batch.electrodes.tolist(), strict=True))
+        with self._lock:
+            self.lost += batch.lost
+            self._spikes.extend(spikes)
+            self._new[0].extend(spikes)
+            if len(self._new[0]) > KEPT:  # no loop takes them
+                del self._new[0][:-KEPT]
 
     def _keep_time(self) -> None:
         while not self._closed.wait(CLOCK_S):
-            with contextlib.suppress(NervesError, grpc.RpcError, ValueError):
+            with contextlib.suppress(
+                NervesError, grpc.RpcError, ValueError
+            ):  # without an engine the spikes end as well
                 self._note_clock()
                 self._every_turn()
 

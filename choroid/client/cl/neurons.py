@@ -134,14 +134,16 @@ class CulturedNeurons:
         """Cancel waiting pulses, end recordings, give the channels back and disconnect."""
         if self._collects:
             gc.enable()
-        for recording in self._recordings:
-            if recording.status == "started":
-                recording.stop()
-        if self._control is not None:
-            self._control.close()
-        self.feed.close()
-        self.nerves.close()
-        self.feed.join()
+        try:
+            for recording in self._recordings:
+                if recording.status == "started":
+                    recording.stop()
+        finally:  # also when a recording ended with an error
+            if self._control is not None:
+                self._control.close()
+            self.feed.close()
+            self.nerves.close()
+            self.feed.join()
 
     @property
     def refused(self) -> list[str]:

@@ -133,7 +133,9 @@ class NeuronsRecording:
     def _receive(self, write: Callable[[bytes], object]) -> int:
         """Write the frames; return the first one after them."""
         position = self._first
-        stream = self._neurons.nerves.frames(from_frame=max(1, self._first), frames=CHUNK_FRAMES // 10)
+        nerves = self._neurons.nerves
+        head = nerves.status().next_frame  # of a slow engine it lies behind the clock, which is an estimate
+        stream = nerves.frames(from_frame=max(1, min(self._first, head)), frames=CHUNK_FRAMES // 10)
         try:
             for batch in stream:
                 if isinstance(batch, FrameGap):

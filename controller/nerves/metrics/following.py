@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.nerves.core import Core
-from controller.nerves.metrics.figures import ArrayMetrics, ElectrodeMetrics, SpikeWindow, measure
+from controller.nerves.metrics.figures import SpikeWindow, measure
 from controller.nerves.metrics.pairs import cross_correlogram
 from controller.nerves.metrics.rolling import RollingSpikes
+from controller.nerves.metrics.terms import ArrayMetrics, ElectrodeMetrics
 
 logger = logging.getLogger(__name__)
 

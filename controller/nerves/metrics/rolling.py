@@ -7,8 +7,9 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.nerves.detector import Spikes
-from controller.nerves.metrics.figures import ArrayMetrics, ElectrodeMetrics, SpikeWindow, measure
+from controller.nerves.detections import Spikes
+from controller.nerves.metrics.figures import SpikeWindow, measure
+from controller.nerves.metrics.terms import ArrayMetrics, ElectrodeMetrics
 
 WINDOW_S = 60.0
 MIN_WINDOW_S = 20.0

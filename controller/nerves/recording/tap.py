@@ -21,7 +21,8 @@ from controller.core.version import software_version
 from controller.nerves import detector, kernels
 from controller.nerves.cards.contract import CardFault, FrameBlock, Pulse
 from controller.nerves.core import Core
-from controller.nerves.detector import Blank, ElectrodeState, Spikes
+from controller.nerves.detections import Blank, Spikes
+from controller.nerves.detector import ElectrodeState
 from controller.nerves.events import EventKind
 from controller.nerves.governor import Request, StimulationDecision
 from controller.nerves.ledger import State, phases_of, readable

@@ -14,7 +14,8 @@ from choroid.cli import main
 from choroid.common.ports import free_port
 from choroid.rig_file.card_catalogue import CARDS
 from choroid.running.card_process import CardProcess
-from choroid.running.cards import card_config, open_card
+from choroid.running.cards import open_card
+from choroid.running.nerves_handle import card_config
 from choroid.simulation.array_far_end import FAR_ENDS, serve_array
 from choroid.simulation.lab import pointing_at
 from controller.nerves.cards.contract import CardRefused

@@ -18,7 +18,6 @@ from choroid.lsl.outlets import Outlets
 from controller.nerves.cards.lsl import LslCard
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
-from tests.nerves.test_gateway import settled
 
 RATE = 25_000
 BATCH = 250
@@ -97,7 +96,6 @@ async def test_N6_frames_spikes_and_events_come_out_of_lsl_as_they_went_in() -> 
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
     await server.stop(None)
-    await settled()
 
 
 def test_J3_without_a_running_engine_the_command_says_what_to_start(

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from choroid.running.cards import card_config, open_card
+from choroid.running.cards import open_card
+from choroid.running.nerves_handle import card_config
 from controller.nerves.cards.conformance.broken import BROKEN, BrokenCard
 from controller.nerves.cards.conformance.examine import examine_card
 from controller.nerves.cards.conformance.properties import PROPERTIES

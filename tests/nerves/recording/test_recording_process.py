@@ -16,13 +16,13 @@ import pytest
 import spikeinterface.core as si
 
 from choroid.client.nerves import AsyncNervesClient
-from choroid.running.nerves_process import EngineHandle, spawn_engine
+from choroid.running.nerves_handle import EngineHandle, spawn_engine
 from controller.nerves.recording import service
 from controller.nerves.recording.layout import RecordingPlan
 from controller.nerves.recording.quota import RecordingRefused
 from controller.nerves.recording.recorded import ArrayRecording, recordings
 from controller.rig.loading import load_rig
-from tests.nerves.test_gateway import settled
+from tests.processes import lives
 
 BENCH = Path(__file__).resolve().parents[3] / "examples" / "rigs" / "bench.yaml"
 
@@ -35,7 +35,6 @@ async def recording_engine(folder: Path, **plan: object) -> AsyncIterator[Engine
         yield engine
     finally:
         await engine.close()
-        await settled()
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -52,14 +51,6 @@ def writer_of(engine: EngineHandle) -> int:
         if b"writer_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
     )
     return pid
-
-
-def lives(pid: int) -> bool:
-    """Whether a process runs; one that nothing waits for is dead."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def check_continuous(recording: ArrayRecording) -> None:

@@ -1,0 +1,32 @@
+"""What the detector of spikes receives and returns, for those who detect nothing themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+ALL = -1
+"""Electrode of a :class:`Blank` that means every electrode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """From `first_frame` up to (not including) `end_frame` nothing is detected on `electrode` (or :data:`ALL`)."""
+
+    electrode: int
+    first_frame: int
+    end_frame: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spikes:
+    """Spikes in the order of frame, then electrode: arrays of equal length. `frames` and `uv` are those of the trough."""
+
+    frames: NDArray[np.int64]
+    electrodes: NDArray[np.int32]
+    uv: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.frames)
