@@ -7,6 +7,7 @@ from datetime import tzinfo
 from html import escape
 
 from choroid.report.findings import ReportFinding
+from choroid.report.images import images
 from choroid.report.medium import grades, medium, viability
 from choroid.report.organs import organs
 from choroid.report.sections import alarms, calibrations, faults, people, protocols, record, summary
@@ -22,11 +23,17 @@ SECTIONS = (
     ("medium", "Medium"),
     ("grades", "Grades"),
     ("viability", "Viability"),
+    ("images", "Images"),
     ("organs", "Organs"),
     ("calibrations", "Calibrations"),
     ("faults", "Faults and gaps"),
     ("record", "Record"),
 )
+
+
+def sections(period: Period) -> tuple[tuple[str, str], ...]:
+    """Return anchor and name of the sections that the report of a period has."""
+    return tuple(each for each in SECTIONS if each[0] != "images" or period.images)
 
 
 def html(period: Period, found: Sequence[ReportFinding], *, zone: tzinfo, made_at: float, release: str) -> str:
@@ -40,7 +47,7 @@ def html(period: Period, found: Sequence[ReportFinding], *, zone: tzinfo, made_a
         f'<header><h1>{escape(rig.name)}</h1><p class="faint">{escape(rig.description)}</p>',
         f"<p>{moment(period.begin, zone)} to {moment(period.end, zone)} ({escape(str(zone))},"
         f" {duration(period.end - period.begin)}); written {moment(made_at, zone)} by Choroid {escape(release)}</p>",
-        "<nav>" + "".join(f'<a href="#{anchor}">{name}</a>' for anchor, name in SECTIONS) + "</nav></header>",
+        "<nav>" + "".join(f'<a href="#{anchor}">{name}</a>' for anchor, name in sections(period)) + "</nav></header>",
         summary(period, found),
         alarms(period),
         people(period, zone),
@@ -48,6 +55,7 @@ def html(period: Period, found: Sequence[ReportFinding], *, zone: tzinfo, made_a
         medium(period, zone),
         grades(period, zone),
         viability(period, zone),
+        images(period, zone),
         organs(period, zone),
         calibrations(period, made_at, zone),
         faults(period, zone),

@@ -17,6 +17,7 @@ from controller.figures.story import ScoreRecord
 from controller.ledger.flow_paths import FlowPaths
 from protocols.care_rating import LABEL
 from protocols.tissue.statement import LABEL as ESTIMATE_LABEL
+from protocols.tissue.statement import MEANING
 
 LETTERS = "DCBA"
 MIN_SHOWN_UL = 5.0
@@ -109,6 +110,7 @@ def _totals(begin: Booked, end: Booked) -> str:
         ("fresh", end.totals.fresh_ul - begin.totals.fresh_ul),
         ("discarded", end.totals.discarded_ul - begin.totals.discarded_ul),
         ("filled in by people", end.totals.loaded_ul - begin.totals.loaded_ul),
+        ("taken as samples for assays", end.totals.sampled_ul - begin.totals.sampled_ul),
         ("evaporated (declared rate)", end.totals.evaporated_ul - begin.totals.evaporated_ul),
         ("corrected by balance and people (gain > 0)", end.totals.unaccounted_ul - begin.totals.unaccounted_ul),
     )
@@ -219,7 +221,7 @@ def _estimate_text(estimates: Sequence[ScoreRecord], zone: tzinfo) -> str:
     return (
         f"<p><strong>{escape(estimates[-1].text)}</strong></p><p>Lowest median {lowest.score:.2f} ({lowest.low:.2f} to"
         f" {lowest.high:.2f}) on {moment(lowest.at, zone)}; harmful then: {escape(lowest.limiting)}."
-        f" {escape(ESTIMATE_LABEL.capitalize())}; {escape(versions)}.</p>"
+        f" {escape(MEANING)}. {escape(ESTIMATE_LABEL.capitalize())}; {escape(versions)}.</p>"
     )
 
 

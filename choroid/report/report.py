@@ -11,6 +11,7 @@ from typing import Any
 from choroid.common.failure import UserError
 from choroid.report.findings import ReportFinding, findings
 from choroid.report.html import html
+from choroid.report.images import growth_over
 from choroid.report.period import asked, zone_of
 from choroid.report.wording import interval, moment, number, percent, unit_text
 from controller.core.clock import Clock
@@ -105,6 +106,7 @@ def _answer(period: Period, found: list[ReportFinding], now: float, zone: tzinfo
         "grades": [grade.to_json() for grade in period.grades],
         "viability": _viability(period),
         "care_rating": _care_rating(period),
+        "images": [record.to_json() | {"growth": growth_over(record)} for record in period.images],
         "vessels_ml": _vessels(period),
         "series": {point: _series(course) for point, course in sorted(period.courses.items())},
         "calibrations": _calibrations(period),

@@ -51,6 +51,7 @@ def _tiles(period: Period, found: Sequence[ReportFinding]) -> tuple[tuple[str, s
             "viability at the end, 90 % interval",
         ),
         *_tile(period, "kidney", "fresh_saved", "of the scheduled fresh medium saved", _share),
+        *_tile(period, "kidney", "bound_ratio", "fresh medium, ratio to the mass-balance bound", _told),
         *_tile(period, "gut", "fresh", "fresh medium used", _told),
         (percent(_coverage(period)), "of the period covered, all series"),
         (f"{period.chain.rows:,} rows".replace(",", "\u202f") if period.chain.ok else "broken", "journal chain"),

@@ -32,11 +32,19 @@ ul.findings a:hover { text-decoration: underline; }
 .tile { border: 1px solid var(--rule); border-radius: 4px; padding: .5rem .7rem; }
 .tile b { display: block; font-size: 1.15rem; font-variant-numeric: tabular-nums; }
 .tile span { color: var(--faint); font-size: .82rem; }
-nav { font-size: .88rem; margin: .6rem 0; } nav a { margin-right: .9rem; color: #1f5f99; text-decoration: none;
+nav { display: flex; flex-wrap: wrap; font-size: .88rem; margin: .6rem 0; }
+  nav a { margin-right: .9rem; color: #1f5f99; text-decoration: none;
   white-space: nowrap; }
+.frames { display: flex; flex-wrap: wrap; gap: 1rem; margin: .4rem 0; }
+.frames figure { margin: 0; flex: 1 1 16rem; max-width: 26rem; }
+.frames div { position: relative; }
+.frames img { width: 100%; height: auto; display: block; border: 1px solid var(--rule); }
+.frames svg { position: absolute; inset: 0; width: 100%; height: 100%; }
+.frames polygon { fill: none; stroke: #35c6d4; stroke-width: 2; vector-effect: non-scaling-stroke; }
 svg.chart { width: 100%; height: auto; display: block; margin: .3rem 0 .7rem; font-family: inherit; }
 code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .82rem; overflow-wrap: anywhere; }
-@media screen and (max-width: 50rem) { .grid { grid-template-columns: repeat(2, 1fr); } body { padding: 1rem; } }
+@media screen and (max-width: 50rem) { .grid { grid-template-columns: repeat(2, 1fr); } body { padding: 1rem; }
+  table { display: block; overflow-x: auto; } }
 @page { size: A4; margin: 16mm 14mm 18mm; }
 @media print {
   html { font-size: 8.5pt; }
@@ -46,7 +54,7 @@ code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .82r
   table { table-layout: auto; font-size: 8.5pt; }
   h2, h3 { break-after: avoid; }
   section.organ { break-inside: auto; }
-  table, svg.chart, .tile, ul.findings li { break-inside: avoid; }
+  table, svg.chart, .tile, .frames figure, ul.findings li { break-inside: avoid; }
   table.long, table.figures { break-inside: auto; } tr { break-inside: avoid; } thead { display: table-header-group; }
   section.page { break-before: page; }
   .mark, .tile { -webkit-print-color-adjust: exact; print-color-adjust: exact; }

@@ -8,7 +8,9 @@ from controller.figures.dialysis import dialysis
 from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.sources import Booked, Sources
 from controller.figures.transfers import ML, BookedTransfer, accuracy, volume
+from controller.ledger.bound import bound_of_period
 from controller.ledger.saving import saved_fraction, scheduled_ul
+from controller.rig.description import Rig
 
 UNEXPLAINED_ML_D = FigureLimits(1.0, 5.0)
 """The loop holds some 40 mL; a person must look before an eighth of it is unexplained (mL/d)."""
@@ -29,7 +31,8 @@ def kidney(sources: Sources) -> list[Figure]:
         accuracy("return_error", "given back against balance", returned),
         accuracy("discard_error", "discarded against balance", discarded),
         _unexplained(sources.ledger_begin, sources.ledger_end, sources.days),
-        _saved(sources.ledger_begin, sources.ledger_end, sources.days),
+        _saved(sources.rig, sources.ledger_begin, sources.ledger_end, sources.days),
+        _bound_ratio(sources),
         _clearance(discarded, sources.days),
         *dialysis(sources, organ),
     ]
@@ -68,17 +71,37 @@ def _unexplained(begin: Booked | None, end: Booked | None, days: float) -> Figur
     )
 
 
-def _saved(begin: Booked | None, end: Booked | None, days: float) -> Figure:
+def _saved(rig: Rig, begin: Booked | None, end: Booked | None, days: float) -> Figure:
     """Return the fresh medium saved against the scheduled exchange."""
     key, label, unit = "fresh_saved", "fresh medium saved against the scheduled exchange", "%"
     if begin is None or end is None:
         return missing(key, label, unit, "the journal holds no ledger of this period")
     fresh_ul = end.totals.fresh_ul - begin.totals.fresh_ul
-    saved = saved_fraction(fresh_ul, days)
+    saved = saved_fraction(rig, fresh_ul, days)
     if saved is None:
         return missing(key, label, unit, "a saving is stated for a day or more")
-    wanted, used = scheduled_ul(days) / ML, fresh_ul / ML
+    wanted, used = scheduled_ul(rig, days) / ML, fresh_ul / ML
     return figure(key, label, unit, 100.0 * saved, basis=f"{used:.4g} mL fresh, {wanted:.4g} mL scheduled")
+
+
+def _bound_ratio(sources: Sources) -> Figure:
+    """Return the ratio of the fresh medium to the mass-balance bound."""
+    key, label, unit = "bound_ratio", "fresh medium, ratio to the mass-balance bound", "1"
+    begin, end = sources.ledger_begin, sources.ledger_end
+    if begin is None or end is None:
+        return missing(key, label, unit, "the journal holds no ledger of this period")
+    bound_ul = bound_of_period(
+        sources.rig, ((each.at, each.body) for each in sources.estimates), sources.begin, sources.end
+    )
+    if bound_ul is None:
+        return missing(key, label, unit, "needs a day or more, estimates of the medium, and a limit of lactate")
+    if bound_ul == 0.0:
+        return missing(
+            key, label, unit, "the loop could hold all lactate that was made: mass balance demands no fresh medium"
+        )
+    fresh_ul = end.totals.fresh_ul - begin.totals.fresh_ul
+    basis = f"{fresh_ul / ML:.4g} mL fresh, bound {bound_ul / ML:.4g} mL by the estimates of lactate"
+    return figure(key, label, unit, fresh_ul / bound_ul, basis=basis)
 
 
 def _clearance(discarded: list[BookedTransfer], days: float) -> Figure:

@@ -16,6 +16,7 @@ from controller.core.clock import Clock
 from controller.figures.alarm_record import ROWS as ALARM_ROWS
 from controller.figures.alarm_record import AlarmFigures, alarm_figures
 from controller.figures.course import Course, course
+from controller.figures.image_record import TAKEN, ImageRecord, image_records
 from controller.figures.organs import OUTPUT_EVERY_S, OrganFigures, bands_of, every_s, organs, shown_series
 from controller.figures.sources import Booked, RecordedNote, Sources, Stimulation
 from controller.figures.story import (
@@ -52,7 +53,7 @@ MAX_ACTIONS = 500
 """Maximum number of actions of people that are listed, the newest."""
 
 
-HANDLED_ROWS = ("ledger.loaded", "ledger.reconciled", "ledger.level")
+HANDLED_ROWS = ("ledger.loaded", "ledger.reconciled", "ledger.level", "ledger.sampled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ class Period:
     handled: list[Handled]
     grades: list[GradeRecord]
     scores: ScoreRecords
+    images: list[ImageRecord]
     faults: PeriodEvents
     calibrations: list[Calibration]
     chain: Chain
@@ -179,6 +181,7 @@ class Records:
             handled=handled,
             grades=grades(journal.between(first, last, ("note.grade",))),
             scores=scores(journal.between(first, last, SCORE_ROWS)),
+            images=image_records(journal.between(first, last, (TAKEN,)), self._data),
             faults=faults(journal.between(first, last, FAULT_ROWS)),
             calibrations=sorted(current(self._data).values(), key=lambda each: each.expires_utc),
             chain=self._chain(),
@@ -270,6 +273,8 @@ def _handled(row: Entry) -> Handled:
             what = "refilled with" if body.get("replaces") else "topped up with"
         case "ledger.level":
             what = "level read"
+        case "ledger.sampled":
+            what = "sample taken:"
         case _:
             what = "volume set to"
     at = datetime.fromisoformat(row.utc).timestamp()

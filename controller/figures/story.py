@@ -147,6 +147,7 @@ _WHAT: Mapping[str, Callable[[Entry, Mapping[str, Any]], str]] = {
     "ledger.reconciled": lambda row, body: (
         f"set {body['vessel']} to {body['ul'] / 1000:.2f} mL ({body['change_ul'] / 1000:+.2f} mL)"
     ),
+    "ledger.sampled": lambda row, body: f"took a sample of {body['ul'] / 1000:.2f} mL from {body['vessel']}",
     "safety.estop": lambda row, body: "emergency stop",
     "safety.reset": lambda row, body: f"reset; latched were: {', '.join(body.get('latched', ())) or 'none'}",
     "page.signed_in": lambda row, body: f"signed in as {body.get('role')}",

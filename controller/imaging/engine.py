@@ -47,17 +47,20 @@ class WorkerEngine:
         *,
         reply_s: float = REPLY_S,
         complete: Callable[[Request], Mapping[str, Any]] | None = None,
+        pace: Callable[[], float] = lambda: 1.0,
     ) -> None:
         """Begin; nothing is started yet.
 
         Args:
             command: Starts the process.
-            reply_s: Longest time for one image beyond its exposure (s of the loop).
+            reply_s: Longest time for one image beyond its exposure (real s).
             complete: Returns what is added to each request.
+            pace: Returns the seconds of the loop per real second: the process is no faster in a demo.
         """
         self._command = tuple(command)
         self._reply_s = reply_s
         self._complete = complete
+        self._pace = pace
         self._process: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
 
@@ -66,7 +69,7 @@ class WorkerEngine:
         whole = dict(request) if self._complete is None else {**request, **self._complete(request)}
         async with self._turn:
             try:
-                async with asyncio.timeout(self._reply_s + float(request["facts"]["exposure_s"])):
+                async with asyncio.timeout(self._pace() * (self._reply_s + float(request["facts"]["exposure_s"]))):
                     return await self._answer(whole)
             except (TimeoutError, asyncio.CancelledError, OSError, ValueError) as error:
                 await self._end(0.0)

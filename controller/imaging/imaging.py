@@ -15,15 +15,17 @@ from typing import Any
 from controller.core.clock import Clock
 from controller.core.state import StateStore
 from controller.imaging.engine import CaptureEngine
+from controller.imaging.previews import FOLDER, preview_file
+from controller.imaging.time_lapse import MAX_ROWS, ImageFrame, TimeLapse
 from controller.journal.journal import Journal
 from controller.rig.camera import CameraSpec
 from controller.rig.description import Rig, TissueSpec
+from controller.tissue.record import TissueRecord
 from drivers.commands import Quality
 
 logger = logging.getLogger(__name__)
 
 TAKEN, FAILED = "image.taken", "image.failed"
-FOLDER = "images"
 RETRY_S = 600.0
 """After an image that failed or cannot be used, the next is taken after this time, or when it is due if that is sooner."""
 POINTS = {
@@ -49,7 +51,7 @@ class Imaging:
         journal: Journal,
         clock: Clock,
         data: Path,
-        tissue: Callable[[], Mapping[str, TissueSpec]],
+        tissue: TissueRecord,
         start: Start,
     ) -> None:
         """Begin; the schedule goes on where the journal ends."""
@@ -58,15 +60,14 @@ class Imaging:
         self._store = store
         self._journal = journal
         self._clock = clock
-        self._folder = data / FOLDER
+        self._data = data
         self._tissue = tissue
         self._start = start
         self._under_way: set[str] = set()
         self._due_s = dict.fromkeys(rig.cameras, clock.now_s())
         self.causes: dict[tuple[str, str], str] = {}
         """The present causes of alarms: detail by (alarm kind, camera)."""
-        self.latest: dict[str, dict[str, Any]] = {}
-        """The last row `image.taken` of each camera."""
+        self.time_lapse = TimeLapse(rig.cameras)
         self._restore()
 
     def look(self, now_s: float) -> None:
@@ -81,20 +82,28 @@ class Imaging:
         """Release the cameras."""
         await self._engine.close()
 
+    def problem(self, camera: str) -> str:
+        """Return the causes of the present alarms of a camera; empty without any."""
+        return " ".join(detail for (_, name), detail in self.causes.items() if name == camera)
+
+    def preview(self, camera: str, name: str) -> Path | None:
+        """Return the file of a preview of a camera of the rig; None if there is none of this name."""
+        return preview_file(self._data, camera, name) if camera in self._rig.cameras else None
+
     # --- inside -----------------------------------------------------------------------------------------
 
     def _restore(self) -> None:
-        now = self._clock.utc()
+        now_s = self._clock.utc().timestamp()
+        rows = self._journal.entries(kinds=(TAKEN,), newest_first=True, limit=MAX_ROWS)
+        self.time_lapse.restore(rows, now_s)
         for name, camera in self._rig.cameras.items():
-            rows = self._journal.entries(kinds=(TAKEN,), newest_first=True, limit=100)
-            row = next((row for row in rows if row.body.get("camera") == name), None)
-            if row is not None:
-                self.latest[name] = {**row.body, "utc": row.utc}
-                age_s = (now - datetime.fromisoformat(row.utc)).total_seconds()
-                self._due_s[name] += max(0.0, camera.every_s - max(age_s, 0.0))
+            newest = self.time_lapse.newest(name)
+            if newest is not None:
+                self._due_s[name] += max(0.0, camera.every_s - max(now_s - newest.at_s, 0.0))
 
     async def _take(self, name: str, camera: CameraSpec) -> None:
-        request = request_of(self._rig, name, camera, self._clock.utc_text(), self._folder, self._tissue())
+        request = request_of(self._rig, name, camera, self._clock.utc_text(), self._data / FOLDER, self._tissue.specs)
+        request["earlier"] = self._earlier(name, camera)
         try:
             answer = await self._engine.take(request)
             self._note(name, camera, answer, request["facts"])
@@ -115,13 +124,21 @@ class Imaging:
             self.causes.pop(("images_unkept", name), None)
         body = {"camera": name, "chamber": camera.chamber, "taken": facts["utc"], **answer}
         self._journal.append(TAKEN, body)
-        self.latest[name] = {**body, "utc": facts["utc"]}
+        self.time_lapse.add(name, ImageFrame.of_row(body, facts["utc"]))
         if answer["defects"] or answer["features"] is None:
             self._due_s[name] = min(self._due_s[name], retry_s)
             return
         for point, (feature, unit) in POINTS.items():
             value = float(answer["features"][feature])
             self._store.read(f"{name}.{point}", value, unit, Quality.GOOD, self._clock.now_s())
+
+    def _earlier(self, name: str, camera: CameraSpec) -> list[tuple[float, float]]:
+        """Return days and areas of the earlier images of the same tissue."""
+        culture = self._tissue.cultures.get(camera.chamber)
+        if culture is None:
+            return []
+        since_s = datetime.fromisoformat(culture.as_of_utc).timestamp()
+        return self.time_lapse.areas(name, self._clock.utc().timestamp(), since_s)
 
 
 def request_of(

@@ -11,9 +11,9 @@ import numpy as np
 from controller.imaging.bubbles import FoundBubble, find_bubble
 from controller.imaging.features import Features, features_of
 from controller.imaging.field import Greys, optical_density
-from controller.imaging.segmentation import Mask, find_tissue
+from controller.imaging.segmentation import Mask, at_border, find_tissue
 
-ANALYSIS_VERSION = 1
+ANALYSIS_VERSION = 2
 MIN_DIAMETER_UM = 200.0
 """Smaller objects are debris."""
 MAX_RIM_UM = 41.0
@@ -77,7 +77,7 @@ def analyse(image: Greys, bits: int, pixel_um: float) -> Analysis:
     defects = [
         defect
         for defect, true in (
-            (Defect.CUT_OFF, _at_border(found.tissue)),
+            (Defect.CUT_OFF, at_border(found.tissue)),
             (Defect.BUBBLE, touched),
             (Defect.OUT_OF_FOCUS, features.rim_width_um > MAX_RIM_UM),
         )
@@ -90,7 +90,3 @@ def _touches(bubble: FoundBubble, tissue: Mask) -> bool:
     rows, columns = np.nonzero(tissue)
     nearest = np.min(np.hypot(rows + 0.5 - bubble.row, columns + 0.5 - bubble.column))
     return bool(nearest < 1.1 * bubble.radius)
-
-
-def _at_border(tissue: Mask) -> bool:
-    return bool(tissue[:2].any() or tissue[-2:].any() or tissue[:, :2].any() or tissue[:, -2:].any())

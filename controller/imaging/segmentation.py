@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,8 @@ from numpy.typing import NDArray
 from scipy.ndimage import binary_fill_holes, distance_transform_edt
 from skimage.filters import sobel
 from skimage.measure import label, regionprops
-from skimage.morphology import isotropic_opening
+from skimage.measure._regionprops import RegionProperties
+from skimage.morphology import isotropic_erosion, isotropic_opening
 from skimage.segmentation import watershed
 
 from controller.imaging.field import F8, OpticalDensity, smoothed
@@ -25,6 +27,17 @@ RIM_SHARE = 0.06
 """Share of an object's median density that counts as part of it, at first."""
 BAND_SHARE = 0.06
 """Half the width of the band in which the border is sought, over the object's radius."""
+MIN_SOLIDITY = 0.85
+"""Least area over that of the convex hull of an object that is preferred to one which is cut off."""
+AROUND_SHARE = 0.35
+"""Maximum density around such an object, over its own."""
+LEVELS = (0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6)
+"""Levels between the lowest and the density of the core at which an outline is looked for; the first ones lie in a thin rim
+around a core that is many times denser."""
+SHARPER = 1.4
+"""How much sharper than at the lowest level such an outline has to be."""
+DULLER = 0.8
+"""An outline that is duller than this, over the lowest one, lies in the tissue."""
 Mask = NDArray[np.bool_]
 
 
@@ -48,16 +61,22 @@ def find_tissue(image: OpticalDensity, min_px: float) -> Objects:
     floor = max(CONTRAST_SD * image.noise / (2 * SMOOTHING_PX), MIN_CONTRAST)
     if float(density.max()) < floor:
         return Objects(None)
-    seed = density > _threshold(density, floor)
-    objects = label(binary_fill_holes(isotropic_opening(seed, 2)))
+    low = _threshold(density, floor)
+    objects = _objects(density > low)
     found = sorted((each for each in regionprops(objects) if each.area >= min_px), key=lambda each: -each.area)
     if not found:
         return Objects(None)
-    seed = objects == found[0].label
-    box = box_around(seed, margin=round(0.4 * np.sqrt(found[0].area)) + 6)
+    chosen = _whole(density, objects, found)
+    seed = _sharpest(density, objects == chosen.label, low, min_px)
+    box = box_around(seed, margin=round(0.4 * np.sqrt(seed.sum())) + 6)
     tissue = np.zeros(seed.shape, dtype=bool)
     tissue[box] = _bounded(density[box], seed[box])
-    return Objects(tissue, tuple(int(each.area) for each in found[1:]))
+    return Objects(tissue, tuple(int(each.area) for each in found if each is not chosen))
+
+
+def at_border(mask: Mask) -> bool:
+    """Return whether a mask touches the border of the image."""
+    return bool(mask[:2].any() or mask[-2:].any() or mask[:, :2].any() or mask[:, -2:].any())
 
 
 def box_around(mask: Mask, margin: int) -> tuple[slice, slice]:
@@ -72,6 +91,68 @@ def box_around(mask: Mask, margin: int) -> tuple[slice, slice]:
 def _threshold(density: F8, floor: float) -> float:
     """Return the level that the thin rim of an object reaches: far below that of its core, which may be many times darker."""
     return max(floor, RIM_SHARE * float(np.median(density[density > floor])))
+
+
+def _objects(dark: Mask) -> NDArray[np.int32]:
+    return np.asarray(label(binary_fill_holes(isotropic_opening(dark, 2))), dtype=np.int32)
+
+
+def _whole(density: F8, objects: NDArray[np.int32], found: Sequence[RegionProperties]) -> RegionProperties:
+    """Return the largest object; if that is cut off or ragged, such as the shadow of a well, the largest one that is tissue.
+
+    An object within the field is taken for tissue if it is compact and darker than all around it.
+    """
+    largest = found[0]
+    if largest.solidity >= MIN_SOLIDITY and not at_border(objects == largest.label):
+        return largest
+    for each in found[1:]:
+        mask = objects == each.label
+        if each.solidity >= MIN_SOLIDITY and not at_border(mask) and _stands_out(density, mask):
+            return each
+    return largest
+
+
+def _stands_out(density: F8, mask: Mask) -> bool:
+    radius = float(np.sqrt(mask.sum() / np.pi))
+    box = box_around(mask, margin=round(0.25 * radius) + 3)
+    density, mask = density[box], mask[box]
+    away = distance_transform_edt(~mask)
+    around = (away > 0.05 * radius + 1) & (away < 0.25 * radius + 2)
+    return bool(np.median(density[around]) < AROUND_SHARE * np.median(density[mask]))
+
+
+def _sharpest(density: F8, seed: Mask, low: float, min_px: float) -> Mask:
+    """Return the object at the level of density at which its outline is sharpest.
+
+    The outline of a shadow around the tissue becomes ever sharper towards the tissue, which is far sharper. The outline of
+    tissue with a dense core is sharp, then there is none in the outer tissue, then follows that of the core: the lowest level
+    stands.
+    """
+    box = box_around(seed, margin=2)
+    part, inside = density[box], seed[box]
+    slope, top = sobel(part), float(np.quantile(part[inside], 0.9))
+    lowest = _sharpness(part, slope, inside)
+    kept, sharpest = inside, SHARPER * lowest
+    for share in LEVELS:
+        pieces = _objects((part > low + share * (top - low)) & inside)
+        sizes = np.bincount(pieces.ravel())[1:]
+        if not sizes.size or sizes.max() < min_px:
+            break
+        piece = pieces == 1 + int(np.argmax(sizes))
+        found = _sharpness(part, slope, piece)
+        if found < DULLER * lowest:
+            break
+        if found > sharpest:
+            kept, sharpest = piece, found
+    whole = np.zeros(seed.shape, dtype=bool)
+    whole[box] = kept
+    return whole
+
+
+def _sharpness(density: F8, slope: F8, mask: Mask) -> float:
+    """Return the mean slope along the outline of an object over its density."""
+    outline = mask & ~isotropic_erosion(mask, 1.5)
+    return float(slope[outline].mean() / max(float(np.median(density[mask])), 1e-3))
 
 
 def _bounded(density: F8, seed: Mask) -> Mask:

@@ -22,7 +22,8 @@ from PIL import Image
 from controller.imaging.field import Greys
 
 NAMESPACE = "choroid/image/1"
-PREVIEW_PX = 320
+PREVIEW_PX = 480
+PREVIEW_QUALITY = 80
 LOW_PCT, HIGH_PCT = 0.5, 99.5
 """Grey levels that become black and white in a preview."""
 
@@ -84,8 +85,8 @@ class ImageStore:
             self._require_room(folder, image.nbytes)
             path = folder / f"{facts.name}.ome.tif"
             _whole(path, lambda part: _write_ome(part, image, facts, camera))
-            preview = folder / f"{facts.name}.png"
-            _whole(preview, lambda part: _preview(image).save(part, "PNG"))
+            preview = folder / f"{facts.name}.webp"
+            _whole(preview, lambda part: _preview(image).save(part, "WEBP", quality=PREVIEW_QUALITY))
         except OSError as error:
             raise NotKept(
                 f"the image of {facts.camera} cannot be kept in {folder} ({error.strerror or error}). Likely cause: the"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from controller.imaging.quality import ANALYSIS_VERSION, analyse
+from controller.imaging.growth import growth_of
+from controller.imaging.outline import outline_text
+from controller.imaging.quality import ANALYSIS_VERSION, Analysis, analyse
 from controller.imaging.store import ImageFacts, ImageStore, NotKept
 from drivers.cameras.camera import Camera, CameraError, Settings
 
@@ -26,8 +28,8 @@ class Taker:
         """Take the image of a request (:func:`controller.imaging.imaging.request_of`).
 
         Returns:
-            `error` alone, or `file`, `preview`, `bytes`, `defects`, `features`, `objects`, `version`; `unkept` instead of the
-            first three for an image that was analysed and could not be kept.
+            `error` alone, or `file`, `preview`, `bytes`, `defects`, `features`, `growth`, `outline`, `objects`, `version`;
+            `unkept` instead of the first three for an image that was analysed and could not be kept.
         """
         facts = ImageFacts(**request["facts"])
         try:
@@ -51,6 +53,8 @@ class Taker:
         return answer | {
             "defects": defects,
             "features": features,
+            "growth": _growth(analysis, request.get("earlier", ())),
+            "outline": "" if analysis.tissue is None else outline_text(analysis.tissue),
             "objects": analysis.objects,
             "version": ANALYSIS_VERSION,
         }
@@ -71,3 +75,12 @@ class Taker:
         camera = self._open.pop(name, None)
         if camera is not None:
             camera.close()
+
+
+def _growth(analysis: Analysis, earlier: Sequence[Sequence[float]]) -> dict[str, float] | None:
+    """Return the growth from earlier images, each with its day before this one (negative) and its area (mm²)."""
+    if analysis.features is None or not analysis.usable:
+        return None
+    days, areas = [day for day, _ in earlier], [area for _, area in earlier]
+    found = growth_of([*days, 0.0], [*areas, analysis.features.area_mm2])
+    return None if found is None else asdict(found)

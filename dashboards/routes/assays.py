@@ -20,8 +20,9 @@ async def medium(rig: Controlled, _: Viewer) -> dict[str, Any]:
 
 @routes.get("/assays", response_model=AssaysModel)
 async def assays(rig: Controlled, _: Viewer, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> dict[str, Any]:
-    """Return the latest assays, used or not, newest first."""
-    return {"assays": rig.assays.recent(limit)}
+    """Return the latest assays, used or not, newest first, and the one that is requested and not entered yet."""
+    wanted = rig.runs.requests.open()
+    return {"assays": rig.assays.recent(limit), "wanted": None if wanted is None else wanted.to_json()}
 
 
 @routes.post("/assays", status_code=201, response_model=AssayTaken)
@@ -36,6 +37,7 @@ async def enter(rig: Controlled, user: Operator, body: EnterAssay) -> dict[str, 
         vessel=body.vessel,
         taken=body.taken,
         sd=body.sd,
+        volume=body.volume,
         method=body.method,
         zone=body.zone,
         sure=body.sure,

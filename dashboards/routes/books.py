@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query
 
 from dashboards.access import Controlled, Viewer
 from dashboards.models.books import AuditModel, DecisionsModel, GradeModel, LedgerModel, ViabilityModel
-from dashboards.views import decision_views, entry_view, ledger_view, weighed_vessel
+from dashboards.views import decision_views, entry_view, ledger_view, retreat_view, weighed_vessel
+from protocols.retreat import RESUMED, RETREAT
 
 STORY = (
     "alarm.acknowledged",
@@ -27,6 +28,7 @@ STORY = (
     "fault.made",
     "fault.mended",  # wording: former name
     "ledger.reconciled",
+    "ledger.sampled",
     "ledger.weighed",
     "moved",
     "note.grade",
@@ -53,7 +55,7 @@ routes = APIRouter(prefix="/api")
 @routes.get("/ledger", response_model=LedgerModel)
 async def ledger(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """Return the medium ledger (mL)."""
-    return ledger_view(rig.ledger, weighed_vessel(rig.rig), rig.clock.utc())
+    return ledger_view(rig.rig, rig.ledger, weighed_vessel(rig.rig), rig.clock.utc(), rig.fresh_bound.ul())
 
 
 @routes.get("/grade", response_model=GradeModel)
@@ -64,9 +66,12 @@ async def grade(rig: Controlled, _: Viewer) -> dict[str, Any]:
 
 @routes.get("/decisions", response_model=DecisionsModel)
 async def decisions(rig: Controlled, _: Viewer, limit: Annotated[int, Query(ge=1, le=100)] = 20) -> dict[str, Any]:
-    """Return the latest decisions about batches, newest first: grade, choice, cost and reason."""
+    """Return the latest decisions about batches, newest first: grade, choice, cost and reason; and the run's retreat."""
     entries = rig.journal.entries(kinds=("note.recycle", "note.grade"), newest_first=True)
-    return {"decisions": decision_views(entries, limit)}
+    run = rig.runs.active
+    kinds = (f"note.{RETREAT}", f"note.{RESUMED}")
+    rows = () if run is None else rig.journal.entries(run=run.id, kinds=kinds, newest_first=True)
+    return {"decisions": decision_views(entries, limit), "retreat": retreat_view(next(iter(rows), None))}
 
 
 @routes.get("/viability", response_model=ViabilityModel)

@@ -17,6 +17,8 @@ from controller.imaging.imaging import Imaging, request_of
 from controller.rig.camera import CameraSpec, cameras_see_chambers
 from controller.rig.description import Rig
 from controller.rig.loading import effective_hash, load_rig
+from controller.tissue.record import TissueRecord
+from sim.virtual_time import run_scaled
 from tests.execution.test_tissue_record import journal_in
 
 BENCH = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"
@@ -64,7 +66,7 @@ def test_an_image_is_ome_tiff_with_its_metadata_and_a_preview(tmp_path: Path) ->
         assert part in ome, part
     with Image.open(tmp_path / answer["preview"]) as preview:
         assert preview.size == (256, 256)
-    assert sorted(path.suffix for path in (tmp_path / "scope").iterdir()) == [".png", ".tif"]
+    assert sorted(path.suffix for path in (tmp_path / "scope").iterdir()) == [".tif", ".webp"]
 
 
 @images
@@ -113,6 +115,18 @@ async def test_a_process_that_hangs_or_dies_costs_one_image(tmp_path: Path, prog
     await engine.close()
 
 
+def test_a_demo_that_runs_fast_waits_for_its_camera_in_real_time(tmp_path: Path) -> None:
+    slow = "import sys, time; sys.stdin.readline(); time.sleep(0.5); print('{}', flush=True)"
+
+    async def take() -> dict[str, Any]:
+        engine = WorkerEngine((sys.executable, "-c", slow), reply_s=30.0, pace=lambda: 120.0)
+        answer = await engine.take(_request(tmp_path))
+        await engine.close()
+        return answer
+
+    assert run_scaled(take(), speed=120.0) == {}
+
+
 class Bench:
     """A rig with a camera whose answers the test decides."""
 
@@ -124,6 +138,8 @@ class Bench:
         self.asked = 0
         self._answer = answer
         self._folder = folder
+        self.rig = _rig()
+        self.record = TissueRecord(self.rig, self.journal, self.clock)
         self.imaging = self.made()
 
     def made(self) -> Imaging:
@@ -131,10 +147,9 @@ class Bench:
             self.asked += 1
             return self._answer(request)
 
-        rig = _rig()
         return Imaging(
-            rig, engine=InlineEngine(take), store=self.store, journal=self.journal, clock=self.clock,
-            data=self._folder, tissue=lambda: rig.tissue, start=self._start,
+            self.rig, engine=InlineEngine(take), store=self.store, journal=self.journal, clock=self.clock,
+            data=self._folder, tissue=self.record, start=self._start,
         )  # fmt: skip
 
     def _start(self, name: str, work: Coroutine[Any, Any, object]) -> None:
@@ -152,14 +167,16 @@ GOOD = {"area_mm2": 2.0, "diameter_mm": 1.6, "circularity": 0.9, "rim_width_um":
 
 @pytest.mark.virtual_time
 async def test_images_come_on_schedule_become_readings_and_the_schedule_survives_a_restart(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, lambda _: {"unkept": "", "file": "scope/a", "defects": [], "features": GOOD})
+    bench = Bench(tmp_path, lambda _: {"unkept": "", "preview": "scope/a.webp", "defects": [], "features": GOOD})
     await bench.pass_time(3 * 3600)
     assert bench.asked == 3
     assert bench.store.readings["scope.area"].value == 2.0
     assert bench.store.readings["scope.area"].unit == "mm²"
     assert bench.imaging.causes == {}
     bench.imaging = bench.made()
-    assert bench.imaging.latest["scope"]["file"] == "scope/a"
+    newest = bench.imaging.time_lapse.newest("scope")
+    assert newest is not None
+    assert (newest.preview, newest.verdict) == ("a.webp", "usable")
     before = bench.asked
     await bench.pass_time(600)
     assert bench.asked == before + 1, "due an hour after the last one, which is now"

@@ -1,0 +1,207 @@
+// The images card: for each camera the chosen image with its outline, its figures and verdict, and the time-lapse.
+
+import { call } from "./api.js";
+import { byId, h, redraw, s } from "./dom.js";
+import { capital, duration, fixed, inUtc, moment } from "./format.js";
+
+/** @import { CameraImages, FrameModel, ImagesModel, TimeLapseModel } from "../../types/api.d.ts" */
+
+const PERIOD_MS = 30_000;
+const FRAMES = 120;
+/** Minimum distance of two frames while the time-lapse plays. */
+const STEP_MS = 250;
+/** Longest wait for a frame that loads. */
+const LOAD_MS = 3000;
+
+/**
+ * Read the images now and then, and show them.
+ * @param {string[]} cameras - names; without any the card stays hidden
+ */
+export function startImages(cameras) {
+  if (!cameras.length) return;
+  byId("images").hidden = false;
+  const views = cameras.map((name) => new CameraView(name));
+  byId("images-body").replaceChildren(...views.map((view) => view.node));
+  const refresh = async () => {
+    if (document.hidden) return;
+    /** @type {ImagesModel | null} */
+    const found = await call("GET", "/api/images", undefined, { quiet: true }).catch(() => null);
+    found?.cameras.forEach((camera) => views.find((view) => view.name === camera.camera)?.update(camera));
+  };
+  refresh();
+  setInterval(refresh, PERIOD_MS);
+  document.addEventListener("visibilitychange", refresh);
+}
+
+/** One camera. */
+class CameraView {
+  /** @param {string} name */
+  constructor(name) {
+    this.name = name;
+    /** @type {FrameModel[]} */
+    this.frames = [];
+    /** @type {CameraImages | null} */
+    this.camera = null;
+    this.read = "";
+    this.playing = false;
+    this.image = h("img", { class: "frame-image", alt: "", decoding: "async", hidden: true });
+    this.outline = s("polygon", { class: "frame-outline" });
+    const box = { viewBox: "0 0 1000 1000", preserveAspectRatio: "none" };
+    const overlay = s("svg", { class: "frame-overlay", ...box, "aria-hidden": true }, this.outline);
+    this.missing = h("p", { class: "empty" });
+    this.caption = h("figcaption", { class: "frame-caption" });
+    this.facts = h("dl", { class: "frame-facts" });
+    this.problem = h("p", { class: "note frame-problem", hidden: true });
+    this.slider = h("input", { type: "range", min: 0, max: 0, value: 0, "aria-label": `Image of ${name}` });
+    this.slider.oninput = () => this.choose(Number(this.slider.value));
+    this.button = h("button", { class: "frame-play", onclick: () => this.toggle() });
+    this.controls = h("div", { class: "frame-controls", hidden: true }, this.button, this.slider);
+    const place = h("div", { class: "frame-place" }, this.image, overlay, this.missing);
+    this.node = h(
+      "section",
+      { class: "camera", "data-camera": name, "aria-label": `Images of ${name}` },
+      h("figure", { class: "frame" }, place, this.caption),
+      this.controls,
+      this.facts,
+      this.problem,
+    );
+    this.label();
+  }
+
+  /**
+   * Show the present state of the camera; reads the time-lapse again when there is a new image.
+   * @param {CameraImages} camera
+   */
+  async update(camera) {
+    this.camera = camera;
+    this.problem.hidden = !camera.problem;
+    this.problem.textContent = camera.problem;
+    const newest = camera.newest;
+    if (!newest) {
+      this.show(null);
+      return;
+    }
+    if (this.read === newest.utc) return;
+    this.read = newest.utc;
+    const path = `/api/images/${encodeURIComponent(this.name)}?limit=${FRAMES}`;
+    /** @type {TimeLapseModel | null} */
+    const found = await call("GET", path, undefined, { quiet: true }).catch(() => null);
+    if (!found) this.read = "";
+    const atEnd = Number(this.slider.value) >= this.frames.length - 1;
+    this.frames = found?.frames ?? [newest];
+    const last = this.frames.length - 1;
+    this.slider.max = String(last);
+    this.controls.hidden = last < 1;
+    this.choose(atEnd && !this.playing ? last : Math.min(Number(this.slider.value), last));
+  }
+
+  /** @param {number} index */
+  choose(index) {
+    this.slider.value = String(index);
+    const frame = this.frames[index] ?? null;
+    this.slider.setAttribute("aria-valuetext", frame ? `${moment(frame.utc)}, ${frame.verdict}` : "");
+    this.show(frame);
+  }
+
+  /** Play the time-lapse from its first image, or stop it. */
+  toggle() {
+    this.playing = !this.playing;
+    this.label();
+    if (!this.playing) return;
+    const index = Number(this.slider.value);
+    this.step(index >= this.frames.length - 1 ? 0 : index);
+  }
+
+  /** @param {number} index */
+  async step(index) {
+    if (!this.playing) return;
+    this.choose(index);
+    if (index >= this.frames.length - 1) {
+      this.playing = false;
+      this.label();
+      return;
+    }
+    const wait = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
+    await Promise.all([wait(STEP_MS), Promise.race([this.image.decode().catch(() => null), wait(LOAD_MS)])]);
+    this.step(index + 1);
+  }
+
+  label() {
+    this.button.textContent = this.playing ? "Stop" : "Play";
+    this.button.setAttribute("aria-label", `${this.playing ? "Stop" : "Play"} the time-lapse of ${this.name}`);
+  }
+
+  /** @param {FrameModel | null} frame */
+  show(frame) {
+    const chamber = this.camera?.chamber ?? this.name;
+    this.draw(frame?.src ?? "", frame);
+    this.missing.textContent = frame ? "This image was not kept." : "The first image is due soon.";
+    this.image.alt = frame ? altText(chamber, frame) : "";
+    redraw(this.caption, [frame?.utc, frame?.verdict], () => frame && captionOf(chamber, frame));
+    redraw(this.facts, frame, () => frame && factsOf(frame));
+  }
+
+  /**
+   * Draw the image with its outline.
+   * @param {string} src - empty without an image
+   * @param {FrameModel | null} frame
+   */
+  draw(src, frame) {
+    const { image, outline } = this;
+    this.missing.hidden = Boolean(src);
+    image.hidden = !src;
+    if (src && image.getAttribute("src") !== src) image.setAttribute("src", src);
+    outline.setAttribute("points", src && frame ? frame.outline : "");
+    outline.classList.toggle("unusable", !frame?.usable);
+  }
+}
+
+/**
+ * Return what an image shows, for people who do not see it.
+ * @param {string} chamber
+ * @param {FrameModel} frame
+ */
+function altText(chamber, frame) {
+  const size = frame.features ? `, diameter ${fixed(frame.features.diameter_mm, 2)} mm` : ", no tissue found";
+  return `Brightfield image of ${chamber}, ${moment(frame.utc)}: ${frame.verdict}${size}`;
+}
+
+/**
+ * @param {string} chamber
+ * @param {FrameModel} frame
+ */
+function captionOf(chamber, frame) {
+  return [
+    h("span", { text: `${chamber} · `, title: inUtc(frame.utc) }, moment(frame.utc)),
+    h("span", { class: `frame-verdict ${frame.usable ? "good" : "fair"}`, text: capital(frame.verdict) }),
+  ];
+}
+
+/** @param {FrameModel} frame */
+function factsOf({ features, growth, usable }) {
+  /** @type {[name: string, value: string, title: string][]} */
+  const rows = [];
+  if (features) {
+    const area = `${fixed(features.area_mm2, 2)} ± ${fixed(features.area_sd_mm2, 2)} mm²`;
+    rows.push(
+      ["Area", area, "Projected area and its standard deviation"],
+      ["Diameter", `${fixed(features.diameter_mm, 2)} mm`, "Of the disc of equal area"],
+      ["Circularity", fixed(features.circularity, 2), "1 for a disc"],
+      ["Rim width", `${fixed(features.rim_width_um, 0)} µm`, "Width over which the density rises"],
+      ["Optical density", fixed(features.opacity, 2), "Mean opacity, log10; compare at equal diameter"],
+    );
+  }
+  if (growth) {
+    const rate = `${signed(growth.per_day)} (${signed(growth.low)} to ${signed(growth.high)}) % a day`;
+    const over = `Area, 90 % interval, ${growth.images} images over ${duration(growth.span_d * 86400)}`;
+    rows.push(["Growth", rate, over]);
+  }
+  const note = features && !usable ? "Not used: this image is spoilt" : "";
+  return [
+    rows.map(([name, value, title]) => h("div", { title }, h("dt", { text: name }), h("dd", { text: value }))),
+    note && h("div", { class: "frame-unused" }, h("dt", { text: "Figures" }), h("dd", { text: note })),
+  ];
+}
+
+/** @param {number} share */
+const signed = (share) => `${share > 0 ? "+" : ""}${fixed(100 * share, 1)}`;

@@ -1,0 +1,110 @@
+"""The images card in Chromium: outline over the image, figures, verdict, time-lapse, a telephone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import pytest
+from PIL import Image, ImageDraw
+from playwright.sync_api import Browser, Route, expect
+
+from controller.rig.camera import CameraSpec
+from controller.rig.loading import load_rig
+from tests.browser.stage import SIZES, staged
+from tests.dashboards.fake_rig import BENCH
+
+pytestmark = pytest.mark.needs("chromium")
+FEATURES = {
+    "area_mm2": 2.01, "area_sd_mm2": 0.04, "diameter_mm": 1.6, "feret_mm": 1.7, "circularity": 0.93, "solidity": 0.98,
+    "rim_width_um": 18.0, "opacity": 0.42, "core_opacity": 1.3, "entropy_bits": 3.2,
+}  # fmt: skip
+GROWTH = {"per_day": 0.031, "low": 0.022, "high": 0.041, "images": 12, "span_d": 3.0}
+BOX = "node => { const b = node.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2, b.width, b.height]; }"
+SQUARE = "250,250 750,250 750,750 250,750"
+
+
+def frame(number: int, *, verdict: str = "usable", **changed: Any) -> dict[str, Any]:
+    known = {"utc": f"2026-05-04T0{number}:00:00.000Z", "src": f"/api/images/scope/2026050{number}.webp"}
+    features = FEATURES | {"diameter_mm": 1.5 + number / 10}
+    return known | {
+        "usable": verdict == "usable", "verdict": verdict, "features": features, "growth": GROWTH, "outline": SQUARE,
+    } | changed  # fmt: skip
+
+
+FRAMES = [frame(1), frame(2, src=None), frame(3), frame(4, verdict="out of focus", growth=None)]
+
+
+def picture() -> bytes:
+    image = Image.new("L", (320, 240), 200)
+    ImageDraw.Draw(image).ellipse((80, 60, 240, 180), fill=60)
+    kept = BytesIO()
+    image.save(kept, "WEBP")
+    return kept.getvalue()
+
+
+def api(problem: str = "") -> Callable[[Route, str], bool]:
+    content = picture()
+
+    def answer(route: Route, path: str) -> bool:
+        if path == "api/images":
+            camera = {
+                "camera": "scope",
+                "chamber": "chamber",
+                "every_s": 3600.0,
+                "newest": FRAMES[-1],
+                "usable": FRAMES[2],
+            }
+            route.fulfill(json={"cameras": [camera | {"frames": 4, "problem": problem}]})
+        elif path == "api/images/scope":
+            route.fulfill(json={"camera": "scope", "chamber": "chamber", "frames": FRAMES})
+        elif path.startswith("api/images/scope/"):
+            route.fulfill(body=content, content_type="image/webp")
+        else:
+            return False
+        return True
+
+    return answer
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_newest_image_its_verdict_and_the_time_lapse(browser: Browser, size: str) -> None:
+    rig = load_rig(BENCH)
+    camera = CameraSpec.model_validate({"model": "simulated", "chamber": "chamber", "pixel": "2 um"})
+    rig = rig.model_copy(update={"cameras": {"scope": camera}})
+    with staged(browser, rig, size=SIZES[size], api=api("the disk is full")) as visit:
+        card = visit.page.get_by_test_id("images")
+        image, slider = card.locator("img"), card.get_by_role("slider")
+        expect(image).to_have_attribute("src", FRAMES[-1]["src"])
+        assert "out of focus, diameter 1.90 mm" in (image.get_attribute("alt") or "")
+        expect(card).to_contain_text("Out of focus")
+        expect(card).to_contain_text("this image is spoilt")
+        expect(card).to_contain_text("the disk is full")
+        assert image.evaluate("node => node.decode().then(() => node.naturalWidth)") == 320
+        drawn, shown = (card.locator(each).evaluate(BOX) for each in ("polygon", "img"))
+        assert drawn[:2] == pytest.approx(shown[:2], abs=1.5), "the same centre"
+        assert drawn[2:] == pytest.approx([side / 2 for side in shown[2:]], abs=12), "the outline's line has a width"
+        assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+        slider.focus()
+        slider.press("ArrowLeft")
+        expect(card).to_contain_text("+3.1 (+2.2 to +4.1) % a day")
+        expect(card).to_contain_text("2.01 ± 0.04 mm²")
+        slider.press("ArrowLeft")
+        expect(card).to_contain_text("This image was not kept")
+        expect(image).to_be_hidden()
+
+        slider.press("End")
+        button = card.get_by_role("button", name="Play the time-lapse of scope")
+        button.click()
+        expect(image).to_have_attribute("src", FRAMES[0]["src"])
+        expect(button).to_have_text("Play", timeout=10_000)
+        expect(image).to_have_attribute("src", FRAMES[-1]["src"])
+        assert visit.complaints == []
+
+
+def test_a_rig_without_cameras_has_no_images_card(browser: Browser) -> None:
+    with staged(browser, load_rig(BENCH)) as visit:
+        expect(visit.page.get_by_test_id("images")).to_be_hidden()
+        assert not [url for url in visit.asked if "api/images" in url]
