@@ -28,6 +28,7 @@ from drivers.commands import (
 from drivers.errors import DeviceError, Refused
 
 if TYPE_CHECKING:
+    from drivers.results import ResultSource
     from drivers.settings import Setting
     from drivers.transport.conversation import Conversation
     from drivers.transport.link import Link
@@ -55,7 +56,7 @@ class DeviceModel:
     id: str
     vendor: str
     name: str
-    kind: Literal["pump", "sensor", "gas", "balance", "relay", "thermostat", "valve", "electrodes"]
+    kind: Literal["pump", "sensor", "gas", "balance", "relay", "thermostat", "valve", "electrodes", "analyser"]
     transports: tuple[str, ...]
     capabilities: tuple[str, ...]
     guarantee: Guarantee
@@ -218,6 +219,8 @@ class Device(ABC):
         self.sensors: dict[str, Sensor] = {}
         self.actuators: dict[str, Actuator] = {}
         self.calibrators: dict[str, Calibrator] = {}
+        self.results: ResultSource | None = None
+        """Results of samples, of an analyser; each is delivered once and is no reading."""
         self.identity: Identity | None = None
 
     @property

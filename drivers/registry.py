@@ -26,6 +26,7 @@ from drivers.masterflex_usb import MasterflexUsb
 from drivers.mettler_sics import MettlerSics
 from drivers.modbus_coil_relay import ModbusCoilRelay
 from drivers.modbus_generic import ModbusGeneric
+from drivers.roche_cedex import RocheCedex
 from drivers.sartorius_sbi import SartoriusSbi
 from drivers.sensirion_slf3x import SensirionSlf3x
 from drivers.settings import BadSetting
@@ -71,6 +72,7 @@ _BUILT_IN: tuple[type[Device], ...] = (
     ViciActuator,
     TecanCavro,
     JobstSix,
+    RocheCedex,
     ModbusGeneric,
 )
 MODELS: dict[str, type[Device]] = {driver.model.id: driver for driver in _BUILT_IN}

@@ -20,8 +20,8 @@ from sim.devices.julabo import Julabo
 from sim.devices.port import PlantPort
 from sim.devices.wire import Bus, WireDevice
 from sim.faults.drives import Drives
+from sim.plant.parameters import PUBLISHED, PlantParameters
 from sim.plant.plant import Plant
-from sim.plant.tissue_models import REFERENCE, TissueKind
 from sim.serving import PseudoTerminal, TcpClient, open_in_memory
 
 
@@ -45,10 +45,10 @@ class SimulatedLab:
     """
 
     def __init__(
-        self, rig: Rig, *, seed: int, plant: Plant | None = None, tissue_model: TissueKind = REFERENCE
+        self, rig: Rig, *, seed: int, plant: Plant | None = None, parameters: PlantParameters = PUBLISHED
     ) -> None:
         self.rig = rig
-        self.plant = plant or Plant(rig, seed=seed, now=asyncio.get_running_loop().time, tissue_model=tissue_model)
+        self.plant = plant or Plant(rig, seed=seed, now=asyncio.get_running_loop().time, parameters=parameters)
         self.drives = Drives(self.plant)
         self.lines: dict[str, Bus] = {}
         self.devices: dict[str, WireDevice] = {}

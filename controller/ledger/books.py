@@ -20,6 +20,7 @@ from controller.ledger.line_contents import LineContents
 from controller.ledger.losses import losses_of
 from controller.ledger.mixing import Mixing, VesselState
 from controller.ledger.reconcile import K, Residual, Unknowns, surplus
+from controller.ledger.samples import AssaySample
 from controller.ledger.tares import Tares
 from controller.ledger.terms import (
     FILL_REL_SD,
@@ -179,6 +180,8 @@ class Books:
                 self._level(body)
             case "ledger.loaded":
                 self._load(body)
+            case "ledger.sampled":
+                self._sample(AssaySample.from_json(body))
             case "ledger.reconciled":
                 self._reconcile(body)
             case "ledger.tared":
@@ -459,6 +462,19 @@ class Books:
         fresh = Parcel(insulin=0.0 if batch.medium in self._stocks else 1.0)
         vessel.parcel = vessel.parcel.mixed(fresh, share)
         self.whereabouts.loaded(batch, share=share)
+
+    def _sample(self, sample: AssaySample) -> None:
+        """Take a sample out; a vessel that was measured since lacks it already, and only gets the explanation."""
+        self.totals.sampled_ul += sample.ul
+        for vessel, share in sample.missing.items():
+            ul, variance = share * sample.ul, (share * sample.sd_ul) ** 2
+            if vessel in sample.contained:
+                self._unknowns.wander(BOOKED, variance, by=-ul)
+                self.totals.unaccounted_ul += ul
+            else:
+                with self._booking(vessel):
+                    self._unknowns.wander(vessel, variance, by=-ul)
+        self._refresh()
 
     def _open(self, volumes: Mapping[str, float], utc: str) -> None:
         """Book the initial volumes, of no lot that a person has entered."""

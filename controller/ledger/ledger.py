@@ -24,6 +24,7 @@ from controller.ledger.books import Books, Listener, min_change_ul
 from controller.ledger.drift import PumpWatch
 from controller.ledger.line_contents import LineContents
 from controller.ledger.reconcile import K, Residual
+from controller.ledger.samples import SAMPLED, AssaySample, objection, same_sample, sample_of
 from controller.ledger.terms import Nominal, Parcel, Tests, Totals
 from controller.ledger.witnesses import DENSITY_REL_SD, DENSITY_UL_PER_G, Weight
 from controller.rig.description import Rig, required
@@ -37,6 +38,7 @@ KINDS = (
     "ledger.reconciled",
     "ledger.level",
     "ledger.loaded",
+    SAMPLED,
 )
 TOLD_SDS = 2.0
 """Uncertainty of a difference, in uncertainties of a weighing, from which a weighing is booked even if it fits."""
@@ -314,6 +316,26 @@ class Ledger:
             "reason": reason,
         }
         self._write("ledger.loaded", body)
+
+    def sample(self, vessel: str, volume_ul: float, taken: datetime) -> AssaySample | None:
+        """Return the sample of a volume that was taken out of a vessel; None if it is booked already.
+
+        Raises:
+            LedgerError: it cannot be.
+        """
+        self._known(vessel)
+        sample, booked = (
+            sample_of(self._rig, self._journal, vessel, volume_ul, taken),
+            same_sample(self._journal, vessel, taken),
+        )
+        if (why := objection(sample, self.volumes()[vessel], booked)) is not None:
+            raise LedgerError(why)
+        return sample if booked is None else None
+
+    def sampled(self, sample: AssaySample, *, user: str, reason: str) -> None:
+        """Book the volume of a sample (see :meth:`sample`)."""
+        self._settle()
+        self._write(SAMPLED, {**sample.to_json(), "user": user, "reason": reason})
 
     # --- inside -----------------------------------------------------------------------------------------
 

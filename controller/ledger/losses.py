@@ -46,13 +46,13 @@ def _missing_behind_perfused(rig: Rig) -> dict[str, float]:
     missing: defaultdict[str, float] = defaultdict(float)
     for chamber in perfused_chambers(rig):
         if rig.vessels[chamber].surface_cm2 is not None:
-            ends = _ends(rig, chamber)
+            ends = overflow_ends(rig, chamber)
             for vessel, share in ends.items():
                 missing[vessel] += evaporation_ul_d(rig, chamber) * share / sum(ends.values())
     return missing
 
 
-def _ends(rig: Rig, chamber: str) -> dict[str, float]:
+def overflow_ends(rig: Rig, chamber: str) -> dict[str, float]:
     """Return the vessels in which what overflows a chamber ends, with their shares; the chamber if nothing does."""
     ends: defaultdict[str, float] = defaultdict(float)
     for outlet in outlets(rig, chamber):

@@ -103,16 +103,12 @@ class Totals:
     evaporated_ul: float = 0.0
     loaded_ul: float = 0.0
     """What people put in with a lot number."""
+    sampled_ul: float = 0.0
+    """Samples for assays."""
     unaccounted_ul: float = 0.0
     """Corrections by the balance or a person that no transfer explains (gain > 0)."""
     reconciled_ul: float = 0.0
     """The part of them that a person set with name and reason."""
-
-    @property
-    def recycled_fraction(self) -> float:
-        """Share of used medium in what entered the loop (0..1)."""
-        entered = self.recycled_ul + self.fresh_ul
-        return self.recycled_ul / entered if entered else 0.0
 
 
 @dataclass(slots=True)

@@ -46,8 +46,10 @@ Work = tuple[str, Callable[[], Awaitable[object]]]
 
 
 def works_of(device: Device, commands: Sequence[tuple[str, Command]]) -> list[Work]:
-    """Return every possible call of a device: each reading, each status, and `commands`."""
+    """Return every possible call of a device: each reading, the next result, each status, and `commands`."""
     works: list[Work] = [(f"reading {point}", sensor.read) for point, sensor in device.sensors.items()]
+    if device.results is not None:
+        works.append(("fetching a result", device.results.fetch))
     works += [(f"status of {point}", actuator.status) for point, actuator in device.actuators.items()]
     for point, command in commands:
         works.append((f"{command} to {point}", partial(device.actuators[point].apply, command)))

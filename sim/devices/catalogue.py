@@ -25,6 +25,7 @@ from sim.devices.mettler_sics import MettlerSics
 from sim.devices.modbus_coil_relay import ModbusCoilRelay
 from sim.devices.modbus_generic import ModbusGeneric
 from sim.devices.port import PlantPort
+from sim.devices.roche_cedex import RocheCedex
 from sim.devices.sartorius_sbi import SartoriusSbi
 from sim.devices.sensirion_slf3x import SensirionSlf3x
 from sim.devices.tecan_cavro import TecanCavro
@@ -58,6 +59,7 @@ DEVICES: dict[str, Callable[[str, DeviceSpec, PlantPort], WireDevice]] = {
     "mettler-sics": MettlerSics,
     "modbus-coil-relay": ModbusCoilRelay,
     "modbus-generic": ModbusGeneric,
+    "roche-cedex-bio-ht": RocheCedex,
     "sartorius-sbi": SartoriusSbi,
     "sensirion-slf3x": SensirionSlf3x,
     "tecan-cavro": TecanCavro,

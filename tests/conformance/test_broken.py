@@ -59,7 +59,7 @@ def test_J1_there_are_enough_broken_drivers_and_every_property_has_one() -> None
 
 def test_J1_broken_drivers_are_spread_over_the_kinds_of_devices() -> None:
     kinds = {bench.driver.model.kind for _, bench in TRIALS}
-    assert kinds == {"pump", "sensor", "gas", "balance", "relay", "thermostat", "valve"}
+    assert kinds == {"pump", "sensor", "gas", "balance", "relay", "thermostat", "valve", "analyser"}
 
 
 @pytest.mark.parametrize("bench", [text_bench(), modbus_bench()], ids=str)

@@ -47,6 +47,7 @@ FACTORY = {
     "mettler-sics": "9600 8N1",
     "modbus-coil-relay": "9600 8N1",
     "modbus-generic": "9600 8N1",
+    "roche-cedex-bio-ht": "9600 8N1",
     "sartorius-sbi": "1200 7O1",
     "sensirion-slf3x": "115200 8N1",
     "tecan-cavro": "9600 8N1",

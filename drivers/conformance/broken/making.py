@@ -10,6 +10,7 @@ from typing import Any
 from drivers.commands import Command, Guarantee, Quality, Status
 from drivers.conformance.bench import Bench
 from drivers.device import Actuator, Device, DeviceConfig, Sensor
+from drivers.results import AnalyserResult, ResultSource
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 
@@ -138,7 +139,7 @@ def around_actuators(layer: type[ActuatorLayer], *, first_only: bool = False) ->
 
 
 def around_calls(before: Callable[[Device], Awaitable[None]]) -> Callable[[Bench], Bench]:
-    """Return a function that awaits `before` ahead of every reading and every status."""
+    """Return a function that awaits `before` ahead of every reading, every result and every status."""
 
     def spoil(bench: Bench) -> Bench:
         def change(device: Device) -> None:
@@ -146,6 +147,8 @@ def around_calls(before: Callable[[Device], Awaitable[None]]) -> Callable[[Bench
                 device.sensors[point] = _SensorAfter(sensor, point, bench, device, before)
             for point, actuator in device.actuators.items():
                 device.actuators[point] = _ActuatorAfter(actuator, point, device, before)
+            if device.results is not None:
+                device.results = _ResultsAfter(device.results, device, before)
 
         return remade(bench, change)
 
@@ -162,6 +165,19 @@ class _SensorAfter(SensorLayer):
     async def read(self) -> float:
         await self._before(self._device)
         return await self.inner.read()
+
+
+class _ResultsAfter(ResultSource):
+    def __init__(self, inner: ResultSource, device: Device, before: Callable[[Device], Awaitable[None]]) -> None:
+        self.terms = inner.terms
+        self._inner, self._device, self._before = inner, device, before
+
+    async def fetch(self) -> AnalyserResult | None:
+        await self._before(self._device)
+        return await self._inner.fetch()
+
+    def keep(self, result: AnalyserResult) -> None:
+        self._inner.keep(result)
 
 
 class _ActuatorAfter(ActuatorLayer):
