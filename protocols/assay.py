@@ -65,7 +65,7 @@ class Assay:
 
     @property
     def species(self) -> str:
-        """Its element of :data:`protocols.media_filter.SPECIES`."""
+        """Its element of :data:`protocols.media_state.SPECIES`."""
         return ANALYTES[self.analyte].species
 
     def same(self, other: Assay) -> bool:

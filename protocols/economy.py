@@ -1,8 +1,11 @@
-"""Choice of a batch's treatment by cost: medium, consumables, and the risk of leaving the tissue in bad medium.
+"""Choice of a batch's treatment: the cheapest that keeps the loop within its limits, with a stated probability.
 
-Every treatment that the grade permits is calculated to its end: the content of the loop when the batch is back, and
-after the horizon at the tissue's rate of lactate production. The risk is the probability, by the estimate's own
-interval, that some limit is exceeded by then, times the price of a day of harm. The lowest total decides; all
+Every treatment that the grade permits is calculated to its end: the content of the loop when the batch is back, and at
+the next look, at the tissue's rate of lactate production. The chance constraint: no variable may then be beyond the
+limit of grade B with a probability above `exceed`, by the estimate's own interval. Medium is therefore replaced at the
+highest concentration that the uncertainty permits, where the mass balance needs least of it. Among the treatments that
+meet this the lowest cost decides: consumables, and what risk is left, priced by the day of harm. Fresh medium is not all
+lost: what it removes of lactate and ammonia need not be removed later, which is credited (:func:`_demand_ul`). All
 candidates and their costs go into the journal with the decision. Pure.
 """
 
@@ -22,19 +25,24 @@ from protocols.prices import Prices
 from protocols.soft_sensor import Composition
 from protocols.targets import Targets
 
-VERSION = "economy-1"
+VERSION = "economy-3"
 
 ACTIONS = ("rest", "return", "condition", "dilute", "dialyse", "discard")
-SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Shares of the batch that may be replaced by fresh medium."""
+SHARES = (0.03, 0.05, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Shares of the batch that may be replaced by fresh medium. Small ones of a large batch waste least: what stays in the
+spent vessel is the diluted medium of the batch before, and lowers the concentration of what is discarded."""
+DIALYSED_SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+"""Shares that may be replaced after dialysis."""
 DIALYSATES = (0.5, 1.0, 2.0, 3.0)
 """Volumes of dialysate relative to the batch."""
-DRAWS = (0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
+DRAWS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
 """Sizes of a batch relative to the largest."""
 HALF = 0.5
 """Minimum share of a batch of grade C that is replaced or exchanged (biology.md §3.2)."""
 DIALYSABLE = ("lactate_mm", "ammonia_mm", "glucose_share", "glucose_mm", "ph", "osmolality_change_pct")
 """Variables that a dialyser improves; not passes, insulin and particles."""
+PRODUCTS = ("lactate_mm", "ammonia_mm")
+"""What the tissue makes, and only renewal removes."""
 ML = 1000.0
 
 
@@ -51,7 +59,13 @@ class TreatmentContext:
     """`fresh`, `glucose`, `base`, and `basal` where the rig has a dialyser."""
     dialyser: DialyserModel | None
     min_dose_ul: float
-    lactate_umol_d: float
+    min_draw_ul: float
+    """Smallest volume that can be drawn and given back."""
+    lactate_umol_d: Interval
+    look_d: float
+    """Time until the next decision (days)."""
+    exceed: float
+    """Highest permitted probability (0..1) that a variable is beyond the limit of B at the next look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +77,22 @@ class Candidate:
     plan: BatchPlan
     costs: Mapping[str, float]
     risk: float
-    """Probability that the loop is beyond an edge of B at the end of the horizon."""
+    """Probability that the loop is beyond an edge of B at the next look."""
     worst: str
     """The variable that most probably is."""
+    chance: float
+    """That probability of the worst variable alone, except for the pH, which the lung regulates."""
+    credit: float = 0.0
+    """Worth (EUR) of the fresh medium that is not needed later, as the tissue's products have left; at most that of the fresh
+    medium used."""
     refused: str = ""
     still: str = ""
     """The variable by which the loop would still be of grade C or D afterwards."""
 
     @property
     def total(self) -> float:
-        """Total cost (EUR)."""
-        return sum(self.costs.values())
+        """Total cost (EUR), less the credit."""
+        return sum(self.costs.values()) - self.credit
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the journal."""
@@ -84,8 +103,10 @@ class Candidate:
             "dialysate_ul": round(self.plan.dialysate_ul, 1),
             "eur": round(self.total, 3),
             "costs": {name: round(cost, 3) for name, cost in self.costs.items() if cost},
+            **({"credit": round(self.credit, 3)} if self.credit else {}),
             "risk": round(self.risk, 4),
             "worst": self.worst,
+            "chance": round(self.chance, 4),
             **({"refused": self.refused} if self.refused else {}),
             **({"still": self.still} if self.still else {}),
         }
@@ -128,7 +149,7 @@ def treatment(
     """Return the treatment of the `batch` in the spent vessel, graded `verdict`; `loop` is what remains in the
     loop.
     """
-    return _decided(list(_treatments(bench, verdict, batch, loop, ph, drawn_ul=0.0)))
+    return _decided(list(_treatments(bench, verdict, batch, loop, ph, drawn_ul=0.0)), bench.exceed)
 
 
 def draw(
@@ -146,14 +167,16 @@ def draw(
     """
     candidates: list[Candidate] = []
     if min_ul <= 0.0:
-        risk, worst, cost = _risk(bench, loop)
+        risk = _risk(bench, loop)
         refused = "" if verdict.letter in (Letter.A, Letter.B) else f"grade {verdict.letter} has to be treated"
-        candidates.append(Candidate("rest", 0.0, NOTHING, {"risk": cost}, risk, worst, refused))
-    for draw_ul in sorted({max(share * max_ul, min(min_ul, max_ul)) for share in DRAWS}):
+        costs = {"risk": risk.eur}
+        candidates.append(Candidate("rest", 0.0, NOTHING, costs, risk.any, risk.worst, risk.chance, refused=refused))
+    smallest_ul = min(max(min_ul, bench.min_draw_ul), max_ul)
+    for draw_ul in sorted({max(share * max_ul, smallest_ul) for share in DRAWS}):
         batch = spent.poured(loop.taken(draw_ul))
         left = loop.taken(loop.ul - draw_ul)
         candidates += _treatments(bench, verdict, batch, left, ph, drawn_ul=draw_ul)
-    return _decided(candidates)
+    return _decided(candidates, bench.exceed)
 
 
 NOTHING = BatchPlan(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -174,7 +197,7 @@ def _treatments(
         for volumes in DIALYSATES:
             dialysate_ul = volumes * batch.ul
             if dialysate_ul >= bench.dialyser.min_ul:
-                for share in (0.0, *SHARES[:5]):
+                for share in DIALYSED_SHARES:
                     yield _candidate(bench, "dialyse", verdict, batch, loop, ph, share, dialysate_ul, drawn_ul)
     yield _candidate(bench, "discard", verdict, batch, loop, ph, 1.0, 0.0, drawn_ul, conditioned=False)
 
@@ -217,17 +240,46 @@ def _candidate(
         held = held.poured(MediumState.stock(ul, media[name], complete=name == "fresh"))
     used = replace(held, passes=held.passes + (held.ul - plan.fresh_ul) / held.ul if held.ul > 0 else 0.0)
     after = loop.poured(used.taken(plan.give_back_ul))
-    risk, worst, risk_eur = _risk(bench, after)
+    risk = _risk(bench, after)
     costs = {
         "fresh": prices.fresh_eur_ml * plan.fresh_ul / ML,
         "stocks": (prices.glucose_eur_ml * plan.glucose_ul + prices.base_eur_ml * plan.base_ul) / ML,
         "dialysis": (prices.basal_eur_ml + prices.dialyser_eur / prices.dialyser_life_ml) * dialysate_ul / ML,
         "filter": prices.filter_eur / prices.filter_life_ml * plan.give_back_ul / ML,
         "waste": prices.waste_eur_ml * (plan.discard_ul + dialysate_ul) / ML,
-        "risk": risk_eur,
+        "risk": risk.eur,
     }
     refused = _refused(bench, action, verdict, share, exchanged, held)
-    return Candidate(action, drawn_ul, plan, costs, risk, worst, refused, _bad(bench, after))
+    removed_ul = _demand_ul(bench, batch) + _demand_ul(bench, loop)
+    removed_ul -= _demand_ul(bench, used.taken(held.ul - plan.give_back_ul)) + _demand_ul(bench, after)
+    given_ul = plan.fresh_ul + plan.glucose_ul + plan.base_ul
+    of_fresh = plan.fresh_ul / given_ul if given_ul > 0.0 else 0.0
+    credit = min(max(_renewal_eur_ml(bench) * of_fresh * removed_ul / ML, 0.0), costs["fresh"])
+    bad = _bad(bench, after)
+    return Candidate(action, drawn_ul, plan, costs, risk.any, risk.worst, risk.chance, credit, refused, bad)
+
+
+def _demand_ul(bench: TreatmentContext, body: MediumState) -> float:
+    """Return the fresh medium (µL) that removes the tissue's products in `body` at the limit of grade B.
+
+    This is the mass balance. Medium that is discarded below the limit takes less with it than its volume.
+    """
+    shares = [0.0]
+    for name in PRODUCTS:
+        rule = bench.rules.rule(name)
+        if rule is not None and rule.sense == "high":
+            shares.append(getattr(body, name).value / rule.edges[1])
+    return body.ul * max(shares)
+
+
+def _renewal_eur_ml(bench: TreatmentContext) -> float:
+    """Return what the cheapest renewal of a volume of medium costs: fresh medium, or dialysis."""
+    prices, dialyser = bench.prices, bench.dialyser
+    if dialyser is None:
+        return prices.fresh_eur_ml
+    dialysate_eur_ml = prices.basal_eur_ml + prices.waste_eur_ml + prices.dialyser_eur / prices.dialyser_life_ml
+    dialysed = (dialysate_eur_ml * volumes / dialyser.exchanged(volumes, 1.0) for volumes in DIALYSATES)
+    return min(prices.fresh_eur_ml, *dialysed)
 
 
 def _refused(
@@ -268,23 +320,27 @@ def _bad(bench: TreatmentContext, body: MediumState) -> str:
     return ""
 
 
-def _decided(candidates: Sequence[Candidate]) -> Decision:
+def _decided(candidates: Sequence[Candidate], exceed: float) -> Decision:
     """Return the decision for the lowest cost; among equals for the first candidate, so that it is deterministic.
 
     Medium of grade C is not left in the loop while another treatment improves it: a small batch, half replaced,
     would suffice for its own grade and leave the tissue in bad medium permanently. Where nothing improves it at
     once, the largest possible batch is treated, and the next cycle continues from there.
     """
-    eligible = _eligible([candidate for candidate in candidates if not candidate.refused])
+    eligible = _eligible([candidate for candidate in candidates if not candidate.refused], exceed)
     chosen = min(eligible, key=lambda candidate: candidate.total)
     return Decision(chosen, tuple(_alternatives(candidates, chosen)), len(candidates))
 
 
-def _eligible(permitted: Sequence[Candidate]) -> Sequence[Candidate]:
-    """Return the candidates that improve the loop; where none does, those that treat the largest batch."""
+def _eligible(permitted: Sequence[Candidate], exceed: float) -> Sequence[Candidate]:
+    """Return the candidates that keep the loop within the limits with the stated probability.
+
+    Where none does, those that bring it nearest; where none gets it out of grade C, those that treat the largest batch.
+    """
     improving = [candidate for candidate in permitted if not candidate.still]
     if improving:
-        return improving
+        least = max(exceed, min(candidate.chance for candidate in improving))
+        return [candidate for candidate in improving if candidate.chance <= least]
     max_ul = max(candidate.draw_ul for candidate in permitted)
     return [candidate for candidate in permitted if candidate.draw_ul == max_ul]
 
@@ -297,12 +353,21 @@ def _alternatives(candidates: Sequence[Candidate], chosen: Candidate) -> Iterato
             yield min(same, key=lambda each: (bool(each.refused), bool(each.still), each.total))
 
 
-def _risk(bench: TreatmentContext, loop: MediumState) -> tuple[float, str, float]:
-    """Return the probability that the loop is beyond an edge of B at the end of the horizon, the variable, and the
-    price.
-    """
+@dataclass(frozen=True, slots=True)
+class _Risk:
+    """Probability at the next look that any variable is beyond B, the worst variable, its chance, and the price (EUR)."""
+
+    any: float
+    worst: str
+    chance: float
+    eur: float
+
+
+def _risk(bench: TreatmentContext, loop: MediumState) -> _Risk:
+    """Return the risk at the next look, at most the horizon ahead."""
     prices = bench.prices
-    then = loop.later(bench.lactate_umol_d * prices.horizon_d)
+    ahead_d = min(bench.look_d, prices.horizon_d)
+    then = loop.later(bench.lactate_umol_d.scaled(ahead_d))
     chances: dict[str, float] = {}
     spared_b = spared_c = 1.0
     for name, interval in then.variables(bench.targets).items():
@@ -314,8 +379,9 @@ def _risk(bench: TreatmentContext, loop: MediumState) -> tuple[float, str, float
         spared_b *= 1.0 - b
         spared_c *= 1.0 - c
     worst = max(chances, key=lambda name: chances[name]) if chances else "none"
-    eur = ((1.0 - spared_b) * prices.harm_b_eur_d + (1.0 - spared_c) * prices.harm_c_eur_d) * prices.horizon_d
-    return 1.0 - spared_b, worst, eur
+    chance = max((each for name, each in chances.items() if name != "ph"), default=0.0)
+    eur = ((1.0 - spared_b) * prices.harm_b_eur_d + (1.0 - spared_c) * prices.harm_c_eur_d) * ahead_d
+    return _Risk(1.0 - spared_b, worst, chance, eur)
 
 
 def beyond(interval: Interval, sense: str, edge: Any) -> float:

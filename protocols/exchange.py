@@ -10,6 +10,7 @@ from protocols.language import Lab
 from protocols.organs import Gut, Kidney
 from protocols.parameters import Param
 from protocols.results import NOTHING
+from protocols.soft_sensor import MediaEstimate
 from protocols.turns import first_turn, next_turn
 
 NAME = "exchange"
@@ -28,6 +29,8 @@ PARAMS = (
     Param("every", "s", 86_400.0, 3_600.0, 7 * 86_400.0, "time from one replacement to the next"),
     Param("cycles", "", 0, 0, 100_000, "number of replacements; 0: until stopped"),
 )
+SCHEDULED_SHARE_D = 0.5
+"""Share of a loop that the scheduled exchange replaces (1/day): the defaults, on a loop of 40 mL."""
 
 
 async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
@@ -40,8 +43,12 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
         await exchange_once(lab, params["volume_ul"], cycle)
 
 
-async def exchange_once(lab: Lab, volume_ul: float, cycle: int) -> None:
-    """Do one replacement; the loop returns to its working volume, the spent vessel to its previous one."""
+async def exchange_once(lab: Lab, volume_ul: float, cycle: int) -> MediaEstimate:
+    """Do one replacement; the loop returns to its working volume, the spent vessel to its previous one.
+
+    Returns:
+        The estimate afterwards.
+    """
     targets = lab.targets
     drawn = await lab.kidney.draw(min(volume_ul, targets.spent_room_ul, targets.loop_spare_ul))
     excess_ul = lab.volumes()["spent"].ul - targets.spent_ul
@@ -62,3 +69,4 @@ async def exchange_once(lab: Lab, volume_ul: float, cycle: int) -> None:
             "estimate": estimate.loop.to_json(),
         },
     )
+    return estimate

@@ -68,17 +68,17 @@ class MediumState:
         """Return `ul` of it."""
         return replace(self, ul=ul)
 
-    def later(self, lactate_umol: float) -> MediumState:
+    def later(self, lactate_umol: Interval) -> MediumState:
         """Return the state after the tissue has made this lactate in it (µmol), with its uptake of glucose and
-        bicarbonate.
+        bicarbonate. The uncertainty of what it made is added to that of the content.
         """
-        made = lactate_umol * 1000.0 / max(self.ul, 1.0)
+        made = lactate_umol.scaled(1000.0 / max(self.ul, 1.0))
         return replace(
             self,
-            lactate_mm=_shifted(self.lactate_mm, made),
-            ammonia_mm=_shifted(self.ammonia_mm, AMMONIA_PER_LACTATE * made),
-            glucose_mm=_shifted(self.glucose_mm, -made),
-            bicarbonate_mm=_shifted(self.bicarbonate_mm, -made),
+            lactate_mm=_risen(self.lactate_mm, made),
+            ammonia_mm=_risen(self.ammonia_mm, made.scaled(AMMONIA_PER_LACTATE)),
+            glucose_mm=_fallen(self.glucose_mm, made),
+            bicarbonate_mm=_fallen(self.bicarbonate_mm, made),
         )
 
     def variables(self, targets: Targets) -> dict[str, Interval]:
@@ -110,8 +110,13 @@ def _between(a: Interval, b: Interval, share: float) -> Interval:
     return Interval(*(x + (y - x) * share for x, y in ((a.value, b.value), (a.low, b.low), (a.high, b.high))))
 
 
-def _shifted(interval: Interval, by: float) -> Interval:
-    return Interval(*(max(0.0, end + by) for end in (interval.value, interval.low, interval.high)))
+def _risen(interval: Interval, by: Interval) -> Interval:
+    return Interval(interval.value + by.value, interval.low + by.low, interval.high + by.high)
+
+
+def _fallen(interval: Interval, by: Interval) -> Interval:
+    ends = (interval.value - by.value, interval.low - by.high, interval.high - by.low)
+    return Interval(*(max(0.0, end) for end in ends))
 
 
 def standard_ph(bicarbonate_mm: float) -> float:

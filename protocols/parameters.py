@@ -69,7 +69,7 @@ def by_present_name(params: tuple[Param, ...], given: Mapping[str, T]) -> dict[s
 
 
 def by_present_key(params: tuple[Param, ...], recorded: Mapping[str, float]) -> dict[str, float]:
-    """Return the recorded values of a run by the present keys of its parameters."""
+    """Return the recorded values of a run by the present keys of its parameters; one that is newer has its default."""
     former = {
         name + _SUFFIX[param.unit]: param.key
         for param in params
@@ -77,7 +77,7 @@ def by_present_key(params: tuple[Param, ...], recorded: Mapping[str, float]) -> 
         if present == param.name
     }
     names = present_names(recorded, {param.key for param in params}, former)
-    return {present: recorded[name] for present, name in names.items()}
+    return {param.key: param.default for param in params} | {present: recorded[name] for present, name in names.items()}
 
 
 def complete(params: tuple[Param, ...], given: Mapping[str, float]) -> dict[str, float]:

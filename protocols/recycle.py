@@ -3,14 +3,17 @@
 Each cycle checks the loop first: while leaving it alone is the cheapest, nothing is drawn, since each pass through
 a pump also harms medium. Drawn medium is graded, then returned, conditioned, diluted, dialysed or discarded, by the
 lowest cost that its grade permits (:mod:`protocols.economy`). A cycle is neutral in volume for the loop and leaves
-the spent vessel as it was. Its volumes, and the decision with all alternatives, are in its note `recycle`; its
-inputs are in its note `grade`.
+the spent vessel as it was. When the estimate of the tissue shows or suspects a loss of viability, medium is
+exchanged instead (:mod:`protocols.retreat`). The volumes of a cycle, and the decision with all alternatives,
+are in its note `recycle`; its inputs are in its note `grade`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
+from protocols.assay_requests import ASSAY_WANTED, best_request
 from protocols.conditioning import TRIFLE_UL
 from protocols.economy import Decision, TreatmentContext, draw, treatment
 from protocols.grading import Grade, Letter, Sample, grade
@@ -21,12 +24,14 @@ from protocols.mixing import MediumState, retained
 from protocols.organs import Gut, Kidney, Liver
 from protocols.parameters import Param
 from protocols.results import NOTHING, Amount, Measurement
+from protocols.retreat import retreat
 from protocols.soft_sensor import MediaEstimate, MediaValues
+from protocols.tissue_loss import LossWatch
 from protocols.turns import first_turn, next_turn
 
 NAME = "recycle"
 TITLE = "Draw, measure, grade, condition and give back medium"
-VERSION = 1
+VERSION = 2
 """Increased when a run that began before must not go on under this text; its steps are compared with its record as well."""
 VERBS = (
     Kidney.draw,
@@ -39,10 +44,19 @@ VERBS = (
     BARRIER,
 )
 """Verbs that it cannot do without."""
+RESUMES = 1
+"""Usual number of times that recycling goes on in one run; also that of runs that began before it was a parameter."""
 PARAMS = (
     Param("batch", "uL", 18_000.0, 2_000.0, 35_000.0, "maximum volume drawn at a time"),
     Param("min_batch", "uL", 0.0, 0.0, 35_000.0, "minimum volume drawn in each cycle, needed or not"),
     Param("every", "s", 8 * 3_600.0, 3_600.0, 7 * 86_400.0, "time between two cycles"),
+    Param("exceed", "%", 2.0, 0.1, 20.0, "highest probability to be beyond grade B at the next cycle"),
+    Param("max_assays", "", 2, 0, 14, "most assays of the loop that are requested in a week; 0: none"),
+    Param("assay_cost", "uL", 5_000.0, 0.0, 1_000_000.0, "fresh medium that an assay must save to be requested"),
+    Param(
+        "accepted_loss", "%", 0.0, 0.0, 100.0, "known loss of viability; a larger one makes it retreat; 100: none does"
+    ),
+    Param("resumes", "", RESUMES, 0, 10, "times that recycling goes on after a suspicion that did not last; 0: never"),
     Param("cycles", "", 0, 0, 100_000, "number of cycles; 0: until stopped"),
 )
 
@@ -52,27 +66,62 @@ TEST_UL = 2_000.0
 minute.
 """
 DAY_S = 86_400.0
+WEEK_D = 7.0
+ANSWER_D = 2.0
+"""Time that a laboratory has for an assay before another one may be requested (days)."""
 
 
 async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
-    """Run cycle after cycle, the first at once. Missed cycles are skipped."""
+    """Run cycle after cycle, the first at once. Missed cycles are skipped. A loss of viability makes it retreat."""
     begun_s = await first_turn(lab)
     cycle = slot = 0
+    watch = LossWatch(params["accepted_loss_pct"])
+    requested: list[float] = []
+    retreats = 0
     while not params["cycles"] or cycle < params["cycles"]:
         slot = await next_turn(lab, begun_s, slot, params["every_s"])
+        now_s = slot * params["every_s"]
         slot, cycle = slot + 1, cycle + 1
-        await recycle_once(lab, params["batch_ul"], cycle, min_ul=params["min_batch_ul"])
+        await _seen_at_work(lab)
+        loop = await lab.estimate()
+        if loop.tissue is not None and (why := watch.reason(loop.tissue, now_s)):
+            days, final = _days_left(params, cycle), retreats >= params.get("resumes", RESUMES)
+            if not await retreat(lab, why, loop.tissue, watch, days=days, final=final):
+                return
+            retreats += 1
+            continue
+        await recycle_once(lab, params, cycle, loop)
+        now_d = now_s / DAY_S
+        requested = [at_d for at_d in requested if at_d > now_d - WEEK_D]
+        if len(requested) < params["max_assays"] and now_d >= max(requested, default=-WEEK_D) + ANSWER_D:
+            requested += [now_d] if await _request_assay(lab, params, loop) else []
 
 
-async def recycle_once(lab: Lab, batch_ul: float, cycle: int, *, min_ul: float = 0.0) -> None:
-    """Run one cycle: check the loop, and draw and treat a batch if that is worthwhile."""
-    await _seen_at_work(lab)
+def _days_left(params: Mapping[str, float], cycle: int) -> int:
+    """Return for how many days a run goes on that is in its cycle number `cycle`; 0: until it is stopped."""
+    if not params["cycles"]:
+        return 0
+    return max(math.ceil((params["cycles"] - cycle) * params["every_s"] / DAY_S), 1)
+
+
+async def _request_assay(lab: Lab, params: Mapping[str, float], estimate: MediaEstimate) -> bool:
+    """Request the assay whose expected saving exceeds its cost; return whether there is one. Nothing waits for it."""
+    exceed, cost_ul = params["exceed_pct"] / 100.0, params["assay_cost_ul"]
+    _, loop = _bodies(lab, estimate)
+    request = best_request(loop, lab.rules, estimate.lactate_umol_d.value, exceed=exceed, cost_ul=cost_ul)
+    if request is not None:
+        await lab.note(ASSAY_WANTED, request.to_json())
+    return request is not None
+
+
+async def recycle_once(lab: Lab, params: Mapping[str, float], cycle: int, estimate: MediaEstimate) -> None:
+    """Run one cycle: check the loop by its `estimate`, and draw and treat a batch if that is worthwhile."""
+    batch_ul, min_ul = params["batch_ul"], params["min_batch_ul"]
     targets = lab.targets
     max_ul = min(batch_ul, targets.spent_room_ul, targets.loop_spare_ul)
-    estimate = await lab.estimate()
     ph = await lab.lung.ph()
     verdict = await judge(lab, estimate.loop, ph, "loop")
-    bench = _bench(lab, estimate)
+    bench = _bench(lab, params, estimate)
     spent, loop = _bodies(lab, estimate)
     decision = draw(bench, verdict, spent, loop, ph.value, max_ul=max_ul, min_ul=min(min_ul, max_ul))
     if decision.chosen.action == "rest":
@@ -91,7 +140,7 @@ async def recycle_once(lab: Lab, batch_ul: float, cycle: int, *, min_ul: float =
             " discarded, and so is each one until that test was passed"
         )
     batch, loop = _bodies(lab, estimate)
-    await treat(lab, treatment(_bench(lab, estimate), verdict, batch, loop, ph.value), cycle, verdict, drawn)
+    await treat(lab, treatment(_bench(lab, params, estimate), verdict, batch, loop, ph.value), cycle, verdict, drawn)
 
 
 async def _seen_at_work(lab: Lab) -> None:
@@ -108,7 +157,7 @@ async def _seen_at_work(lab: Lab) -> None:
         await lab.kidney.give_back(drawn.ul)
 
 
-def _bench(lab: Lab, estimate: MediaEstimate) -> TreatmentContext:
+def _bench(lab: Lab, params: Mapping[str, float], estimate: MediaEstimate) -> TreatmentContext:
     return TreatmentContext(
         rules=lab.rules,
         prices=lab.prices,
@@ -116,7 +165,10 @@ def _bench(lab: Lab, estimate: MediaEstimate) -> TreatmentContext:
         media=lab.targets.media,
         dialyser=lab.kidney.dialyser,
         min_dose_ul=lab.liver.min_dose_ul,
-        lactate_umol_d=estimate.lactate_umol_d.value,
+        min_draw_ul=max(lab.kidney.draw.min_ul, lab.kidney.give_back.min_ul, TRIFLE_UL),
+        lactate_umol_d=estimate.lactate_umol_d,
+        look_d=params["every_s"] / DAY_S,
+        exceed=params["exceed_pct"] / 100.0,
     )
 
 

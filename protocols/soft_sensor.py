@@ -15,16 +15,17 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
 from protocols.interval import Interval
+from protocols.tissue_loss import TissueLoss
 
-VERSION = "soft-sensor-3"
+VERSION = "soft-sensor-5"
 
 PK_CARBONIC = 6.1
 CO2_SOLUBILITY_MM_MMHG = 0.0307
 DRY_PRESSURE_MMHG = 760.0 - 47.0
 """Barometric pressure less water vapour at 37 °C."""
-BUFFER_MM_PER_PH, BUFFER_SD_MM_PER_PH = 3.0, 2.5
-"""Capacity of the buffers other than bicarbonate where a medium does not declare them: from 0.5 (phosphate only) to 9
-(15 mM HEPES), and its standard deviation."""
+BUFFER_MM_PER_PH, BUFFER_SD_MM_PER_PH = 4.9, 3.3
+"""Capacity of the buffers other than bicarbonate where a medium does not declare them: mean and standard deviation of the
+five media in docs/estimation.md, from 0.7 (phosphate only) to 9.3 (15 mM HEPES)."""
 DECLARED_BUFFER_REL_SD = 0.25
 """Relative standard deviation of the capacity that follows from declared buffers."""
 PH_OF_FRESH = 7.5
@@ -75,6 +76,8 @@ class MediaEstimate:
     lactate_umol_d: Interval
     titrated: bool
     version: str = VERSION
+    tissue: TissueLoss | None = None
+    """What the estimate of the tissue said at that moment; None where no run asked for it."""
 
     @property
     def spent(self) -> MediaValues:
@@ -96,6 +99,7 @@ class MediaEstimate:
             Interval.from_json(data["lactate_umol_d"]),
             data["titrated"],
             data["version"],
+            None if data.get("tissue") is None else TissueLoss.from_json(data["tissue"]),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -106,6 +110,7 @@ class MediaEstimate:
             "lactate_umol_d": self.lactate_umol_d.to_json(),
             "titrated": self.titrated,
             "version": self.version,
+            **({} if self.tissue is None else {"tissue": self.tissue.to_json()}),
         }
 
 

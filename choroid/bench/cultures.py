@@ -12,6 +12,7 @@ from controller.rig.description import Rig
 from sim.plant.chemistry import oxygen_mm
 from sim.plant.columns import Content
 from sim.plant.fleet import Fleet
+from sim.plant.parameters import PlantParameters
 from sim.plant.tissue_models import TissueKind
 
 F8 = NDArray[np.float64]
@@ -21,6 +22,8 @@ STEP_S = 20.0
 EXCHANGE_EVERY_H = 24 * 3
 EXCHANGED_SHARE = 0.5
 AIR, CO2 = 0.19, 0.05
+SHIFTED = ("demand", "glucose_uptake", "ammonia_per_glucose", "growth_per_day")
+"""Parameters of the tissue in which plants differ, so that an estimate is not judged on the plant alone that shaped it."""
 WARM_C = 37.0
 
 
@@ -51,6 +54,8 @@ class CultureHistory:
     lactate_mm: list[F8] = field(default_factory=list)
     ammonia_mm: list[F8] = field(default_factory=list)
     ldh: list[F8] = field(default_factory=list)
+    co2_pct: list[F8] = field(default_factory=list)
+    """Of the gas over the loop."""
 
     def arrays(self) -> dict[str, F8]:
         """Return each quantity as one array."""
@@ -60,9 +65,12 @@ class CultureHistory:
 class CultureFleet:
     """Cultures of one tissue model: a row of the fleet for each harm and seed, warm, perfused and fed."""
 
-    def __init__(self, rig: Rig, model: TissueKind, harms: Sequence[CultureHarm], seeds: Sequence[int]) -> None:
+    def __init__(
+        self, rig: Rig, model: TissueKind, harms: Sequence[CultureHarm], seeds: Sequence[int], *, shift: float = 0.0
+    ) -> None:
+        """Begin; with `shift` each of :data:`SHIFTED` is by this share higher or lower, as the seed says."""
         self.cases = [(harm, seed) for harm in harms for seed in seeds]
-        self.fleet = Fleet(rig, [seed for _, seed in self.cases], tissue_model=model)
+        self.fleet = Fleet(rig, [seed for _, seed in self.cases], parameters=PlantParameters(model))
         heart = next(iter(rig.organs.hearts.values()))
         self.fleet.lines["command_ul_min"][:, self.fleet.pumps[rig.lines[heart.line].pump or ""]] = heart.flow_ul_min
         for name, value in (
@@ -72,6 +80,10 @@ class CultureFleet:
             ("ambient_c", WARM_C),
         ):
             self.fleet.spaces[name][:] = value
+        for number, (_, seed) in enumerate(self.cases):
+            factors = np.random.default_rng((seed, 3)).choice((1.0 - shift, 1.0 + shift), len(SHIFTED))
+            for name, factor in zip(SHIFTED, factors, strict=True):
+                self.fleet.tissues[name][number] *= factor
         self.loop = self.fleet.vessel_names.index(rig.loop or "")
         self.chamber = next(iter(self.fleet.chambers.values()))
         self._medium = self.fleet.composition(rig.vessels[rig.loop or ""].contains)
@@ -125,6 +137,7 @@ class CultureFleet:
         ):
             getattr(found, name).append(chamber[:, column] / liquid)
         found.ldh.append(loop[:, Content.LDH] / loop[:, Content.LIQUID])
+        found.co2_pct.append(100.0 * fleet.spaces["co2_fraction"][:, fleet.nodes["space"][self.loop]])
 
 
 def _set_space(**values: float | None) -> Callable[[CultureFleet, int, float], None]:

@@ -22,13 +22,14 @@ import numpy as np
 
 from choroid.common.child import python
 from choroid.running.card_process import CardProcess
-from choroid.running.nerves_process import LEDGER
+from choroid.running.nerves_handle import LEDGER
 from choroid.running.simulated_card import simulated_card
 from controller.nerves import ledger
 from controller.nerves.cards.contract import Phase
 from controller.nerves.commands import LeaseCommand
 from controller.nerves.core import Core
-from controller.nerves.detector import SpikeDetector, Spikes, warm_up
+from controller.nerves.detections import Spikes
+from controller.nerves.detector import SpikeDetector, warm_up
 from controller.nerves.engine import undisturbed
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Request

@@ -17,7 +17,7 @@ from typing import Any
 
 from choroid.common.child import python
 from choroid.common.examples import bench_rig
-from choroid.simulation.lab import stop_on_signals
+from choroid.common.signals import stop_on_signals
 from controller.core.clock import Clock
 from controller.core.state import State
 from controller.hazards.rest import rest_periods

@@ -76,7 +76,7 @@ def bench_slow_disk(fsync_s: float = FSYNC_S, for_s: float = FOR_S) -> dict[str,
     """Measure with real time, real sockets and real fsyncs; takes `for_s` (s) and some ten seconds more."""
     with tempfile.TemporaryDirectory(prefix="choroid-slow-disk-") as name:
         folder = Path(name)
-        environment = {**os.environ, "LD_PRELOAD": str(slow_fsync(folder)), DELAY: str(fsync_s)}
+        environment = {**os.environ, "LD_PRELOAD": str(slow_fsync(folder))}
         rig = folder / "lab.yaml"
         words = python("choroid", "lab", str(bench_rig()), "--write", str(rig))
         lab = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603  (our own)
@@ -86,7 +86,7 @@ def bench_slow_disk(fsync_s: float = FSYNC_S, for_s: float = FOR_S) -> dict[str,
                 if lab.poll() is not None or time.monotonic() > deadline_s:  # noqa: TID251
                     raise UserError("the simulated lab did not start. Next: try `choroid lab` by itself")
                 time.sleep(0.1)  # noqa: TID251
-            words = python("choroid.bench.slow_disk", str(rig), str(folder), str(for_s))
+            words = python("choroid.bench.slow_disk", str(rig), str(folder), str(fsync_s), str(for_s))
             kept = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE)  # noqa: S603  (our own)
             machine_ms = _machine_lags_ms(kept)
             told, _ = kept.communicate()
@@ -114,8 +114,11 @@ def _percentile(values: list[float], percent: int) -> float:
     return round(values[len(values) * percent // 100], 2)
 
 
-async def _watch(path: Path, data: Path, for_s: float) -> dict[str, Any]:
-    """Run the rig with a protocol of many small doses, and observe the loop meanwhile."""
+async def _watch(path: Path, data: Path, fsync_s: float, for_s: float) -> dict[str, Any]:
+    """Run the rig with a protocol of many small doses, and observe the loop while the disk is slow.
+
+    Start and end are as fast as the disk really is: each of their many fsyncs would add `fsync_s` and show nothing.
+    """
     rig = load_rig(path, models=MODELS)
     clock, stop, loop = Clock(follow_system=True), asyncio.Event(), asyncio.get_running_loop()
     journal = Journal(data / "journal.db", clock, durable=True, threaded=True)
@@ -123,6 +126,7 @@ async def _watch(path: Path, data: Path, for_s: float) -> dict[str, Any]:
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))
     await asyncio.sleep(WARM_UP_S)
+    os.environ[DELAY] = str(fsync_s)  # the library reads it at each fsync
     params = {"batch": "2 mL", "min_batch": "2 mL"}
     await controller.runs.start("recycle", params, user="bench", reason="a slow disk")
     begun_s, lags_ms = loop.time(), []
@@ -132,6 +136,7 @@ async def _watch(path: Path, data: Path, for_s: float) -> dict[str, Any]:
         lags_ms.append(1e3 * (loop.time() - due_s))
     waits_s = _waits_s(journal)
     problem = journal.problem
+    del os.environ[DELAY]
     stop.set()
     await ticking
     await controller.close()
@@ -157,4 +162,4 @@ def _waits_s(journal: Journal) -> list[float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(_watch(Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])))))
+    print(json.dumps(asyncio.run(_watch(Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])))))

@@ -130,10 +130,18 @@ def _imaging() -> dict[str, Any]:
     return figures
 
 
-def _viability(seeds: int = 20, jobs: int | None = None) -> dict[str, Any]:
+def _viability(seeds: int = 20, jobs: int | None = None, shift: float = 0.0) -> dict[str, Any]:
     from choroid.bench.viability import calibration
 
-    return calibration(seeds=range(1, seeds + 1), jobs=jobs or os.cpu_count() or 1)
+    return calibration(seeds=range(1, seeds + 1), jobs=jobs or os.cpu_count() or 1, shift=shift)
+
+
+def _fitting(**options: Any) -> dict[str, Any]:
+    module = load_extra(
+        "choroid.bench.fitting", "fit", needed_for="the benchmark “fitting”", otherwise="run the others by name"
+    )
+    figures: dict[str, Any] = module.bench_fitting(**options)
+    return figures
 
 
 def _slow_disk() -> dict[str, Any]:
@@ -160,6 +168,12 @@ def _estimator(**options: Any) -> dict[str, Any]:
     return bench_estimator(**options)
 
 
+def _medium(**options: Any) -> dict[str, Any]:
+    from choroid.bench.medium import bench_medium
+
+    return bench_medium(**options)
+
+
 def _guard(**options: Any) -> dict[str, Any]:
     from choroid.bench.guard import bench_guard
 
@@ -182,9 +196,11 @@ BENCHMARKS: dict[str, Benchmark] = {
     "grid": _grid,
     "learning": _learning,
     "estimator": _estimator,
+    "medium": _medium,
     "report": _report,
     "vitals": _vitals,
     "viability": _viability,
+    "fitting": _fitting,
     "imaging": _imaging,
     "slow_disk": _slow_disk,
     "guard": _guard,
@@ -198,10 +214,12 @@ def bench(
     estimator: Mapping[str, Any] | None = None,
     guard: Mapping[str, Any] | None = None,
     recording: Mapping[str, Any] | None = None,
+    medium: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Run the named benchmarks (all if none is named); return `{machine, benchmarks: {name: figures}}`.
 
-    `estimator`, `guard` and `recording` are their options; `viability` takes the estimator's seeds and jobs.
+    `estimator`, `guard` and `recording` are their options; `viability` and `fitting` take the estimator's, and `medium`
+    takes its seeds, days, first and jobs.
     """
     unknown = [name for name in only if name not in BENCHMARKS]
     if unknown:
@@ -209,10 +227,15 @@ def bench(
     figures: dict[str, Any] = {}
     for name in only or BENCHMARKS:
         print(f"choroid bench: {name} …", file=sys.stderr, flush=True)
-        cultures = {key: value for key, value in (estimator or {}).items() if key in ("seeds", "jobs")}
-        options = {"estimator": estimator, "viability": cultures, "guard": guard, "recording": recording}.get(name)
+        told = estimator or {}
+        cultures = {key: value for key, value in told.items() if key in ("seeds", "jobs", "shift")}
+        fitted = {key: value for key, value in told.items() if key not in ("buffer", "shift")}
+        estimated = {key: value for key, value in told.items() if key != "shift"}
+        options = {"estimator": estimated, "viability": cultures, "fitting": fitted, "guard": guard}
+        long = {key: value for key, value in told.items() if key in ("seeds", "days", "first", "jobs")}
+        options |= {"recording": recording, "medium": long | dict(medium or {})}
         try:
-            figures[name] = BENCHMARKS[name](**(options or {}))
+            figures[name] = BENCHMARKS[name](**(options.get(name) or {}))
         except UserError as error:
             if only:
                 raise

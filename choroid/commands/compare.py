@@ -19,7 +19,8 @@ def add(commands: Any) -> None:
         "--protocols",
         default="recycle,exchange",
         metavar="ARM,ARM,…",
-        help="protocols, protocol@rig.yaml, protocol+assays (weekly); the last is the reference (default recycle,exchange)",
+        help="protocols, protocol@rig.yaml, protocol+assays (weekly), protocol+requests (as the recycler asks); the last is"
+        " the reference (default recycle,exchange)",
     )
     parser.add_argument("--days", type=float, default=10.0, help="simulated days of each run (default 10)")
     parser.add_argument("--seeds", type=int, default=4, help="number of seeds, from 1 (default 4)")
@@ -27,7 +28,8 @@ def add(commands: Any) -> None:
         "--tissues",
         default="reference",
         metavar="NAME,NAME,…",
-        help="kinds of tissue: reference, ageing, chronic, necrotic_core (default reference); the worst one is named",
+        help="kinds of tissue (reference, ageing, chronic, necrotic_core; reference+infection: in contaminated medium) or"
+        " files of `choroid fit`; the worst one is named",
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     parser.add_argument(

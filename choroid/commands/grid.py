@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+from concurrent.futures import Executor
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,6 +53,11 @@ def _hub_parsers(verbs: Any) -> None:
     hub.add_argument("--member-port", type=port, default=7701, help="port for approved members (default 7701; 0: any)")
     hub.add_argument("--name", default="", help="name of a new hub and its log, such as grid.example.org/log")
     hub.add_argument("--policy", type=Path, help="policy file (default: the one that comes with Choroid)")
+    hub.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="grade on this Ray cluster of the operator (local: on this machine); extra `bulk`",
+    )
     hub.add_argument("--no-grading", action="store_true", help="take submissions of models, but grade none")
     data_option(hub, Path("choroid-hub"))
     page = command(verbs, "page", _page, "serve the web page of a hub; it only reads the hub's folder")
@@ -138,7 +146,18 @@ def _say(text: str) -> None:
 
 def _hub(arguments: argparse.Namespace) -> int:
     processes = part("processes")
-    settings = processes.HubSettings(
+    with ExitStack() as stack:
+        executor = None
+        if arguments.ray is not None:
+            from choroid.board_tasks.rollouts import executor_of
+
+            executor = stack.enter_context(executor_of(1, arguments.ray))
+        processes.hub(_hub_settings(processes, arguments, executor), _say)
+    return 0
+
+
+def _hub_settings(processes: ModuleType, arguments: argparse.Namespace, executor: Executor | None) -> Any:
+    return processes.HubSettings(
         arguments.data,
         host=arguments.host,
         enrolment_port=arguments.port,
@@ -146,12 +165,12 @@ def _hub(arguments: argparse.Namespace) -> int:
         name=arguments.name,
         policy=arguments.policy,
         grading=not arguments.no_grading,
+        executor=executor,
     )
-    processes.hub(settings, _say)
-    return 0
 
 
 def _page(arguments: argparse.Namespace) -> int:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # Landlock binds one thread: no library may have started others
     part("page").page(arguments.data, arguments.host, arguments.port, arguments.name, _say)
     return 0
 

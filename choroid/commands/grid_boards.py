@@ -24,7 +24,11 @@ def add_boards(verbs: Any) -> None:
     trial.add_argument("board", help="its name or its file")
     trial.add_argument("model", type=Path, help="the ONNX file")
     trial.add_argument(
-        "--seed", type=seed, action="append", metavar="N", help="public seed; repeatable (default 3 and 4)"
+        "--seed",
+        type=seed,
+        action="append",
+        metavar="N",
+        help="public seed; repeatable (default: as many as a rotation has, from 3 on)",
     )
     _spread_options(trial)
     json_option(trial)
@@ -33,7 +37,8 @@ def add_boards(verbs: Any) -> None:
     )
     bulk.add_argument("board", help="its name or its file")
     bulk.add_argument("--baseline", required=True, help="what plays: a baseline of the board")
-    bulk.add_argument("--seeds", type=seed, default=20, metavar="N", help="number of seeds, from 1 on (default 20)")
+    bulk.add_argument("--seeds", type=seed, default=20, metavar="N", help="number of seeds (default 20)")
+    bulk.add_argument("--first", type=seed, default=1, metavar="SEED", help="the first of them (default 1)")
     bulk.add_argument("--controls", action="store_true", help="play with every control as well")
     _spread_options(bulk)
     json_option(bulk)
@@ -128,7 +133,7 @@ def _data(arguments: argparse.Namespace) -> int:
 
 def _try(arguments: argparse.Namespace) -> int:
     boards = _boards()
-    seeds = arguments.seed or [3, 4]
+    seeds = arguments.seed or boards.public_seeds(arguments.board)
     if arguments.jobs == 1 and arguments.ray is None:
         answer = boards.try_model(arguments.board, arguments.model, seeds)
     else:
@@ -143,11 +148,13 @@ def _try(arguments: argparse.Namespace) -> int:
 def _bulk(arguments: argparse.Namespace) -> int:
     from choroid.board_tasks import rollouts
 
-    board = _boards().described(arguments.board)
+    boards = _boards()
+    board = boards.described(arguments.board)
     controls = tuple(board.controls.names) if arguments.controls else ()
-    seeds = tuple(range(1, arguments.seeds + 1))
-    plan = rollouts.RolloutPlan(board.task.name, board.task.params, arguments.baseline, seeds, (None, *controls))
+    seeds = tuple(range(arguments.first, arguments.first + arguments.seeds))
+    variants = tuple(each.params for each in board.task.variants())
+    plan = rollouts.RolloutPlan(board.task.name, variants, arguments.baseline, seeds, (None, *controls))
     with rollouts.executor_of(arguments.jobs, arguments.ray) as executor:
-        answer = rollouts.rollouts(plan, executor, rollouts.progress)
-    emit(answer, as_json=arguments.json, text=rollouts.as_text(answer))
+        answer = boards.compared(board, rollouts.rollouts(plan, executor, rollouts.progress))
+    emit(answer, as_json=arguments.json, text=boards.bulk_text(answer))
     return 0

@@ -19,6 +19,12 @@ def add(commands: Any) -> None:
     demo.add_argument("--speed", type=speed, default=60.0, help="speed factor, 1 to 600 (default 60)")
     demo.add_argument("--seed", type=seed, default=1, help="the simulated lab's seed (default 1)")
     demo.add_argument("--rig", type=Path, help="a rig file whose links are all sim: (default: the bench rig)")
+    demo.add_argument(
+        "--tissue",
+        default="reference",
+        metavar="KIND_OR_FILE",
+        help="kind of the simulated tissue, or the file that `choroid fit --out` wrote (default reference)",
+    )
     demo.add_argument("--data", type=Path, help="directory of journal and history (default: a temporary one)")
 
     run = command(commands, "run", _run, "run a rig: controller, web page and electrode engine")
@@ -77,6 +83,7 @@ def _demo(arguments: argparse.Namespace) -> int:
         speed=arguments.speed,
         seed=arguments.seed,
         data=arguments.data,
+        tissue=arguments.tissue,
     )
 
 

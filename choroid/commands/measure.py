@@ -27,13 +27,26 @@ def add(commands: Any) -> None:
     trial.add_argument(
         "--whole", action="store_true", default=None, help="use the whole stack: much slower (default: light)"
     )
-    trial.add_argument("--assays", choices=("daily", "weekly", "none"), help="how often (default daily)")
+    trial.add_argument("--assays", choices=("daily", "weekly", "none", "all"), help="how often (default daily)")
     trial.add_argument(
         "--buffer",
         choices=("plain", "phosphate", "neurobasal", "hepes"),
         help="what buffers the medium, unknown to the estimator (default plain)",
     )
     trial.add_argument("--rig", dest="trial_rig", metavar="NAME", help="a shipped rig with a loop (default bench)")
+    trial.add_argument(
+        "--shift",
+        type=float,
+        metavar="SHARE",
+        help="viability: uptake, yields and growth of the plants differ by this share, such as 0.3 (default 0)",
+    )
+    medium = bench.add_argument_group("of the medium (it takes --seeds, --days, --first and --jobs as well)")
+    medium.add_argument("--tissues", metavar="NAMES", help="kinds of tissue, with commas (default reference,chronic)")
+    medium.add_argument(
+        "--arms",
+        metavar="NAMES",
+        help="with commas: sensor, requests, dialyser, dialyser-sensitive, exchange; with -blind: no retreat (default: all)",
+    )
     watch = bench.add_argument_group("of the guard")
     watch.add_argument("--rounds", type=int, help="controllers lost per kind of failure (default 3)")
     watch.add_argument("--load-for", metavar="TIME", help="duration of the load (default 60 s)")
@@ -78,17 +91,20 @@ def _bench(arguments: argparse.Namespace) -> int:
     from choroid.bench.suite import as_text, bench
 
     options = {
-        name: getattr(arguments, name) for name in ("seeds", "days", "first", "jobs", "whole", "assays", "buffer")
+        name: getattr(arguments, name)
+        for name in ("seeds", "days", "first", "jobs", "whole", "assays", "buffer", "shift")
     }
     options["rig"] = arguments.trial_rig
     guard = {"rounds": arguments.rounds, "load_s": seconds(arguments.load_for)}
     recording = {name: getattr(arguments, name) for name in ("channels", "paced", "busy", "folder")}
     recording["record_s"] = seconds(arguments.record_for)
+    medium = {name: getattr(arguments, name) for name in ("tissues", "arms")}
     answer = bench(
         arguments.only,
         {name: value for name, value in options.items() if value is not None},
         {name: value for name, value in guard.items() if value is not None},
         {name: value for name, value in recording.items() if value is not None},
+        {name: value.split(",") for name, value in medium.items() if value is not None},
     )
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0

@@ -74,6 +74,12 @@ def add(commands: Any) -> None:
         help="time of the sample: 10:40 (today), or a date and time (2026-05-04T10:40)",
     )
     assay.add_argument("--sd", default="", help="standard deviation with unit (default: that of typical instruments)")
+    assay.add_argument(
+        "--volume",
+        default="",
+        help='volume of the sample if it left the rig, such as "0.5 mL": the ledger books it, once for all analytes of one'
+        " sample (default: not booked)",
+    )
     assay.add_argument("--method", default="", help="method, for the record")
     assay.add_argument("--zone", default="", help="time zone of --taken (default: that of the controller's machine)")
     assay.add_argument("--sure", action="store_true", help="use it although it contradicts the estimate")
@@ -217,6 +223,7 @@ def _assay(arguments: argparse.Namespace) -> int:
         vessel=arguments.vessel,
         taken=arguments.taken,
         sd=arguments.sd,
+        volume=arguments.volume,
         method=arguments.method,
         zone=arguments.zone,
         sure=arguments.sure,

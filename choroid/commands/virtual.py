@@ -31,7 +31,20 @@ def add(commands: Any) -> None:
         "--assay-every",
         type=float,
         metavar="DAYS",
-        help="the technician has the loop's medium assayed at this interval",
+        help="the technician has the loop's medium assayed at this interval, an hour (0.042) or more",
+    )
+    simulate.add_argument(
+        "--assays",
+        type=lambda text: tuple(text.split(",")),
+        default=("lactate", "glucose"),
+        metavar="A,B",
+        help="analytes of these assays (default lactate,glucose; also ammonia, glutamine, osmolality)",
+    )
+    simulate.add_argument(
+        "--assays-on-request",
+        dest="on_request",
+        action="store_true",
+        help="the technician assays what the recycler asks",
     )
     simulate.add_argument(
         "--begin",
@@ -39,6 +52,12 @@ def add(commands: Any) -> None:
         default=None,
         metavar="TIME",
         help="date and time at which it begins, in UTC unless it says otherwise: 2026-03-12T12:00 (default 2026-01-01)",
+    )
+    simulate.add_argument(
+        "--tissue",
+        default="reference",
+        metavar="KIND_OR_FILE",
+        help="kind of the simulated tissue, or the file that `choroid fit --out` wrote (default reference)",
     )
     simulate.add_argument("--capture", type=Path, metavar="FILE", help="record every byte of every link")
     params_option(simulate)
@@ -123,6 +142,9 @@ def _simulate(arguments: argparse.Namespace) -> int:
         "capture": arguments.capture,
         "tended": arguments.tended,
         "assay_every_d": arguments.assay_every,
+        "assayed": arguments.assays,
+        "on_request": arguments.on_request,
+        "tissue": arguments.tissue,
         **({} if arguments.begin is None else {"begin": arguments.begin}),
     }
     answer = _run_work(simulate, keywords)

@@ -29,15 +29,19 @@ CONFIDENCE = 0.95
 BINS = 10
 DAY_S = 86_400.0
 ASSAYS = "+assays"
+REQUESTS = "+requests"
+"""End of the protocol of an arm whose laboratory makes the assays that the recycler requests."""
 REFERENCE = "reference"
 """Name of the tissue that is compared by default."""
-LACTATE_LETTER = 1
-"""The limit of the mass balance is that of grade B."""
+INFECTION = "+infection"
+"""End of the name of a tissue whose medium is contaminated from the start."""
+INFECTED_PER_ML = 10.0
+"""Microbes in the medium at the start of such a run (CFU/mL); they double each hour (:mod:`sim.plant.turnover`)."""
 ASSAY_EVERY_D = 7.0
 """Interval of assays of an arm whose protocol ends in :data:`ASSAYS` (days)."""
 NOTHING_KNOWN = {"value": 0.5, "low": 0.0, "high": 1.0}
 """Viability before the first estimate."""
-FORM = 3
+FORM = 5
 """Form of a kept run; runs of another form are not taken up."""
 
 
@@ -56,8 +60,10 @@ def compare(
     """Run every arm for `days` on seeds 1 to `seeds`, `jobs` at a time; return the answer of `--json`.
 
     An arm is a protocol, or `protocol@other-rig.yaml`; `protocol+assays` has lactate and glucose assayed every
-    week. With `resume`, finished runs are kept in that folder and not repeated. Each arm runs with each of the `tissues`
-    (:data:`sim.plant.tissue_models.MODELS`), and is judged by the one that it serves worst.
+    week; in `protocol+requests` the technician makes the assays that the recycler requests. With `resume`, finished runs are
+    kept in that folder and not repeated. Each arm runs with each of the `tissues`
+    (:data:`sim.plant.tissue_models.MODELS`, or a file of `choroid fit --out`), and is judged by the one that it serves worst;
+    `reference+infection` is the reference in medium that is contaminated from the start.
 
     Raises:
         UserError: Invalid arguments.
@@ -79,7 +85,7 @@ def compare(
     if progress:
         print(f"{len(cases)} runs of {days:g} d, {found} of them finished before", file=sys.stderr, flush=True)
     _run_all(todo, done, len(cases), jobs=jobs, resume=resume, progress=progress)
-    results = [done[key(each)] for each in cases]
+    results = [done[key(each)] | {"tissue": each["tissue"]} for each in cases]
     answer = summary(results, protocols) | {"rig": str(rig), "days": days, "seeds": seeds, "resumed": found}
     answer["tissues"] = list(tissues)
     if svg is not None:
@@ -100,14 +106,16 @@ def _require_sensible(protocols: Sequence[str], days: float, seeds: int, jobs: i
 
 
 def _require_known(tissues: Sequence[str]) -> None:
-    from sim.plant.tissue_models import MODELS
+    from choroid.simulation.twin import plant_of
+    from sim.plant.parameters import KINDS
 
-    unknown = [name for name in tissues if name not in MODELS]
-    if unknown or not tissues or len(set(tissues)) != len(tissues):
+    if not tissues or len(set(tissues)) != len(tissues):
         raise UserError(
             f"--tissues {','.join(tissues)} is not possible: each once, and each must be known. Next: choose among"
-            f" {', '.join(MODELS)}"
+            f" {', '.join(KINDS)}, each also with {INFECTION}, or name files of `choroid fit --out`"
         )
+    for name in tissues:
+        plant_of(name.removesuffix(INFECTION))
 
 
 def _require_supported(rig: Path, arms: Sequence[str]) -> None:
@@ -156,18 +164,27 @@ def case(rig: Path, arm: str, seed: int, days: float, tissue: str = REFERENCE) -
     """Return one run's arguments as plain data."""
     protocol, _, other = arm.partition("@")
     assays = ASSAY_EVERY_D if protocol.endswith(ASSAYS) else None
-    named = {"arm": arm, "rig": other or str(rig), "protocol": protocol.removesuffix(ASSAYS), "assay_every_d": assays}
-    return {**named, "seed": seed, "days": days, "tissue": tissue, "form": FORM}
+    asked = protocol.endswith(REQUESTS)
+    name = protocol.removesuffix(ASSAYS).removesuffix(REQUESTS)
+    named = {"arm": arm, "rig": other or str(rig), "protocol": name, "assay_every_d": assays, "on_request": asked}
+    of_tissue = {"tissue": tissue, "tissue_content": _content(tissue)}
+    return {**named, "seed": seed, "days": days, **of_tissue, "form": FORM}
+
+
+def _content(tissue: str) -> str:
+    """Return what tells a tissue of a comparison from others: its plant's content, and whether it is infected."""
+    from choroid.simulation.twin import content_of
+
+    return content_of(tissue.removesuffix(INFECTION)) + (INFECTION if tissue.endswith(INFECTION) else "")
 
 
 def key(what: Mapping[str, Any]) -> str:
-    """Return the identity of a run: the rig by its content, not by its path."""
+    """Return the identity of a run: the rig and a twin by their content, not by their paths."""
     from controller.rig.loading import effective_hash, load_rig
 
     rig = what.get("rig_sha256") or effective_hash(load_rig(Path(what["rig"])))
-    return json.dumps(
-        [what["arm"], what["protocol"], what["seed"], what["days"], rig, what.get("tissue"), what.get("form")]
-    )
+    tissue = what.get("tissue_content", what.get("tissue"))
+    return json.dumps([what["arm"], what["protocol"], what["seed"], what["days"], rig, tissue, what.get("form")])
 
 
 def run(what: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,6 +194,11 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
     from controller.rig.loading import effective_hash, load_rig
     from sim.lab import SimulatedLab
 
+    if _content(what["tissue"]) != what["tissue_content"]:
+        raise UserError(
+            f"{what['tissue']} was written again while the comparison ran; the runs before are of the former file. Next:"
+            " start the comparison again"
+        )
     samples: list[dict[str, float]] = []
     limits: dict[str, float | None] = {}
 
@@ -194,7 +216,7 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
                 "viability": float(estimate["value"]),
                 "low": float(estimate["low"]),
                 "high": float(estimate["high"]),
-                "truth": round(truth.viability, 6),
+                "viability_true": round(truth.viability, 6),
                 "fresh_ml": round(totals.fresh_ul / 1000.0, 3),
                 "lactate_mm": round(loop["lactate"], 3),
                 "ammonia_mm": round(loop["ammonia"], 4),
@@ -212,8 +234,10 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
         progress=False,
         watch=watch,
         tended=True,
-        tissue=what["tissue"],
+        tissue=what["tissue"].removesuffix(INFECTION),
+        microbes_per_ml=INFECTED_PER_ML if what["tissue"].endswith(INFECTION) else 0.0,
         assay_every_d=what["assay_every_d"],
+        on_request=what["on_request"],
     )
     wanted = (
         "fresh_medium_ml", "stocks_ml", "dialysate_ml", "discarded_ml", "recycled_ml", "viability_true", "grade_counts",
@@ -230,16 +254,15 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bound_ml(truth: PlantTruth, rig: Rig) -> float | None:
-    """Return the least fresh medium (mL) that mass balance permits for what the tissue has made; None without a limit."""
-    from controller.ledger.saving import bound_ul
-    from controller.runs.grading import rules_of
+    """Return the mass-balance bound (mL) for what the tissue has truly made; None without a limit."""
+    from controller.ledger.saving import bound_ul, lactate_limit_mm
 
-    limit = next((rule.edges[LACTATE_LETTER] for rule in rules_of(rig).rules if rule.name == "lactate_mm"), None)
-    if rig.loop is None or not isinstance(limit, int | float):
+    limit_mm = lactate_limit_mm(rig)
+    if rig.loop is None or limit_mm is None:
         return None
     circulating_ul = sum(truth.volumes_ul[name] for name in {rig.loop, *rig.tissue})
     made_umol = truth.tally["metabolism"]["lactate"] / 1000.0
-    return round(bound_ul(made_umol, float(limit), circulating_ul) / 1000.0, 3)
+    return round(bound_ul(made_umol, limit_mm, circulating_ul) / 1000.0, 3)
 
 
 def _worst_medium(truth: PlantTruth, rig: Rig) -> Mapping[str, float]:
@@ -351,7 +374,7 @@ def _bins(samples: Sequence[Mapping[str, float]], of: str) -> list[dict[str, Any
         last = number == BINS - 1
         inside = [s for s in samples if low <= s[of] < high or (last and s[of] >= high)]
         if inside:
-            values = {name: mean([s[name] for s in inside]) for name in (of, "truth")}
+            values = {name: mean([s[name] for s in inside]) for name in (of, "viability_true")}
             bins.append({"from": low, "to": high, "samples": len(inside), **values})
     return bins
 
@@ -360,15 +383,15 @@ def agreement(samples: Sequence[Mapping[str, float]], of: str = "viability") -> 
     """Return the agreement of an estimate with the truth: Spearman's rank correlation (None for a constant), and bins.
 
     Args:
-        samples: Each with `low`, `high`, `truth` and the estimate.
+        samples: Each with `low`, `high`, `viability_true` and the estimate.
         of: Key of the estimate.
     """
-    estimates, truths = [s[of] for s in samples], [s["truth"] for s in samples]
+    estimates, truths = [s[of] for s in samples], [s["viability_true"] for s in samples]
     rank: float | None = None
     if len(set(estimates)) > 1 and len(set(truths)) > 1:
         rank = round(float(_stats().spearmanr(estimates, truths).statistic), 4)
     bins = _bins(samples, of)
-    covered = [s["low"] <= s["truth"] <= s["high"] for s in samples]
+    covered = [s["low"] <= s["viability_true"] <= s["high"] for s in samples]
     share = round(sum(covered) / len(covered), 4) if covered else None
     return {"samples": len(samples), "spearman": rank, "truth_in_interval": share, "bins": bins}
 
@@ -397,7 +420,9 @@ def as_text(answer: Mapping[str, Any]) -> str:
         worst = pair["worst_tissue"]
         found = _range(pair["viability_true_mean_by_tissue"][worst], 1.0, "")
         lines.append(f"  worst tissue    {worst}: true viability {found} on average")
-    lines.append("bound: fresh medium that mass balance demands for lactate within grade B, without a dialyser")
+    lines.append(
+        "bound: mass-balance bound, the fresh medium that lactate within grade B demands without a dialyser; ratio to it"
+    )
     known = answer["viability"]
     lines.append(
         f"viability, estimate against truth, once a day: {known['samples']} samples, Spearman {known['spearman']},"
@@ -406,7 +431,7 @@ def as_text(answer: Mapping[str, Any]) -> str:
     for row in known["bins"]:
         lines.append(
             f"  estimate {row['from']:.1f} to {row['to']:.1f}: {row['samples']} samples, mean {row['viability']:.4f},"
-            f" mean truth {row['truth']:.4f}"
+            f" mean truth {row['viability_true']:.4f}"
         )
     for arm, row in answer["arms"].items():
         lines.append(f"  {arm}: the technician did {row['tended']:.1f} tasks per run")
@@ -434,7 +459,7 @@ def _range(found: Mapping[str, float | None], factor: float, unit: str) -> str:
 
 
 def _mean_truth(result: Mapping[str, Any]) -> float:
-    truths = [sample["truth"] for sample in result["samples"]]
+    truths = [sample["viability_true"] for sample in result["samples"]]
     return float(sum(truths) / len(truths))
 
 

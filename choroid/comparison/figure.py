@@ -8,7 +8,11 @@ from typing import Any
 
 from choroid.common.extras import load_extra
 
-PANELS = (("fresh_ml", "fresh medium, mL"), ("truth", "true viability"), ("lactate_mm", "lactate in the loop, mM"))
+PANELS = (
+    ("fresh_ml", "fresh medium, mL"),
+    ("viability_true", "true viability"),
+    ("lactate_mm", "lactate in the loop, mM"),
+)
 
 
 def plotting() -> Any:

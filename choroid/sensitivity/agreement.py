@@ -16,8 +16,10 @@ from choroid.common.failure import UserError
 from choroid.comparison.comparison import agreement
 from choroid.sensitivity.truth import FAULTS, ScreenedFault, against_truth
 
-TOLD = ("score", "of_known")
-"""Scores that are compared with the truth: the score itself, and the score of what is known, which the page shows."""
+SCORES = ("viability", "care_rating", "of_known")
+"""What is compared with the true viability: its estimate, the care rating, and the rating of what is known."""
+INTERVALS = ("viability", "care_rating")
+"""Those that have an interval of their own."""
 
 
 def over_seeds(
@@ -42,46 +44,50 @@ def summary(lives: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Join the answers of :func:`against_truth`, one per seed.
 
     Returns:
-        `told`: for each of :data:`TOLD` the agreement of all samples of all seeds and faults
+        `scores`: for each of :data:`SCORES` the agreement of all samples of all seeds and faults
             (:func:`choroid.comparison.comparison.agreement`), and the minimum and maximum rank correlation of a
             seed. `faults`: for each, how often the truth fell, how often the score fell with it, the rank
             correlations, and the share of samples with the truth inside the interval.
     """
     return {
-        "told": {name: _of_score([_samples(life, name) for life in lives]) for name in TOLD},
+        "scores": {name: _of_score(name, [_samples(life, name) for life in lives]) for name in SCORES},
         "faults": {fault: _of_fault([life["faults"][fault] for life in lives]) for fault in lives[0]["faults"]},
     }
 
 
-def _of_score(by_seed: Sequence[list[dict[str, float]]]) -> dict[str, Any]:
+def _of_score(name: str, by_seed: Sequence[list[dict[str, float]]]) -> dict[str, Any]:
     """Return the agreement of one score over all samples, and the range of its rank correlations by seed."""
-    pooled = agreement([sample for one in by_seed for sample in one], "score")
-    ranks = [found for one in by_seed if (found := agreement(one, "score")["spearman"]) is not None]
+    pooled = agreement([sample for one in by_seed for sample in one], name)
+    ranks = [found for one in by_seed if (found := agreement(one, name)["spearman"]) is not None]
     return pooled | {"spearman_by_seed": [min(ranks), max(ranks)] if ranks else None}
 
 
 def _of_fault(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the summary of one fault over all seeds."""
-    fell = [each for each in found if each["fell"]]
-    ranks = [each["ranks"] for each in fell]
-    covered = [each["covered"] for each in found]
-    return {
+    fell = [each for each in found if each["viability_true_fell"]]
+    answer: dict[str, Any] = {
         "seeds": len(found),
-        "fell": len(fell),
-        "agreed": sum(bool(each["agrees"]) for each in fell),
-        "ranks": [min(ranks), statistics.median(ranks), max(ranks)] if ranks else None,
-        "covered": [min(covered), statistics.fmean(covered)],
+        "viability_true_fell": len(fell),
+        "care_rating_fell": sum(bool(each["care_rating_fell"]) for each in fell),
     }
+    for score in INTERVALS:
+        ranks = [each[f"{score}_spearman"] for each in fell]
+        covered = [each[f"{score}_truth_in_interval"] for each in found]
+        answer[f"{score}_spearman"] = [min(ranks), statistics.median(ranks), max(ranks)] if ranks else None
+        answer[f"{score}_truth_in_interval"] = [min(covered), statistics.fmean(covered)]
+    return answer
 
 
 def _samples(life: Mapping[str, Any], name: str) -> list[dict[str, float]]:
     """Return one seed's samples in the form of :func:`agreement`; unknown scores are left out."""
-    looks = [look for found in life["faults"].values() for look in found["looks"]]
-    return [
-        {"score": look[name], "low": look["low"], "high": look["high"], "truth": look["true"]}
-        for look in looks
-        if look[name] is not None
-    ]
+    looks = [look for found in life["faults"].values() for look in found["looks"] if look[name] is not None]
+    if name == "viability":
+        return [
+            {"low": low, name: value, "high": high, "viability_true": look["viability_true"]}
+            for look in looks
+            for low, value, high in (look[name],)
+        ]
+    return [{key: look[key] for key in ("low", "high", "viability_true", name)} for look in looks]
 
 
 def as_text(answer: Mapping[str, Any]) -> str:
@@ -90,14 +96,14 @@ def as_text(answer: Mapping[str, Any]) -> str:
         f"{answer['rig']}, {answer['seeds']} seed{'s' * (answer['seeds'] != 1)}, {answer['hours']:g} h of each fault"
     ]
     for fault, found in answer["faults"].items():
-        ranks = found["ranks"]
-        told = (
-            "the truth stood" if ranks is None else f"score fell with it in {found['agreed']} of {found['fell']} seeds"
-        )
-        told += "" if ranks is None else f", rank correlation {ranks[1]:.2f} ({ranks[0]:.2f} to {ranks[2]:.2f})"
-        least, mean = found["covered"]
-        lines.append(f"{fault:<30}{told}; truth in the interval at {mean:.0%} of looks (worst seed {least:.0%})")
-    for name, found in answer["told"].items():
+        fell = found["viability_true_fell"]
+        told = f"care rating fell with it in {found['care_rating_fell']} of {fell} seeds" if fell else "the truth stood"
+        lines.append(f"{fault:<30}{told}")
+        for score in INTERVALS:
+            ranks, (least, mean) = found[f"{score}_spearman"], found[f"{score}_truth_in_interval"]
+            rank = "" if ranks is None else f"rank correlation {ranks[1]:.2f} ({ranks[0]:.2f} to {ranks[2]:.2f}); "
+            lines.append(f"  {score:<28}{rank}truth in the interval at {mean:.0%} of looks (worst seed {least:.0%})")
+    for name, found in answer["scores"].items():
         span = found["spearman_by_seed"]
         seeds = "" if span is None else f", by seed {span[0]:.2f} to {span[1]:.2f}"
         lines.append("")
@@ -106,8 +112,8 @@ def as_text(answer: Mapping[str, Any]) -> str:
         )
         lines.append(f"truth in the interval at {found['truth_in_interval']:.1%} of looks")
         lines += [
-            f"  {name} {row['from']:.1f} to {row['to']:.1f}: {row['samples']:>5} looks, mean {row['score']:.3f},"
-            f" mean truth {row['truth']:.3f}"
+            f"  {name} {row['from']:.1f} to {row['to']:.1f}: {row['samples']:>5} looks, mean {row[name]:.3f},"
+            f" mean truth {row['viability_true']:.3f}"
             for row in found["bins"]
         ]
     return "\n".join(lines)

@@ -153,27 +153,39 @@ def summary(trace: Trace) -> dict[str, Any]:
     known = [(true, said["viability"]) for _, true, said in trace if said["viability"] is not None]
     values = np.array([estimate["value"] for _, estimate in known])
     return {
-        "true": [round(float(truth[0]), 4), round(float(truth[-1]), 4)],
-        "score": [round(float(scores[0]), 4), round(float(scores[-1]), 4)],
-        "high": [round(first["high"], 4), round(last["high"], 4)],
-        "of_known": [first["of_known"], last["of_known"]],
+        "viability_true": [round(float(truth[0]), 4), round(float(truth[-1]), 4)],
+        "viability_true_fell": fell,
         "viability": [
             [round(said[end], 4) for end in ("low", "value", "high")] for said in (known[0][1], known[-1][1])
         ],
-        "viability_covered": round(float(np.mean([each["low"] <= true <= each["high"] for true, each in known])), 3),
-        "viability_ranks": round(spearman(np.array([true for true, _ in known]), values), 3) if fell else None,
-        "happiness": [round(trace[at][2]["happiness"]["score"], 4) for at in (0, -1)],
+        "viability_truth_in_interval": round(
+            float(np.mean([each["low"] <= true <= each["high"] for true, each in known])), 3
+        ),
+        "viability_spearman": round(spearman(np.array([true for true, _ in known]), values), 3) if fell else None,
+        "care_rating": [round(float(scores[0]), 4), round(float(scores[-1]), 4)],
+        "care_rating_high": [round(first["high"], 4), round(last["high"], 4)],
+        "care_rating_fell": bool(scores[-1] < scores[0]) if fell else None,
+        "care_rating_truth_in_interval": round(float(np.mean([low <= true <= high for low, true, high in ends])), 3),
+        "care_rating_spearman": round(spearman(truth, scores), 3) if fell else None,
+        "of_known": [first["of_known"], last["of_known"]],
         "limiting": last["limiting"],
         "coverage": last["coverage"],
-        "fell": fell,
-        "agrees": bool(scores[-1] < scores[0]) if fell else None,
-        "covered": round(float(np.mean([low <= true <= high for low, true, high in ends])), 3),
-        "ranks": round(spearman(truth, scores), 3) if fell else None,
-        "looks": [
-            {"hours": round(at_h, 3), "true": round(true, 5)}
-            | {key: said["care_rating"][key] for key in ("score", "low", "high", "of_known")}
-            for at_h, true, said in trace
-        ],
+        "happiness": [round(trace[at][2]["happiness"]["score"], 4) for at in (0, -1)],
+        "looks": [_look(*sample) for sample in trace],
+    }
+
+
+def _look(at_h: float, true: float, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one sample: the truth, and each score with the ends of its interval."""
+    rating, estimate = said["care_rating"], said["viability"]
+    return {
+        "hours": round(at_h, 3),
+        "viability_true": round(true, 5),
+        "care_rating": rating["score"],
+        "of_known": rating["of_known"],
+        "low": rating["low"],
+        "high": rating["high"],
+        "viability": None if estimate is None else [round(estimate[end], 4) for end in ("low", "value", "high")],
     }
 
 
@@ -182,15 +194,15 @@ def as_text(answer: Mapping[str, Any]) -> str:
     head = f"{'fault':<30}{'true viability':>18}{'estimate':>18}{'care rating':>18}{'of what is known':>20}  limited by"
     lines = [f"{answer['rig']}, seed {answer['seed']}, {answer['hours']:g} h of each fault", head]
     for name, found in answer["faults"].items():
-        true, score, known = (_change(found[key]) for key in ("true", "score", "of_known"))
+        true, score, known = (_change(found[key]) for key in ("viability_true", "care_rating", "of_known"))
         estimate = _change([value for _, value, _ in found["viability"]])
         lines.append(f"{name:<30}{true:>18}{estimate:>18}{score:>18}{known:>20}  {found['limiting']}")
     lines.append("")
     for name, found in answer["faults"].items():
-        within = f"truth within the interval at {found['viability_covered']:.0%} of looks"
-        if found["fell"]:
-            verdict = "fell with it" if found["agrees"] else "did NOT fall"
-            ranks = f"estimate {found['viability_ranks']:.2f}, care rating {found['ranks']:.2f}"
+        within = f"truth within the interval at {found['viability_truth_in_interval']:.0%} of looks"
+        if found["viability_true_fell"]:
+            verdict = "fell with it" if found["care_rating_fell"] else "did NOT fall"
+            ranks = f"estimate {found['viability_spearman']:.2f}, care rating {found['care_rating_spearman']:.2f}"
             lines.append(f"{name:<30}truth fell, the care rating {verdict}; rank correlations: {ranks}; {within}")
         else:
             lines.append(f"{name:<30}truth stood; {within}")

@@ -35,9 +35,9 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
             "ledger_ml": round(volume.ul / ML, 4),
             "true_ml": round(true_ul / ML, 4),
             "error_ml": round((volume.ul - true_ul) / ML, 4),
-            "bound_ml": round((SIGMAS * volume.sd_ul + moving.get(name, 0.0)) / ML, 4),
+            "uncertainty_ml": round((SIGMAS * volume.sd_ul + moving.get(name, 0.0)) / ML, 4),
         }
-    worst = max(vessels, key=lambda name: abs(vessels[name]["error_ml"]) / max(vessels[name]["bound_ml"], 1e-6))
+    worst = max(vessels, key=lambda name: abs(vessels[name]["error_ml"]) / max(vessels[name]["uncertainty_ml"], 1e-6))
     grades: dict[str, int] = dict.fromkeys("ABCD", 0)
     for row in controller.journal.entries(kinds=("note.grade",)):
         grades[row.body["grade"]] += 1
@@ -67,12 +67,11 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
         "stocks_ml": round((totals.glucose_ul + totals.base_ul) / ML, 3),
         "dialysate_ml": round(totals.dialysate_ul / ML, 3),
         "drawn_ml": round(totals.drawn_ul / ML, 3),
-        "recycled_fraction": round(totals.recycled_fraction, 4),
-        "scheduled_ml": round(scheduled_ul(days) / ML, 3),
-        "saved_fraction": saved_fraction(totals.fresh_ul, days),
+        "scheduled_ml": round(scheduled_ul(rig, days) / ML, 3),
+        "saved_fraction": saved_fraction(rig, totals.fresh_ul, days),
         "mass_balance_vessel": worst,
         "mass_balance_error_ml": vessels[worst]["error_ml"],
-        "mass_balance_bound_ml": vessels[worst]["bound_ml"],
+        "mass_balance_uncertainty_ml": vessels[worst]["uncertainty_ml"],
         "vessels": vessels,
         "has_kidney": rig.organs.kidney is not None,
         "unscored": why_unscored(rig),
@@ -173,10 +172,10 @@ def decisions(controller: Controller) -> dict[str, Any]:
 
 
 def violations(lab: SimulatedLab, controller: Controller, vessels: dict[str, dict[str, float]]) -> list[str]:
-    """Return violations: overflow, a pump run dry, an exceeded bound, a broken journal chain."""
+    """Return violations: overflow, a pump run dry, a ledger off by more than it may be, a broken journal chain."""
     found = [f"{at_s:.0f} s: {text}" for at_s, text in lab.plant.events]
     for name, vessel in vessels.items():
-        if abs(vessel["error_ml"]) > max(vessel["bound_ml"], 0.001):
+        if abs(vessel["error_ml"]) > max(vessel["uncertainty_ml"], 0.001):
             found.append(f"the ledger of {name} is off by {vessel['error_ml']} mL, beyond {vessel['bound_ml']} mL")
     try:
         controller.journal.verify()

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import yaml
 
 from choroid.common.failure import UserError
 from choroid.common.ports import MAX_PORT
+from choroid.common.signals import stop_on_signals
 from choroid.simulation.array_far_end import FAR_ENDS, PORTS, ArrayFarEnd, serve_array
 from choroid.simulation.mishaps import Mishaps
 from controller.hazards.loading import load_checked_rig
@@ -87,15 +87,6 @@ def _serve_array(rig: Rig, host: str, base_port: int, seed: int) -> ArrayFarEnd 
     if rig.nerves is None or not _has_far_end(rig):
         return None
     return serve_array(rig.nerves.card, SimulatedArray(rig.nerves.electrodes, seed), host=host, base_port=base_port)
-
-
-def stop_on_signals(stop: asyncio.Event, duration_s: float | None) -> None:
-    """Set `stop` on SIGINT, SIGTERM, or after `duration_s` real seconds (whatever the loop's speed)."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
-        loop.add_signal_handler(number, stop.set)
-    if duration_s is not None:
-        signal.setitimer(signal.ITIMER_REAL, duration_s)
 
 
 def table(rig: Rig, endpoints: dict[str, str]) -> str:

@@ -246,7 +246,7 @@ def _twin_story(
         timeline=True,
         start=start,
     )
-    kept = ("timeline", "steps", "grades", "volumes", "recycled_fraction", "violations", "assumed")
+    kept = ("timeline", "steps", "grades", "volumes", "violations", "assumed")
     grades = [entry["grade"] for entry in found["grades"]]
     refusals = [entry for entry in found["timeline"] if entry["kind"] == "refused"]
     return {
@@ -303,7 +303,6 @@ def _paper_story(rig: Rig, present: Present, paper: Rehearsed) -> dict[str, Any]
         "grade_counts": dict.fromkeys("ABCD", 0),
         "volumes": volumes,
         "fresh_medium_ml": _fresh_ml(rig, steps),
-        "recycled_fraction": 0.0,
         "violations": [],
         "assumed": [
             {
@@ -398,9 +397,7 @@ def _expected_lines(answer: Mapping[str, Any]) -> list[str]:
         span = f"{_clock(entry['begin_s']).strip()} to {_clock(entry['end_s']).strip()}"
         lines.append(f"sterile barrier {span}: {entry['text']}")
     if answer["has_kidney"]:
-        lines.append(
-            f"fresh medium {answer['fresh_medium_ml']:.1f} mL, recycled fraction {answer['recycled_fraction']:.2f}"
-        )
+        lines.append(f"fresh medium {answer['fresh_medium_ml']:.1f} mL")
     return lines
 
 

@@ -13,7 +13,7 @@ import gc
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,8 +25,9 @@ from choroid.common.failure import UserError
 from choroid.simulation.figures import figures
 from choroid.simulation.rates import RateNerves
 from choroid.simulation.respondent import Respondent, assumed_lines
-from choroid.simulation.technician import Technician
+from choroid.simulation.technician import ASSAYABLE, ASSAYED, MIN_ASSAY_D, Technician
 from choroid.simulation.timeline import story
+from choroid.simulation.twin import plant_of
 from choroid.tools.recording import recorded
 from controller.core.clock import Clock
 from controller.hazards.loading import load_checked_rig
@@ -37,7 +38,7 @@ from controller.recipes.parameters import parse_params
 from controller.rig.description import Rig
 from drivers.registry import MODELS
 from sim.lab import SimulatedLab
-from sim.plant.tissue_models import MODELS as TISSUES
+from sim.plant.parameters import PlantParameters
 from sim.virtual_time import run_virtual
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -80,8 +81,11 @@ def simulate(
     watch: Watch | None = None,
     tended: bool = False,
     assay_every_d: float | None = None,
+    assayed: Sequence[str] = ASSAYED,
+    on_request: bool = False,
     begin: datetime = EPOCH,
     tissue: str = "reference",
+    microbes_per_ml: float = 0.0,
 ) -> dict[str, Any]:
     """Run a recipe on the simulated laboratory in virtual time, with the whole controller.
 
@@ -102,8 +106,12 @@ def simulate(
         watch: Called once an hour of simulated time with the seconds since the beginning, laboratory and controller.
         tended: Whether a technician comes once a day and does what the alarms ask for; without one no bottle is changed.
         assay_every_d: Days from one assay by the technician to the next; None: no assays.
+        assayed: Analytes of these assays, of :data:`choroid.simulation.technician.ASSAYABLE`.
+        on_request: Whether the technician also makes the assays that the recycler requests.
         begin: Date and time at which the simulation begins; the same for the same journal.
-        tissue: Kind of the plant's tissue (:data:`sim.plant.tissue_models.MODELS`).
+        tissue: Kind of the plant's tissue (:data:`sim.plant.tissue_models.MODELS`), or the file that `choroid fit --out`
+            wrote.
+        microbes_per_ml: Microbes in the medium around the tissue at the start (CFU/mL): an infection.
 
     Returns:
         The figures that `choroid simulate --json` prints: what the controller believes, and what is true in the plant.
@@ -118,8 +126,15 @@ def simulate(
         raise UserError(
             "an assay needs a technician who takes the sample, and time in between. Next: --tended --assay-every 7"
         )
-    if tissue not in TISSUES:
-        raise UserError(f"there is no model of tissue “{tissue}”. Next: choose among {', '.join(TISSUES)}")
+    if assay_every_d is not None and assay_every_d < MIN_ASSAY_D:
+        raise UserError(
+            "a technician looks at the rig once an hour. Next: --assay-every with 0.042 days (an hour) or more"
+        )
+    if unknown := [name for name in assayed if name not in ASSAYABLE]:
+        raise UserError(
+            f"{', '.join(unknown)} cannot be assayed in a simulation. Next: choose among {', '.join(ASSAYABLE)}"
+        )
+    plant = plant_of(tissue)
     rig = _simulated_rig(path, start)
     if assay_every_d is not None and rig.loop is None:
         raise UserError(f"{rig.name} has no loop whose medium could be assayed. Next: leave --assay-every out")
@@ -152,8 +167,11 @@ def simulate(
             watch,
             tended,
             assay_every_d,
+            assayed,
+            on_request,
             begin if start is None else start.epoch,
-            tissue,
+            plant,
+            microbes_per_ml,
         )
         answer = _on_a_loop(work)
     wall_s, cpu_s = time.perf_counter() - started, time.process_time() - started_cpu  # noqa: TID251
@@ -211,11 +229,18 @@ async def _run(
     watch: Watch | None,
     tended: bool,
     assay_every_d: float | None,
+    assayed: Sequence[str],
+    on_request: bool,
     begin: datetime,
-    tissue: str,
+    plant: PlantParameters,
+    microbes_per_ml: float,
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
-    lab = SimulatedLab(rig if start is None else start.lab_rig, seed=seed, tissue_model=TISSUES[tissue])
+    lab = SimulatedLab(rig if start is None else start.lab_rig, seed=seed, parameters=plant)
+    if microbes_per_ml > 0.0:
+        lab.plant.faults.contamination |= dict.fromkeys(
+            rig.tissue if rig.loop is None else (rig.loop,), microbes_per_ml
+        )
     electrodes = rig.nerves.electrodes if rig.nerves else 0
     nerves = RateNerves(lab.plant, electrodes=electrodes, seed=seed) if electrodes else None
     clock = Clock(follow_system=False, epoch=begin.astimezone(UTC))
@@ -231,7 +256,11 @@ async def _run(
         cameras=inline_cameras(rig, lab),
     )
     respondent = Respondent(controller, lab, user="simulate", only_answers=tended)
-    technician = Technician(lab, controller, seed=seed, assay_every_d=assay_every_d) if tended else None
+    technician = (
+        Technician(lab, controller, seed=seed, assay_every_d=assay_every_d, assayed=assayed, on_request=on_request)
+        if tended
+        else None
+    )
     row = controller.journal.next_seq - 1
     begin_s = loop.time()
     stop = asyncio.Event()
@@ -310,8 +339,8 @@ def _result_lines(answer: dict[str, Any]) -> list[str]:
         f" {answer['transactions']:,} requests on the wire",
         *_score_lines(answer),
         *_medium_lines(answer),
-        f"  mass balance  worst in {answer['mass_balance_vessel']}: {answer['mass_balance_error_ml']:+.3f} mL,"
-        f" bound {answer['mass_balance_bound_ml']:.3f} mL",
+        f"  mass balance  worst in {answer['mass_balance_vessel']}: {answer['mass_balance_error_ml']:+.3f}"
+        f" ± {answer['mass_balance_uncertainty_ml']:.3f} mL",
         f"  alarms        {answer['alarms']} raised, active: {', '.join(answer['alarms_active']) or 'none'}",
         f"  journal       {answer['journal_rows']:,} rows, sha256 {answer['journal_sha256']}",
     ]

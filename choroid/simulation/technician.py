@@ -8,7 +8,7 @@ once for a waiting run and for a manual task that is due. At a set interval a dr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from controller.ledger.batches import Batch
 from controller.process.controller import Controller
 from controller.rig.description import required
 from protocols.assay import ANALYTES
+from protocols.assay_requests import ASSAY_WANTED
 from sim.lab import SimulatedLab
 
 DAY_S = 86_400.0
@@ -33,22 +34,39 @@ MAX_RESUMES = 3
 """Maximum number of consecutive resumes of a run that is held again before the next round."""
 ASSAYED = ("lactate", "glucose")
 """Analytes that a benchtop analyser measures in a drop; too little medium to matter in the loop."""
+ASSAYABLE = (*ASSAYED, "ammonia", "glutamine", "osmolality")
+"""Analytes that can be asked for."""
+SPECIES = {"osmolality": "osmoles"}
+"""Names in the plant of analytes that are called otherwise there."""
 STREAM = 0x7EC4
 """Separates these random draws from the plant's, which use the same seed."""
 
 
+MIN_ASSAY_D = 1.0 / 24.0
+"""Minimum time between two assays: a simulation lets the technician look once an hour."""
+
+
 class Technician:
-    """Technician of one lab and its controller; assays every `assay_every_d` days, or never.
+    """Technician of one lab and its controller; assays `assayed` every `assay_every_d` days, or never.
 
     `done` lists the actions, the oldest first: `day`, `what`, `why`.
     """
 
     def __init__(
-        self, lab: SimulatedLab, controller: Controller, *, seed: int, assay_every_d: float | None = None
+        self,
+        lab: SimulatedLab,
+        controller: Controller,
+        *,
+        seed: int,
+        assay_every_d: float | None = None,
+        assayed: Sequence[str] = ASSAYED,
+        on_request: bool = False,
     ) -> None:
+        """`on_request`: the technician also makes the assays that the recycler requests."""
         self._lab = lab
         self._controller = controller
         self._random = np.random.default_rng((seed, STREAM))
+        self._assayed = tuple(assayed)
         self._next_round_s = DAY_S
         self._assay_every_s = math.inf if assay_every_d is None else assay_every_d * DAY_S
         self._next_assay_s = self._assay_every_s
@@ -62,14 +80,19 @@ class Technician:
             "tubing_due": self._new_tubing,
             "tubing_over": self._new_tubing,
         }
+        if on_request:
+            self._hands[ASSAY_WANTED] = self._requested
         self._tasks: dict[str, Callable[[str], str]] = {"task_due": self._task, "task_overdue": self._task}
         self.done: list[dict[str, Any]] = []
 
     async def look(self, elapsed_s: float) -> None:
-        """Make a round if it is due after `elapsed_s` (s of simulated time), and check for a waiting run."""
+        """Make assay and round if they are due after `elapsed_s` (s of simulated time), and check for a waiting run."""
         runs = self._controller.runs
         day = round(elapsed_s / DAY_S, 2)
         self._answer_alarms(day, self._tasks)
+        if elapsed_s >= self._next_assay_s - 1.0:
+            self._next_assay_s += self._assay_every_s
+            self._assay(day, self._assayed, "it was time")
         due = elapsed_s >= self._next_round_s - 1.0
         waiting = runs.active is not None and runs.active.state is RunState.HELD
         if due:
@@ -77,9 +100,6 @@ class Technician:
             self._resumed = 0
         if not due and (not waiting or self._resumed >= MAX_RESUMES):
             return
-        if elapsed_s >= self._next_assay_s - 1.0:
-            self._next_assay_s += self._assay_every_s
-            self._assay(day)
         self._answer_alarms(day, self._hands)
         for alarm in self._controller.alarms.active():
             self._controller.alarms.acknowledge(alarm.id, NAME)
@@ -144,14 +164,24 @@ class Technician:
         found = self._controller.ledger.level(vessel, read_ul, READ_SD_UL, user=NAME, reason="the day's round")
         return f"read {vessel} as {read_ul / 1000:.1f} mL ({found.sigmas:+.1f} standard deviations)"
 
-    def _assay(self, day: float) -> None:
+    def _requested(self, _: str) -> str:
+        """Make the assay that is requested."""
+        request = self._controller.runs.requests.open()
+        if request is None:
+            return "no sample: the request was answered"
+        day = (self._controller.clock.utc() - self._controller.ledger.opened).total_seconds() / DAY_S
+        self._assay(round(day, 2), request.analytes, "it was requested")
+        return f"took a sample for {', '.join(request.analytes)}"
+
+    def _assay(self, day: float, analytes: Sequence[str], why: str) -> None:
         """Assay the loop; confirm a doubted result, which is correct."""
         loop = required(self._lab.rig.loop, "a loop")
         true = self._lab.plant.truth().concentrations[loop]
         taken = self._controller.clock.utc_text()
-        for name in ASSAYED:
+        for name in analytes:
             known = ANALYTES[name]
-            value = true[name] + known.deviation(true[name]) * float(self._random.standard_normal())
+            value = true[SPECIES.get(name, name)]
+            value += known.deviation(value) * float(self._random.standard_normal())
             text = f"{max(value, known.low):.4g} {known.unit}"
             for sure in (False, True):
                 try:
@@ -159,7 +189,7 @@ class Technician:
                 except AssayRefused as refusal:
                     self._tell(day, f"looked again at {name} of {text}", str(refusal))
                 else:
-                    self._tell(day, f"assayed {name}: {text}", "it was time")
+                    self._tell(day, f"assayed {name}: {text}", why)
                     break
 
     def _new_tubing(self, pump: str) -> str:

@@ -154,6 +154,16 @@ DEFINITIONS: dict[str, Definition] = {
             "check the probe and its cable; restart it", "30 min",
         ),
         Definition(
+            "viability_loss", "high", "by the estimate the tissue has lost viability, and what harmed it may go on",
+            "read the causes on the viability card; assay the medium; see that medium is exchanged (`recycle` does so by"
+            " itself) until the estimate is stable", "4 h",
+        ),
+        Definition(
+            "recycle_retreat", "high", "`recycle` returns no medium for now and exchanges some daily: it suspects a loss",
+            "read why and until when; assay the medium, look at the tissue; when it is well, start a run as the alarm says",
+            "8 h", event=True,
+        ),
+        Definition(
             "activity_fall", "high", "a fall by half of the own baseline may be the first sign of dying tissue",
             "look at medium, oxygen and warmth of the last hours, then at the array", "1 h",
             holds_stimulation=True,
@@ -293,8 +303,18 @@ DEFINITIONS: dict[str, Definition] = {
             "read the loop's level and enter it (on the page, or `choroid level`)", "7 d",
         ),
         Definition(
-            "assay_doubtful", "medium", "an assay contradicts the estimate of the medium; one of the two is wrong",
+            "assay_doubtful", "medium", "an assay contradicts the estimate, or its analyser doubts it; it is not used",
             "look again or assay again; if it is right, enter it with --sure", "1 d", event=True,
+        ),
+        Definition(
+            "analyser_silent", "low", "results of an at-line analyser do not arrive by themselves",
+            "switch it on, and look at its cable and its host interface; enter results with `choroid assay` meanwhile", "1 d",
+            3600.0,
+        ),
+        Definition(
+            "assay_wanted", "low", "fresh medium is exchanged for safety that an assay would save",
+            "assay the analytes that it names and enter the results (on the page, or `choroid assay`), which ends the alarm",
+            "2 d",
         ),
         Definition(
             "sensor_doubtful", "medium", "a sensor on line contradicts the estimate of the medium; one of the two is wrong",

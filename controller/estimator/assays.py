@@ -15,13 +15,15 @@ from zoneinfo import ZoneInfo
 from controller.core.clock import Clock
 from controller.estimator.estimator import NO_LOOP, Estimator
 from controller.journal.journal import Journal
-from controller.ledger.ledger import Alarm, no_alarm
+from controller.ledger.ledger import Alarm, Ledger, LedgerError, no_alarm
+from controller.ledger.samples import AssaySample
 from controller.rig.description import Rig
 from controller.rig.quantities import QuantityError, parse_quantity, quantity_text
 from protocols import media_filter
 from protocols.assay import ANALYTES, Analyte, Assay
 from protocols.interval import Interval
-from protocols.media_filter import ASSAY_GATE, SPECIES, MediaState
+from protocols.media_filter import ASSAY_GATE
+from protocols.media_state import SPECIES, MediaState
 
 CLOCKS_APART = timedelta(seconds=60)
 """Tolerance of a sampling time that lies in the future: a wall clock may be ahead of the rig's."""
@@ -53,8 +55,16 @@ class Assays:
     """The assays of one rig. `alarm(kind, source, detail)` is called for what a person must confirm."""
 
     def __init__(
-        self, rig: Rig, *, estimator: Estimator | None, journal: Journal, clock: Clock, alarm: Alarm = no_alarm
+        self,
+        rig: Rig,
+        *,
+        estimator: Estimator | None,
+        ledger: Ledger,
+        journal: Journal,
+        clock: Clock,
+        alarm: Alarm = no_alarm,
     ) -> None:
+        self._ledger = ledger
         self._rig = rig
         self._estimator = estimator
         self._journal = journal
@@ -70,6 +80,7 @@ class Assays:
         taken: str,
         user: str,
         sd: str = "",
+        volume: str = "",
         method: str = "",
         reason: str = "",
         zone: str = "",
@@ -86,6 +97,8 @@ class Assays:
                 time.
             user: who enters it.
             sd: standard deviation, as text with unit; the method's usual one by default.
+            volume: volume of the sample, as text with unit, if it left the rig; all analytes of one sample (vessel and time)
+                have the same, and it is booked once.
             method: how it was measured.
             reason: why it was taken.
             zone: IANA time zone of `taken`.
@@ -110,12 +123,14 @@ class Assays:
         when = self.moment(taken, zone)
         assay = Assay(known.name, where, place, when, number, deviation, used=True)
         self._not_twice(assay, sure=sure)
+        if volume:
+            self._book(volume, place, when, user=user, reason=reason or f"assay of {known.name}")
         state = estimator.at(when)
         off = media_filter.surprise(state, where, assay.species, number, deviation)
         before = state.interval(where, assay.species)
         used = sure or off <= ASSAY_GATE
         row = Assay(known.name, where, place, when, number, deviation, used).to_json()
-        row |= {"text": value, "method": method, "user": user, "reason": reason, "sure": sure}
+        row |= {"text": value, "volume": volume, "method": method, "user": user, "reason": reason, "sure": sure}
         run = None
         if step is not None:
             run, row["step"] = step
@@ -126,6 +141,14 @@ class Assays:
         after, now = (found.interval(where, assay.species) for found in (estimator.at(when), estimator.now()))
         told = {"before": before.to_json(), "after": after.to_json(), "now": now.to_json()}
         return {"id": seq, "run": run, **row, "off_sd": round(off, 3), **told}
+
+    def book(self, volume: str, *, vessel: str, taken: str, user: str, reason: str, zone: str = "") -> None:
+        """Book a sample whose result cannot be used; once, as :meth:`enter`.
+
+        Raises:
+            AssayError: it is impossible.
+        """
+        self._book(volume, self.place(vessel), self.moment(taken, zone), user=user, reason=reason)
 
     def recent(self, limit: int = 50) -> list[dict[str, Any]]:
         """Return the latest assays, newest first, as journalled."""
@@ -190,6 +213,19 @@ class Assays:
                 " a sample of before the culture came here belongs to the rig that it came from"
             )
         return when
+
+    def _book(self, volume: str, vessel: str, when: datetime, *, user: str, reason: str) -> None:
+        sample = self._sample(volume, vessel, when)
+        if sample is not None:
+            self._ledger.sampled(sample, user=user, reason=reason)
+            self._available().sampled(sample)
+
+    def _sample(self, volume: str, vessel: str, when: datetime) -> AssaySample | None:
+        """Return the sample to book; None if it is booked. Raise :class:`AssayError` if it cannot be."""
+        try:
+            return self._ledger.sample(vessel, parse_quantity(volume, "uL"), when)
+        except (QuantityError, LedgerError) as error:
+            raise AssayError(str(error)) from None
 
     def _not_twice(self, assay: Assay, *, sure: bool) -> None:
         for entry in self._journal.entries(kinds=("assay",), newest_first=True):

@@ -24,27 +24,23 @@ from typing import Any
 from controller.core.clock import Clock
 from controller.core.state import StateStore
 from controller.estimator.observations import Observations, Sensed
+from controller.estimator.rig_medium import RigMedium
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
-from controller.ledger.flow_paths import FlowPaths
 from controller.ledger.ledger import Alarm, Ledger, no_alarm
-from controller.ledger.terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D, Movement
+from controller.ledger.samples import SAMPLED, AssaySample
+from controller.ledger.terms import Movement
 from controller.rig.description import Rig
 from controller.rig.perfusion import circulating
 from controller.rig.probes import loop_ph
 from controller.rig.surroundings import zone_of
 from controller.tissue.record import KINDS, TissueRecord
 from controller.transfers.weighing import settled
-from protocols import media_filter
+from protocols import media_filter, media_state
 from protocols.assay import Assay
-from protocols.dialysis import exchanged, koa_at
-from protocols.media_filter import MediaState
+from protocols.media_state import MediaState
 from protocols.soft_sensor import (
-    BUFFER_MM_PER_PH,
-    BUFFER_SD_MM_PER_PH,
-    DECLARED_BUFFER_REL_SD,
     VERSION,
-    Composition,
     MediaEstimate,
     Where,
     pco2_mmhg,
@@ -133,20 +129,13 @@ class Estimator:
         """Without `tissue`, the rig file alone says what lives in the chambers."""
         self._alarm = alarm
         self._contradictions: dict[str, int] = {}
-        self._tissue = tissue
         self._rig = rig
         self._ledger = ledger
         self._journal = journal
         self._clock = clock
         self._store = store
-        self._kidney = rig.organs.kidney
-        self._spent = None if self._kidney is None else self._kidney.vessel
-        self._circulating = circulating(rig)
-        self._paths = FlowPaths(rig)
-        places: dict[str, Where] = dict.fromkeys(self._circulating, "loop")
-        self._observations = Observations(
-            rig, store, clock, places if self._spent is None else {**places, self._spent: "spent"}
-        )
+        self._medium = RigMedium(rig, journal, tissue)
+        self._observations = Observations(rig, store, clock, self._medium.places)
         self._began_s, self._first_seq = clock.now_s(), journal.next_seq
         self._state, self._at_s = self._caught_up()
         last = journal.last("estimate")
@@ -168,18 +157,16 @@ class Estimator:
 
     def where(self, vessel: str) -> Where | None:
         """Return which of the two bodies of medium a vessel belongs to; None for bottles and waste."""
-        if vessel in self._circulating:
-            return "loop"
-        return "spent" if vessel == self._spent else None
+        return self._medium.where(vessel)
 
     def now(self) -> MediaState:
         """Return the state predicted to this moment; a query changes nothing."""
-        return self._lived(self._state, self._clock.now_s() - self._at_s)
+        return self._medium.lived(self._state, self._clock.now_s() - self._at_s)
 
     def at(self, when: datetime) -> MediaState:
         """Return the state as of an earlier moment, with all that is now known about the time before it."""
         known = self._replayed(self._clockwork(), when)
-        return self._lived(known.state, max((when - known.at).total_seconds(), 0.0))
+        return self._medium.lived(known.state, max((when - known.at).total_seconds(), 0.0))
 
     async def estimate(self, *, run: str | None = None) -> MediaEstimate:
         """Read pH of the loop and the gas flows, correct by them if they may be trusted, and journal the state."""
@@ -189,8 +176,8 @@ class Estimator:
         inputs: dict[str, Any] = {
             "ph": ph,
             "pco2_mmhg": pco2,
-            "loop_ul": sum(volumes[name].ul for name in self._circulating),
-            "spent_ul": 0.0 if self._spent is None else volumes[self._spent].ul,
+            "loop_ul": sum(volumes[name].ul for name in self._medium.circulating),
+            "spent_ul": 0.0 if self._medium.spent is None else volumes[self._medium.spent].ul,
             "sensed": self._observations.metabolites(),
             "oxygen_umol_d": self._observations.oxygen_uptake(),
         }
@@ -221,109 +208,38 @@ class Estimator:
         self._state, self._at_s = self._caught_up()
         return self._journalled({"ph": None, "pco2_mmhg": None, "assay": seq}, titrated=False, run=None)
 
+    def sampled(self, sample: AssaySample) -> None:
+        """Take the volume of a sample, which the ledger has booked, out of the medium; its composition stays."""
+        self._pass_time()
+        self._state = self._medium.withdrawn(self._state, sample)
+
     def take_over(self, there: MediaState, age_s: float) -> MediaEstimate:
         """Take over a culture from another rig, which knew `there` of it `age_s` ago; predict it to now."""
         self._pass_time()
-        self._state = media_filter.handed_over(self._state, self._lived(there, age_s))
+        self._state = media_state.handed_over(self._state, self._medium.lived(there, age_s))
         return self._journalled({"ph": None, "pco2_mmhg": None, "handed_over": True}, titrated=False, run=None)
 
     # --- inside -----------------------------------------------------------------------------------------
 
     def _journalled(self, inputs: Mapping[str, Any], *, titrated: bool, run: str | None) -> MediaEstimate:
-        self.latest = media_filter.estimate(self.now(), titrated=titrated, spent=self._spent is not None)
+        self.latest = media_filter.estimate(self.now(), titrated=titrated, spent=self._medium.spent is not None)
         as_of = _text(self._clock.utc() - timedelta(seconds=self._clock.now_s() - self._at_s))
         body = {"state": self._state.to_json(), "as_of": as_of, "inputs": inputs, "estimate": self.latest.to_json()}
         self._journal.append("estimate", body, run=run)
         return self.latest
 
-    def _begin(self) -> MediaState:
-        rig = self._rig
-        opened = self._journal.last("ledger.opened")
-        volumes = {name: vessel.volume_ul for name, vessel in rig.vessels.items()}
-        volumes |= {} if opened is None else opened.body
-        return media_filter.begin(
-            self._content(self._circulating[0]) or _NOTHING,
-            _NOTHING if self._spent is None else self._content(self._spent) or _NOTHING,
-            loop_ul=sum(volumes[name] for name in self._circulating),
-            spent_ul=0.0 if self._spent is None else volumes[self._spent],
-            tissue_mm3=sum(map(self._tissue_mm3, self._circulating)),
-            water_ul_d=(EVAPORATION_UL_D, EVAPORATION_SD_UL_D),
-            buffer=self._buffer(),
-        )
-
-    def _buffer(self) -> tuple[float, float]:
-        """Return the capacity of the other buffers of the loop's medium, and its sd (mM per pH)."""
-        name = self._rig.vessels[self._circulating[0]].contains
-        medium = None if name is None else self._rig.media[name]
-        declared = math.nan if medium is None else medium.buffer_mm_per_ph(math.nan)
-        if math.isnan(declared):
-            return BUFFER_MM_PER_PH, BUFFER_SD_MM_PER_PH
-        return declared, DECLARED_BUFFER_REL_SD * declared
-
-    def _tissue_mm3(self, vessel: str) -> float:
-        tissue = self._rig.tissue.get(vessel)
-        return 0.0 if tissue is None else tissue.count * math.pi / 6 * tissue.diameter_mm**3
-
-    def _content(self, vessel: str) -> Composition | None:
-        name = self._rig.vessels[vessel].contains
-        if name is None:
-            return None
-        medium = self._rig.media[name]
-        return Composition(
-            glucose_mm=medium.glucose_mm,
-            lactate_mm=medium.lactate_mm,
-            ammonia_mm=medium.ammonia_mm,
-            bicarbonate_mm=medium.bicarbonate_mm,
-            glutamine_mm=medium.glutamine_mm,
-            osmolality_mosm=medium.osmolality_mosm,
-        )
-
     def _pass_time(self) -> None:
         now_s = self._clock.now_s()
-        self._state = self._lived(self._state, now_s - self._at_s)
+        self._state = self._medium.lived(self._state, now_s - self._at_s)
         self._at_s = now_s
-
-    @staticmethod
-    def _lived(state: MediaState, seconds: float) -> MediaState:
-        return media_filter.elapsed(state, seconds, water_ul_d=EVAPORATION_UL_D)
 
     def _moved(self, movement: Movement) -> None:
         self._pass_time()
-        self._state = self._poured(self._state, movement.line, movement.ul)
+        self._state = self._medium.poured(self._state, movement.line, movement.ul)
 
     def _tissue_changed(self, seq: int) -> None:
         self._pass_time()
-        self._state = self._with_tissue(self._state, seq)
-
-    def _with_tissue(self, state: MediaState, seq: int) -> MediaState:
-        """Return the state after the change of tissue of journal row `seq`."""
-        if self._tissue is None:
-            return state
-        before, after = (
-            sum(volumes.get(vessel, 0.0) for vessel in self._circulating) for volumes in self._tissue.volumes_mm3(seq)
-        )
-        return state if before == after else media_filter.tissue_changed(state, before, after)
-
-    def _poured(self, state: MediaState, name: str, ul: float) -> MediaState:
-        """Return the state after a volume was moved along a line, and over what runs over behind it."""
-        line = self._rig.lines[name]
-        if line.from_ not in self._rig.vessels:
-            return state
-        poured: Where | Composition | None = self.where(line.from_) or self._content(line.from_)
-        kidney = self._kidney
-        if kidney is not None and name == kidney.dialyse:
-            # For solutes that pass the membrane, dialysis equals the replacement of a share of the batch by dialysate.
-            fibres = self._rig.dialysers[line.dialyser or ""]
-            koa = koa_at(kidney.dialysate_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
-            share = exchanged(koa, kidney.dialysate_ul_min, ul, state.spent_ul)
-            replaced_ul = share * state.spent_ul
-            return media_filter.moved(
-                media_filter.moved(state, "spent", None, replaced_ul), poured, "spent", replaced_ul
-            )
-        for vessel, share in self._paths.full(name).items():
-            if share > 0.0:
-                state = media_filter.moved(state, poured, self.where(vessel), share * ul)
-        return state
+        self._state = self._medium.with_tissue(self._state, seq)
 
     async def _ph(self) -> float | None:
         point = loop_ph(self._rig)
@@ -339,7 +255,7 @@ class Estimator:
         """Return the CO2 pressure over the loop (mmHg): by the flows of the lung, else that of the zone's gas."""
         lung = self._rig.organs.lung
         if lung is None:
-            return pco2_mmhg(zone_of(self._rig, self._circulating[0]).co2_pct, 100.0)
+            return pco2_mmhg(zone_of(self._rig, self._medium.circulating[0]).co2_pct, 100.0)
         co2, air, o2 = (self._gas(point) for point in (lung.co2, lung.air, lung.o2))
         if co2 is None or air is None or o2 is None:
             return None
@@ -377,7 +293,7 @@ class Estimator:
         known = self._checkpoint(clockwork, samples, until)
         state, at = known.state, known.at
         for when, happens in self._since(clockwork, known, samples, until):
-            state = happens(self._lived(state, max((when - at).total_seconds(), 0.0)))
+            state = happens(self._medium.lived(state, max((when - at).total_seconds(), 0.0)))
             at = max(at, when)
         return replace(known, state=state, at=at)
 
@@ -393,8 +309,8 @@ class Estimator:
                 return EstimatedState(MediaState.from_json(entry.body["state"]), at, entry.seq)
         opened = self._journal.last("ledger.opened")
         if opened is None:
-            return EstimatedState(self._begin(), before or clockwork.now, 0)
-        return EstimatedState(self._begin(), clockwork.when(opened), opened.seq)
+            return EstimatedState(self._medium.begin(), before or clockwork.now, 0)
+        return EstimatedState(self._medium.begin(), clockwork.when(opened), opened.seq)
 
     def _since(
         self, clockwork: _Clockwork, known: EstimatedState, assays: list[tuple[int, Assay]], until: datetime | None
@@ -406,7 +322,7 @@ class Estimator:
         """
         events: list[tuple[datetime, tuple[str | int, ...], Callable[[MediaState], MediaState]]] = []
         latest = known.at
-        for entry in self._journal.entries(kinds=("moved", "estimate", *KINDS), after=known.seq):
+        for entry in self._journal.entries(kinds=("moved", "estimate", SAMPLED, *KINDS), after=known.seq):
             if entry.kind == "estimate" and "assay" in entry.body["inputs"]:
                 continue  # it follows from earlier rows
             latest = max(latest, clockwork.when(entry))
@@ -421,13 +337,15 @@ class Estimator:
 
     def _happening(self, entry: Entry) -> Callable[[MediaState], MediaState]:
         body = entry.body
+        if entry.kind == SAMPLED:
+            return lambda state: self._medium.withdrawn(state, AssaySample.from_json(body))
         if entry.kind in KINDS:
-            return lambda state: self._with_tissue(state, entry.seq)
+            return lambda state: self._medium.with_tissue(state, entry.seq)
         if entry.kind == "estimate":
             if "handed_over" in body["inputs"]:
                 return lambda _: MediaState.from_json(body["state"])
             return lambda state: _looked(state, body["inputs"])
-        return lambda state: self._poured(state, body["line"], body.get("liquid_ul", body["ul"]))
+        return lambda state: self._medium.poured(state, body["line"], body.get("liquid_ul", body["ul"]))
 
 
 def _in_time(when: datetime, until: datetime | None) -> bool:
@@ -457,6 +375,3 @@ def _text(when: datetime) -> str:
 
 def _utc(entry: Entry) -> datetime:
     return datetime.fromisoformat(entry.utc)
-
-
-_NOTHING = Composition(0.0, 0.0, 0.0, 0.0, 0.0, 290.0)

@@ -13,7 +13,7 @@ from controller.rig.families import OXYGEN, points_of
 from controller.rig.perfusion import fed_by
 from controller.rig.probes import loop_oxygen
 from drivers.commands import PumpStatus
-from protocols.media_filter import SENSED, SPECIES
+from protocols.media_state import SENSED, SPECIES
 from protocols.soft_sensor import Where
 
 OLD_S = 120.0

@@ -23,6 +23,7 @@ from controller.links.connect import Connected, Failure, connect
 from controller.rig.description import Rig
 from drivers.device import Actuator, Calibrator, Sensor
 from drivers.errors import BadReply, DeviceError
+from drivers.results import ResultSource
 from drivers.transport.opener import Opener
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,10 @@ class ConnectedRig:
             for point, actuator in device.actuators.items()
         }
         self._actuator_names = tuple(self._actuators)
+        self.results: Mapping[str, ResultSource] = {
+            name: device.results for name, device in connected.devices.items() if device.results is not None
+        }
+        """Results of samples, by analyser; no sampling asks for them."""
         self._calibrators: dict[str, Calibrator] | None = {
             f"{name}.{point}": calibrator
             for name, device in connected.devices.items()

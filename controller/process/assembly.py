@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from controller.analysers.analysers import Analysers
 from controller.gate.gate import Gate
 from controller.links.body import ConnectedRig
 from controller.regulation.regulators import Regulator
@@ -26,5 +27,6 @@ class Assembly:
     devices: ConnectedRig
     gate: Gate
     runs: Runner
+    analysers: Analysers
     scoring: Scoring
     regulators: Mapping[str, Regulator]

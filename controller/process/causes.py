@@ -33,9 +33,9 @@ def actuator_causes(actuators: Mapping[str, ActuatorView]) -> Causes:
     return {("device_lost", name.partition(".")[0]): view.fault for name, view in actuators.items() if view.fault}
 
 
-def nerves_causes(concerns: Mapping[str, str], stimulator: Stimulator | None) -> Causes:
-    """Return the causes in the firing of the tissue (`concerns` by kind, empty where there is none) and in the stimulator."""
-    causes: Causes = {(kind, "nerves"): concern for kind, concern in concerns.items() if concern}
+def nerves_causes(stimulator: Stimulator | None) -> Causes:
+    """Return the causes in the stimulator."""
+    causes: Causes = {}
     if stimulator is not None and stimulator.ledger_problem:
         causes["stimulation_ledger_lost", "stimulation ledger"] = stimulator.ledger_problem
     if stimulator is not None and stimulator.card_problem:

@@ -15,6 +15,7 @@ from typing import Any
 
 from controller.alarms.states import ROWS as ALARM_ROWS
 from controller.alarms.states import Alarms
+from controller.analysers.analysers import Analysers
 from controller.attachments.store import AttachmentStore
 from controller.core.clock import Clock
 from controller.core.state import State, StateStore
@@ -31,6 +32,7 @@ from controller.imaging.engine import CaptureEngine
 from controller.imaging.imaging import Imaging
 from controller.journal.journal import Journal
 from controller.journal.terms import JournalUnwritten
+from controller.ledger.bound import FreshBound
 from controller.ledger.ledger import Ledger
 from controller.links.body import ConnectedRig
 from controller.memory.calibrations import Calibration, keep
@@ -175,6 +177,7 @@ class Controller:
         self.alarms = Alarms(self.journal.append, self.clock.utc_text)
         self._trip_record = TripRecord(self._record)
         self.ledger = Ledger(self.rig, self.journal, self.clock, alarm=self.alarms.event)
+        self.fresh_bound = FreshBound(self.rig, self.journal, self.ledger, self.clock)
         self.tissue = TissueChanges(self.rig, self.journal, self.clock)
         self.upkeep = Upkeep(
             self.rig,
@@ -196,7 +199,7 @@ class Controller:
             journal=self.journal,
             clock=self.clock,
             data=self._data_dir,
-            tissue=lambda: self.tissue.record.specs,
+            tissue=self.tissue.record,
             start=self._tasks.start,
         )
 
@@ -302,10 +305,24 @@ class Controller:
             recipes=self._data_dir / "recipes",
             library=self.library,
             tissue=self.tissue.record,
+            tissue_loss=lambda: self._connected.scoring.tissue_loss,
         )
         vitals = vital_signs(self.rig, runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock)
         scoring = Scoring(vitals, record=self._record)
-        return Assembly(devices, gate, runs, scoring, regulators_of(self.rig))
+        return Assembly(devices, gate, runs, self._analysers(devices, runs), scoring, regulators_of(self.rig))
+
+    def _analysers(self, devices: ConnectedRig, runs: Runner) -> Analysers:
+        """Make the way of at-line results into the assays."""
+        return Analysers(
+            self.rig,
+            devices.results,
+            enter=runs.enter_assay,
+            book=runs.assays.book,
+            journal=self.journal,
+            clock=self.clock,
+            alarm=self.alarms.event,
+            start=self._tasks.start,
+        )
 
     def _probes(self, devices: ConnectedRig) -> Probes:
         """Make the access to the probes' own calibrations; each one that is set is kept among the rig's records."""
@@ -369,6 +386,7 @@ class Controller:
             self._tasks.isolate(type(sink).__name__, sink.offer, state)
         self._tasks.isolate("nerves", self._listen, state)
         self._tasks.isolate("scores", self._connected.scoring.look, state, self.nerves_summary, self.alarms.active())
+        self._tasks.isolate("analysers", self._connected.analysers.look, state.at_s)
         if self.imaging is not None:
             self._tasks.isolate("images", self.imaging.look, state.at_s)
         self._ticked_s = state.at_s
@@ -452,7 +470,10 @@ class Controller:
             **self.tissue.causes,
             **({} if self.imaging is None else self.imaging.causes),
             **self._notices,
-            **nerves_causes(self._connected.scoring.concerns, self._stimulator),
+            **self._connected.scoring.concerns,
+            **self._connected.analysers.causes,
+            **self.runs.requests.causes(state.at_s),
+            **nerves_causes(self._stimulator),
             **loop_causes(late_s, TICK_S, self.load),
             **record_causes(self.journal, self.history),
             **({} if self.people is None else self.people.causes()),

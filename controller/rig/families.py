@@ -161,6 +161,7 @@ FAMILIES: Mapping[str, Family] = {
         {"position": POSITION, "valve": TURN}, address="[0-9A-Z]", address_form="the actuator's ID, 0 to 9 or A to Z"
     ),
     "jobst-six": Family({"lactate": LACTATE, "glucose": GLUCOSE, "temperature": TEMPERATURE}, poll_s=1.1),
+    "roche-cedex-bio-ht": Family(poll_s=1.0),  # no points: its results belong to samples
     "atlas-ezo-ec": Family({"conductivity": CONDUCTIVITY}, poll_s=0.6),
     "atlas-ezo-orp": Family({"orp": REDOX}, poll_s=0.9),
     "keller-bus": Family(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from functools import cached_property
 from typing import TypeVar
 
+from controller.estimator.rig_medium import composition_of
 from controller.recipes.sensors import SENSORS
 from controller.rig.description import Medium, Rig, Vessel
 from controller.rig.dosing import dosed_groups, shared_plumbing
@@ -211,5 +211,4 @@ def _bottles(rig: Rig) -> dict[str, str]:
 
 
 def _composition(rig: Rig, vessel: str) -> Composition:
-    medium = rig.media[contained(rig, vessel)]
-    return Composition(**{field.name: getattr(medium, field.name) for field in fields(Composition)})
+    return composition_of(rig.media[contained(rig, vessel)])

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -38,7 +38,9 @@ from protocols.answers import APPROVAL, UPLOADED, AnswerForm
 from protocols.chamber_verbs import MAX_CARRY_OVER_PCT
 from protocols.host import ProtocolError
 from protocols.interval import Interval
+from protocols.retreat import RETREAT
 from protocols.table import OF_CHAMBERS
+from protocols.tissue_loss import TissueLoss
 
 MEASURE_PATIENCE_S = 60.0
 LATE_S = 1.0
@@ -58,6 +60,8 @@ class RunContext:
     transfers: Transfers
     estimator: Estimator | None
     alarm: Alarm
+    tissue_loss: Callable[[], TissueLoss | None]
+    """Returns what the estimate of the tissue says of a loss; None where nothing estimates it."""
 
 
 class DrivenRun(RunControl, Protocol):
@@ -218,6 +222,8 @@ class Performer:
         if not step.noted:
             self._bench.journal.append(f"note.{kind}", {**data, "step": step.n}, run=self._run.id)
             step.noted = True
+            if kind == RETREAT:
+                self._bench.alarm(kind, str(data["where"]), str(data["text"]))
 
     async def asked(self, step: StepRecord, message: str, answer: AnswerForm | None) -> dict[str, Any] | None:
         """Hold until a person resumes, or until the answer is recorded; one from before a restart counts."""
@@ -234,10 +240,11 @@ class Performer:
         return told if answer.kind != APPROVAL else {**told, "user": step.reply["user"], "reason": step.reply["reason"]}
 
     async def estimated(self) -> dict[str, Any]:
-        """The soft sensor's estimate, of settled readings."""
+        """The soft sensor's estimate, of settled readings, with what the estimate of the tissue says of a loss."""
         async with self._claim(self._batch):
             await self._run.checkpoint()
-            return (await self._estimator.estimate(run=self._run.id)).to_json()
+            media = await self._estimator.estimate(run=self._run.id)
+            return replace(media, tissue=self._bench.tissue_loss()).to_json()
 
     @property
     def _estimator(self) -> Estimator:

@@ -27,6 +27,7 @@ from controller.recipes.file import RecipeError
 from controller.recipes.on_rig import check_on
 from controller.recipes.parameters import parse_params
 from controller.rig.description import Rig
+from controller.runs.assay_requests import AssayRequests
 from controller.runs.library import LibraryError, ProtocolLibrary
 from controller.runs.people import Person, is_shared
 from controller.runs.performer import RunContext
@@ -45,6 +46,7 @@ from protocols.answers import ASSAY
 from protocols.parameters import by_present_key
 from protocols.registry import Recipe, UnknownProtocol, get
 from protocols.steps import Approve
+from protocols.tissue_loss import TissueLoss
 
 DISK_AGAIN_S = 10.0
 DISK_BACK = "the journal could not be written for a while; what was open is looked into, then the run goes on"
@@ -73,11 +75,13 @@ class Runner:
         recipes: Path | None = None,
         library: ProtocolLibrary | None = None,
         tissue: TissueRecord | None = None,
+        tissue_loss: Callable[[], TissueLoss | None] = lambda: None,
         rehearsing: bool = True,
     ) -> None:
         """`calibrated` tells why a pump would be refused volumes at a time. `catalogue` defaults to what is shipped;
         `recipes` is a folder with more, one NAME.yaml each; `library` has the uploaded ones; `tissue` is what lives in the
-        chambers now. Without `rehearsing`, a run that would be stopped is begun and held (for tests of the holding).
+        chambers now, `tissue_loss` what its estimate says. Without `rehearsing`, a run that would be stopped is begun and
+        held (for tests of the holding).
         """
         self._rehearsing = rehearsing
         self._calibrated = calibrated
@@ -87,15 +91,18 @@ class Runner:
         self.estimator = estimator_of(
             rig, ledger=ledger, journal=journal, clock=clock, store=store, tissue=tissue, alarm=alarm
         )
-        self.assays = Assays(rig, estimator=self.estimator, journal=journal, clock=clock, alarm=alarm)
+        self.assays = Assays(rig, estimator=self.estimator, ledger=ledger, journal=journal, clock=clock, alarm=alarm)
         transfers = Transfers(rig, gate=gate, store=store, ledger=ledger, journal=journal, alarm=alarm, trust=trust)
-        self._bench = RunContext(rig, journal, clock, ledger, store, gate, transfers, self.estimator, alarm)
+        self._bench = RunContext(
+            rig, journal, clock, ledger, store, gate, transfers, self.estimator, alarm, tissue_loss
+        )
         self.strays = Strays(
             transfers.by_line, ledger=ledger, alarm=alarm, open_lines=transfers.open_lines, gain=transfers.gain
         )
         self.continuous = ContinuousBookings(
             rig, ledger=ledger, journal=journal, trust=trust, open_lines=transfers.open_lines
         )
+        self.requests = AssayRequests(journal, clock, lambda: None if (run := self._unended) is None else run.id)
         self._journal = journal
         self._runs: dict[str, ProtocolRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}

@@ -39,7 +39,8 @@ class StepLog:
         if step is not None and (step.verb != verb.name or not verb.same(step.args, args)):
             raise ProtocolError(
                 f"step {branch.at} was {step.verb}{dict(step.args)} and is now {verb.name}{dict(args)}: the protocol does not"
-                " repeat itself. Likely cause: it uses something else than what the lab told it"
+                " repeat itself. Likely cause: Choroid was updated and decides otherwise, or the protocol uses something else"
+                " than what the lab told it. After an update: abort this run and start the protocol again"
             )
         return step
 

@@ -12,6 +12,7 @@ import os
 import platform
 import resource
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 
 from controller.sandbox.bpf import MACHINES, Machine, assemble
@@ -20,7 +21,9 @@ from controller.sandbox.limits import ModelLimits
 
 PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP = 38, 39, 21
 SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC = 1, 1
-LANDLOCK_CREATE_RULESET, LANDLOCK_RESTRICT_SELF = 444, 446
+LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
+LANDLOCK_RULE_PATH_BENEATH = 1
+READ_FILE, READ_FOLDER = 0b100, 0b1000
 LANDLOCK_CREATE_RULESET_VERSION = 1
 FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
 """Version of Landlock → number of its rights on files, which are the lowest bits."""
@@ -80,8 +83,12 @@ def limit_resources(limits: ModelLimits) -> None:
         resource.setrlimit(what, (limit, limit))
 
 
-def restrict_files() -> None:
-    """Deny all files, TCP ports and signals to others, as far as this version of Landlock knows them."""
+def restrict_files(readable: Iterable[Path] = ()) -> None:
+    """Deny all files, TCP ports and signals to others, as far as this version of Landlock knows them.
+
+    Args:
+        readable: Files and folders that may still be read. What is open already stays usable, also for writing.
+    """
     libc = _libc()
     version = _call("Landlock", libc.syscall, LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_CREATE_RULESET_VERSION)
     rights = max(count for since, count in FILE_RIGHTS.items() if since <= version)
@@ -93,9 +100,22 @@ def restrict_files() -> None:
     packed = struct.pack(f"={len(attributes)}Q", *attributes)
     rules = _call("Landlock", libc.syscall, LANDLOCK_CREATE_RULESET, packed, len(packed), 0)
     try:
+        for path in readable:
+            _allow_reading(rules, path)
         _call("Landlock", libc.syscall, LANDLOCK_RESTRICT_SELF, rules, 0)
     finally:
         os.close(rules)
+
+
+def _allow_reading(rules: int, path: Path) -> None:
+    beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        rights = READ_FILE | (READ_FOLDER if path.is_dir() else 0)
+        rule = struct.pack("=Qi", rights, beneath)
+        words = (rules, LANDLOCK_RULE_PATH_BENEATH, rule, 0)
+        _call("Landlock", _libc().syscall, LANDLOCK_ADD_RULE, *words)
+    finally:
+        os.close(beneath)
 
 
 def require_closed(error: int, layer: str) -> None:

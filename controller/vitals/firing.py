@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from statistics import mean, stdev
 
-from controller.nerves.metrics.figures import ArrayMetrics
+from controller.nerves.metrics.terms import ArrayMetrics
 from controller.nerves.summary import NervesSummary, StimulationTreatment
 from controller.vitals.electrode_baseline import ElectrodeBaseline
 from controller.vitals.rolling_baseline import RollingBaseline

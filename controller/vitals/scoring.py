@@ -11,6 +11,7 @@ from controller.journal.journal import Journal
 from controller.nerves.summary import NervesSummary
 from controller.vitals.score_rows import ROW as SCORES_ROW
 from controller.vitals.vitals import Scores, VitalSigns, disturbance
+from protocols.tissue_loss import TissueLoss
 
 EVERY_S = 60.0
 RECORD_EVERY_S = 3600.0
@@ -39,16 +40,23 @@ class Scoring:
         self._latest: dict[str, Any] | None = None
 
     @property
-    def concerns(self) -> Mapping[str, str]:
-        """What a person should examine in the firing of the tissue, by kind of alarm; empty where there is nothing."""
+    def concerns(self) -> Mapping[tuple[str, str], str]:
+        """What a person should examine in the tissue, by kind and source of alarm."""
         if self._vitals is None:
             return {}
         firing = self._vitals.firing
-        return {
-            "activity_fall": self._vitals.concern,
-            "hypersynchrony": firing.hypersynchrony,
-            "response_lost": firing.lost_response,
+        found = {
+            ("viability_loss", "tissue"): self._vitals.loss,
+            ("activity_fall", "nerves"): self._vitals.concern,
+            ("hypersynchrony", "nerves"): firing.hypersynchrony,
+            ("response_lost", "nerves"): firing.lost_response,
         }
+        return {alarm: text for alarm, text in found.items() if text}
+
+    @property
+    def tissue_loss(self) -> TissueLoss | None:
+        """What the estimate of the tissue says of a loss of viability; None on a rig without scores."""
+        return None if self._vitals is None else self._vitals.tissue_loss
 
     @property
     def electrode_deviations(self) -> tuple[float, ...]:

@@ -20,6 +20,7 @@ from protocols.interval import Interval
 from protocols.tissue.estimate import ViabilityEstimate
 from protocols.tissue.look import TissueLook
 from protocols.tissue.statement import Statement
+from protocols.tissue_loss import UNKNOWN, TissueLoss
 
 ROW = "tissue.look"
 HOUR_US = 3_600_000_000
@@ -84,6 +85,19 @@ class TissueWatch:
             value = getattr(look, name)
             if value is not None:
                 self._noted.setdefault(name, []).append(value)
+
+    @property
+    def lost(self) -> float:
+        """Expected loss of viability (0..1) from the peak of the last weeks, by the last hour; 0 unless a loss is certain."""
+        certain = not self._to_restore and self._estimate.harmed
+        return self._estimate.past[-1].lost if certain else 0.0
+
+    @property
+    def finding(self) -> TissueLoss:
+        """What the last whole hour says of a loss; unknown while the journal is restored or before the first hour."""
+        if self._to_restore or self._estimated_h is None:
+            return UNKNOWN
+        return self._estimate.finding(age_h=float(max(self._now_h() - self._estimated_h - 1, 0)))
 
     def statement(self) -> Statement | None:
         """Return the estimate with the present, unfinished hour; None while it is restored or nothing is known yet."""

@@ -15,10 +15,11 @@ from controller.regulation.trust import trusted
 from controller.rig.description import Rig
 from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
 from controller.steps.barrier import FilterRecord
+from controller.vitals.image_signs import ImageSigns
 from controller.vitals.instruments import Instruments
 from drivers.commands import PumpStatus
 from protocols.interval import Interval
-from protocols.media_filter import MediaState
+from protocols.media_state import MediaState
 from protocols.tissue.look import TissueLook
 
 STALE_S = 120.0
@@ -56,7 +57,8 @@ class TissueInputs:
         oxygen = [] if self._loop_oxygen is None else [self._loop_oxygen]
         pumps = [pump for each in outlets.values() for pump in each]
         self._sources = Instruments(rig, journal, oxygen=[*oxygen, *outlets], pumps=pumps)
-        self.instruments = self._sources.now()
+        self.images = ImageSigns(rig, journal, clock)
+        self.instruments = self._instruments()
         """By signal a text that changes when its scale does."""
         self._barrier = FilterRecord(rig, journal)
         self._barrier_failed = False
@@ -78,12 +80,15 @@ class TissueInputs:
         if state.at_s - self._looked_up_s >= LOOK_UP_EVERY_S:
             self._looked_up_s = state.at_s
             self._finding, self._barrier_failed = self._journal.last(TISSUE_NOTE), self._barrier.failed
-            self.instruments = self._sources.now()
-        outlet = self._outlet_oxygen(state)
+            self.instruments = self._instruments()
+        volume = self._volume()
+        loop, outlet = trusted_interval(state, self._loop_oxygen, "oxygen"), self._outlet_oxygen(state)
+        if loop is not None and outlet is not None and outlet.low > loop.high:
+            outlet = loop  # the probes are exchanged, or one is wrong: the lower one counts
         medium: dict[str, Any] = {} if media is None else {name: media.interval("loop", name) for name in MEDIUM}
         return TissueLook(
             temperature_c=trusted_interval(state, self._temperature, "temperature"),
-            oxygen_pct=trusted_interval(state, self._loop_oxygen, "oxygen") if outlet is None else outlet,
+            oxygen_pct=loop if outlet is None else outlet,
             oxygen_at_tissue=outlet is not None,
             flow_share=self._flow_share(state),
             ph=trusted_interval(state, self._loop_ph, "ph"),
@@ -93,8 +98,19 @@ class TissueInputs:
             lactate_umol_d=lactate_umol_d,
             firing_hz=mean_firing(nerves, state.at_s),
             ldh=self._new_finding("ldh"),
-            volume=self._new_finding("volume"),
+            volume=volume,
         )
+
+    def _instruments(self) -> dict[str, str]:
+        found = self._sources.now()
+        return found | {"volume": " ".join((found["volume"], *self.images.instrument))}
+
+    def _volume(self) -> Interval | None:
+        """Return the volume from images, or a person's on a rig without: the two have no common unit."""
+        seen = self.images.volume()
+        if seen is not None:
+            self.instruments = self._instruments()
+        return seen if self.images.instrument else self._new_finding("volume")
 
     def _outlet_oxygen(self, state: State) -> Interval | None:
         """Return the lowest oxygen at the outlet of a chamber."""

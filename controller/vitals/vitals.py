@@ -37,8 +37,9 @@ from protocols.care_rating import MIN_OXYGEN_PCT, MediumGrade, Vitals, care_rati
 from protocols.grading import Letter
 from protocols.happiness import happiness
 from protocols.interval import Interval
-from protocols.media_filter import MAKES_LACTATE, USES_GLUCOSE, MediaState
+from protocols.media_state import MAKES_LACTATE, USES_GLUCOSE, MediaState
 from protocols.tissue.statement import Statement
+from protocols.tissue_loss import TissueLoss
 from protocols.welfare import Treatment as Treated
 from protocols.welfare import welfare
 
@@ -153,6 +154,8 @@ class VitalSigns:
         self._short_since: dict[str, float | None] = dict.fromkeys(PER_SIDE)
         self._looks = -1
         self._looked_s = 0.0
+        self._shown = -1
+        """Corrections of the estimator that the estimate of the tissue has seen: each is evidence once."""
         self._fallen = 0
         self.firing = FiringSigns(self._baseline, ElectrodeBaseline(journal, clock))
         """Firing against the culture's own baseline."""
@@ -166,6 +169,17 @@ class VitalSigns:
         if self._fallen < FALLEN_MIN:
             return ""
         return f"firing has been under {FALLEN_SHARE:.0%} of this organoid's own baseline for {self._fallen} minutes"
+
+    @property
+    def loss(self) -> str:
+        """What the estimate of the tissue says of a loss of viability; empty unless it is as good as certain."""
+        lost = self._tissue.lost
+        return f"about {lost:.0%} of the viability is lost since its peak of the last weeks" if lost else ""
+
+    @property
+    def tissue_loss(self) -> TissueLoss:
+        """What the estimate of the tissue says of a loss of viability, a suspected one too."""
+        return self._tissue.finding
 
     def score(self, state: State, nerves: NervesSummary | None, disturbance: str) -> Scores:
         """Collect the inputs of the scores at this moment. Call it about once a minute.
@@ -187,7 +201,8 @@ class VitalSigns:
         if (shut := shut_gate(vitals, absent=self._absent)) is not None:
             self._baseline.disturbed(f"{shut} gate")
         media = self._media(state.at_s)
-        made = None if media is None else _lactate_making(media)
+        made = None if media is None or media.observations == self._shown else _lactate_making(media)
+        self._shown = self._looks
         self._tissue.note(
             self._inputs.look(state, media, nerves, uptake=self._measured_uptake(state), lactate_umol_d=made),
             self._inputs.instruments,
@@ -212,7 +227,7 @@ class VitalSigns:
             oxygen_short_s=self._short(state),
             sterility_failed=self._barrier_failed,
             ldh=self._by_hand("ldh"),
-            growth=self._by_hand("growth"),
+            growth=self._inputs.images.growth() or self._by_hand("growth"),
             oxygen_uptake=uptake,
             oxygen_uptake_by=by,
             lactate_yield=None if media is None else _yield(media),
@@ -297,6 +312,8 @@ class VitalSigns:
         for point, pumps in self._outlets.items():
             flow_ul_min = _flow(state, pumps)
             outlet = None if flow_ul_min is None else self._trusted(state, point, "oxygen")
+            if outlet is not None and outlet.low > loop.high:
+                continue  # tissue makes no oxygen: the probes are exchanged, or one is wrong
             if flow_ul_min is not None and outlet is not None and point != self._loop_oxygen:
                 lost, off = max(loop.value - outlet.value, 0.0), outlet.high - outlet.value
                 return Interval(lost, max(lost - off, 0.0), lost + off).scaled(max(flow_ul_min, 1.0))

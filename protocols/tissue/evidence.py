@@ -1,7 +1,8 @@
 """How likely what a tissue shows is, for each particle: oxygen uptake, lactate, firing, LDH, volume.
 
 Every signal but LDH has an unknown scale in each particle, taken from its first value: a tissue is compared with itself.
-After another instrument or calibration the scale is taken again, given the viability that each particle has by then.
+After another instrument or calibration the scale is taken again, given the viability that each particle has by then. Scale
+and drift are computed, not drawn (:mod:`protocols.tissue.tracks`).
 """
 
 from __future__ import annotations
@@ -15,28 +16,38 @@ import numpy as np
 from protocols.interval import Interval
 from protocols.tissue import priors
 from protocols.tissue.look import TissueLook
-from protocols.tissue.particles import F8, oxygen_at_tissue
+from protocols.tissue.metabolism import F8, oxygen_uptake
+from protocols.tissue.particles import oxygen_at_tissue, temperature_c
 from protocols.tissue.priors import Axis
+from protocols.tissue.tracks import TRACKS, Track
 
 FREEDOM = 5.0
 """Degrees of freedom of Student's t: one odd value among many is no proof."""
-Q10 = 2.2
-"""Metabolic rate against temperature (biology.md §1.1)."""
 UNUSUAL_PER_K, UNUSUAL_PER_PH, UNUSUAL_OXYGEN = 0.05, 3.0, 0.5
 USUAL_PH, USUAL_OXYGEN_PCT = (7.2, 7.5), 60.0
 """What widens the noise of signals that follow the moment [P]: for each K, each pH outside, each e-fold of oxygen below."""
+MIN_LACTATE = 0.02
+SCALE_IN_SD = 4.0
+"""A signal must be this many times its uncertainty to give a scale: the noise of one that is not there is none."""
 SMALLEST = 1e-6
 """Smallest value of a signal: zero has no logarithm."""
 FAINT = math.log(0.1)
 """Below a tenth of its usual value a signal says that it is low and not how low: silent tissue need not be dead."""
+FAINT_FOLDS = math.log(100.0)
+"""Width over which faint values are spread, from a tenth to a thousandth [P]. So a particle that expects a faint signal is
+less likely than one that expects just what is seen: else particles whose scale is far too large would explain everything."""
+FAILED_DENSITY = 0.3
+"""Density of the values of a signal that tells nothing, over that at the middle of its noise [P]."""
+PEAK = 8.0 / (3.0 * math.pi * math.sqrt(FREEDOM))
+"""Density of Student's t with :data:`FREEDOM` at its middle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One kind of evidence: its expected logarithm without scale, its scale's column, its noise, its failure rate."""
+    """One kind of evidence: its expected logarithm without scale and drift, their track, its noise, its failure rate."""
 
     expected: Callable[[F8, TissueLook], F8]
-    scale: Axis | None
+    track: Track | None
     noise: float
     failed: float = 0.0
     acute: bool = False
@@ -44,27 +55,19 @@ class Signal:
 
 
 def _uptake(particles: F8, look: TissueLook) -> F8:
-    power = particles[:, Axis.UPTAKE_POWER]
-    pace = math.log(Q10) / 10.0 * (_temperature_c(look) - 37.0)
-    oxygen = np.log(np.maximum(oxygen_at_tissue(particles, look), 1.0) / 100.0)
-    found: F8 = (
-        power * (_log_viability(particles) + pace)
-        + (1.0 - power) * oxygen
-        + (1.0 + 2.0 * power) / 3.0 * particles[:, Axis.LOG_VOLUME]
-        + particles[:, Axis.UPTAKE_DRIFT]
-    )
+    taken = oxygen_uptake(particles, temperature_c(look), oxygen_at_tissue(particles, look))
+    found: F8 = np.log(np.maximum(taken, SMALLEST))
     return found
 
 
-def _lactate(particles: F8, look: TissueLook) -> F8:
-    pace = math.log(Q10) / 10.0 * (_temperature_c(look) - 37.0)
-    found: F8 = _log_viability(particles) + particles[:, Axis.LOG_VOLUME] + pace
+def _lactate(particles: F8, _: TissueLook) -> F8:
+    found: F8 = np.log(np.maximum(particles[:, Axis.LACTATE_SEEN], MIN_LACTATE))
     return found
 
 
 def _firing(particles: F8, look: TissueLook) -> F8:
-    warmth = math.log(2.0) / 10.0 * (min(_temperature_c(look), 39.0) - 37.0)
-    found: F8 = particles[:, Axis.FIRING_POWER] * _log_viability(particles) + particles[:, Axis.FIRING_DRIFT] + warmth
+    warmth = math.log(2.0) / 10.0 * (min(temperature_c(look), 39.0) - 37.0)
+    found: F8 = particles[:, Axis.FIRING_POWER] * _log_viability(particles) + warmth
     return found
 
 
@@ -79,48 +82,82 @@ def _volume(particles: F8, _: TissueLook) -> F8:
 
 
 SIGNALS: Mapping[str, Signal] = {
-    "oxygen_uptake": Signal(_uptake, Axis.UPTAKE_SCALE, priors.UPTAKE_NOISE, acute=True),
-    "lactate_umol_d": Signal(_lactate, Axis.LACTATE_SCALE, priors.LACTATE_NOISE),
-    "firing_hz": Signal(_firing, Axis.FIRING_SCALE, priors.FIRING_NOISE, priors.FAILED_ARRAY, acute=True),
+    "oxygen_uptake": Signal(_uptake, TRACKS["oxygen_uptake"], priors.UPTAKE_NOISE, acute=True),
+    "lactate_umol_d": Signal(_lactate, TRACKS["lactate_umol_d"], priors.LACTATE_NOISE, priors.FAILED_LACTATE),
+    "firing_hz": Signal(_firing, TRACKS["firing_hz"], priors.FIRING_NOISE, priors.FAILED_ARRAY, acute=True),
     "ldh": Signal(_ldh, None, priors.LDH_NOISE),
-    "volume": Signal(_volume, Axis.VOLUME_SCALE, priors.VOLUME_NOISE),
+    "volume": Signal(_volume, TRACKS["volume"], priors.VOLUME_NOISE),
 }
 
 
-def weighed(particles: F8, look: TissueLook, random: np.random.Generator) -> F8:
-    """Return the log-likelihood of each particle. The scale of a signal that is new is set in `particles`."""
+def weighed(particles: F8, look: TissueLook) -> F8:
+    """Return the log-likelihood of each particle. The tracks in `particles` learn from what is seen."""
     total: F8 = np.zeros(len(particles))
     for name in look.rescaled:
-        scale = SIGNALS[name].scale if name in SIGNALS else None
-        if scale is not None:
-            particles[:, scale] = np.nan
+        if name in TRACKS:
+            TRACKS[name].forget_scale(particles)
     for name, signal in SIGNALS.items():
         seen: Interval | None = getattr(look, name)
         if seen is not None:
-            total += log_likelihood(particles, look, signal, seen, random)
+            total += log_likelihood(particles, look, signal, seen)
     return total
 
 
-def log_likelihood(particles: F8, look: TissueLook, signal: Signal, seen: Interval, random: np.random.Generator) -> F8:
-    """Return the log-likelihood of one value for each particle."""
+def shown(particles: F8, look: TissueLook) -> bool:
+    """Return whether a look shows how the tissue is, against a scale that is known by now."""
+    found = (signal for name, signal in SIGNALS.items() if getattr(look, name) is not None)
+    return any(signal.track is None or not signal.track.unknown(particles) for signal in found)
+
+
+def log_likelihood(particles: F8, look: TissueLook, signal: Signal, seen: Interval) -> F8:
+    """Return the log-likelihood of one value for each particle, over the density at the middle of the noise alone."""
     expected = signal.expected(particles, look)
     noise = _noise(signal, seen, look)
-    value = max(seen.value, seen.sd, SMALLEST)
-    if signal.scale is None:
-        off = (math.log(value) - expected) / noise
-    else:
-        scale = particles[:, signal.scale]
-        if math.isnan(scale[0]):
-            if seen.value <= 0.0:
-                return np.zeros(len(particles))
-            scale[:] = math.log(seen.value) - expected + random.normal(0.0, noise, len(particles))
-            return np.zeros(len(particles))
-        share = math.log(value) - scale
-        off = (np.maximum(share, FAINT) - expected) / noise
-        off[(share <= FAINT) & (expected < FAINT)] = 0.0
-    found: F8 = -0.5 * (FREEDOM + 1.0) * np.log1p(off * off / FREEDOM)
-    if signal.failed:
-        found = np.log((1.0 - signal.failed) * np.exp(found) + signal.failed * 0.3)
+    value, track = math.log(max(seen.value, seen.sd, SMALLEST)), signal.track
+    if track is None:
+        return _with_failures(_student((value - expected) ** 2 / noise**2), signal)
+    if track.unknown(particles):
+        if seen.value >= SCALE_IN_SD * seen.sd and seen.value > 0.0:
+            track.take_scale(particles, math.log(seen.value) - expected, noise)
+        return np.zeros(len(particles))
+    middle, known_var = track.predicted(particles)
+    off, seen_var = value - expected - middle, known_var + noise * noise
+    square = off * off / seen_var
+    found = _student(square) - 0.5 * np.log(seen_var / noise**2)
+    clear = value - track.scale(particles) > FAINT
+    if not clear.all():
+        faint = ~clear
+        above = FAINT - (expected + middle - track.scale(particles))[faint]
+        found[faint] = _faint(above / np.sqrt(seen_var[faint]), noise)
+    both = _with_failures(found, signal)
+    sure = np.where(clear, (1.0 - signal.failed) * np.exp(found - both), 0.0)
+    track.learn(particles, off, noise * noise * (FREEDOM + square) / (FREEDOM + 1.0), sure)
+    return both
+
+
+def _student(square: F8) -> F8:
+    """Return the logarithm of the density of Student's t over that at its middle."""
+    found: F8 = -0.5 * (FREEDOM + 1.0) * np.log1p(square / FREEDOM)
+    return found
+
+
+def _with_failures(found: F8, signal: Signal) -> F8:
+    """Return the log-likelihood if the signal may tell nothing."""
+    if not signal.failed:
+        return found
+    both: F8 = np.log((1.0 - signal.failed) * np.exp(found) + signal.failed * FAILED_DENSITY)
+    return both
+
+
+def _faint(off: F8, noise: float) -> F8:
+    """Return the log-likelihood of a faint value, `off` deviations above what is expected: the tail below, spread evenly.
+
+    As for other values, over the density at the middle of Student's t.
+    """
+    square = 1.0 + off * off / FREEDOM
+    bent = off / (math.sqrt(FREEDOM) * square) * (1.0 + 2.0 / (3.0 * square))
+    below = 0.5 + (bent + np.arctan(off / math.sqrt(FREEDOM))) / math.pi
+    found: F8 = np.log(np.maximum(below, 1e-12) * min(noise / (PEAK * FAINT_FOLDS), 1.0))
     return found
 
 
@@ -149,7 +186,3 @@ def _unusual(look: TissueLook) -> float:
 def _log_viability(particles: F8) -> F8:
     found: F8 = np.log(np.maximum(particles[:, Axis.VIABILITY], 1e-3))
     return found
-
-
-def _temperature_c(look: TissueLook) -> float:
-    return 37.0 if look.temperature_c is None else look.temperature_c.value

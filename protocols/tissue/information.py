@@ -11,7 +11,8 @@ import numpy as np
 from protocols.tissue.estimate import LEVEL, ViabilityEstimate, quantiles
 from protocols.tissue.evidence import SIGNALS
 from protocols.tissue.look import TissueLook
-from protocols.tissue.particles import F8, passed
+from protocols.tissue.metabolism import F8
+from protocols.tissue.particles import passed
 from protocols.tissue.priors import Axis
 
 AHEAD_H = 24.0 * 7
@@ -36,8 +37,10 @@ class PossibleMeasurement:
 MEASUREMENTS = (
     PossibleMeasurement("oxygen at the chamber's outlet", "oxygen_uptake", 0.08, "an oxygen probe"),
     PossibleMeasurement("a brightfield image now and in a week", "volume", 0.05, "some minutes"),
-    PossibleMeasurement("an LDH assay now and in a week", "ldh", 0.15, "two samples of 0.1 mL"),
-    PossibleMeasurement("a lactate assay now and in a week", "lactate_umol_d", 0.12, "two samples of 0.1 mL"),
+    PossibleMeasurement(
+        "an assay of LDH, which dying cells release, now and in a week", "ldh", 0.15, "two samples of 0.1 mL"
+    ),
+    PossibleMeasurement("an assay of lactate now and in a week", "lactate_umol_d", 0.12, "two samples of 0.1 mL"),
     PossibleMeasurement("electrical activity", "firing_hz", 0.30, "an electrode array"),
     PossibleMeasurement("a live/dead stain of one organoid", "", STAIN_NOISE, "one organoid"),
 )
@@ -71,7 +74,11 @@ def gains(estimate: ViabilityEstimate, look: TissueLook) -> tuple[Gain, ...]:
     viability, shares = later[:, Axis.VIABILITY], estimate.shares
     without = _width(viability, shares)
     found = [
-        Gain(each, _expected_width(_shown(each, now, later, look), each.noise, viability, shares, random), without)
+        Gain(
+            each,
+            _expected_width(_shown(each, now, later, look, random), each.noise, viability, shares, random),
+            without,
+        )
         for each in MEASUREMENTS
         if not each.signal or getattr(look, each.signal) is None
     ]
@@ -84,14 +91,19 @@ def best_measurement(estimate: ViabilityEstimate, look: TissueLook) -> Gain | No
     return best if best is not None and best.width < WORTH * best.without else None
 
 
-def _shown(measurement: PossibleMeasurement, now: F8, later: F8, look: TissueLook) -> F8:
+def _shown(measurement: PossibleMeasurement, now: F8, later: F8, look: TissueLook, random: np.random.Generator) -> F8:
     """Return what each particle would show: the change of a signal over the time, or its viability as a logit."""
     if not measurement.signal:
         viability = np.clip(later[:, Axis.VIABILITY], 1e-3, 1.0 - 1e-3)
         found: F8 = np.log(viability / (1.0 - viability))
         return found
     signal = SIGNALS[measurement.signal]
-    return signal.expected(later, look) - signal.expected(now, look)
+    change = signal.expected(later, look) - signal.expected(now, look)
+    if signal.track is None:
+        return change
+    mean, var = signal.track.drifted(now, AHEAD_H)
+    drifted: F8 = change + mean + np.sqrt(var) * random.normal(0.0, 1.0, len(now))
+    return drifted
 
 
 def _expected_width(shown: F8, noise: float, viability: F8, shares: F8, random: np.random.Generator) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from protocols.interval import Interval
@@ -74,3 +74,25 @@ class TissueLook:
             for name, value in (data | {"rescaled": tuple(data.get("rescaled", ()))}).items()
         }
         return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class LastKnown:
+    """What the tissue was last seen to live in, for the hours in which nothing measures it."""
+
+    readings: Mapping[str, tuple[Interval, float]] = field(default_factory=dict)
+    """By exposure the last reading and its age (h)."""
+    oxygen_at_tissue: bool = False
+
+    def after(self, look: TissueLook, hours: float) -> LastKnown:
+        """Return what is last known after a look of this many hours."""
+        found = {name: (seen, age_h + hours) for name, (seen, age_h) in self.readings.items()}
+        for name in EXPOSURES:
+            seen = getattr(look, name)
+            if seen is not None:
+                found[name] = (seen, 0.0)
+        at_tissue = self.oxygen_at_tissue if look.oxygen_pct is None else look.oxygen_at_tissue
+        return LastKnown(found, at_tissue)
+
+
+NOTHING_KNOWN = LastKnown()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from protocols.interval import Interval
 from protocols.tissue import priors
-from protocols.tissue.look import TissueLook
+from protocols.tissue.look import NOTHING_KNOWN, LastKnown, TissueLook
+from protocols.tissue.metabolism import F8, USUAL_OXYGEN_PCT, lactate_made
 from protocols.tissue.priors import Axis, LogNormal
+from protocols.tissue.tracks import TRACKS, WIDTH
 
-F8 = NDArray[np.float64]
-
-COUNT = 1024
+COUNT = 2048
 HEAT_FROM_C, COLD_FROM_C = 38.5, 34.0
 PH_HARMLESS, SALT_HARMLESS = (7.1, 7.65), (250.0, 330.0)
 HUNGER_FROM_MM = 1.0
@@ -25,21 +27,23 @@ CALM_HARM_PER_H = 0.001
 
 def drawn(random: np.random.Generator, count: int = COUNT) -> F8:
     """Return particles from the priors, shape (count, columns). Scales are unknown (NaN) until they are first measured."""
-    particles: F8 = np.zeros((count, len(Axis)), order="F")
+    particles: F8 = np.zeros((count, WIDTH), order="F")
     particles[:, Axis.VIABILITY] = random.uniform(*priors.START, count)
     particles[:, Axis.PEAK] = particles[:, Axis.VIABILITY]
     for column, prior in priors.SENSITIVITIES.items():
         particles[:, column] = _lognormal(random, prior, count)
     particles[:, Axis.FIRING_POWER] = _lognormal(random, priors.FIRING_POWER, count)
-    particles[:, Axis.BEST] = random.uniform(*priors.BEST, count)
     particles[:, Axis.GROWTH] = random.normal(*priors.GROWTH, count) / 24.0
-    particles[:, Axis.UPTAKE_POWER] = random.uniform(*priors.UPTAKE_POWER, count)
-    particles[:, Axis.UPTAKE_DRIFT] = random.normal(0.0, priors.UPTAKE_DRIFT_SD, count)
-    particles[:, Axis.FIRING_DRIFT] = random.normal(0.0, priors.FIRING_DRIFT_SD, count)
+    particles[:, Axis.HOLD_H] = random.exponential(priors.HOLD_H, count) + SMALLEST
+    particles[:, Axis.LACTATE_LAG_H] = _lognormal(random, priors.LACTATE_LAG_H, count)
+    for column, (low, high) in priors.RANGES.items():
+        particles[:, column] = random.uniform(low, high, count)
+    particles[:, Axis.LACTATE_SEEN] = lactate_made(particles, 37.0, np.full(count, USUAL_OXYGEN_PCT))
     particles[:, Axis.HARM_FACTOR] = random.normal(0.0, priors.HARM_FACTOR_SD, count)
     particles[:, Axis.HEALING_FACTOR] = random.normal(0.0, priors.HEALING_FACTOR_SD, count)
-    particles[:, Axis.LACTATE_BIAS :] = random.normal(0.0, 1.0, (count, len(Axis) - Axis.LACTATE_BIAS))
-    particles[:, priors.SCALES] = np.nan
+    particles[:, Axis.LACTATE_BIAS : len(Axis)] = random.normal(0.0, 1.0, (count, len(Axis) - Axis.LACTATE_BIAS))
+    for track in TRACKS.values():
+        track.begin(particles)
     return particles
 
 
@@ -47,12 +51,14 @@ def _lognormal(random: np.random.Generator, prior: LogNormal, count: int) -> F8:
     return prior.median * np.exp(random.normal(0.0, prior.sd, count))
 
 
-def passed(particles: F8, look: TissueLook, hours: float, random: np.random.Generator) -> F8:
-    """Return the particles `hours` later, after what the tissue lived in."""
+def passed(
+    particles: F8, look: TissueLook, hours: float, random: np.random.Generator, last: LastKnown = NOTHING_KNOWN
+) -> F8:
+    """Return the particles `hours` later, after what the tissue lived in; `last` is what was known before."""
     after = particles.copy(order="F")
     count = len(after)
     _change_hidden_harm(after, hours, random, look.sterility_failed)
-    harm = harm_per_h(after, look) * np.exp(after[:, Axis.HARM_FACTOR])
+    harm = harm_per_h(after, look, last.after(look, 0.5 * hours)) * np.exp(after[:, Axis.HARM_FACTOR])
     viability = after[:, Axis.VIABILITY]
     lost = viability * -np.expm1(-harm * hours)
     missing = np.maximum(after[:, Axis.BEST] - viability, 0.0)
@@ -65,9 +71,13 @@ def passed(particles: F8, look: TissueLook, hours: float, random: np.random.Gene
     after[:, Axis.PEAK] = np.maximum(now, now + (after[:, Axis.PEAK] - now) * decay)
     after[:, Axis.POOL] = after[:, Axis.POOL] * np.exp(-hours / priors.LDH_DECAY_H) + lost
     after[:, Axis.LOG_VOLUME] += after[:, Axis.GROWTH] * now * hours
+    for track in TRACKS.values():
+        track.pass_time(after, hours)
+    made = lactate_made(after, temperature_c(look), oxygen_at_tissue(after, look))
+    after[:, Axis.LACTATE_SEEN] += (made - after[:, Axis.LACTATE_SEEN]) * -np.expm1(
+        -hours / after[:, Axis.LACTATE_LAG_H]
+    )
     for column, sd, constant_h in (
-        (Axis.UPTAKE_DRIFT, priors.UPTAKE_DRIFT_SD, priors.UPTAKE_DRIFT_H),
-        (Axis.FIRING_DRIFT, priors.FIRING_DRIFT_SD, priors.FIRING_DRIFT_H),
         (Axis.HARM_FACTOR, priors.HARM_FACTOR_SD, priors.HARM_FACTOR_H),
         (Axis.HEALING_FACTOR, priors.HEALING_FACTOR_SD, priors.HEALING_FACTOR_H),
     ):
@@ -97,21 +107,21 @@ def _change_hidden_harm(particles: F8, hours: float, random: np.random.Generator
     hidden[ends] = 0.0
 
 
-def harm_per_h(particles: F8, look: TissueLook) -> F8:
+def harm_per_h(particles: F8, look: TissueLook, last: LastKnown = NOTHING_KNOWN) -> F8:
     """Return the share of viability that each particle loses in an hour (1/h)."""
-    found: F8 = sum(harms_per_h(particles, look).values(), np.zeros(len(particles)))
+    found: F8 = sum(harms_per_h(particles, look, last).values(), np.zeros(len(particles)))
     return found
 
 
-def harms_per_h(particles: F8, look: TissueLook) -> dict[str, F8]:
-    """Return what each cause takes of the viability in an hour (1/h)."""
-    temperature = _exposure(particles, look.temperature_c, "temperature_c", Axis.TEMPERATURE_BIAS)
-    ph = _exposure(particles, look.ph, "ph", Axis.PH_BIAS)
-    glucose = _exposure(particles, look.glucose_mm, "glucose_mm", Axis.GLUCOSE_BIAS)
-    lactate = _exposure(particles, look.lactate_mm, "lactate_mm", Axis.LACTATE_BIAS)
-    ammonia = _exposure(particles, look.ammonia_mm, "ammonia_mm", Axis.AMMONIA_BIAS)
-    salt = _exposure(particles, look.osmolality_mosm, "osmolality_mosm", None)
-    hypoxia = np.clip(1.0 - oxygen_at_tissue(particles, look) / HYPOXIA_FROM_PCT, 0.0, 1.0)
+def harms_per_h(particles: F8, look: TissueLook, last: LastKnown = NOTHING_KNOWN) -> dict[str, F8]:
+    """Return what each cause takes of the viability in an hour (1/h), by `last` for a while where nothing measures it."""
+    temperature = _exposure(particles, look, last, "temperature_c", Axis.TEMPERATURE_BIAS)
+    ph = _exposure(particles, look, last, "ph", Axis.PH_BIAS)
+    glucose = _exposure(particles, look, last, "glucose_mm", Axis.GLUCOSE_BIAS)
+    lactate = _exposure(particles, look, last, "lactate_mm", Axis.LACTATE_BIAS)
+    ammonia = _exposure(particles, look, last, "ammonia_mm", Axis.AMMONIA_BIAS)
+    salt = _exposure(particles, look, last, "osmolality_mosm", None)
+    hypoxia = np.clip(1.0 - oxygen_at_tissue(particles, look, last) / HYPOXIA_FROM_PCT, 0.0, 1.0)
     return {
         "heat": particles[:, Axis.HEAT] * np.maximum(temperature - HEAT_FROM_C, 0.0) ** 2,
         "cold": particles[:, Axis.COLD] * np.maximum(COLD_FROM_C - temperature, 0.0),
@@ -126,23 +136,42 @@ def harms_per_h(particles: F8, look: TissueLook) -> dict[str, F8]:
     }
 
 
-def oxygen_at_tissue(particles: F8, look: TissueLook) -> F8:
+def temperature_c(look: TissueLook) -> float:
+    """Return the temperature of the tissue (°C); the usual one if none is measured."""
+    return priors.UNMEASURED["temperature_c"][0] if look.temperature_c is None else look.temperature_c.value
+
+
+def oxygen_at_tissue(particles: F8, look: TissueLook, last: LastKnown = NOTHING_KNOWN) -> F8:
     """Return the oxygen of the medium at the tissue (% of air saturation): upstream of it less what the tissue takes."""
-    if look.oxygen_pct is not None and look.oxygen_at_tissue:
-        return np.full(len(particles), max(look.oxygen_pct.value, 0.0))
-    upstream = priors.UNMEASURED["oxygen_pct"][0] if look.oxygen_pct is None else look.oxygen_pct.value
-    flow = priors.UNMEASURED["flow_share"][0] if look.flow_share is None else look.flow_share.value
-    drop = particles[:, Axis.DROP] * particles[:, Axis.VIABILITY] / max(flow, 1e-3)
-    found: F8 = np.maximum(upstream - drop, 0.0)
+    oxygen, flow = (_exposure(particles, look, last, name, None) for name in ("oxygen_pct", "flow_share"))
+    known = _held(particles, last, "oxygen_pct") if look.oxygen_pct is None else np.full(len(particles), True)
+    at_tissue = known & (last.oxygen_at_tissue if look.oxygen_pct is None else look.oxygen_at_tissue)
+    drop = particles[:, Axis.DROP] * particles[:, Axis.VIABILITY] / np.maximum(flow, 1e-3)
+    found: F8 = np.maximum(oxygen - np.where(at_tissue, 0.0, drop), 0.0)
     return found
 
 
-def _exposure(particles: F8, seen: Interval | None, name: str, bias: Axis | None) -> F8:
-    """Return what each particle lived in: its own place within the interval of the reading, or of the prior."""
-    mean, sd = priors.UNMEASURED[name] if seen is None else (seen.value, seen.sd)
-    if bias is None:
-        return np.full(len(particles), mean)
-    found: F8 = mean + sd * particles[:, bias]
+def _exposure(particles: F8, look: TissueLook, last: LastKnown, name: str, bias: Axis | None) -> F8:
+    """Return what each particle lived in: its own place within the interval of the reading, or of the prior.
+
+    Where nothing measures it, a particle goes on with the last reading for a time of its own, and then with the prior.
+    """
+    place: F8 | float = 0.0 if bias is None else particles[:, bias]
+    seen: Interval | None = getattr(look, name)
+    if seen is not None:
+        return np.full(len(particles), seen.value) + seen.sd * place
+    mean, sd = priors.UNMEASURED[name]
+    usual: F8 = np.full(len(particles), mean) + sd * place
+    if name in last.readings:
+        before = last.readings[name][0]
+        return np.where(_held(particles, last, name), before.value + before.sd * place, usual)
+    return usual
+
+
+def _held(particles: F8, last: LastKnown, name: str) -> NDArray[np.bool_]:
+    """Return in which particles an exposure is still as it was last seen."""
+    age_h = last.readings[name][1] if name in last.readings else math.inf
+    found: NDArray[np.bool_] = particles[:, Axis.HOLD_H] > age_h
     return found
 
 

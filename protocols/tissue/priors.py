@@ -11,7 +11,10 @@ from enum import IntEnum
 
 
 class Axis(IntEnum):
-    """The columns of the particles: first the states, then the parameters that are constant in a tissue."""
+    """The columns of the particles: first the states, then the parameters that are constant in a tissue.
+
+    After these each particle has the columns of its tracks (:mod:`protocols.tissue.tracks`).
+    """
 
     VIABILITY = 0
     PEAK = 1
@@ -22,35 +25,41 @@ class Axis(IntEnum):
     """Recently lost tissue whose LDH is still in the medium."""
     HIDDEN = 4
     """Harm of an unknown cause (1/h); 0 in most particles."""
-    UPTAKE_DRIFT = 5
-    FIRING_DRIFT = 6
-    HARM_FACTOR = 7
+    LACTATE_SEEN = 5
+    """Lactate production that the estimator of the medium can know by now: it follows with a lag."""
+    HARM_FACTOR = 6
     """Logarithm of the harm over what the parameters say: no curve of harm is exact."""
-    HEALING_FACTOR = 8
+    HEALING_FACTOR = 7
     """Logarithm of the recovery over what the parameter says: tissue may recover at first and not later, or not at all."""
-    HEAT = 9
-    COLD = 10
-    HYPOXIA = 11
-    ACID = 12
-    HUNGER = 13
-    LACTATE = 14
-    AMMONIA = 15
-    SALT = 16
-    LACTATE_MIN = 17
-    AMMONIA_MIN = 18
-    AGEING = 19
-    HEALING = 20
-    BEST = 21
-    GROWTH = 22
-    UPTAKE_POWER = 23
-    FIRING_POWER = 24
-    LDH_GAIN = 25
-    DROP = 26
+    HEAT = 8
+    COLD = 9
+    HYPOXIA = 10
+    ACID = 11
+    HUNGER = 12
+    LACTATE = 13
+    AMMONIA = 14
+    SALT = 15
+    LACTATE_MIN = 16
+    AMMONIA_MIN = 17
+    AGEING = 18
+    HEALING = 19
+    BEST = 20
+    GROWTH = 21
+    FILM = 22
+    """Share of the drop of oxygen that is across the film of medium around the tissue."""
+    EXCESS = 23
+    """Oxygen that healthy tissue would use if all of it were reached, over what it uses."""
+    GLUCOSE_SHARE = 24
+    """Glucose uptake over what the oxygen uptake could burn."""
+    SHELL_GROWTH = 25
+    """Living tissue grows with this power of the volume."""
+    LACTATE_LAG_H = 26
+    FIRING_POWER = 27
+    LDH_GAIN = 28
+    DROP = 29
     """Loss of saturation from the loop to the tissue at the usual flow (%)."""
-    UPTAKE_SCALE = 27
-    LACTATE_SCALE = 28
-    FIRING_SCALE = 29
-    VOLUME_SCALE = 30
+    HOLD_H = 30
+    """Time for which an exposure stays as it was last seen when nothing measures it any more."""
     LACTATE_BIAS = 31
     """Where in its interval an exposure truly lies, in standard deviations; constant for long."""
     AMMONIA_BIAS = 32
@@ -60,12 +69,6 @@ class Axis(IntEnum):
 
 
 FIRST_PARAMETER = Axis.HEAT
-SCALES = (
-    Axis.UPTAKE_SCALE,
-    Axis.LACTATE_SCALE,
-    Axis.FIRING_SCALE,
-    Axis.VOLUME_SCALE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,26 +104,49 @@ BEST = (0.93, 1.0)
 """Viability to which tissue comes back [P]. Uniform."""
 GROWTH = (0.04, 0.025)
 """Mean and standard deviation of the growth in volume (1/day): Gompertz growth of 2 to 3 mm organoids (biology.md §1.2)."""
-UPTAKE_POWER = (0.2, 1.0)
-"""Oxygen uptake goes with this power of the demand: 1 in small tissue; ½ where oxygen does not reach the core, because the
-fed shell then deepens as demand falls (biology.md §1.1); less where the film of medium around the tissue limits. Uniform."""
-FIRING_POWER = LogNormal(1.6, 0.5)
-"""Firing goes with this power of the share of living tissue [P]."""
+FILM = (0.0, 0.85)
+"""From stirred medium to slow flow past large organoids [P]. Uniform."""
+EXCESS = (1.0, 5.0)
+"""1: oxygen reaches all tissue; 4 to 5: a shell of 0.3 mm of organoids of 2.5 mm (biology.md §1.1). Uniform."""
+GLUCOSE_SHARE = (1.6, 4.0)
+"""Uniform; a lactate yield of 0.75 to 1.5 mol/mol (biology.md §1.1)."""
+SHELL_GROWTH = (0.5, 1.0)
+"""1 in small tissue; ½ where growth adds to the core. Uniform."""
+RANGES = {
+    Axis.BEST: BEST,
+    Axis.FILM: FILM,
+    Axis.EXCESS: EXCESS,
+    Axis.GLUCOSE_SHARE: GLUCOSE_SHARE,
+    Axis.SHELL_GROWTH: SHELL_GROWTH,
+}
+"""The uniform priors."""
+HOLD_H = 24.0
+"""Mean time (h) for which an exposure stays as it was last seen when its probe is lost, exponential: what harmed the tissue
+goes on for a while, and what destroyed the probe may be what harms [P]."""
+LACTATE_LAG_H = LogNormal(50.0, 0.4)
+"""Time in which the estimator of the medium follows a change of the production: its own prior is a drift of 7 % a day."""
+FIRING_POWER = LogNormal(2.2, 0.45)
+"""Firing goes with this power of the share of living tissue [P]: a network loses drive with each cell, and on arrays activity
+falls before tests of cell death show anything."""
 
 UNKNOWN_BEGIN_PER_H = 1.0 / (24 * 20)
 """Rate at which harm of an unknown cause begins: once in twenty days [P]."""
-UNKNOWN_END_PER_H = 1.0 / 96
-UNKNOWN_HARM = (0.0008, 0.12)
+UNKNOWN_END_PER_H = 1.0 / 240
+UNKNOWN_HARM = (0.0005, 0.12)
 """Its size (1/h), uniform in the logarithm: from slow decline to an infection that kills within a day [P]."""
 
-UPTAKE_DRIFT_SD, UPTAKE_DRIFT_H = 0.08, 24 * 7.0
-"""Stationary standard deviation (of the logarithm) and time constant of what changes oxygen uptake at equal viability:
-drift of two probes, fouling [P]."""
+UPTAKE_SLOPE_PER_H = 0.08 / (24 * 7)
+"""Standard deviation of the steady drift of what changes oxygen uptake at equal viability: bleaching of two optodes, fouling,
+other than modelled growth [P]."""
+UPTAKE_DRIFT_SQRT_H = 0.012 / 24**0.5
+"""Its random walk, growing with the square root of time [P]."""
+LACTATE_DRIFT_SD, LACTATE_DRIFT_H = 0.08, 24 * 5.0
+"""The same of the lactate production: drift of the pH probe, error of volumes and of assays [P]."""
 FIRING_DRIFT_SD, FIRING_DRIFT_H = 0.35, 24 * 4.0
 """The same of firing: rates wander by a quarter over days at equal health (electrodes.md §5) [P]."""
-UPTAKE_NOISE, FIRING_NOISE, LACTATE_NOISE, LDH_NOISE, VOLUME_NOISE = 0.06, 0.25, 0.15, 0.20, 0.06
+UPTAKE_NOISE, FIRING_NOISE, LACTATE_NOISE, LDH_NOISE, VOLUME_NOISE = 0.03, 0.25, 0.10, 0.20, 0.06
 """Noise of one hour's value beyond its own interval (standard deviation of the logarithm) [P]."""
-VIABILITY_NOISE = 0.05
+VIABILITY_NOISE = 0.03
 """What viability does by itself in an hour (standard deviation of the logit) [P]."""
 HARM_FACTOR_SD, HARM_FACTOR_H = 0.8, 24.0
 HEALING_FACTOR_SD, HEALING_FACTOR_H = 0.8, 48.0
@@ -129,6 +155,8 @@ LDH_DECAY_H = 72.0
 PEAK_DECAY_H = 24 * 21.0
 FAILED_ARRAY = 0.05
 """Probability that firing tells nothing of the tissue in an hour: silent tissue need not be dead."""
+FAILED_LACTATE = 0.05
+"""The same of lactate production: without oxygen living tissue makes more, and microbes make it too."""
 
 UNMEASURED = {
     "temperature_c": (37.0, 0.7),

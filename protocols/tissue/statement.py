@@ -7,22 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from protocols.tissue.estimate import LEVEL, VERSION, Range, ViabilityEstimate
+from protocols.tissue.estimate import HARM_SHARE, LEVEL, TOO_WIDE, VERSION, Range, ViabilityEstimate
 from protocols.tissue.information import Gain, best_measurement
 from protocols.tissue.look import TissueLook
 from protocols.tissue.particles import harms_per_h
 from protocols.tissue.priors import Axis
+from protocols.tissue.wording import DAY_H, LossFound, TissueWording, Trend, trend_of
 
+MEANING = f"Viability: share of the tissue that lives and works ({100 * LEVEL:.0f} % interval)"
 LABEL = "estimate of the tissue's condition for its care, not evidence of feeling"
 MEASURED = {
     "temperature": "temperature_c",
     "oxygen": "oxygen_pct",
     "pH": "ph",
-    "medium": "lactate_mm",
+    "lactate": "lactate_mm",
     "oxygen uptake": "oxygen_uptake",
     "electrical activity": "firing_hz",
     "LDH": "ldh",
-    "volume": "volume",
+    "size": "volume",
 }
 """What can be known of a tissue, with its field of a look."""
 EXPOSURE_OF = {
@@ -36,12 +38,8 @@ EXPOSURE_OF = {
     "osmolality": "osmolality_mosm",
 }
 """The field of a look that shows a harm."""
-TOO_WIDE = 0.5
-"""Width of an interval that says too little to be called stable."""
 HARMFUL_PER_H = 0.002
 """Harm of one cause that is worth a word (1/h): a tenth of the viability in two days."""
-DAY_H = 24
-SETTLED_H = 6
 TREND_STEP_H = 6
 """Hours between two points of the trend that is shown."""
 
@@ -90,6 +88,10 @@ class Statement:
             "level": LEVEL,
             "harmed": round(now.harmed, 4),
             "lost": round(self._lost(), 4),
+            "baseline": round(self._baseline(), 4),
+            "trend": self._trend().value,
+            "wide": now.width > TOO_WIDE,
+            "suspected": self._suspected(),
             "stable_h": self.estimate.stable_h(),
             "past": [_ends(each) for each in self.estimate.past[-7 * DAY_H :][::-TREND_STEP_H][::-1]],
             "past_step_h": TREND_STEP_H,
@@ -99,6 +101,8 @@ class Statement:
             "next": None if best is None else best.to_json(),
             "status": self.status(causes),
             "sentences": self.sentences(causes, best),
+            "basis": self.basis(causes, best),
+            "meaning": MEANING,
         }
 
     def next(self) -> Gain | None:
@@ -111,39 +115,66 @@ class Statement:
             return "harmful"
         return "loss" if self.estimate.harmed else "normal"
 
-    def sentences(self, causes: dict[str, float], best: Gain | None) -> list[str]:
-        """Return what is abnormal, where viability lies and since when, what is not measured, what to measure next."""
+    def condition(self, causes: dict[str, float]) -> TissueWording:
+        """Return what the first two sentences depend on."""
         now = self.estimate.past[-1]
-        counted = f"({len(self.known)} of {len(MEASURED)})"
-        if set(causes) & EXPOSURE_OF.keys():
-            first = f"Harmful now: {', '.join(causes)}."
-        elif causes:
-            first = f"The tissue is losing viability, {self._lost():.0%} so far. No cause is measured."
-        elif self.estimate.harmed:
-            first = f"The tissue has lost {self._lost():.0%} of its viability. Nothing harmful is measured now."
-        else:
-            first = f"Nothing abnormal in what is measured {counted}."
-        sentences = [first, f"Viability {now.low:.2f}–{now.high:.2f}{self._since()}."]
+        measured = any(name in EXPOSURE_OF for name in causes)
+        suspected = LossFound.SUSPECTED if self._suspected() else LossFound.NONE
+        return TissueWording(
+            low=now.low,
+            high=now.high,
+            baseline=self._baseline(),
+            loss=LossFound.CERTAIN if self.estimate.harmed else suspected,
+            harms=tuple(causes) if measured else (),
+            hidden=bool(causes) and not measured,
+            trend=self._trend(),
+            stable_h=self.estimate.stable_h(),
+            wide=now.width > TOO_WIDE,
+            counted=f"({len(self.known)} of {len(MEASURED)})",
+        )
+
+    def sentences(self, causes: dict[str, float], best: Gain | None) -> list[str]:
+        """Return what is abnormal, where viability lies and goes, what is not measured, what to measure next."""
+        sentences = self.condition(causes).sentences()
         if self.unknown:
             sentences.append(f"Not measured: {', '.join(self.unknown)}.")
         if best is not None:
             sentences.append(f"Most informative next: {best.measurement.name} ({best.measurement.cost}).")
+        elif self._suspected() and not self.estimate.harmed:
+            sentences.append("An assay or an image would show whether it is a loss.")
         return sentences
 
-    def _since(self) -> str:
-        hours = self.estimate.stable_h()
-        if len(self.estimate.past) < SETTLED_H:
-            return ", the first hours"
-        if self.estimate.past[-1].width > TOO_WIDE and hours >= SETTLED_H:
-            return ", too little is measured to say more"
-        if hours < SETTLED_H:
-            before = self.estimate.past[-1 - SETTLED_H].value if len(self.estimate.past) > SETTLED_H else 1.0
-            return ", falling" if self.estimate.past[-1].value < before else ", rising"
-        return f", stable for {hours // DAY_H} days" if hours >= 2 * DAY_H else f", stable for {hours} hours"
+    def basis(self, causes: dict[str, float], best: Gain | None) -> list[str]:
+        """Return what the estimate rests on: signals, baseline and loss, rates of harm, what a measurement would do."""
+        basis = [f"Measured: {', '.join(self.known) or 'nothing'}."]
+        lost, harmed = self._lost(), self.estimate.past[-1].harmed
+        basis.append(
+            f"Baseline, what this culture reached in the last weeks: {self._baseline():.2f}. Expected loss from it:"
+            f" {lost:.2f}; probability of a loss of more than {HARM_SHARE}: {100.0 * harmed:.0f} %."
+        )
+        if causes:
+            rates = ", ".join(f"{name} {100.0 * harm:.2g} %" for name, harm in causes.items())
+            basis.append(f"Share of the living tissue that is lost in an hour: {rates}.")
+        if best is not None:
+            basis.append(
+                f"Expected width of the range in a week: {best.without:.2f}; with {best.measurement.name}: {best.width:.2f}."
+            )
+        return basis
+
+    def _trend(self) -> Trend:
+        return trend_of([each.value for each in self.estimate.past], self.estimate.stable_h())
+
+    def _suspected(self) -> bool:
+        """Return whether a loss is suspected; a want of data alone makes losses possible and is no suspicion."""
+        return self.estimate.suspected and self.estimate.informed
 
     def _lost(self) -> float:
         particles = self.estimate.particles
         return float(np.sum(self.estimate.shares * (particles[:, Axis.PEAK] - particles[:, Axis.VIABILITY])))
+
+    def _baseline(self) -> float:
+        """Return what this culture is expected to have reached; it fades within weeks, as the loss from it does."""
+        return float(self.estimate.shares @ self.estimate.particles[:, Axis.PEAK])
 
 
 def _ends(each: Range) -> list[float]:

@@ -146,6 +146,8 @@ def multiply(vessel: F8, tally: F8, dt_s: float) -> None:
     vessel[Content.GLUCOSE] -= consumed
     vessel[Content.LACTATE] += 2.0 * consumed
     vessel[Content.ALKALINITY] -= 2.0 * consumed
+    vessel[Content.OSMOLES] -= consumed
     tally[TallyCause.TURNOVER, Content.GLUCOSE] -= consumed
     tally[TallyCause.TURNOVER, Content.LACTATE] += 2.0 * consumed
     tally[TallyCause.TURNOVER, Content.ALKALINITY] -= 2.0 * consumed
+    tally[TallyCause.TURNOVER, Content.OSMOLES] -= consumed

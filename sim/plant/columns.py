@@ -255,6 +255,9 @@ class TissueState:
     ageing_per_h: float
     demand: float
     core_harm_per_h: float
+    glucose_uptake: float
+    ammonia_per_glucose: float
+    growth_per_day: float
 
 
 class Sizes(NamedTuple):

@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.rig.description import ROOM_CO2_PCT, ROOM_OXYGEN_PCT, Line, Rig
+from controller.rig.description import ROOM_CO2_PCT, ROOM_OXYGEN_PCT, Line, Medium, Rig
 from controller.rig.selectors import behind_ul, held_ul, ports_of
 from controller.rig.surroundings import zone_of
 from sim.plant import branches, chemistry, evaporation, gas, hydraulics, membranes, organoid, sphere, surfaces, turnover
 from sim.plant.columns import BODY, CAUSES, COLUMNS, LINE, SPACE, TISSUE, TRAIT, Content, Sizes, TallyCause, width
 from sim.plant.layout import INSIDE, layout_of, link_rows, node_rows, outlet_rows, perfused, with_space
 from sim.plant.overflow import PENDING
+from sim.plant.parameters import PUBLISHED, PlantParameters
 from sim.plant.step import step, step_branched
-from sim.plant.tissue_models import REFERENCE, TissueKind
 
 F8 = NDArray[np.float64]
 Number = TypeVar("Number", bound=np.number[Any])
@@ -40,10 +40,10 @@ class Fleet:
     """
 
     def __init__(
-        self, rig: Rig, seeds: Sequence[int | np.random.Generator], *, tissue_model: TissueKind = REFERENCE
+        self, rig: Rig, seeds: Sequence[int | np.random.Generator], *, parameters: PlantParameters = PUBLISHED
     ) -> None:
         self.rig = rig
-        self.tissue_model = tissue_model
+        self.parameters = parameters
         layout = self.layout = layout_of(rig)
         sizes = self.sizes = layout.sizes
         self.vessel_names = layout.vessel_names
@@ -111,7 +111,8 @@ class Fleet:
         every["kpa_per_ul_min"] = hydraulics.tube_kpa_per_ul_min(line.bore_mm, line.length_m)
         every["cell_ul"] = filled_ul / hydraulics.CELLS
         every["wall_kla_per_s"] = gas.tube_kla_per_s(line.bore_mm, outer_mm)
-        every["water_loss_ul_s"] = evaporation.tube_loss_ul_s(line.bore_mm, outer_mm, line.length_m)
+        loss_ul_s = evaporation.tube_loss_ul_s(line.bore_mm, outer_mm, line.length_m)
+        every["water_loss_ul_s"] = self.parameters.water_loss * loss_ul_s
         every["open"] = line.valve is None and line.port is None
         every["flow_scale"], every["gain"] = 1.0, 1.0
         every["draws_above_ul"], every["one_way"] = line.draws_above_ul, line.check_valve
@@ -141,7 +142,8 @@ class Fleet:
             row["surface_mm2"] = surface_mm2
             zone = zone_of(rig, name)
             humidity = surfaces.HUMID if zone.co2_pct > ROOM_CO2_PCT else surfaces.DRY
-            row["evaporation_ul_s"] = surfaces.evaporation_ul_s(surface_mm2, zone.temperature_c, humidity)
+            loss_ul_s = surfaces.evaporation_ul_s(surface_mm2, zone.temperature_c, humidity)
+            row["evaporation_ul_s"] = self.parameters.water_loss * loss_ul_s
         return traits
 
     def _filled(self, rigs: int) -> F8:
@@ -175,7 +177,7 @@ class Fleet:
             tissue["viability"], tissue["count"] = START_VIABILITY, spec.count
             tissue["volume_mm3"] = pi / 6 * spec.diameter_mm**3
             tissue["share"] = volumes[number] / sum(volumes)
-            self.tissue_model.write(tissue)
+            self.parameters.tissue.write(tissue)
 
     @property
     def heated_space(self) -> int:
@@ -243,27 +245,10 @@ class Fleet:
 
     def composition(self, medium: str | None) -> F8:
         """Return the content of one microlitre of a medium, shape (COLUMNS,); zeros for None."""
-        row: F8 = np.zeros(COLUMNS)
         if medium is None:
-            return row
+            return np.zeros(COLUMNS)
         has = self.rig.media[medium]
-        row[Content.GLUCOSE], row[Content.LACTATE], row[Content.AMMONIA] = (
-            has.glucose_mm,
-            has.lactate_mm,
-            has.ammonia_mm,
-        )
-        row[Content.GLUTAMINE], row[Content.OSMOLES], row[Content.LIQUID] = has.glutamine_mm, has.osmolality_mosm, 1.0
-        row[Content.OXYGEN] = chemistry.AIR_SATURATION_MM
-        co2_mm = chemistry.co2_mm(0.05)
-        ph = chemistry.PK + log10(max(has.bicarbonate_mm, 1e-3) / co2_mm)
-        row[Content.CARBON] = co2_mm + has.bicarbonate_mm
-        row[Content.BUFFER] = has.buffer_mm_per_ph(chemistry.BUFFER_MM_PER_PH)
-        row[Content.ALKALINITY] = has.bicarbonate_mm + row[Content.BUFFER] * (ph - chemistry.BUFFER_REFERENCE_PH)
-        # A medium with glutamine is a complete one: it carries the supplements.
-        if has.glutamine_mm > 0:
-            row[Content.INSULIN], row[Content.ALBUMIN] = 1.0, turnover.SUPPLEMENT_ALBUMIN_MM
-            row[Content.LDH] = FRESH_LDH_U_L
-        return row
+        return composition(has, has.buffer_mm_per_ph(self.parameters.buffer_mm_per_ph))
 
     def replace(self, rig: int, vessel: int, row: F8, cause: int = TallyCause.FAULT) -> None:
         """Put other contents (a row of amounts) into a vessel; the difference is booked under its cause."""
@@ -292,7 +277,7 @@ class Fleet:
             velocity = flows.get(name, 0.0) * 1e-9 / 60 / organoid.CHAMBER_SECTION_M2 + organoid.STILL_M_S
             film = sphere.film_coefficient(2 * radius, velocity)
             profile = np.full(sphere.NODES, oxygen_mm)
-            v_max = organoid.V_MAX * self.tissue_model.demand * START_VIABILITY
+            v_max = organoid.V_MAX * self.parameters.tissue.demand * START_VIABILITY
             sphere.one(
                 sphere.SHELLS, profile, radius, 0.9 * oxygen_mm, film, v_max, organoid.KM_OXYGEN_MM, organoid.DIFFUSIVITY
             )  # fmt: skip
@@ -300,6 +285,24 @@ class Fleet:
             self.profile[:, number] = profile
             tissue["core_m"] = core
             tissue["dead_fraction"] = (core / radius) ** 3
+
+
+def composition(has: Medium, buffer_mm_per_ph: float) -> F8:
+    """Return the content of one microlitre of a medium with this capacity of other buffers, shape (COLUMNS,)."""
+    row: F8 = np.zeros(COLUMNS)
+    row[Content.GLUCOSE], row[Content.LACTATE], row[Content.AMMONIA] = has.glucose_mm, has.lactate_mm, has.ammonia_mm
+    row[Content.GLUTAMINE], row[Content.OSMOLES], row[Content.LIQUID] = has.glutamine_mm, has.osmolality_mosm, 1.0
+    row[Content.OXYGEN] = chemistry.AIR_SATURATION_MM
+    co2_mm = chemistry.co2_mm(0.05)
+    ph = chemistry.PK + log10(max(has.bicarbonate_mm, 1e-3) / co2_mm)
+    row[Content.CARBON] = co2_mm + has.bicarbonate_mm
+    row[Content.BUFFER] = buffer_mm_per_ph
+    row[Content.ALKALINITY] = has.bicarbonate_mm + row[Content.BUFFER] * (ph - chemistry.BUFFER_REFERENCE_PH)
+    # A medium with glutamine is a complete one: it carries the supplements.
+    if has.glutamine_mm > 0:
+        row[Content.INSULIN], row[Content.ALBUMIN] = 1.0, turnover.SUPPLEMENT_ALBUMIN_MM
+        row[Content.LDH] = FRESH_LDH_U_L
+    return row
 
 
 def _state_width(sizes: Sizes) -> int:

@@ -1,13 +1,14 @@
 """Pumps and lines: how much flows, against what pressure, and when what enters a line comes out of it.
 
 Peristaltic law [P, biology.md §2]: Q = Q0·(1 − A·(1 − e^(−revs/N0)))·(1 − P/P_stall). The volume of a revolution follows
-the OMEGA FPU5 table, 0.081·d^2.08 mL for bores of 1 to 4 mm [D from V S30]; beyond, it over-predicts (biology.md §5, V7).
+the OMEGA FPU5 table [V S30]: 0.081·d^2.08 mL for bores up to 4 mm [D], beyond them interpolated (V7).
 Lines resist by Hagen–Poiseuille. A line's dead volume is four mixed cells in a row, about the spread of residence times
 of laminar flow [P]; what leaves them is Poisson-distributed, so that any step is exact, and nothing is made or lost.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from math import exp, pi
 
 import numpy as np
@@ -31,11 +32,21 @@ PULSATION = 0.05
 CELLS = 4
 VOLUME_PER_REVOLUTION_ML = 0.081
 BORE_EXPONENT = 2.08
+POWER_LAW_TO_MM = 4.0
+OMEGA_ML_REV = {1.0: 0.08, 2.0: 0.35, 3.0: 0.8, 4.0: 1.43, 5.0: 2.1, 6.0: 2.7, 7.0: 3.6, 8.0: 3.9}
+"""Volume of a revolution (mL) by bore (mm), wall 1.5 mm."""
 
 
 def revolution_ul(bore_mm: float) -> float:
-    """Return the volume of one revolution (µL), by the power law of the OMEGA table."""
-    return float(1000.0 * VOLUME_PER_REVOLUTION_ML * bore_mm**BORE_EXPONENT)
+    """Return the volume of one revolution (µL): a power law up to 4 mm; wider, the maker's table and its last slope."""
+    narrow = float(1000.0 * VOLUME_PER_REVOLUTION_ML * min(bore_mm, POWER_LAW_TO_MM) ** BORE_EXPONENT)
+    if bore_mm <= POWER_LAW_TO_MM:
+        return narrow
+    bores = [POWER_LAW_TO_MM, *(bore for bore in OMEGA_ML_REV if bore > POWER_LAW_TO_MM)]
+    volumes = [narrow, *(1000.0 * OMEGA_ML_REV[bore] for bore in bores[1:])]
+    right = min(bisect_left(bores, bore_mm), len(bores) - 1)
+    share = (bore_mm - bores[right - 1]) / (bores[right] - bores[right - 1])
+    return volumes[right - 1] + share * (volumes[right] - volumes[right - 1])
 
 
 def tube_kpa_per_ul_min(bore_mm: float, length_m: float) -> float:

@@ -75,10 +75,15 @@ def radius_m(volume_mm3: float) -> float:
 
 
 @compiled
-def glucose_uptake(volume_m3: float, glucose_mm: float, oxygen_shortage: float) -> float:
-    """Return the glucose (mol/s) that `volume_m3` of living tissue takes up; `oxygen_shortage` 0 (none) to 1 (no oxygen)."""
+def glucose_uptake(
+    volume_m3: float, glucose_mm: float, oxygen_shortage: float, v_max: float = V_GLUCOSE
+) -> float:  # fmt: skip
+    """Return the glucose (mol/s) that `volume_m3` of living tissue takes up.
+
+    `oxygen_shortage` is 0 (none) to 1 (no oxygen), `v_max` the uptake at plenty of both in mol/(m³·s).
+    """
     glucose = max(glucose_mm, 0.0)
-    return V_GLUCOSE * volume_m3 * glucose / (glucose + KM_GLUCOSE_MM) * (1.0 + PASTEUR * oxygen_shortage)
+    return v_max * volume_m3 * glucose / (glucose + KM_GLUCOSE_MM) * (1.0 + PASTEUR * oxygen_shortage)
 
 
 @compiled
@@ -90,9 +95,9 @@ def burnable(oxygen_wanted: float, glucose: float, lactate_mm: float) -> float:
 
 
 @compiled
-def grown(volume_mm3: float, health: float, dt_s: float) -> float:
-    """Return the volume (mm³) of one organoid after `dt_s` seconds at `health` (0..1)."""
-    return CEILING_MM3 * exp(log(volume_mm3 / CEILING_MM3) * exp(-GROWTH_PER_DAY * health * dt_s / 86_400.0))
+def grown(volume_mm3: float, health: float, dt_s: float, per_day: float = GROWTH_PER_DAY) -> float:
+    """Return the volume (mm³) of one organoid after `dt_s` seconds at `health` (0..1); Gompertz, `per_day`."""
+    return CEILING_MM3 * exp(log(volume_mm3 / CEILING_MM3) * exp(-per_day * health * dt_s / 86_400.0))
 
 
 @compiled

@@ -20,9 +20,9 @@ from sim.plant.columns import CAUSES, SPECIES, Content, TallyCause
 from sim.plant.faults import Faults
 from sim.plant.fleet import Fleet
 from sim.plant.flows import MIN_UL
+from sim.plant.parameters import PUBLISHED, PlantParameters
 from sim.plant.sensors import Probe, models_of
 from sim.plant.step import command_now, command_now_branched, ph_in
-from sim.plant.tissue_models import REFERENCE, TissueKind
 from sim.plant.truth import PlantTruth, TissueTruth
 
 CONDUCTIVITY_US_CM_PER_MOSM = 52.0
@@ -41,11 +41,13 @@ FLOW_LOSSES = {"evaporation": TallyCause.EVAPORATION, "overflow": TallyCause.OVE
 class Plant:
     """Implements `PlantPort` for one rig; `now` is the loop's time."""
 
-    def __init__(self, rig: Rig, *, seed: int, now: Callable[[], float], tissue_model: TissueKind = REFERENCE) -> None:
+    def __init__(
+        self, rig: Rig, *, seed: int, now: Callable[[], float], parameters: PlantParameters = PUBLISHED
+    ) -> None:
         self.rig = rig
         self.faults = Faults()
         self.events: list[tuple[float, str]] = []
-        self.fleet = Fleet(rig, [seed], tissue_model=tissue_model)
+        self.fleet = Fleet(rig, [seed], parameters=parameters)
         self.switches: dict[str, bool] = {}
         self.positions: dict[str, float] = {each.valve: each.rest for each in rig.selectors.values()}
         """Where each selector's valve stands."""

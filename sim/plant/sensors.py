@@ -34,15 +34,19 @@ class Model:
     drift: float = 0.0
     fouling: float = 0.0
     foot: float = 0.0
+    gain: float = 0.0
+    """Spread of the relative error of its sensitivity after calibration."""
+    fouling_sd: float = 0.0
+    """Spread of `fouling` between probes."""
 
 
 _WARMTH = Model("temperature", 0.1, 0.01, lag_s=5.0)
 _PRESSURE = Model("pressure", 0.05, 0.03, drift=0.005)
 _MASS = Model("mass", 0.0, 0.003)
 _GAS = Model("flow", 0.0, 0.02)
-_LACTATE = Model("lactate", 0.1, 0.03, lag_s=12.0, drift=0.01, fouling=0.02)
-_GLUCOSE = Model("glucose", 0.1, 0.05, lag_s=12.0, drift=0.01, fouling=0.02)
-_AMMONIA = Model("ammonia", 0.05, 0.01, lag_s=20.0, drift=0.01)
+_LACTATE = Model("lactate", 0.1, 0.03, lag_s=12.0, drift=0.01, fouling=0.02, gain=0.03, fouling_sd=0.005)
+_GLUCOSE = Model("glucose", 0.1, 0.05, lag_s=12.0, drift=0.01, fouling=0.02, gain=0.03, fouling_sd=0.005)
+_AMMONIA = Model("ammonia", 0.05, 0.01, lag_s=20.0, drift=0.01, gain=0.03)
 """Enzyme electrodes lose 1–3 % of their sensitivity a day; t95 is below 30 s (10.1021/ac950630x)."""
 
 MODELS: dict[str, tuple[Model, ...]] = {
@@ -88,6 +92,10 @@ class Probe:
         self._random = np.random.default_rng(list(seed))
         self.offset = float(self._random.normal(0.0, model.offset))
         self.drift_per_s = float(self._random.normal(0.0, model.drift)) / DAY_S
+        self.gain = float(self._random.normal(0.0, model.gain)) if model.gain else 0.0
+        self.fouling = model.fouling
+        if model.fouling_sd:
+            self.fouling = max(0.0, float(self._random.normal(model.fouling, model.fouling_sd)))
         self._spare: list[float] = []
         self._began_s = at_s
         self._at_s = at_s
@@ -110,8 +118,9 @@ class Probe:
         noise = spare.pop()
         since_s = now_s - self._began_s
         reading = self._follows + self.offset + self.drift_per_s * since_s
-        if model.fouling:
-            reading -= (self._follows - model.foot) * (1.0 - exp(-model.fouling * since_s / DAY_S))
+        if self.fouling or self.gain:
+            sensitivity = (1.0 + self.gain) * exp(-self.fouling * since_s / DAY_S)
+            reading += (self._follows - model.foot) * (sensitivity - 1.0)
         measured = self._with_faults(reading, noise, now_s, faults)
         self.measured.append((now_s, measured))
         return measured

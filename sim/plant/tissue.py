@@ -35,12 +35,23 @@ def live(
         middle[Content.ALKALINITY] / volume, middle[Content.CARBON] / volume, ph[number], middle[Content.BUFFER] / volume
     )  # fmt: skip
     ph[number] = now
+    secrete(chamber, middle, tissue, temperature_c, now, volume, tally, dt_s)
+
+
+@compiled
+def secrete(
+    chamber: F8, middle: F8, tissue: TissueState, temperature_c: float, ph: float, volume: float, tally: F8, dt_s: float
+) -> None:  # fmt: skip
+    """Let the tissue be harmed, heal and grow for one step, and give to `chamber` what it secretes and sheds.
+
+    `middle` are the contents around it in the middle of the step, `volume` their volume (µL).
+    """
     trophic = organoid.TROPHIC_UNITS * turnover.TROPHIC_PER_S * organoid.TROPHIC_VOLUME_UL * tissue.viability * dt_s
-    ldh = die(middle, tissue, temperature_c, now, volume, dt_s)
+    ldh = die(middle, tissue, temperature_c, ph, volume, dt_s)
     give(chamber, tally, Content.TROPHIC, trophic * tissue.share)
     give(chamber, tally, Content.LDH, ldh)
     give(chamber, tally, Content.PARTICLES, organoid.PARTICLES_PER_S * dt_s * tissue.share)
-    tissue.volume_mm3 = organoid.grown(tissue.volume_mm3, tissue.viability, dt_s)
+    tissue.volume_mm3 = organoid.grown(tissue.volume_mm3, tissue.viability, dt_s, tissue.growth_per_day)
 
 
 @compiled
@@ -79,7 +90,9 @@ def demand(
     living_m3 = tissue.volume_mm3 * 1e-9 * (1.0 - tissue.dead_fraction)
     max_mol_s = v_max * living_m3
     short = min(1.0, max(0.0, 1.0 - each_mol_s / max_mol_s)) if max_mol_s > 0.0 else 0.0
-    glucose = organoid.glucose_uptake(living_m3 * rate, chamber[Content.GLUCOSE] / volume, short)
+    glucose = organoid.glucose_uptake(
+        living_m3 * rate, chamber[Content.GLUCOSE] / volume, short, tissue.glucose_uptake
+    )  # fmt: skip
     oxygen = organoid.burnable(each_mol_s, glucose, chamber[Content.LACTATE] / volume)
     per_nmol = tissue.count * 1e9
     glutamine_mm = max(0.0, chamber[Content.GLUTAMINE] / volume)
@@ -87,7 +100,7 @@ def demand(
     wants[Content.GLUCOSE] = glucose * per_nmol
     wants[Content.LACTATE] = 2.0 * (glucose - oxygen / 6.0) * per_nmol
     saturation = glutamine_mm / (glutamine_mm + organoid.KM_GLUTAMINE_MM)
-    wants[Content.GLUTAMINE] = organoid.AMMONIA_PER_GLUCOSE * glucose * saturation * per_nmol
+    wants[Content.GLUTAMINE] = tissue.ammonia_per_glucose * glucose * saturation * per_nmol
 
 
 @compiled
@@ -120,7 +133,10 @@ def bounded(part: float, wanted: float, there: float) -> float:
 
 @compiled
 def react(row: F8, oxygen: float, glucose: float, lactate: float, glutamine: float) -> None:
-    """Apply metabolism to a row: oxygen becomes carbon dioxide, glucose lactic acid, glutamine ammonia."""
+    """Apply metabolism to a row: oxygen becomes carbon dioxide, glucose lactic acid, glutamine ammonia.
+
+    An osmole leaves with each glucose, burnt or not: each lactate displaces a bicarbonate, which leaves as carbon dioxide.
+    """
     row[Content.OXYGEN] -= oxygen
     row[Content.CARBON] += oxygen
     row[Content.GLUCOSE] -= glucose
@@ -128,6 +144,7 @@ def react(row: F8, oxygen: float, glucose: float, lactate: float, glutamine: flo
     row[Content.ALKALINITY] -= lactate
     row[Content.GLUTAMINE] -= glutamine
     row[Content.AMMONIA] += glutamine
+    row[Content.OSMOLES] -= glucose
 
 
 @compiled

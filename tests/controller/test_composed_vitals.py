@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.alarms.definitions import DEFINITIONS
 from controller.core.clock import Clock
 from controller.core.state import ActuatorView, Reading, State, StateStore
 from controller.estimator.estimator import estimator_of
@@ -17,6 +18,7 @@ from controller.ledger.ledger import Ledger
 from controller.nerves.summary import NervesSummary
 from controller.rig.description import DeviceSpec, Nerves, Rig
 from controller.vitals.scoring import Scoring
+from controller.vitals.tissue import TissueWatch
 from controller.vitals.vitals import VitalSigns, vital_signs, why_unscored
 from drivers.commands import Guarantee, PumpStatus, Quality, Run
 from tests.composed_rigs import dishes, single_pass, two_hearts, two_plates
@@ -126,3 +128,36 @@ async def test_a_probe_that_the_rig_lacks_does_not_keep_the_baseline_from_formin
         assert scores.norms["oxygen_uptake"].value == pytest.approx(2000.0 * 10.0)  # the flow of its own heart only
         stopped = signs.score(state(seen, "icc.one"), None, "")
         assert stopped.vitals.oxygen_uptake is None
+
+
+async def test_exchanged_oxygen_probes_are_no_loss_of_uptake_and_the_lower_one_counts(tmp_path: Path) -> None:
+    """Tissue makes no oxygen: a higher value behind it than before it is a fault of the probes."""
+    oxygen = DeviceSpec.model_validate({"model": "atlas-ezo-do", "link": "sim:oxygen", "at": "bottle"})
+    outlet = DeviceSpec.model_validate({"model": "atlas-ezo-do", "link": "sim:outlet", "at": "two"})
+    rig = with_device(two_hearts(), oxygen=oxygen, outlet=outlet)
+    right = {"oxygen.oxygen": (90.0, "%"), "outlet.oxygen": (30.0, "%")}
+    exchanged = {"oxygen.oxygen": (30.0, "%"), "outlet.oxygen": (90.0, "%")}
+    within_error = {"oxygen.oxygen": (90.0, "%"), "outlet.oxygen": (92.0, "%")}
+    found = []
+    for number, seen in enumerate((right, exchanged, within_error)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with scored(rig, folder) as signs:
+            assert signs is not None
+            statement = signs.score(state(seen, "icc.one", "icc.two"), None, "").tissue()
+            assert statement is not None
+            found.append(statement.look)
+    assert [look.oxygen_pct is not None and look.oxygen_pct.value for look in found] == [30.0, 30.0, 92.0]
+    assert found[0].oxygen_uptake is not None
+    assert found[1].oxygen_uptake is None
+    assert found[2].oxygen_uptake is not None
+    assert found[2].oxygen_uptake.value == 0.0, "no uptake within the error of the probes is a finding"
+
+
+async def test_a_loss_of_viability_is_a_concern_and_an_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with scored(RIG, tmp_path) as signs:
+        scoring = Scoring(signs, record=lambda kind, body: None)
+        assert ("viability_loss", "tissue") not in scoring.concerns
+        monkeypatch.setattr(TissueWatch, "lost", 0.12)
+        assert scoring.concerns["viability_loss", "tissue"].startswith("about 12% of the viability is lost")
+        assert {kind for kind, _ in scoring.concerns} <= DEFINITIONS.keys()

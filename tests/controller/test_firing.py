@@ -14,9 +14,9 @@ import pytest
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
 from controller.nerves.cards.contract import Phase
-from controller.nerves.detector import Spikes
-from controller.nerves.metrics.figures import ArrayMetrics
+from controller.nerves.detections import Spikes
 from controller.nerves.metrics.rolling import RollingSpikes
+from controller.nerves.metrics.terms import ArrayMetrics
 from controller.nerves.summary import NervesSummary, StimulationTreatment
 from controller.vitals.electrode_baseline import ElectrodeBaseline
 from controller.vitals.firing import FiringSigns

@@ -57,9 +57,9 @@ def part(scores: dict[str, Any], name: str) -> float:
 async def test_the_score_falls_with_the_truth_without_glucose(tmp_path: Path) -> None:
     trace = await lived(tmp_path, ScreenedFault("no glucose", rig=bottles(glucose_mm=0.0)), 2.0)
     found = summary(trace)
-    assert found["true"][1] < found["true"][0] - 0.1
-    assert found["agrees"]
-    assert found["covered"] == 1.0
+    assert found["viability_true"][1] < found["viability_true"][0] - 0.1
+    assert found["care_rating_fell"]
+    assert found["care_rating_truth_in_interval"] == 1.0
     first, last = trace[0][2], trace[-1][2]
     assert part(last, "activity") < part(first, "activity")
     assert last["baseline"]["firing_hz"]["hours"] >= HOURS, "the baseline of the earlier process was taken up"

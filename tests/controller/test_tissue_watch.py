@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -134,3 +135,21 @@ def test_a_calibration_makes_the_scale_new_once_and_a_restart_knows_it(journal: 
     placed = watch.statement()
     assert placed is not None
     assert set(placed.look.rescaled) == {*SCALED, TISSUE}
+
+
+def test_a_certain_loss_is_a_cause_of_the_alarm_and_a_sound_culture_is_not(journal: Journal) -> None:
+    """Recycling once killed sensitive tissue over days, and only the card showed it."""
+    clock = SetClock()
+    watch = TissueWatch(journal, clock)  # type: ignore[arg-type]
+    lived(watch, clock, 60 * 24)
+    assert watch.lost == 0.0
+    for _ in range(60 * 24):
+        watch.note(replace(minute(0), oxygen_uptake=Interval.around(3.0, 0.3), ldh=Interval.around(6.0, 0.5)))
+        clock.now += timedelta(minutes=1)
+    assert watch.lost > 0.1
+    again = TissueWatch(journal, clock)  # type: ignore[arg-type]
+    assert again.lost == 0.0, "nothing is said before the journal is read again"
+    while again.statement() is None:
+        again.restore_some()
+        again.note(minute(0))
+    assert again.lost == pytest.approx(watch.lost, abs=0.05)

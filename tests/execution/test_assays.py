@@ -15,7 +15,7 @@ from controller.core.run_states import RunState
 from controller.estimator.assays import AssayError, AssayRefused, Assays, parse_taken
 from controller.estimator.estimator import Estimator
 from controller.rig.description import required
-from protocols.media_filter import SPECIES
+from protocols.media_state import SPECIES
 from protocols.soft_sensor import Where
 from sim.virtual_time import run_virtual
 from tests.execution.world import EPOCH, Controller, World
@@ -29,6 +29,7 @@ def the_assays(controller: Controller) -> Assays:
     return Assays(
         controller.world.rig,
         estimator=controller.runs.estimator,
+        ledger=controller.ledger,
         journal=controller.journal,
         clock=controller.clock,
         alarm=controller.alarm,

@@ -98,7 +98,9 @@ async def test_the_circulating_pool_is_the_loop_with_all_its_chambers(tmp_path: 
 async def test_an_assay_names_a_chamber_and_no_spent_vessel(tmp_path: Path) -> None:
     with bench(tmp_path, two_plates()) as plates:
         estimator = plates.estimator()
-        assays = Assays(plates.rig, estimator=estimator, journal=plates.journal, clock=plates.clock)
+        assays = Assays(
+            plates.rig, estimator=estimator, ledger=plates.ledger, journal=plates.journal, clock=plates.clock
+        )
         await asyncio.sleep(DAY_S)
         found = assays.enter("glucose", "20 mM", vessel="right", taken=plates.clock.utc_text(), user="ada", sure=True)
         assert found["vessel"] == "right"
@@ -109,7 +111,7 @@ async def test_an_assay_names_a_chamber_and_no_spent_vessel(tmp_path: Path) -> N
 
 async def test_without_a_loop_an_assay_is_refused_with_the_reason(tmp_path: Path) -> None:
     with bench(tmp_path, two_plates()) as plates:
-        assays = Assays(plates.rig, estimator=None, journal=plates.journal, clock=plates.clock)
+        assays = Assays(plates.rig, estimator=None, ledger=plates.ledger, journal=plates.journal, clock=plates.clock)
         with pytest.raises(AssayError, match="no heart of this rig draws from a loop"):
             assays.enter("glucose", "20 mM", vessel="left", taken=plates.clock.utc_text(), user="ada")
         with pytest.raises(AssayError, match="no circulating medium"):

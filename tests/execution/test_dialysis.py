@@ -26,9 +26,10 @@ USED = """  used:
 ONE = {"cycles": "1", "batch": "9 mL"}
 
 
-def rig(folder: Path) -> Path:
+def rig(folder: Path, lactate: str) -> Path:
     """The dialysis rig with a loop that has been lived in, and a quick dialyser."""
-    text = RIG.read_text(encoding="utf-8").replace("vessels:\n", f"{USED}\nvessels:\n", 1)
+    used = USED.replace("9.5 mM", lactate)
+    text = RIG.read_text(encoding="utf-8").replace("vessels:\n", f"{used}\nvessels:\n", 1)
     for vessel in ("loop", "chamber", "spent"):
         begin = text.index(f"  {vessel}:", text.index("vessels:"))
         text = text[:begin] + text[begin:].replace("contains: fresh", "contains: used", 1)
@@ -43,13 +44,22 @@ def notes(data: Path, kind: str) -> list[dict[str, Any]]:
         return [json.loads(body) for (body,) in journal.execute("select body from entries where kind = ?", (kind,))]
 
 
-def ran(folder: Path, params: dict[str, str], *, protocol: str = "recycle", days: float = 0.035) -> dict[str, Any]:
+def ran(
+    folder: Path,
+    params: dict[str, str],
+    *,
+    protocol: str = "recycle",
+    days: float = 0.035,
+    lactate: str = "9.5 mM",
+) -> dict[str, Any]:
     folder.mkdir()
-    return simulate(rig(folder), protocol=protocol, params=params, days=days, seed=3, data=folder, progress=False)
+    return simulate(
+        rig(folder, lactate), protocol=protocol, params=params, days=days, seed=3, data=folder, progress=False
+    )
 
 
 def test_a_batch_is_dialysed_by_its_price_and_everything_adds_up(tmp_path: Path) -> None:
-    first = ran(tmp_path / "first", ONE)
+    first = ran(tmp_path / "first", ONE, lactate="10.5 mM")
     assert first["violations"] == []
     assert first["run_state"] == "complete"
     assert first["actions"] == {"dialyse": 1}
@@ -63,9 +73,18 @@ def test_a_batch_is_dialysed_by_its_price_and_everything_adds_up(tmp_path: Path)
     )
     assert "dilute" in note["decision"]["reason"]
     # What the dialyser took: the loop is better than it was, both on the plant and by the estimate.
-    assert first["true_loop"]["lactate_mm"] < 9.2
+    assert first["true_loop"]["lactate_mm"] < 9.5
     assert first["vessels"]["basal"]["true_ml"] == pytest.approx(4000.0 - first["dialysate_ml"], rel=0.1)
-    assert ran(tmp_path / "second", ONE)["journal_sha256"] == first["journal_sha256"]
+    assert ran(tmp_path / "second", ONE, lactate="10.5 mM")["journal_sha256"] == first["journal_sha256"]
+
+
+def test_a_small_share_of_fresh_medium_is_cheaper_where_the_loop_is_just_within_the_limit(tmp_path: Path) -> None:
+    """What limits there is insulin, which a dialyser does not return."""
+    found = ran(tmp_path / "data", ONE)
+    assert (found["violations"], found["actions"]) == ([], {"dilute": 1})
+    (note,) = notes(tmp_path / "data", "note.recycle")
+    assert note["decision"]["chosen"]["chance"] <= 0.02
+    assert note["fresh_ul"] < 1_000.0
 
 
 def test_a_recipe_file_dialyses_and_grades_before_and_after(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_through_the_whole_stack_a_late_assay_counts(tmp_path: Path) -> None:
 
 
 def test_over_days_the_bounds_hold_what_they_promise() -> None:
-    tally = one_culture(7, 5.0)
+    tally = one_culture(7, 5.0)["daily"]
     assert tally.entered == 20
     assert tally.refused == 0
     figures = summary([tally])
@@ -70,7 +70,7 @@ def test_over_days_the_bounds_hold_what_they_promise() -> None:
         assert figures[f"loop {name} coverage"] >= 0.75, name  # one culture; over twenty see docs/estimation.md
     assert figures["loop lactate error over range"] < 0.1
     assert figures["loop lactate error over range"] < figures["loop lactate last assay's error over range"]
-    again = one_culture(7, 1.2)
+    again = one_culture(7, 1.2)["daily"]
     count = len(again.rows["loop", "lactate"])
     np.testing.assert_array_equal(again.rows["loop", "lactate"], tally.rows["loop", "lactate"][:count])
 

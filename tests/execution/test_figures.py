@@ -19,7 +19,7 @@ def test_what_is_under_way_is_doubt_and_no_violation(days: float) -> None:
     found = ended_after(days)
     off = {name: vessel for name, vessel in found["vessels"].items() if abs(vessel["error_ml"]) > 5.0}
     assert set(off) == {"loop", "spent"}, "the ledger books a dose at its end"
-    assert all(abs(vessel["error_ml"]) < vessel["bound_ml"] < 20.0 for vessel in off.values())
+    assert all(abs(vessel["error_ml"]) < vessel["uncertainty_ml"] < 20.0 for vessel in off.values())
     assert found["violations"] == []
 
 
@@ -27,4 +27,4 @@ def test_with_nothing_under_way_the_bound_is_the_ledger_s_own() -> None:
     found = ended_after(0.0125)
     assert found["drawn_ml"] > 15.0
     assert found["violations"] == []
-    assert all(vessel["bound_ml"] < 1.0 for name, vessel in found["vessels"].items() if name in ("loop", "spent"))
+    assert all(vessel["uncertainty_ml"] < 1.0 for name, vessel in found["vessels"].items() if name in ("loop", "spent"))

@@ -15,4 +15,4 @@ def test_a_rig_of_other_makers_recycles_without_a_word_of_complaint(tmp_path: Pa
     assert found["violations"] == []
     assert found["alarms"] == 0
     assert sum(found["grade_counts"].values()) >= 1
-    assert abs(found["mass_balance_error_ml"]) <= found["mass_balance_bound_ml"]
+    assert abs(found["mass_balance_error_ml"]) <= found["mass_balance_uncertainty_ml"]

@@ -99,7 +99,7 @@ async def test_F1_on_the_bench_to_its_end_with_closed_books_and_no_alarm(name: s
         raised = [row.body["alarm"] for row in controller.journal.entries(kinds=("alarm.raised",))]
         assert {alarm.partition(":")[0] for alarm in raised} == ({"run_held"} if asked else set()), raised
         for vessel in answer["vessels"].values():
-            assert abs(vessel["error_ml"]) <= max(vessel["bound_ml"], 0.001)
+            assert abs(vessel["error_ml"]) <= max(vessel["uncertainty_ml"], 0.001)
         if name != "end-of-culture":
             truth = lab.plant.truth().volumes_ul
             assert truth["loop"] == pytest.approx(40_000, abs=2_500)

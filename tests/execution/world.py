@@ -26,6 +26,7 @@ from drivers.commands import Command, Dispense, Guarantee, PumpStatus, Quality, 
 from drivers.device import Actuator
 from drivers.errors import NoReply
 from protocols.registry import PROTOCOLS, Recipe
+from protocols.tissue_loss import TissueLoss
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 RIG = load_rig(BENCH)
@@ -247,6 +248,7 @@ class Controller:
     recipes: Path | None = None
     tick_s: float = 1.0
     rehearsing: bool = True
+    tissue_loss: Callable[[], TissueLoss | None] = lambda: None
 
     def __post_init__(self) -> None:
         world = self.world
@@ -281,6 +283,7 @@ class Controller:
             catalogue=self.catalogue,
             recipes=self.recipes,
             rehearsing=self.rehearsing,
+            tissue_loss=self.tissue_loss,
         )
         self._sample()
         self.task = asyncio.create_task(self._tick())

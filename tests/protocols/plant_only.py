@@ -1,4 +1,4 @@
-"""`python -m tests.protocols.plant_only 60`: sixty days of recycling compared with exchange, on the plant alone.
+"""`python -m tests.protocols.plant_only 60 [TISSUE]`: sixty days of recycling compared with exchange, on the plant alone.
 
 The recycler's own pure decisions (draw, grade, treatment, plan) act on the plant's vessels directly; no wires, controller
 or estimator: what it believes is the truth with bounds of a given width. Sixty days take some twenty seconds, so prices and
@@ -15,21 +15,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.rig.description import required
+from controller.rig.grading import read_grading
 from controller.rig.loading import load_rig
+from controller.rig.rules import Grading
 from controller.runs.facts import RigTargets
-from controller.runs.grading import prices_of, rules_of
+from controller.runs.grading import prices_of, rule_set, rules_of
 from controller.transfers.routes import routes_of
 from protocols import economy
 from protocols.dialysis import DialyserModel, koa_at
-from protocols.grading import Grade, Sample, grade
+from protocols.grading import Grade, RuleSet, Sample, grade
 from protocols.interval import Interval
 from protocols.mixing import MediumState
 from sim.plant.columns import Content, TallyCause
 from sim.plant.dialysis import INSULIN_KOA, SMALL, exchange_share
 from sim.plant.fleet import Fleet
+from sim.plant.parameters import PlantParameters
+from sim.plant.tissue_models import MODELS
 
-RIGS = Path(__file__).resolve().parents[2] / "examples" / "rigs"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+RIGS = EXAMPLES / "rigs"
+SENSITIVE = EXAMPLES / "grading" / "sensitive.yaml"
 LOOK_H = 8
+EXCEED = 0.02
 STEP_S = 20.0
 BATCH_UL = 18_000.0
 EXCHANGED_UL = 20_000.0
@@ -62,11 +69,14 @@ class Story:
 class Culture:
     """One rig's plant, warm, under 5 % CO2, its heart beating."""
 
-    def __init__(self, name: str, *, lactate_sd: float, ammonia_rel_sd: float) -> None:
+    def __init__(
+        self, name: str, *, lactate_sd: float, ammonia_rel_sd: float, tissue: str, rules: RuleSet | None
+    ) -> None:
         self.rig = load_rig(RIGS / f"{name}.yaml")
         self.story = Story()
         self._sd = (lactate_sd, ammonia_rel_sd)
-        self.fleet = Fleet(self.rig, [1])
+        self._rules = rules or rules_of(self.rig)
+        self.fleet = Fleet(self.rig, [1], parameters=PlantParameters(tissue=MODELS[tissue]))
         space = self.fleet.spaces[0, 0]
         space["co2_fraction"], space["o2_fraction"], space["temperature_c"], space["ambient_c"] = 0.05, 0.19, 37.0, 37.0
         heart = self.rig.lines[self.rig.organs.hearts["heart"].line].pump or ""
@@ -133,8 +143,18 @@ class Culture:
             route = routes_of(rig)["kidney.dialyse"]
             dialyser = DialyserModel(self._koa_ul_min(), route.flow_ul_min, route.min_ul)
         min_ul = routes_of(rig)["gut.feed"].min_ul
-        rules, prices = rules_of(rig), prices_of(rig)
-        return economy.TreatmentContext(rules, prices, targets, targets.media, dialyser, min_ul, self.rate_umol_d)
+        return economy.TreatmentContext(
+            self._rules,
+            prices_of(rig),
+            targets,
+            targets.media,
+            dialyser,
+            min_ul,
+            min_ul,
+            Interval.exact(self.rate_umol_d),
+            LOOK_H / 24,
+            EXCEED,
+        )
 
     def _believed(self, row: Row, number: int) -> MediumState:
         held = (row / row[Content.LIQUID]).tolist()
@@ -195,10 +215,17 @@ class Culture:
 
 
 def told(
-    name: str, *, days: int, recycling: bool = True, lactate_sd: float = 0.5, ammonia_rel_sd: float = 0.15
+    name: str,
+    *,
+    days: int,
+    recycling: bool = True,
+    lactate_sd: float = 0.5,
+    ammonia_rel_sd: float = 0.15,
+    tissue: str = "reference",
+    rules: RuleSet | None = None,
 ) -> Story:
-    """The story of a culture on the example rig `name`."""
-    culture = Culture(name, lactate_sd=lactate_sd, ammonia_rel_sd=ammonia_rel_sd)
+    """The story of a culture of one kind of `tissue` on the example rig `name`, by its own grading or by other `rules`."""
+    culture = Culture(name, lactate_sd=lactate_sd, ammonia_rel_sd=ammonia_rel_sd, tissue=tissue, rules=rules)
     for look in range(days * 24 // LOOK_H):
         if recycling:
             culture.recycle()
@@ -208,13 +235,20 @@ def told(
     return culture.story
 
 
-def main(days: int = 60) -> None:
-    """Print the table of docs/recycling.md."""
-    reference = told("bench", days=days, recycling=False)
+def sensitive() -> RuleSet:
+    """The rules of the example for tissue that chronic lactate and ammonia harm."""
+    return rule_set(Grading.model_validate(read_grading(SENSITIVE)))
+
+
+def main(days: int = 60, tissue: str = "reference") -> None:
+    """Print the tables of docs/recycling.md."""
+    reference = told("bench", days=days, recycling=False, tissue=tissue)
     arms = {"exchange": reference}
     for sd in (0.3, 0.6, 1.0):
-        arms[f"recycle, lactate ± {sd} mM"] = told("bench", days=days, lactate_sd=sd)
-        arms[f"recycle with dialyser, ± {sd} mM"] = told("bench_dialysis", days=days, lactate_sd=sd)
+        arms[f"recycle, lactate ± {sd} mM"] = told("bench", days=days, lactate_sd=sd, tissue=tissue)
+        arms[f"recycle with dialyser, ± {sd} mM"] = told("bench_dialysis", days=days, lactate_sd=sd, tissue=tissue)
+    for name, rig in (("recycle", "bench"), ("with dialyser", "bench_dialysis")):
+        arms[f"{name}, sensitive, ± 0.3 mM"] = told(rig, days=days, lactate_sd=0.3, tissue=tissue, rules=sensitive())
     print(f"{days} days{'':<26}fresh mL  share  stocks  dialysate  lactate  ammonia  insulin  passes  viability")
     for name, story in arms.items():
         print(
@@ -225,4 +259,4 @@ def main(days: int = 60) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(int(sys.argv[1]), *sys.argv[2:])

@@ -178,6 +178,8 @@ def test_parameters_on_record_have_their_present_keys() -> None:
     recorded = {"least_ul": 3.0, "most_pressure_kpa": 4.0}  # wording: former name
     assert by_present_key(params, recorded) == {"min_batch_ul": 3.0, "max_pressure_kpa": 4.0}
     own = (Param("least", "uL", 0.0, 0.0, 9.0, ""), *params)
+    newer = Param("exceed", "%", 2.5, 0.0, 9.0, "")
+    assert by_present_key((*params, newer), recorded)["exceed_pct"] == 2.5
     kept = {"least_ul": 3.0, "min_batch_ul": 5.0, "max_pressure_kpa": 4.0}  # wording: former name
     assert by_present_key(own, kept) == kept
 

@@ -26,6 +26,11 @@ def test_text_needs_its_unit_and_numbers_are_inner_units() -> None:
         "every_s": 21_600.0,
         "cycles": 3.0,
         "min_batch_ul": 0.0,
+        "exceed_pct": 2.0,
+        "max_assays": 2,
+        "assay_cost_ul": 5_000.0,
+        "accepted_loss_pct": 0.0,
+        "resumes": 1,
     }
     assert parse_params(recipe, {"batch": 9000.0})["batch_ul"] == 9000.0
 

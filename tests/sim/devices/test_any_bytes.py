@@ -116,10 +116,20 @@ def test_chunking_does_not_matter(build: Build, data: st.DataObject) -> None:
     stream = b"".join(data.draw(st.lists(st.sampled_from(REAL[build]), min_size=1, max_size=6)))
     cuts = sorted(data.draw(st.sets(st.integers(1, max(1, len(stream) - 1)), max_size=10)))
     chunks = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
-    whole, cut = run_virtual(exchange(build, [stream])), run_virtual(exchange(build, chunks))
-    assert cut == whole
-    single = run_virtual(exchange(build, [bytes((byte,)) for byte in stream]))
-    assert single == whole
+    said, did = run_virtual(exchange(build, [stream]))
+    for parts in (chunks, [bytes((byte,)) for byte in stream]):
+        said_of_parts, did_of_parts = run_virtual(exchange(build, parts))
+        assert did_of_parts == did
+        if build is AlicatMfc:
+            assert _same_but_for_the_last_line(said_of_parts, said)
+        else:
+            assert said_of_parts == said
+
+
+def _same_but_for_the_last_line(one: bytes, other: bytes) -> bool:
+    """Whether two records of a unit that streams are the same; the exchange may end before or after a line."""
+    shorter, longer = sorted((one, other), key=len)
+    return longer.startswith(shorter) and longer[len(shorter) :].count(b"\r") <= 1
 
 
 @pytest.mark.parametrize("build", [build for build in REAL if build not in (ModbusCoilRelay, KellerXLine)])

@@ -169,6 +169,10 @@ STORED: dict[str, tuple[dict[str, object], dict[str, object]]] = {
     "mettler-sics": ({"identification": "SPENT"}, {"identification": ""}),
     "modbus-coil-relay": ({"address": 7}, {"address": 1}),
     "modbus-generic": ({"address": 7}, {"address": 1}),
+    "roche-cedex-bio-ht": (
+        {"identifier": "CEDEX LAB 2", "block_check": False},
+        {"identifier": "COBAS INTEGRA", "block_check": True},
+    ),
     "sartorius-sbi": ({"with_id": True, "unit": "kg"}, {"with_id": False, "unit": "g"}),
     "sensirion-slf3x": ({"address": 7}, {"address": 0}),
     "vaisala-gmp25x": (

@@ -159,6 +159,7 @@ class Reference:
         d[Content.OXYGEN] -= uptake * count
         d[Content.CARBON] += uptake * count
         d[Content.GLUCOSE] -= glucose * count
+        d[Content.OSMOLES] -= glucose * count
         d[Content.LACTATE] += lactate
         d[Content.ALKALINITY] -= lactate
         d[Content.GLUTAMINE] -= glutamine

@@ -49,7 +49,7 @@ def water(plant: Plant) -> float:
 
 def test_what_is_pumped_is_neither_made_nor_lost() -> None:
     bench = Bench()
-    before = total(bench.plant, "osmoles")
+    before, glucose = total(bench.plant, "osmoles"), total(bench.plant, "glucose")
     volume = water(bench.plant)
     bench.plant.set_switch("relay.return_valve", True)
     for pump, flow in (("reglo.heart", 2000.0), ("reglo.draw", 4000.0), ("dose_fresh.pump", 3000.0)):
@@ -60,7 +60,9 @@ def test_what_is_pumped_is_neither_made_nor_lost() -> None:
     bench.plant.set_pump("reglo.return", 4000.0)
     bench.live(120)
     after = bench.plant.truth()
-    assert total(bench.plant, "osmoles") == pytest.approx(before, rel=1e-9)
+    burnt = glucose - total(bench.plant, "glucose")
+    assert burnt > 0.0
+    assert total(bench.plant, "osmoles") == pytest.approx(before - burnt, rel=1e-9)
     assert water(bench.plant) + sum(after.losses_ul.values()) == pytest.approx(volume, rel=1e-12)
     assert not bench.plant.events
 

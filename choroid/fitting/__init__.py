@@ -1,0 +1,1 @@
+"""`choroid fit`: plant parameters from a laboratory's own records, and how well the twin predicts them."""

@@ -1,0 +1,55 @@
+"""The plant that a simulation runs on: a kind of tissue by name, or the file that `choroid fit --out` wrote."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from choroid.common.failure import UserError
+from sim.plant.parameters import KINDS, PlantParameters
+
+
+def plant_of(name: str) -> PlantParameters:
+    """Return the parameters of a kind of tissue, or those of a twin file.
+
+    Raises:
+        UserError: There is no such kind or file, or the file is none of parameters.
+    """
+    if name in KINDS:
+        return KINDS[name]
+    path = Path(name)
+    if not path.is_file():
+        raise UserError(
+            f"there is no model of tissue and no file “{name}”. Next: choose among {', '.join(KINDS)}, or name the file that"
+            " `choroid fit --out` wrote"
+        )
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if not isinstance(data, dict) or not isinstance(data.get("plant"), dict):
+            raise ValueError("it has no mapping “plant”")
+        return PlantParameters.from_json(data["plant"])
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
+        raise UserError(
+            f"{path} cannot be used as a twin: {error}. Likely cause: it is another file, or was edited. Next: write it with"
+            " `choroid fit --out`"
+        ) from None
+
+
+def content_of(name: str) -> str:
+    """Return what tells the plant of `name` from others: the name of a kind of tissue, or a hash of what a file states.
+
+    Raises UserError as :func:`plant_of`.
+    """
+    if name in KINDS:
+        return name
+    return hashlib.sha256(json.dumps(plant_of(name).to_json(), sort_keys=True).encode()).hexdigest()
+
+
+def write_twin(path: Path, plant: PlantParameters, about: dict[str, Any]) -> None:
+    """Write a file that :func:`plant_of` reads, with what it was made from. Raise OSError."""
+    text = yaml.safe_dump({**about, "plant": plant.to_json()}, sort_keys=False, allow_unicode=True)
+    path.write_text(text, encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Tissue on an array as experiments see it: windows with pulses in and spikes out. Tasks and environments use it."""

@@ -1,0 +1,148 @@
+"""The medium of one rig as the filter sees it: the vessels of each body of medium, what fills them, what a transfer does."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+
+from controller.journal.rows import JournalRows
+from controller.ledger.flow_paths import FlowPaths
+from controller.ledger.samples import AssaySample
+from controller.ledger.terms import EVAPORATION_UL_D
+from controller.rig.description import Medium, Rig
+from controller.rig.perfusion import circulating
+from controller.tissue.record import TissueRecord
+from protocols import media_filter, media_state
+from protocols.dialysis import exchanged, koa_at
+from protocols.media_state import MediaState
+from protocols.soft_sensor import (
+    BUFFER_MM_PER_PH,
+    BUFFER_SD_MM_PER_PH,
+    DECLARED_BUFFER_REL_SD,
+    Composition,
+    Where,
+)
+
+_NOTHING = Composition(0.0, 0.0, 0.0, 0.0, 0.0, 290.0)
+
+
+def composition_of(medium: Medium) -> Composition:
+    """Return the composition on the label of a medium."""
+    return Composition(**{field.name: getattr(medium, field.name) for field in fields(Composition)})
+
+
+class RigMedium:
+    """Applies what happens to a rig's medium to a state. The loop and the chambers that hearts feed from it are one body."""
+
+    def __init__(self, rig: Rig, journal: JournalRows, tissue: TissueRecord | None) -> None:
+        self._rig = rig
+        self._journal = journal
+        self._tissue = tissue
+        self._kidney = rig.organs.kidney
+        self.spent = None if self._kidney is None else self._kidney.vessel
+        """The vessel of spent medium."""
+        self.circulating = circulating(rig)
+        """The vessels of the loop's medium."""
+        self._paths = FlowPaths(rig)
+
+    @property
+    def places(self) -> dict[str, Where]:
+        """The vessels that are estimated, with the body of medium that each belongs to."""
+        places: dict[str, Where] = dict.fromkeys(self.circulating, "loop")
+        return places if self.spent is None else {**places, self.spent: "spent"}
+
+    def where(self, vessel: str) -> Where | None:
+        """Return which of the two bodies of medium a vessel belongs to; None for bottles and waste."""
+        if vessel in self.circulating:
+            return "loop"
+        return "spent" if vessel == self.spent else None
+
+    def begin(self) -> MediaState:
+        """Return the state before anything happened."""
+        rig = self._rig
+        opened = self._journal.last("ledger.opened")
+        volumes = {name: vessel.volume_ul for name, vessel in rig.vessels.items()}
+        volumes |= {} if opened is None else opened.body
+        return media_state.begin(
+            self._content(self.circulating[0]) or _NOTHING,
+            _NOTHING if self.spent is None else self._content(self.spent) or _NOTHING,
+            loop_ul=sum(volumes[name] for name in self.circulating),
+            spent_ul=0.0 if self.spent is None else volumes[self.spent],
+            tissue_mm3=sum(map(self._tissue_mm3, self.circulating)),
+            water_ul_d=media_state.WATER_UL_D,
+            buffer=self._buffer(),
+            ph=media_state.USUAL_PH if rig.organs.lung is None else rig.organs.lung.ph_setpoint,
+            growth_per_d=self._growth_per_d(),
+        )
+
+    def _buffer(self) -> tuple[float, float]:
+        """Return the capacity of the other buffers of the loop's medium, and its sd (mM per pH)."""
+        name = self._rig.vessels[self.circulating[0]].contains
+        medium = None if name is None else self._rig.media[name]
+        declared = math.nan if medium is None else medium.buffer_mm_per_ph(math.nan)
+        if math.isnan(declared):
+            return BUFFER_MM_PER_PH, BUFFER_SD_MM_PER_PH
+        return declared, DECLARED_BUFFER_REL_SD * declared
+
+    def _tissue_mm3(self, vessel: str) -> float:
+        tissue = self._rig.tissue.get(vessel)
+        return 0.0 if tissue is None else tissue.count * math.pi / 6 * tissue.diameter_mm**3
+
+    def _growth_per_d(self) -> float:
+        """Return the expected growth of the rates of all tissue that was there at the start, by its size."""
+        volumes = {name: self._tissue_mm3(name) for name in self.circulating}
+        whole_mm3 = sum(volumes.values())
+        if whole_mm3 <= 0.0:
+            return 0.0
+        return sum(
+            mm3 / whole_mm3 * media_state.growth_of(mm3 / self._rig.tissue[name].count)
+            for name, mm3 in volumes.items()
+            if mm3 > 0.0
+        )
+
+    def _content(self, vessel: str) -> Composition | None:
+        name = self._rig.vessels[vessel].contains
+        return None if name is None else composition_of(self._rig.media[name])
+
+    @staticmethod
+    def lived(state: MediaState, seconds: float) -> MediaState:
+        """Return the state after `seconds` in which nothing was done to the medium."""
+        return media_filter.elapsed(state, seconds, water_ul_d=EVAPORATION_UL_D)
+
+    def with_tissue(self, state: MediaState, seq: int) -> MediaState:
+        """Return the state after the change of tissue of journal row `seq`."""
+        if self._tissue is None:
+            return state
+        before, after = (
+            sum(volumes.get(vessel, 0.0) for vessel in self.circulating) for volumes in self._tissue.volumes_mm3(seq)
+        )
+        return state if before == after else media_state.tissue_changed(state, before, after)
+
+    def poured(self, state: MediaState, name: str, ul: float) -> MediaState:
+        """Return the state after a volume was moved along a line, and over what runs over behind it."""
+        line = self._rig.lines[name]
+        if line.from_ not in self._rig.vessels:
+            return state
+        poured: Where | Composition | None = self.where(line.from_) or self._content(line.from_)
+        vessels = self._rig.vessels
+        complete = vessels[line.from_].contains == vessels[self.circulating[0]].contains
+        kidney = self._kidney
+        if kidney is not None and name == kidney.dialyse:
+            # For solutes that pass the membrane, dialysis equals the replacement of a share of the batch by dialysate.
+            fibres = self._rig.dialysers[line.dialyser or ""]
+            koa = koa_at(kidney.dialysate_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
+            share = exchanged(koa, kidney.dialysate_ul_min, ul, state.spent_ul)
+            replaced_ul = share * state.spent_ul
+            return media_filter.moved(
+                media_filter.moved(state, "spent", None, replaced_ul), poured, "spent", replaced_ul
+            )
+        for vessel, share in self._paths.full(name).items():
+            if share > 0.0:
+                state = media_filter.moved(state, poured, self.where(vessel), share * ul, complete=complete)
+        return state
+
+    def withdrawn(self, state: MediaState, sample: AssaySample) -> MediaState:
+        """Return the state after a sample was taken out."""
+        for vessel, ul in sample.withdrawn_ul():
+            state = media_filter.moved(state, self.where(vessel), None, ul)
+        return state

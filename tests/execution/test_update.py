@@ -1,0 +1,49 @@
+"""A run of `recycle` with finished cycles at an update of Choroid whose release decides otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from controller.core.run_states import RunState
+from controller.recipes.catalogue import shipped
+from protocols import economy
+from tests.execution.world import Controller, World
+
+CYCLES = {"batch": "8 mL", "min_batch": "4 mL", "every": "2 h"}
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("otherwise", [False, True])
+async def test_a_run_goes_on_unless_the_release_decides_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, otherwise: bool
+) -> None:
+    """Its cycles are decided again and compared with the record; what differs holds it, and the message says what to do."""
+    world = World()
+    first = Controller(world, tmp_path / "journal.db", catalogue=shipped())
+    with monkeypatch.context() as former:
+        if otherwise:
+            former.setattr(economy, "DRAWS", (0.9,))
+        run = await first.runs.start("recycle", CYCLES, "anna", "a test")
+        await asyncio.sleep(5 * 3600.0)
+        assert first.runs.get(run).state is RunState.RUNNING
+        await first.gone()
+    moved = {name: len(pump.doses) for name, pump in world.pumps.items()}
+    assert moved["reglo.draw"] >= 2
+    second = Controller(world, tmp_path / "journal.db", catalogue=shipped())
+    await second.runs.recover()
+    if not otherwise:
+        await second.until(lambda: len(world.pumps["reglo.draw"].doses) > moved["reglo.draw"])
+        await second.gone()
+        return
+    await second.until(lambda: second.runs.get(run).state is RunState.HELD)
+    assert "After an update: abort this run and start the protocol again" in second.runs.get(run).messages[-1]
+    assert {name: len(pump.doses) for name, pump in world.pumps.items()} == moved, "nothing is moved twice"
+    await second.runs.abort(run, "anna", "the release was updated")
+    await second.until(lambda: second.runs.get(run).state is RunState.ABORTED)
+    again = await second.runs.start("recycle", CYCLES, "anna", "after the update")
+    await second.until(lambda: len(world.pumps["reglo.draw"].doses) > moved["reglo.draw"])
+    assert second.runs.get(again).state is RunState.RUNNING
+    await second.gone()
