@@ -43,7 +43,21 @@ from dashboards.models.base import Errored
 from dashboards.recorded import Recorded
 from dashboards.request_filter import LOOPBACK_HOSTS, RequestFilter
 from dashboards.routes import agents as agent_routes
-from dashboards.routes import answers, assays, books, faults, library, rig, runs, safety, session, tissue, upkeep, users
+from dashboards.routes import (
+    answers,
+    assays,
+    books,
+    faults,
+    images,
+    library,
+    rig,
+    runs,
+    safety,
+    session,
+    tissue,
+    upkeep,
+    users,
+)
 from dashboards.routes import nerves as nerve_routes
 from dashboards.routes import recordings as recording_routes
 from dashboards.simulated import FaultsControl, SpeedControl
@@ -117,7 +131,7 @@ def create_app(
     feed = app.state.feed = Feed(controller, speed, nerves)
     app.state.array = None if array is None else nerve_routes.SharedAnswers(array, lambda: feed.pace)
     app.include_router(session.open_routes)
-    for part in (session, rig, runs, safety, books, upkeep, assays, users, answers, library, tissue):
+    for part in (session, rig, runs, safety, books, upkeep, assays, users, answers, library, tissue, images):
         app.include_router(part.routes)
     for part in (agent_routes, nerve_routes, recording_routes):
         app.include_router(part.routes)

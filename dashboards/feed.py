@@ -167,7 +167,9 @@ class Feed:
             health = rig.health()
             message |= {
                 "health": {"ok": health.ok, "reasons": list(health.reasons)},
-                "ledger": ledger_view(rig.ledger, weighed_vessel(rig.rig), rig.clock.utc()),
+                "ledger": ledger_view(
+                    rig.rig, rig.ledger, weighed_vessel(rig.rig), rig.clock.utc(), rig.fresh_bound.ul()
+                ),
                 "grade": rig.last_grade(),
                 "scores": rig.scores,
             }

@@ -28,8 +28,9 @@ from controller.runs.views import RunView, StepView
 from drivers.commands import Command, Dispense, Level, LevelStatus, PumpStatus, Run, Stop, Switch, SwitchStatus
 from protocols.answers import MEDIA_TYPES
 from protocols.registry import Recipe
+from protocols.retreat import RESUMED
 
-BOUND_SD = 3.0
+UNCERTAINTY_SD = 3.0
 """Width of a stated bound in standard deviations."""
 ML = 1000.0
 
@@ -75,6 +76,7 @@ def rig_view(rig: Rig) -> dict[str, Any]:
         "organoid": tissue[0] if len(tissue) == 1 else None,
         "tissue": tissue,
         "electrodes": rig.nerves.electrodes if rig.nerves else 0,
+        "cameras": list(rig.cameras),
         "goals": [
             *_environment_goals(rig),
             *(
@@ -290,17 +292,17 @@ def weighed_vessel(rig: Rig) -> str | None:
     return None if rig.organs.kidney is None else rig.organs.kidney.vessel
 
 
-def ledger_view(ledger: Ledger, weighed: str | None, now: datetime) -> dict[str, Any]:
-    """Return the medium ledger (mL).
+def ledger_view(rig: Rig, ledger: Ledger, weighed: str | None, now: datetime, bound_ul: float | None) -> dict[str, Any]:
+    """Return the medium ledger (mL); `bound_ul` is the mass-balance bound.
 
-    The balance error is the volume that no transfer explains. Its bound is three standard deviations of the volumes
+    The balance error is the volume that no transfer explains. Its uncertainty is three standard deviations of the volumes
     moved and weighed, whatever the uncertainty of the bottles' contents. The ledger cannot be checked more accurately
     than the volume of the `weighed` vessel is known: by the balance, or, while the balance does not answer, by the
     pumps, whose uncertainties then add up in it. Without a kidney, no vessel is weighed for it.
     """
     totals, volumes, error = ledger.totals, ledger.volumes(), ledger.unexplained()
     days = (now - ledger.opened).total_seconds() / DAY_S
-    bound_ul = BOUND_SD * math.hypot(error.sd_ul, 0.0 if weighed is None else volumes[weighed].sd_ul)
+    error_ul = UNCERTAINTY_SD * math.hypot(error.sd_ul, 0.0 if weighed is None else volumes[weighed].sd_ul)
     return {
         "fresh_ml": totals.fresh_ul / ML,
         "drawn_ml": totals.drawn_ul / ML,
@@ -311,10 +313,12 @@ def ledger_view(ledger: Ledger, weighed: str | None, now: datetime) -> dict[str,
         "base_ml": totals.base_ul / ML,
         "evaporated_ml": totals.evaporated_ul / ML,
         "mass_balance_error_ml": error.ul / ML,
-        "mass_balance_bound_ml": bound_ul / ML,
+        "mass_balance_uncertainty_ml": error_ul / ML,
         "days": days,
-        "scheduled_ml": scheduled_ul(days) / ML,
-        "saved_fraction": saved_fraction(totals.fresh_ul, days),
+        "scheduled_ml": scheduled_ul(rig, days) / ML,
+        "saved_fraction": saved_fraction(rig, totals.fresh_ul, days),
+        "bound_ml": None if bound_ul is None else bound_ul / ML,
+        "bound_ratio": totals.fresh_ul / bound_ul if bound_ul else None,
         "vessels": [
             {"name": name, "ml": volume.ul / ML, "sd_ml": volume.sd_ul / ML} for name, volume in volumes.items()
         ],
@@ -351,6 +355,22 @@ def decision_views(entries: Iterable[Entry], limit: int) -> list[dict[str, Any]]
         elif found and (found[-1]["run"], found[-1]["cycle"]) == (entry.run, body.get("cycle")):
             found[-1] |= {"of": body.get("of", "batch"), "grade_reasons": list(body.get("reasons", ()))}
     return found
+
+
+def retreat_view(entry: Entry | None) -> dict[str, Any] | None:
+    """Return the retreat of the present run from its last row `note.recycle_retreat` or `note.recycle_resumed`; None while it
+    recycles.
+    """
+    if entry is None or entry.kind == f"note.{RESUMED}":
+        return None
+    body = entry.body
+    return {
+        "seq": entry.seq,
+        "utc": entry.utc,
+        "run": entry.run,
+        "text": body["text"],
+        "exchanged_ml_d": body["exchanged_ul_d"] / ML,
+    }
 
 
 def _decision(entry: Entry) -> dict[str, Any]:

@@ -17,6 +17,8 @@ class EnterAssay(RequestBody):
     vessel: str = Field(max_length=100)
     taken: str = Field(max_length=40)
     sd: str = Field(default="", max_length=64)
+    volume: str = Field(default="", max_length=64)
+    """Volume of the sample with unit, if it left the rig; the ledger books it once for all analytes of a sample."""
     method: str = Field(default="", max_length=200)
     zone: str = Field(default="", max_length=64)
     sure: bool = False
@@ -35,7 +37,10 @@ class LedgerModel(BaseModel):
     """Where the medium went in the `days` since the journal began (mL).
 
     `scheduled_ml` is the fresh medium that the daily exchange would have used, `saved_fraction` the share of it that was not
-    used (negative if more was used, null in the first day).
+    used (negative if more was used, null in the first day). `bound_ml` is the mass-balance bound: the least fresh medium that
+    keeps lactate within grade B without a dialyser, by the estimates; `bound_ratio` the fresh medium by it. Both are null in
+    the first day and without estimates, the ratio also while the bound is 0. `mass_balance_error_ml` is the balance error and
+    `mass_balance_uncertainty_ml` three standard deviations of it.
     """
 
     fresh_ml: float
@@ -47,10 +52,12 @@ class LedgerModel(BaseModel):
     base_ml: float
     evaporated_ml: float
     mass_balance_error_ml: float
-    mass_balance_bound_ml: float
+    mass_balance_uncertainty_ml: float
     days: float
     scheduled_ml: float
     saved_fraction: float | None
+    bound_ml: float | None
+    bound_ratio: float | None
     vessels: list[VesselContent]
 
 
@@ -77,6 +84,7 @@ class AssayRow(BaseModel):
     used: bool
     sure: bool
     text: str
+    volume: str = ""
     method: str
     user: str
     reason: str
@@ -105,10 +113,26 @@ class AssayTaken(BaseModel):
     now: Bounds
 
 
+class AssayRequestModel(BaseModel):
+    """The assay that the run `run` requests since `since_utc`: it is expected to save `saving_ml` of the `demand_ml` of fresh
+    medium of the next `days`. `analytes` are those without a result.
+    """
+
+    run: str
+    analytes: list[str]
+    vessel: str
+    saving_ml: float
+    demand_ml: float
+    days: float
+    since_utc: str
+    text: str
+
+
 class AssaysModel(BaseModel):
-    """The latest assays, newest first."""
+    """The latest assays, newest first, and the one that is requested; null when nothing is requested."""
 
     assays: list[AssayRow]
+    wanted: AssayRequestModel | None = None
 
 
 class MediumModel(BaseModel):
@@ -181,10 +205,21 @@ class DecisionModel(BaseModel):
     dialysate_ml: float
 
 
+class RetreatModel(BaseModel):
+    """Since `utc` the run returns no medium, as the tissue loses viability or may do so; `text` says why and what to do."""
+
+    seq: int
+    utc: str
+    run: str | None
+    text: str
+    exchanged_ml_d: float
+
+
 class DecisionsModel(BaseModel):
-    """The latest decisions, newest first."""
+    """The latest decisions, newest first, and the retreat of the present run; null while it recycles, and without a run."""
 
     decisions: list[DecisionModel]
+    retreat: RetreatModel | None = None
 
 
 class EntryModel(BaseModel):

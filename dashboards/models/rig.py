@@ -95,6 +95,7 @@ class RigView(BaseModel):
     """Deprecated: the only entry of `tissue`."""
     tissue: list[TissueView]
     electrodes: int
+    cameras: list[str]
     goals: list[Goal]
     heart: HeartView | None
     """Deprecated: the only entry of `hearts`."""

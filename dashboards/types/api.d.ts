@@ -38,8 +38,51 @@ export interface ArrayAgentModel {
   revoked: boolean;
 }
 
+export interface AssayRequestModel {
+  run: string;
+  analytes: string[];
+  vessel: string;
+  saving_ml: number;
+  demand_ml: number;
+  days: number;
+  since_utc: string;
+  text: string;
+}
+
+export interface AssayRow {
+  id: number;
+  entered_utc: string;
+  analyte: string;
+  vessel: string;
+  where: "loop" | "spent";
+  taken_utc: string;
+  value: number;
+  sd: number;
+  unit: string;
+  used: boolean;
+  sure: boolean;
+  text: string;
+  volume: string;
+  method: string;
+  user: string;
+  reason: string;
+  off_sd: number;
+  expected: Bounds;
+}
+
+export interface AssaysModel {
+  assays: AssayRow[];
+  wanted: AssayRequestModel | null;
+}
+
 export interface AuditModel {
   entries: EntryModel[];
+}
+
+export interface Bounds {
+  value: number;
+  low: number;
+  high: number;
 }
 
 export interface BudgetModel {
@@ -48,6 +91,16 @@ export interface BudgetModel {
   used: number;
   limit: number;
   unit: string;
+}
+
+export interface CameraImages {
+  camera: string;
+  chamber: string;
+  every_s: number;
+  newest: FrameModel | null;
+  usable: FrameModel | null;
+  frames: number;
+  problem: string;
 }
 
 export interface CapabilityView {
@@ -82,6 +135,7 @@ export interface DecisionModel {
 
 export interface DecisionsModel {
   decisions: DecisionModel[];
+  retreat: RetreatModel | null;
 }
 
 export interface ElectrodesModel {
@@ -127,6 +181,16 @@ export interface FaultsView {
   lasting: LastingFault[];
 }
 
+export interface FrameModel {
+  utc: string;
+  src: string | null;
+  usable: boolean;
+  verdict: string;
+  features: ImageFeatures | null;
+  growth: ImageGrowth | null;
+  outline: string;
+}
+
 export interface Goal {
   point: string;
   unit: string;
@@ -155,6 +219,31 @@ export interface HistoryView {
   begin_utc_s: number;
   end_utc_s: number;
   rows: [number, number, number, number][];
+}
+
+export interface ImageFeatures {
+  area_mm2: number;
+  area_sd_mm2: number;
+  diameter_mm: number;
+  feret_mm: number;
+  circularity: number;
+  solidity: number;
+  rim_width_um: number;
+  opacity: number;
+  core_opacity: number;
+  entropy_bits: number;
+}
+
+export interface ImageGrowth {
+  per_day: number;
+  low: number;
+  high: number;
+  images: number;
+  span_d: number;
+}
+
+export interface ImagesModel {
+  cameras: CameraImages[];
 }
 
 export interface LastingFault {
@@ -190,10 +279,12 @@ export interface LedgerModel {
   base_ml: number;
   evaporated_ml: number;
   mass_balance_error_ml: number;
-  mass_balance_bound_ml: number;
+  mass_balance_uncertainty_ml: number;
   days: number;
   scheduled_ml: number;
   saved_fraction: number | null;
+  bound_ml: number | null;
+  bound_ratio: number | null;
   vessels: VesselContent[];
 }
 
@@ -240,6 +331,14 @@ export interface ReadingView {
   detail: string;
 }
 
+export interface RetreatModel {
+  seq: number;
+  utc: string;
+  run: string | null;
+  text: string;
+  exchanged_ml_d: number;
+}
+
 export interface RigView {
   name: string;
   time_zone: string;
@@ -250,6 +349,7 @@ export interface RigView {
   organoid: TissueView | null;
   tissue: TissueView[];
   electrodes: number;
+  cameras: string[];
   goals: Goal[];
   heart: HeartView | null;
   hearts: HeartView[];
@@ -310,6 +410,12 @@ export interface StimulationModel {
 export interface StimulationsModel {
   records: StimulationModel[];
   more: boolean;
+}
+
+export interface TimeLapseModel {
+  camera: string;
+  chamber: string;
+  frames: FrameModel[];
 }
 
 export interface TissueView {

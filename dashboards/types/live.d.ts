@@ -222,7 +222,12 @@ export interface ViabilityEstimate {
   low: number;
   high: number;
   status: "normal" | "loss" | "harmful";
+  baseline: number;
+  trend: "beginning" | "falling" | "rising" | "stable" | "unsteady";
+  wide: boolean;
   sentences: string[];
+  basis: string[];
+  meaning: string;
   causes: Record<string, number>;
   measured: string[];
   unmeasured: string[];

@@ -108,11 +108,13 @@ def test_viability_is_the_estimate_and_the_care_rating_below_it_the_range_as_the
         card = page.get_by_test_id("viability")
         scores = page.evaluate("async () => await (await fetch('/api/viability')).json()")
         estimate, found = scores["viability"], scores["care_rating"]
-        expect(page.get_by_test_id("estimate").locator(".estimate-range strong")).to_have_text(
-            f"{ends(estimate)}\u00a0%"
-        )
-        expect(page.get_by_test_id("estimate").locator(".estimate-finding")).to_have_text(estimate["sentences"][0])
-        card.locator("summary").click()
+        shown = page.get_by_test_id("estimate").locator("p")
+        assert shown.all_text_contents() == estimate["sentences"], "the page, the report and the API have the same text"
+        expect(card.locator(".basis-details")).not_to_have_attribute("open", "")
+        card.locator(".basis-details summary").click()
+        assert card.locator(".basis-details p").all_text_contents()[:-1] == estimate["basis"]
+        expect(card).to_contain_text(f"{estimate['meaning']}.")
+        card.locator(".rating-details summary").click()
         assert found["low"] < 0.5 < found["of_known"]
         expect(card.locator(".ring-score")).to_have_text(f"{ends(found)}%")
         expect(card).to_contain_text(f"coverage {per_cent(found['coverage'])}\u00a0%")
@@ -130,7 +132,7 @@ def test_a_gate_that_is_not_open_is_the_headline_whatever_else_is_known(browser:
         card = page.get_by_test_id("viability")
         scores = page.evaluate("async () => await (await fetch('/api/viability')).json()")
         found = scores["care_rating"]
-        card.locator("summary").click()
+        card.locator(".rating-details summary").click()
         assert found["score"] == 0.0 == found["low"]
         expect(card.locator(".ring-score")).to_have_text(f"0–{per_cent(found['high'])}%")
         expect(card.locator(".ring-score")).to_have_class("ring-score shut")

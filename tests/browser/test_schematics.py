@@ -15,7 +15,7 @@ from controller.rig.loading import load_rig
 from controller.rig.schematic import describe
 from tests.browser.pages import RESULTS, ROOT
 from tests.browser.sample_rigs import SAMPLES, dish, plates, sixteen, unequal_branches
-from tests.browser.stage import SIZES, picture, staged, state_of
+from tests.browser.stage import SIZES, staged, state_of
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -45,7 +45,6 @@ def test_nothing_lies_over_anything_else(browser: Browser, name: str) -> None:
         assert visit.complaints == []
         shown = visit.page.evaluate("[...document.querySelectorAll('[data-vessel]')].map(n => n.dataset.vessel)")
         assert sorted(shown) == sorted(rig.vessels)
-    picture(browser, rig, RESULTS / "rigs", name)
 
 
 def test_the_measure_finds_what_lies_over_something_else(browser: Browser) -> None:
@@ -165,6 +164,20 @@ def test_a_chamber_is_selected_and_its_details_are_shown(browser: Browser, size:
         expect(page.get_by_test_id("chamber")).to_be_hidden()
         expect(page.locator('[aria-pressed="true"].cell')).to_have_count(0)
         assert visit.complaints == []
+
+
+@pytest.mark.parametrize("width", [1280, 1360, 1440])
+def test_the_whole_drawing_of_the_monitored_bench_is_visible_on_a_desk(browser: Browser, width: int) -> None:
+    with staged(browser, RIGS["bench_monitored"](), size=(width, 800)) as visit:
+        inside = visit.page.evaluate(
+            """() => { const place = document.querySelector('.schematic-place').getBoundingClientRect();
+              return [...document.querySelectorAll('#schematic text, #schematic .glass-edge')].every(node => {
+                const box = node.getBoundingClientRect();
+                return !box.width || box.left >= place.left && box.right <= place.right; }); }"""
+        )
+        assert inside
+        RESULTS.mkdir(exist_ok=True)
+        visit.page.screenshot(path=RESULTS / f"monitored-{width}.png")
 
 
 def test_chambers_are_reached_with_the_keyboard(browser: Browser) -> None:

@@ -1,25 +1,29 @@
-"""Draw the viability card in five situations into docs/img: `python -m tests.browser.viability_pictures`.
+"""Draw the viability card in six situations, for desk and phone: `python -m tests.browser.viability_pictures [FOLDER]`.
 
 Each estimate follows from looks as a rig would journal them; nothing on the card is made up.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from controller.rig.loading import load_rig
 from protocols.interval import Interval
 from protocols.tissue.estimate import ViabilityEstimate
 from protocols.tissue.look import TissueLook
 from protocols.tissue.statement import Statement
 from tests.browser.pages import ROOT, chromium, serving, visiting
+from tests.browser.stage import SIZES, staged
+from tests.dashboards.fake_rig import BENCH
 
 FOLDER = ROOT / "docs" / "img"
-SHOW = """async found => {
-  const { showViability } = await import('/static/js/viability.js');
-  const scores = await (await fetch('/api/viability')).json();
-  showViability({ ...scores, viability: found, stimulation: null }); }"""
+SUFFIX = {"desk": "", "phone": "-phone"}
+READ = "async () => await (await fetch('/api/viability')).json()"
 
 
 def around(value: float, sd: float) -> Interval:
@@ -33,7 +37,7 @@ MEDIUM: dict[str, Any] = {
     "ammonia_mm": around(0.3, 0.05),
     "glucose_mm": around(14.0, 0.6),
 }
-BENCH = TissueLook(**WARM, oxygen_pct=around(88.0, 1.5), firing_hz=around(3.0, 0.2))
+FEW = TissueLook(**WARM, oxygen_pct=around(88.0, 1.5), firing_hz=around(3.0, 0.2))
 FULL = TissueLook(
     **WARM, **MEDIUM, oxygen_pct=around(80.0, 1.5), oxygen_at_tissue=True, oxygen_uptake=around(14.0, 0.4),
     firing_hz=around(3.0, 0.2),
@@ -41,6 +45,9 @@ FULL = TissueLook(
 HOT = TissueLook(
     **WARM | {"temperature_c": around(40.6, 0.15)}, oxygen_pct=around(88.0, 1.5), firing_hz=around(2.0, 0.2)
 )
+
+
+WARM_UP = dataclasses.replace(FULL, temperature_c=around(40.3, 0.15))
 
 
 def fading(hours: int) -> Iterable[TissueLook]:
@@ -53,10 +60,15 @@ def fading(hours: int) -> Iterable[TissueLook]:
         )  # fmt: skip
 
 
+def healed(hours: int) -> Iterable[TissueLook]:
+    """Return hours in which uptake and firing return after heat."""
+    for hour in range(hours):
+        share = 1.0 - 0.3 * 0.985**hour
+        yield dataclasses.replace(FULL, oxygen_uptake=around(14.0 * share, 0.4), firing_hz=around(3.0 * share, 0.2))
+
+
 def weekly(hours: int) -> Iterable[TissueLook]:
     """Return hours with an assay and an image at the beginning of each week."""
-    import dataclasses
-
     for hour in range(hours):
         due = hour % 168 == 6
         ldh, volume = (around(1.0, 0.1), around(8.0 * 1.003**hour, 0.3)) if due else (None, None)
@@ -65,9 +77,10 @@ def weekly(hours: int) -> Iterable[TissueLook]:
 
 SITUATIONS: Mapping[str, tuple[TissueLook, ...]] = {
     "well": tuple(weekly(192)),
-    "little-measured": (BENCH,) * 120,
-    "heat": ((BENCH,) * 96 + (HOT,) * 5),
+    "little-measured": (FEW,) * 120,
+    "heat": ((FEW,) * 96 + (HOT,) * 5),
     "loss": (*((FULL,) * 96), *fading(48)),
+    "recovering": (*((FULL,) * 96), *((WARM_UP,) * 3), *healed(60)),
     "no-data": ((FULL,) * 72 + (TissueLook(temperature_c=around(37.0, 0.15)),) * 120),
 }
 WEEKLY = frozenset({"ldh", "volume"})
@@ -80,19 +93,21 @@ def said(looks: tuple[TissueLook, ...]) -> dict[str, Any]:
 
 
 def draw(folder: Path = FOLDER) -> list[Path]:
-    """Draw all situations; return the files."""
+    """Draw all situations in both sizes; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    with serving() as server, chromium() as browser, visiting(browser, server.url, size=(1440, 900)) as visit:
-        page = visit.live()
-        for name, looks in SITUATIONS.items():
-            page.evaluate(SHOW, said(looks))
-            path = folder / f"viability-{name}.png"
-            page.get_by_test_id("viability").screenshot(path=path)
-            files.append(path)
+    found = {name: said(looks) for name, looks in SITUATIONS.items()}
+    with serving() as server, chromium() as browser:
+        with visiting(browser, server.url) as visit:
+            scores = visit.live().evaluate(READ) | {"stimulation": None}
+        for (size, pixels), (name, each) in itertools.product(SIZES.items(), found.items()):
+            with staged(browser, load_rig(BENCH), size=pixels, scores=scores | {"viability": each}) as visit:
+                path = folder / f"viability-{name}{SUFFIX[size]}.png"
+                visit.page.get_by_test_id("viability").screenshot(path=path)
+                files.append(path)
     return files
 
 
 if __name__ == "__main__":
-    for each in draw():
-        print(each)
+    for path in draw(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER):
+        print(path)

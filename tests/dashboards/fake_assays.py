@@ -30,6 +30,7 @@ class FakeAssays:
         taken: str,
         user: str,
         sd: str = "",
+        volume: str = "",
         method: str = "",
         reason: str = "",
         zone: str = "",
@@ -41,7 +42,8 @@ class FakeAssays:
         row = {
             "analyte": analyte, "vessel": vessel, "where": "loop", "taken_utc": self._utc_text(), "sd": 0.2,
             "value": float(value.split()[0]), "unit": known.unit, "used": True, "sure": sure, "text": value,
-            "method": method, "user": user, "reason": reason, "off_sd": 1.2, "expected": BELIEVED, "taken": taken,
+            "volume": volume, "method": method, "user": user, "reason": reason, "off_sd": 1.2, "expected": BELIEVED,
+            "taken": taken,
         }  # fmt: skip
         if any((old["text"], old["taken"]) == (value, taken) for old in self.recent()):
             raise AssayRefused("this assay was entered before. Likely cause: a command was repeated. Next: nothing")

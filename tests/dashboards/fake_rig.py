@@ -23,10 +23,12 @@ from controller.core.clock import Clock
 from controller.core.state import ActuatorView, Reading, State, Volume
 from controller.delivery.people import People
 from controller.gate.bypass import Bypass, BypassRefused
+from controller.imaging.imaging import Imaging
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry, JournalUnwritten
 from controller.ledger.batches import Batch, Whereabouts
-from controller.ledger.ledger import LedgerError
+from controller.ledger.bound import FreshBound
+from controller.ledger.ledger import Ledger, LedgerError
 from controller.ledger.reconcile import Residual
 from controller.ledger.terms import Totals
 from controller.memory.history import SeriesPoint
@@ -37,6 +39,7 @@ from controller.process.load import ProcessLoad
 from controller.process.tissue_changes import TissueChanges
 from controller.rig.families import points_of
 from controller.rig.loading import load_rig
+from controller.runs.assay_requests import AssayRequests
 from controller.runs.grading import rules_of
 from controller.runs.library import ProtocolLibrary
 from controller.upkeep.upkeep import Upkeep
@@ -116,12 +119,21 @@ class FakeJournal:
         self.committed = len(self.rows)
 
     def entries(
-        self, *, kinds: Sequence[str] = (), after: int = 0, limit: int | None = None, newest_first: bool = False
+        self,
+        *,
+        run: str | None = None,
+        kinds: Sequence[str] = (),
+        after: int = 0,
+        limit: int | None = None,
+        newest_first: bool = False,
     ) -> Iterator[Entry]:
         rows = [row for row in self.rows if row.seq > after and (not kinds or row.kind in kinds)]
+        rows = [row for row in rows if run in (None, row.run)]
         return iter((rows[::-1] if newest_first else rows)[:limit])
 
 
+REQUESTING = "run-1"
+"""The run whose requests of assays stand."""
 KEPT = {"balance.mass": ("g", 8.0, 6.0, 0.02), "reglo.heart.flow": ("uL/min", 2000.0, 0.0, 0.5)}
 """Series in addition to the probes: unit, mean, amplitude, noise."""
 
@@ -286,6 +298,9 @@ class FakeController:
         self.journal = FakeJournal(self.clock)
         self.history = FakeHistory(self.clock)
         self.ledger = FakeLedger({name: vessel.volume_ul for name, vessel in self.rig.vessels.items()})
+        self.fresh_bound = FreshBound(
+            self.rig, cast(Journal, self.journal), cast(Ledger, self.ledger), cast(Clock, self.clock)
+        )
         self.upkeep = Upkeep(
             self.rig, journal=cast(Journal, self.journal), clock=self.clock, data=Path("no-such-folder")
         )
@@ -299,6 +314,7 @@ class FakeController:
         self.tissue = TissueChanges(self.rig, cast(Journal, self.journal), cast(Clock, self.clock))
         self.assays = FakeAssays(self.journal, self.clock.utc_text)
         self.runs.enter_assay = self.assays.enter
+        self.runs.requests = AssayRequests(cast(Journal, self.journal), self.clock, lambda: REQUESTING)
         array = self.rig.nerves
         self.nerves = FakeNerves(array_clock or self.clock.now_s, array.electrodes) if array else None
         self.nerves_summary: NervesSummary | None = self.nerves.now() if self.nerves else None
@@ -314,6 +330,7 @@ class FakeController:
         """Points whose device says that the value is in motion."""
         self.lost: dict[str, str] = {}
         """Actuators that do not answer any more, with why; what they said last stays."""
+        self.imaging: Imaging | None = None
         self._flows = dict.fromkeys(PUMPS, 0.0) | {"reglo.heart": 2000.0}
         self._random = np.random.default_rng(11)
         self._grade: dict[str, Any] | None = None
@@ -463,12 +480,12 @@ class FakeController:
     def _note_recycle(self) -> None:
         plan = BatchPlan(0.0, 3_950.0, 3_600.0, 640.0, 0.0, 18_000.0, 0.2)
         chosen = Candidate(
-            "dilute", 18_000.0, plan, {"fresh": 4.32, "filter": 0.022, "risk": 0.31}, 0.031, "lactate_mm"
+            "dilute", 18_000.0, plan, {"fresh": 4.32, "filter": 0.022, "risk": 0.31}, 0.031, "lactate_mm", 0.024
         )
         others = (
-            Candidate("return", 18_000.0, plan, {}, 0.4, "lactate_mm", refused="grade B is conditioned first"),
-            Candidate("condition", 18_000.0, plan, {"risk": 4.71}, 0.47, "lactate_mm", still="lactate_mm"),
-            Candidate("discard", 18_000.0, plan, {"fresh": 21.6}, 0.0, "ph"),
+            Candidate("return", 18_000.0, plan, {}, 0.4, "lactate_mm", 0.4, refused="grade B is conditioned first"),
+            Candidate("condition", 18_000.0, plan, {"risk": 4.71}, 0.47, "lactate_mm", 0.47, still="lactate_mm"),
+            Candidate("discard", 18_000.0, plan, {"fresh": 21.6}, 0.0, "ph", 0.0),
         )
         decision = Decision(chosen, others, 40)
         moved = {"drawn_ul": 18_000.0, "fresh_ul": 3_600.0, "given_back_ul": 18_000.0, "discarded_ul": 3_950.0}

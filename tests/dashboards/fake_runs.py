@@ -9,6 +9,7 @@ from typing import Any
 
 from controller.core.run_states import RunEvent, RunState, after
 from controller.recipes.parameters import parse_params
+from controller.runs.assay_requests import AssayRequests
 from controller.runs.runner import RunnerError
 from controller.runs.views import RunView, StepView
 from protocols.registry import PROTOCOLS, Recipe, get
@@ -52,7 +53,8 @@ class FakeRuns:
         self._utc = utc
         self._runs: dict[str, _Run] = {}
         self.enter_assay: Callable[..., dict[str, Any]]
-        """Set by the rig."""
+        self.requests: AssayRequests
+        """Set by the rig, as the one before."""
 
     @property
     def active(self) -> RunView | None:

@@ -1,7 +1,8 @@
 """Serve the page over the small controller in a process of its own: `python -m tests.dashboards.serve_fake 8123`.
 
 For browser tests and for work on the page. `--trouble` shows it on a bad day, `--flood` in a flood of alarms (eight stand,
-ten changes a second), `--zone` sets the rig's time zone, `--locked` asks for a token, `--rig` serves another rig file.
+ten changes a second), `--wanted` with a requested assay, `--zone` sets the rig's time zone,
+`--locked` asks for a token, `--rig` serves another rig file.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from pathlib import Path
 from dashboards.app import create_app
 from dashboards.auth import Auth
 from dashboards.server import serve
+from protocols.assay_requests import ASSAY_WANTED, AssayRequest
 from sim.virtual_time import ScaledLoop, run_scaled
-from tests.dashboards.fake_rig import BENCH, FakeController
+from tests.dashboards.fake_rig import BENCH, REQUESTING, FakeController
 
 SPEED = 60.0
 
@@ -62,7 +64,7 @@ async def flood(controller: FakeController) -> None:
         await asyncio.sleep(CHANGE_S)
 
 
-async def main(port: int, *, rig: Path, trouble: bool, flooded: bool, zone: str, locked: bool) -> None:
+async def main(port: int, *, rig: Path, trouble: bool, flooded: bool, wanted: bool, zone: str, locked: bool) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, ScaledLoop)
     this = asyncio.current_task()
@@ -73,6 +75,10 @@ async def main(port: int, *, rig: Path, trouble: bool, flooded: bool, zone: str,
     controller.rig = controller.rig.model_copy(update={"time_zone": zone})
     for kind, source in FLOOD if flooded else ():
         controller.alarms.event(kind, source, "it has begun")
+    if wanted:
+        request = AssayRequest(("lactate", "ammonia"), 21_000.0, 64_000.0)
+        controller.journal.append(f"note.{ASSAY_WANTED}", request.to_json(), run=REQUESTING)
+        controller.alarms.levels({(ASSAY_WANTED, "loop"): request.text}, 0.0)
     if trouble:
         controller.history.without.add("reglo.heart.flow")  # it has not answered for an hour
         controller.failing["ph_spent.ph"] = "ph_spent: no reply in 1.0 s"
@@ -97,6 +103,7 @@ if __name__ == "__main__":
     parser.add_argument("port", type=int)
     parser.add_argument("--trouble", action="store_true")
     parser.add_argument("--flood", action="store_true")
+    parser.add_argument("--wanted", action="store_true")
     parser.add_argument("--zone", default="UTC")
     parser.add_argument("--locked", action="store_true")
     parser.add_argument("--rig", type=Path, default=BENCH)
@@ -108,6 +115,7 @@ if __name__ == "__main__":
                 rig=chosen.rig,
                 trouble=chosen.trouble,
                 flooded=chosen.flood,
+                wanted=chosen.wanted,
                 zone=chosen.zone,
                 locked=chosen.locked,
             ),

@@ -246,9 +246,18 @@ async def test_books_show_ledger_grade_viability_and_journal() -> None:
         assert ledger["mass_balance_error_ml"] == pytest.approx(-0.12)
         of_it, of_spent = 0.060, 0.020 + 0.002 * 3.0
         bound = 3.0 * math.hypot(of_it, of_spent)
-        assert ledger["mass_balance_bound_ml"] == pytest.approx(bound), (
+        assert ledger["mass_balance_uncertainty_ml"] == pytest.approx(bound), (
             "three deviations, the bottles' fill not in them"
         )
+        assert (ledger["bound_ml"], ledger["bound_ratio"]) == (None, None), "nothing was estimated"
+        estimate = {"lactate_umol_d": {"value": 60.0}, "loop": {"lactate_mm": {"value": 6.0}}}
+        w.controller.journal.append("estimate", {"estimate": estimate, "inputs": {"loop_ul": 42_000.0}})
+        await asyncio.sleep(61.0)
+        told = (await viewer.get("/api/ledger")).json()
+        assert told["bound_ml"] == pytest.approx(60.0 * told["days"] / 10.0 - 42.0, abs=0.01), (
+            "720 µmol at 10 mM at most"
+        )
+        assert told["bound_ratio"] == pytest.approx(told["fresh_ml"] / told["bound_ml"])
         assert (await viewer.get("/api/grade")).json() == {"grade": None}
         await started(w)
         await asyncio.sleep(400)
@@ -268,7 +277,7 @@ async def test_books_show_ledger_grade_viability_and_journal() -> None:
 
 async def test_decisions_tell_grade_choice_cost_and_the_reason_as_it_was_written() -> None:
     async with world() as w, w.http(Role.VIEWER) as viewer:
-        assert (await viewer.get("/api/decisions")).json() == {"decisions": []}
+        assert (await viewer.get("/api/decisions")).json() == {"decisions": [], "retreat": None}
         await started(w)
         await asyncio.sleep(700)
         (first,) = (await viewer.get("/api/decisions")).json()["decisions"]
@@ -322,3 +331,25 @@ async def test_an_answer_about_a_defect_shows_no_internals() -> None:
         assert answer.status_code == 500
         assert "secret" not in answer.text
         assert "RuntimeError" in answer.json()["error"]["cause"]
+
+
+async def test_the_retreat_of_the_present_run_is_told_until_it_ends() -> None:
+    async with world() as w, w.http(Role.VIEWER) as viewer:
+        await started(w)
+        assert (await viewer.get("/api/decisions")).json()["retreat"] is None
+        active = w.controller.runs.active
+        assert active is not None
+        row = {"where": "tissue", "text": "the tissue lost 0.1. Next: look", "exchanged_ul_d": 20_000.0}
+        w.controller.journal.append("note.recycle_retreat", row, run="an earlier run")
+        assert (await viewer.get("/api/decisions")).json()["retreat"] is None
+        seq = w.controller.journal.append("note.recycle_retreat", row, run=active.id)
+        told = (await viewer.get("/api/decisions")).json()["retreat"]
+        assert (told["seq"], told["run"], told["exchanged_ml_d"]) == (seq, active.id, 20.0)
+        w.controller.journal.append("note.recycle_resumed", {"where": "tissue", "text": "well"}, run=active.id)
+        assert (await viewer.get("/api/decisions")).json()["retreat"] is None
+        w.controller.journal.append("note.recycle_retreat", row, run=active.id)
+        assert (await viewer.get("/api/decisions")).json()["retreat"] is not None
+        await w.controller.runs.abort(active.id, "anna", "a test")
+        await asyncio.sleep(600)
+        assert w.controller.runs.active is None
+        assert (await viewer.get("/api/decisions")).json()["retreat"] is None

@@ -9,7 +9,9 @@ from tests.dashboards.world import world
 
 pytestmark = pytest.mark.virtual_time
 
-LACTATE = {"analyte": "lactate", "value": "8.2 mM", "vessel": "spent", "taken": "10:40", "method": "strip"}
+LACTATE = {"analyte": "lactate", "value": "8.2 mM", "vessel": "spent", "taken": "10:40", "method": "strip"} | {
+    "volume": "0.5 mL"
+}
 
 
 async def test_an_assay_is_entered_with_who_and_how() -> None:
@@ -18,7 +20,7 @@ async def test_an_assay_is_entered_with_who_and_how() -> None:
         assert answer.status_code == 201, answer.text
         assert answer.json()["before"] == {"value": 6.1, "low": 5.2, "high": 7.0}
         (row,) = (await operator.get("/api/assays")).json()["assays"]
-        assert (row["text"], row["method"], row["reason"]) == ("8.2 mM", "strip", "daily")
+        assert (row["text"], row["volume"], row["method"], row["reason"]) == ("8.2 mM", "0.5 mL", "strip", "daily")
         assert row["user"]
         story = (await operator.get("/api/audit")).json()["entries"]
         assert story[0]["kind"] == "assay"

@@ -42,6 +42,6 @@ async def test_a_cycle_is_told_with_its_reason_and_a_balance_that_closes(tmp_pat
         assert told["drawn_ml"] == pytest.approx(6.0, abs=0.6)
         assert told["given_back_ml"] > 4.0
         assert len(told["others"]) >= 3
-        assert abs(books["mass_balance_error_ml"]) <= books["mass_balance_bound_ml"]
-        assert 0.03 < books["mass_balance_bound_ml"] < 0.2, "a litre stands in bottles, filled to within 5 mL"
+        assert abs(books["mass_balance_error_ml"]) <= books["mass_balance_uncertainty_ml"]
+        assert 0.03 < books["mass_balance_uncertainty_ml"] < 0.2, "a litre stands in bottles, filled to within 5 mL"
     await lab.close()

@@ -79,7 +79,7 @@ def figures(outcome: MonthOutcome) -> dict[str, Any]:
     """Return the figures of one month for people."""
     names = (
         "run_state", "simulated_s", "cpu_s", "speed_per_cpu", "viability_true", "mass_balance_vessel",
-        "mass_balance_error_ml", "mass_balance_bound_ml", "alarms", "holds",
+        "mass_balance_error_ml", "mass_balance_uncertainty_ml", "alarms", "holds",
     )  # fmt: skip
     totals: dict[str, float] = {}
     for _, line, _, ul in outcome.booked:

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from choroid.common.failure import UserError
-from choroid.comparison.comparison import agreement, as_text, compare, paired, summary
+from choroid.comparison import comparison
+from choroid.comparison.comparison import agreement, as_text, case, compare, key, paired, run, summary
+from choroid.simulation.twin import write_twin
 from controller.ledger.saving import bound_ul
+from sim.plant.parameters import PlantParameters
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 
@@ -25,7 +28,7 @@ def test_paired_differences_have_students_interval() -> None:
 
 
 def sample(viability: float, truth: float) -> dict[str, float]:
-    return {"viability": viability, "low": viability - 0.05, "high": viability + 0.05, "truth": truth}
+    return {"viability": viability, "low": viability - 0.05, "high": viability + 0.05, "viability_true": truth}
 
 
 def test_the_estimate_is_set_against_the_truth() -> None:
@@ -76,6 +79,22 @@ def test_an_arm_is_judged_by_the_tissue_that_it_serves_worst_and_by_the_mass_bal
     assert bound_ul(lactate_made_umol=100.0, limit_mm=10.0, circulating_ul=50_000.0) == 0.0, "the pool still takes it"
 
 
+def test_an_infected_culture_is_a_tissue_of_a_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its medium is contaminated from the start; with a hundred million in a mL the tissue suffers within hours."""
+    monkeypatch.setattr(comparison, "INFECTED_PER_ML", 1e8)
+    clean = run(case(BENCH, "exchange", 1, 0.1))
+    infected = run(case(BENCH, "exchange", 1, 0.1, "reference+infection"))
+    assert infected["viability_true"] < clean["viability_true"] - 0.1
+    assert key(clean) != key(infected)
+    answer = summary([clean, infected], ("exchange",))
+    assert answer["arms"]["exchange"]["worst_tissue"] == "reference+infection"
+
+
+def test_an_unknown_tissue_with_an_infection_is_told() -> None:
+    with pytest.raises(UserError, match=r"other.*choose among reference"):
+        compare(BENCH, protocols=["recycle", "exchange"], days=1, seeds=1, jobs=1, tissues=["other+infection"])
+
+
 def test_what_makes_no_sense_is_told() -> None:
     with pytest.raises(UserError, match="two arms or more"):
         compare(BENCH, protocols=["recycle"], days=1, seeds=1, jobs=1)
@@ -83,6 +102,26 @@ def test_what_makes_no_sense_is_told() -> None:
         compare(BENCH, protocols=["recycle", "exchange"], days=1, seeds=0, jobs=1)
     with pytest.raises(UserError, match="choose among reference, ageing, chronic, necrotic_core"):
         compare(BENCH, protocols=["recycle", "exchange"], days=1, seeds=1, jobs=1, tissues=["reference", "other"])
+
+
+def test_a_kept_run_belongs_to_a_twin_by_its_content(tmp_path: Path) -> None:
+    """A file that was written again is another twin; the same twin elsewhere is not."""
+
+    def of(file: Path) -> dict[str, Any]:
+        return case(BENCH, "recycle", 1, 1.0, str(file))
+
+    twin, moved = tmp_path / "twin.yaml", tmp_path / "moved.yaml"
+    write_twin(twin, PlantParameters(water_loss=1.0), {"rig": "bench"})
+    first = of(twin)
+    kept = key(json.loads(json.dumps({**first, "rig_sha256": "0"})))
+    write_twin(twin, PlantParameters(water_loss=2.0), {"rig": "bench"})
+    assert key({**of(twin), "rig_sha256": "0"}) != kept
+    write_twin(moved, PlantParameters(water_loss=1.0), {"rig": "the same, from another folder"})
+    assert key({**of(moved), "rig_sha256": "0"}) == kept
+    former = {name: value for name, value in first.items() if name != "tissue_content"}
+    assert key({**former, "rig_sha256": "0"}) != kept, "a run kept by an earlier release does not say which twin it was"
+    with pytest.raises(UserError, match="was written again while the comparison ran"):
+        run(first)
 
 
 def test_a_comparison_is_taken_up_where_it_ended_and_gives_the_same(tmp_path: Path) -> None:

@@ -25,4 +25,4 @@ def test_a_morning_has_the_same_bookings_in_yaml_and_in_python(tmp_path: Path) -
     assert yaml.assays == python.assays
     assert yaml.changes[0]["replaced"] == pytest.approx(20_000.0, rel=0.05)
     balance = yaml.answer["mass_balance_error_ml"]
-    assert abs(balance) <= yaml.answer["mass_balance_bound_ml"]
+    assert abs(balance) <= yaml.answer["mass_balance_uncertainty_ml"]

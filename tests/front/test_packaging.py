@@ -45,6 +45,7 @@ IN_AN_EXTRA = {
     "controller/imaging/features.py": "imaging",
     "controller/imaging/field.py": "imaging",
     "controller/imaging/growth.py": "imaging",
+    "controller/imaging/outline.py": "imaging",
     "controller/imaging/quality.py": "imaging",
     "controller/imaging/segmentation.py": "imaging",
     "controller/imaging/store.py": "imaging",

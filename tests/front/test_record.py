@@ -112,7 +112,7 @@ def test_F6_the_rig_file_says_what_is_recorded_and_how_much_room_it_may_take(tmp
 
 
 def test_a_running_rig_is_recorded_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rig = Bench(tmp_path)
+    rig = Bench(tmp_path, array=True)
     try:
         rig.run()
         data = str(rig.data)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from choroid.common.failure import UserError
 from choroid.demo.demo import pour
-from choroid.simulation.simulate import EPOCH
+from choroid.simulation.simulate import EPOCH, simulate
 from choroid.simulation.technician import MAX_RESUMES, Technician
 from controller.core.clock import Clock
 from controller.core.run_states import RunState
@@ -24,7 +25,8 @@ from drivers.registry import MODELS
 from sim.lab import SimulatedLab
 from sim.plant.columns import Content
 
-RIG = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml", models=MODELS)
+BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
+RIG = load_rig(BENCH, models=MODELS)
 DAY_S = 86_400.0
 
 
@@ -160,6 +162,22 @@ async def test_now_and_then_the_loop_is_assayed_and_a_surprise_is_looked_at_agai
             ("lactate", True), ("glucose", True), ("lactate", False), ("lactate", True), ("glucose", True),
         ]  # fmt: skip
         assert controller.assays.medium()["loop"]["lactate_mm"]["value"] > 8.0
+
+
+@pytest.mark.virtual_time
+async def test_assays_more_often_than_the_daily_round_are_made_when_they_are_due(tmp_path: Path) -> None:
+    async with tended(tmp_path) as (lab, controller, _):
+        technician = Technician(lab, controller, seed=1, assay_every_d=0.25)
+        for hour in range(1, 31):
+            await asyncio.sleep(60.0)
+            await technician.look(hour * 3600.0)
+        found = [each["day"] for each in technician.done if each["what"].startswith("assayed lactate")]
+        assert found == [0.25, 0.5, 0.75, 1.0, 1.25]
+
+
+def test_assays_more_often_than_once_an_hour_are_refused() -> None:
+    with pytest.raises(UserError, match="once an hour"):
+        simulate(BENCH, tended=True, assay_every_d=0.04)
 
 
 @pytest.mark.virtual_time

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from choroid.common.workers import workers
-from tests.processes import until
+from tests.processes import lives, until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,13 +22,6 @@ def children(pid: int) -> list[int]:
     """Processes whose parent it is (Linux)."""
     words = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     return [int(word) for word in words]
-
-
-def lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def simulated(folder: Path) -> bool:

@@ -2,10 +2,10 @@
 
 import { call } from "./api.js";
 import { byId, h, redraw } from "./dom.js";
-import { fixed, inUtc, moment } from "./format.js";
+import { capital, fixed, inUtc, moment } from "./format.js";
 import { named, spoken } from "./words.js";
 
-/** @import { DecisionModel, DecisionsModel, WeighedUp } from "../../types/api.d.ts" */
+/** @import { DecisionModel, DecisionsModel, RetreatModel, WeighedUp } from "../../types/api.d.ts" */
 
 const ROWS = 12;
 const PERIOD_MS = 4000;
@@ -25,7 +25,9 @@ export function startDecisions() {
     if (document.hidden) return;
     /** @type {DecisionsModel | null} */
     const found = await call("GET", `/api/decisions?limit=${ROWS}`, undefined, { quiet: true }).catch(() => null);
-    if (found) show(found.decisions);
+    if (!found) return;
+    show(found.decisions);
+    showRetreat(found.retreat ?? null);
   };
   refresh();
   setInterval(refresh, PERIOD_MS);
@@ -37,6 +39,20 @@ function show(decisions) {
   const keys = decisions.map((each) => each.seq);
   redraw(byId("decisions"), keys, () => (decisions.length ? decisions.map(item) : none()));
 }
+
+/** @param {RetreatModel | null} retreat */
+function showRetreat(retreat) {
+  const place = byId("retreat");
+  place.hidden = !retreat;
+  redraw(place, retreat, () => retreat && retreatText(retreat));
+}
+
+/** @param {RetreatModel} retreat */
+const retreatText = ({ utc, text, exchanged_ml_d: amount }) => [
+  h("strong", { text: `No recycling now: ${fixed(amount, 0)}\u00a0mL of fresh medium a day instead` }),
+  h("span", { text: `${capital(text.replace(/`([^`]+)`/g, "“$1”"))}.` }),
+  h("span", { class: "dim", title: inUtc(utc), text: `Since ${moment(utc)}` }),
+];
 
 /** @param {DecisionModel} each */
 function item(each) {

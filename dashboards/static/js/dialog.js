@@ -125,7 +125,8 @@ export function fillIn({ title, text, confirm, choices, chosen, send }) {
     /** @param {SubmitEvent} event */
     const onsubmit = async (event) => {
       event.preventDefault();
-      const inputs = [...fields.querySelectorAll("input")];
+      const all = [...fields.querySelectorAll("input")];
+      const inputs = all.filter((input) => input.type !== "checkbox" || input.checked);
       try {
         await send(select.value, Object.fromEntries(inputs.map((input) => [input.name, input.value.trim()])));
         finish(true);
@@ -152,7 +153,8 @@ export function fillIn({ title, text, confirm, choices, chosen, send }) {
 /** @param {Field} field */
 function fieldNode({ label, ...input }) {
   const common = { autocomplete: "off", spellcheck: "false", "data-testid": `dialog-${input.name}` };
-  return h("label", { class: "field" }, h("span", { text: label }), h("input", { ...common, ...input }));
+  const box = input.type === "checkbox" ? "field box" : "field";
+  return h("label", { class: box }, h("span", { text: label }), h("input", { ...common, ...input }));
 }
 
 /**

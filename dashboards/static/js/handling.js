@@ -78,10 +78,13 @@ const BY_ALARM = {
   level_due: "read",
   task_due: "task",
   task_overdue: "task",
+  assay_wanted: "assay",
 };
 
 /** The action of an alarm that asks for a manual task, which concerns no single vessel. */
 export const TASK = "task";
+/** The action of an alarm that asks for an assay. */
+export const ASSAY = "assay";
 
 /**
  * Return the action that an alarm asks for; undefined when no work on a vessel answers it.

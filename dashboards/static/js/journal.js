@@ -60,6 +60,7 @@ const SENTENCES = {
     `${b.replaces ? "New bottle for" : "Topped up:"} ${b.vessel}, lot ${b.lot}: ${vol(b.ul)}${by(b)}`,
   ],
   "ledger.reconciled": (b) => ["", `${b.vessel} set to ${vol(b.ul)}${by(b)}`],
+  "ledger.sampled": (b) => ["", `Sample of ${vol(b.ul)} taken from ${b.vessel}${by(b)}`],
   "ledger.weighed": (b) => ["", `Balance corrects ${b.vessel} by ${vol(b.change_ul)}`],
   moved: (b) => ["flow", `${spoken(b.line)}: ${vol(b.ul)} moved, by ${b.source}`],
   "note.grade": (b) => ["good", gradeSentence(b)],

@@ -9,6 +9,10 @@ const ERROR_TITLE =
   "The difference that weighings found and no transfer explains. " +
   "Its bound is three standard deviations of the transfers and weighings.";
 
+const BOUND_TITLE =
+  "The least fresh medium that keeps lactate within grade B without a dialyser, by the estimated production, " +
+  "and the ratio of the fresh medium used to it. Below 1 the loop holds more than grade B, or was dialysed.";
+
 /**
  * Show the ledger.
  * @param {LedgerModel | undefined} ledger
@@ -50,6 +54,7 @@ function picture(found) {
 function volumeRows(found) {
   return [
     line("Fresh used", found.fresh_ml),
+    boundRow(found),
     line("Recycled", found.recycled_ml),
     line("Discarded", found.discarded_ml),
     line("Glucose and base", found.glucose_ml + found.base_ml, "lesser"),
@@ -59,7 +64,7 @@ function volumeRows(found) {
 
 /** @param {LedgerModel} found */
 function balanceRow(found) {
-  const closes = Math.abs(found.mass_balance_error_ml) <= found.mass_balance_bound_ml;
+  const closes = Math.abs(found.mass_balance_error_ml) <= found.mass_balance_uncertainty_ml;
   const mark = h("span", { class: "ok-mark", "aria-hidden": "true", text: closes ? "✓" : "!" });
   return h(
     "tr",
@@ -69,8 +74,23 @@ function balanceRow(found) {
       "td",
       { title: ERROR_TITLE },
       fixed(found.mass_balance_error_ml, 2),
-      h("small", { text: ` ± ${fixed(found.mass_balance_bound_ml, 2)} mL` }),
+      h("small", { text: ` ± ${fixed(found.mass_balance_uncertainty_ml, 2)} mL` }),
     ),
+  );
+}
+
+/**
+ * Return the ratio of the fresh medium to the mass-balance bound; nothing while it is unknown.
+ * @param {LedgerModel} found
+ */
+function boundRow({ bound_ml: bound, bound_ratio: ratio }) {
+  if (bound === null || bound === undefined) return null;
+  const known = typeof ratio === "number";
+  return h(
+    "tr",
+    { title: BOUND_TITLE, "data-testid": "bound" },
+    h("th", { scope: "row", text: "Mass-balance bound" }),
+    h("td", {}, fixed(bound, 1), h("small", { text: known ? ` mL, used ${fixed(ratio, 2)} ×` : " mL" })),
   );
 }
 

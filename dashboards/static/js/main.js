@@ -3,6 +3,7 @@
 import { AlarmList } from "./alarms/list.js";
 import { call, Failure } from "./api.js";
 import { ArrayPanel } from "./array/panel.js";
+import { enterAssay, startAssays } from "./assays.js";
 import { ChamberDetails } from "./chamber.js";
 import { Trends } from "./charts/trends.js";
 import { startDecisions } from "./decisions.js";
@@ -13,8 +14,9 @@ import { Feed } from "./feed.js";
 import { useZone } from "./format.js";
 import { showFunctions } from "./functions.js";
 import { showGrade } from "./grade.js";
-import { confirmTask, enterWork, TASK } from "./handling.js";
+import { ASSAY, confirmTask, enterWork, TASK } from "./handling.js";
 import { applyTheme, Header } from "./header.js";
+import { startImages } from "./images.js";
 import { startJournal } from "./journal.js";
 import { showLedger } from "./ledger.js";
 import { startLibrary } from "./library.js";
@@ -71,6 +73,10 @@ class Page {
         confirmTask(name);
         return;
       }
+      if (action === ASSAY) {
+        enterAssay();
+        return;
+      }
       const vessel = rig.schematic.vessels.find((each) => each.name === name);
       if (vessel) enterWork(vessel, this.volumes[name], action);
     };
@@ -90,7 +96,11 @@ class Page {
     showFunctions(rig.capabilities);
     startLibrary(mayOperate, () => this.protocols.reload());
     startJournal();
-    if (can(rig, "spent_medium")) startDecisions();
+    startImages(rig.cameras);
+    if (can(rig, "spent_medium")) {
+      startDecisions();
+      startAssays(mayOperate);
+    }
     showCards(rig);
     if (rig.faults) new Faults(mayOperate);
   }

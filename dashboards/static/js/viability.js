@@ -5,7 +5,7 @@
 // stand next to it, then the parts, the welfare and the rating made of both.
 
 import { byId, h, redraw, s } from "./dom.js";
-import { estimateView } from "./estimate.js";
+import { basisView, estimateView } from "./estimate.js";
 import { capital, fixed, percent } from "./format.js";
 import { named } from "./words.js";
 
@@ -41,17 +41,28 @@ function keyOf(found) {
  */
 function picture(found) {
   const { viability, stimulation } = found;
-  const before = /** @type {HTMLDetailsElement | null} */ (byId("viability-body").querySelector(".rating-details"));
-  const details = h("details", { class: "rating-details" }, h("summary", { text: "Care rating and happiness" }));
-  /** @type {HTMLDetailsElement} */ (details).open = before?.open ?? false;
-  details.append(...ratings(found));
+  const details = folded("rating-details", "Care rating and happiness", ratings(found));
   return [
     viability ? estimateView(viability) : h("p", { class: "empty", text: "The first estimate follows soon." }),
     shutGates(found.care_rating).map(gateNote),
+    viability && folded("basis-details", "What the estimate rests on", basisView(viability)),
     details,
     stimulationNotes(stimulation),
-    viability && h("p", { class: "note", text: `${capital(viability.label)}.` }),
+    viability && h("p", { class: "note", text: `${viability.meaning}.` }),
   ];
+}
+
+/**
+ * Return what is one level down, as open as it was before.
+ * @param {string} name - its class
+ * @param {string} title
+ * @param {(Node | null | undefined | false)[]} content
+ */
+function folded(name, title, content) {
+  const before = /** @type {HTMLDetailsElement | null} */ (byId("viability-body").querySelector(`.${name}`));
+  const details = h("details", { class: `card-details ${name}` }, h("summary", { text: title }), content);
+  /** @type {HTMLDetailsElement} */ (details).open = before?.open ?? false;
+  return details;
 }
 
 /** @param {Score} rating */

@@ -1,0 +1,61 @@
+"""A requested assay on the page: what, why and since when; its result, entered in the form, answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.pages import RESULTS, Server, serving, visiting
+
+pytestmark = pytest.mark.needs("chromium")
+
+
+@pytest.fixture(scope="module")
+def wanting() -> Iterator[Server]:
+    with serving("--wanted") as found:
+        yield found
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)], ids=["desk", "phone"])
+def test_the_request_fits_the_screen(browser: Browser, wanting: Server, size: tuple[int, int]) -> None:
+    with visiting(browser, wanting.url, size=size) as visit:
+        page = visit.live()
+        request = page.get_by_test_id("assay-wanted")
+        expect(request).to_be_visible()
+        request.scroll_into_view_if_needed()
+        RESULTS.mkdir(exist_ok=True)
+        page.screenshot(path=RESULTS / f"assay-wanted-{size[0]}.png")
+        inside = request.evaluate("node => node.scrollWidth <= node.clientWidth")
+        wide = page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+        assert (inside, wide) == (True, True)
+
+
+def test_without_a_request_there_is_the_form_alone(browser: Browser, server: Server) -> None:
+    with visiting(browser, server.url) as visit:
+        page = visit.live()
+        expect(page.get_by_test_id("enter-assay")).to_be_visible()
+        expect(page.get_by_test_id("assay-wanted")).to_be_hidden()
+
+
+def test_a_result_answers_its_part_of_the_request(browser: Browser, wanting: Server) -> None:
+    with visiting(browser, wanting.url) as visit:
+        page = visit.live()
+        request = page.get_by_test_id("assay-wanted")
+        expect(request).to_contain_text("Assay requested: lactate and ammonia of the loop")
+        expect(request).to_contain_text("about 21 of 64\u00a0mL of fresh medium")
+        expect(request).to_contain_text("Since ")
+        page.get_by_test_id("handled").first.click()  # from the alarm; afterwards from the card
+        for analyte, result, left in (("lactate", "6.4 mM", "ammonia of"), ("ammonia", "0.31 mM", "")):
+            expect(page.get_by_test_id("dialog-choice")).to_have_value(analyte)
+            page.get_by_test_id("dialog-value").fill(result)
+            page.get_by_test_id("dialog-taken").fill("10:40")
+            if left:
+                page.screenshot(path=RESULTS / "assay-form.png")
+            page.get_by_test_id("dialog-confirm").click()
+            if left:
+                expect(request).to_contain_text(f"Assay requested: {left} the loop")
+                page.get_by_test_id("enter-assay").click()
+        expect(request).to_be_hidden()
+        assert not visit.complaints
