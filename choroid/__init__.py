@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from choroid.client.series import HistorySeries
     from choroid.common.failure import UserError
     from choroid.export.export import export_records
+    from choroid.fitting.fit import fit
     from choroid.rig_file.check import check_rig, load_rig
     from choroid.simulation.served_lab import ServedLab, serve_lab
     from choroid.simulation.simulate import simulate
@@ -147,6 +148,7 @@ __all__ = [
     "connect",
     "connect_async",
     "export_records",
+    "fit",
     "load_rig",
     "on_or_off",
     "refuse",
@@ -172,6 +174,7 @@ _CLIENT = {
 _WHOLE = {
     "choroid.common.failure": "UserError",
     "choroid.export.export": "export_records",
+    "choroid.fitting.fit": "fit",
     "choroid.rig_file.check": "load_rig check_rig",
     "choroid.simulation.served_lab": "serve_lab ServedLab",
     "choroid.simulation.simulate": "simulate",
@@ -190,6 +193,7 @@ _HOMES = {name: module for table in (_CLIENT, _WHOLE) for module, names in table
 _NEEDS = {
     "choroid.common.failure": (),
     "choroid.export.export": ("controller", "drivers", "protocols"),
+    "choroid.fitting.fit": ("controller", "drivers", "protocols", "sim"),
     "choroid.rig_file.check": ("controller", "drivers", "protocols"),
     "choroid.simulation.served_lab": (),  # its own process finds them, with the safe path
     "choroid.simulation.simulate": ("controller", "drivers", "protocols", "sim"),

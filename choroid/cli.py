@@ -43,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
         compare,
         export,
         files,
+        fit,
         grid,
         guards,
         handover,
@@ -66,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
         live, virtual, files, tools, ledger, compare, kills, handover, report, export, operate, guards, measure,
-        commissioning, new, tissue, grid, record, lsl,
+        commissioning, new, tissue, grid, record, lsl, fit,
     )  # fmt: skip
     for group in groups:
         group.add(commands)

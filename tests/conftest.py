@@ -28,25 +28,38 @@ sys.dont_write_bytecode = False
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile the plant before several processes begin; on a fresh checkout each of them would compile it."""
+    """Compile plant and electrode engine before several processes begin; on a fresh checkout each of them would do so."""
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        from choroid.running.simulated_card import simulated_card
+        from controller.nerves.engine import compile_engine
         from controller.rig.loading import load_rig
         from sim.plant.plant import Plant
 
         rig = load_rig(Path(__file__).parents[1] / "examples" / "rigs" / "bench.yaml")
         passing = itertools.count()
         Plant(rig, seed=1, now=lambda: float(next(passing))).truth()
+        compile_engine(simulated_card(electrodes=32, seed=1).info)
 
 
+LONGEST_S = 120.0
 TURNS_TO_END = 4
 """Turns of the loop in which a task that was cancelled comes to its end; one of aiomqtt is cancelled by a callback."""
+GRPC_ENDS_WITHIN_S = 5.0
+"""Time in which gRPC ends the tasks of a closed call; a thread of its own reports the end to the loop."""
+
+
+def _other_tasks() -> list[asyncio.Task[Any]]:
+    return [task for task in asyncio.all_tasks() if task is not asyncio.current_task() and not task.done()]
 
 
 async def _no_task_left(coroutine: Coroutine[Any, Any, None]) -> None:
     await coroutine
     for _ in range(TURNS_TO_END):
         await asyncio.sleep(0)
-    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task() and not task.done()]
+    # gRPC's own tasks run compiled coroutines, which inspect does not take for coroutines.
+    if of_grpc := [task for task in _other_tasks() if not inspect.iscoroutine(task.get_coro())]:
+        await asyncio.wait(of_grpc, timeout=GRPC_ENDS_WITHIN_S)
+    left = _other_tasks()
     if left:
         names = ", ".join(repr(task.get_coro()) for task in left)
         for task in left:
@@ -55,9 +68,9 @@ async def _no_task_left(coroutine: Coroutine[Any, Any, None]) -> None:
         pytest.fail(f"{len(left)} task(s) still pending at the end of the test (R3): {names}")
 
 
-async def _bounded(coroutine: Coroutine[Any, Any, None]) -> None:
-    """Give up after two minutes; in this task, since wait_for()'s own would count as left behind."""
-    async with asyncio.timeout(120):
+async def _bounded(coroutine: Coroutine[Any, Any, None], longest_s: float) -> None:
+    """Give up after `longest_s`; in this task, since wait_for()'s own would count as left behind."""
+    async with asyncio.timeout(longest_s):
         await coroutine
 
 
@@ -73,7 +86,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
         run_virtual(coroutine)
     else:
-        asyncio.run(_bounded(coroutine))
+        within = pyfuncitem.get_closest_marker("within_s")
+        asyncio.run(_bounded(coroutine, within.args[0] if within else LONGEST_S))
     return True
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from dashboards.models import base, books, faults, nerves, rig, runs, safety
+from dashboards.models import base, books, faults, images, nerves, rig, runs, safety
 from grid.page.models import HubModel
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,12 +22,15 @@ TARGET = ROOT / "dashboards" / "types" / "api.d.ts"
 GRID_TARGET = ROOT / "grid" / "page" / "types" / "api.d.ts"
 READ = (
     safety.AlarmsModel,
+    books.AssaysModel,
     books.AuditModel,
     books.DecisionsModel,
     base.Errored,
     faults.FaultsView,
     rig.HealthView,
     rig.HistoryView,
+    images.ImagesModel,
+    images.TimeLapseModel,
     books.LedgerModel,
     nerves.ElectrodesModel,
     nerves.LeasesModel,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from choroid.common.child import python
 from choroid.common.extras import load_extra
 from controller.imaging.engine import CaptureEngine, InlineEngine, WorkerEngine
 from controller.rig.description import Rig
-from sim.lab import SimulatedLab
+
+if TYPE_CHECKING:
+    from sim.lab import SimulatedLab
 
 
 def real_cameras(rig: Rig) -> CaptureEngine | None:
@@ -27,7 +30,12 @@ def simulated_cameras(rig: Rig, lab: SimulatedLab) -> CaptureEngine | None:
     """Return what takes images of a simulated lab in a process of its own; see :func:`real_cameras`."""
     if not _wanted(rig):
         return None
-    return WorkerEngine(python("choroid.cameras.simulated"), complete=_scenes(lab))
+    loop = asyncio.get_running_loop()
+    return WorkerEngine(
+        python("choroid.cameras.simulated"),
+        complete=_scenes(lab),
+        pace=lambda: float(getattr(loop, "speed", 1.0)),
+    )
 
 
 def inline_cameras(rig: Rig, lab: SimulatedLab) -> CaptureEngine | None:

@@ -17,12 +17,12 @@ from choroid.cameras.engines import simulated_cameras
 from choroid.common.examples import bench_rig
 from choroid.common.failure import UserError
 from choroid.common.ports import free_port
-from choroid.common.signals import stop_rig_on_usr1
+from choroid.common.signals import stop_on_signals, stop_rig_on_usr1
 from choroid.demo.faults import LabFaults
 from choroid.running.data_folder import ENDPOINT
 from choroid.running.endpoint import leave_endpoint
 from choroid.running.listening import EngineNerves, follow_tissue
-from choroid.simulation.lab import stop_on_signals
+from choroid.simulation.twin import plant_of
 from controller.core.clock import Clock
 from controller.hazards.loading import load_checked_rig
 from controller.process.controller import Controller
@@ -34,6 +34,7 @@ from dashboards.auth import Auth
 from dashboards.server import serve
 from drivers.registry import MODELS
 from sim.lab import SimulatedLab
+from sim.plant.parameters import PlantParameters
 from sim.virtual_time import MAX_SPEED, ScaledLoop, run_scaled
 
 SHOWN = {"recycle": {"min_batch": "18 mL", "every": "2 h"}, "exchange": {"every": "2 h"}}
@@ -41,9 +42,20 @@ SHOWN = {"recycle": {"min_batch": "18 mL", "every": "2 h"}, "exchange": {"every"
 
 
 def demo(
-    *, rig_path: Path | None, port: int, duration_s: float | None, speed: float, seed: int, data: Path | None
+    *,
+    rig_path: Path | None,
+    port: int,
+    duration_s: float | None,
+    speed: float,
+    seed: int,
+    data: Path | None,
+    tissue: str = "reference",
 ) -> int:
-    """Run until interrupted, or for `duration_s` real seconds; return the exit status."""
+    """Run until interrupted, or for `duration_s` real seconds; return the exit status.
+
+    `tissue` is a kind of tissue or a twin file (:func:`choroid.simulation.twin.plant_of`).
+    """
+    plant = plant_of(tissue)
     path = rig_path or bench_rig()
     rig = load_checked_rig(path, models=MODELS)
     if not rig.simulated:
@@ -52,7 +64,7 @@ def demo(
     with contextlib.ExitStack() as stack:
         folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-demo-")))
         folder.mkdir(parents=True, exist_ok=True)
-        run_scaled(_demo(rig, port, duration_s, speed, seed, folder), speed)
+        run_scaled(_demo(rig, port, duration_s, speed, seed, folder, plant), speed)
     return 0
 
 
@@ -93,13 +105,15 @@ class LoopSpeed:
         self._loop.set_speed(speed)
 
 
-async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, seed: int, folder: Path) -> None:
+async def _demo(
+    rig: Rig, port: int, duration_s: float | None, speed: float, seed: int, folder: Path, plant: PlantParameters
+) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, ScaledLoop)  # noqa: S101  (run_scaled gave it)
     stop = asyncio.Event()
     stop_on_signals(stop, duration_s)
     port = free_port("127.0.0.1", port)
-    lab = SimulatedLab(rig, seed=seed)
+    lab = SimulatedLab(rig, seed=seed, parameters=plant)
     nerves = EngineNerves(rig, folder, seed) if rig.nerves else None
     clock = Clock(follow_system=False, epoch=_now())
     controller = Controller(

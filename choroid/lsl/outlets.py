@@ -18,8 +18,8 @@ import pylsl
 from choroid.client.nerves import AsyncNervesClient
 from choroid.client.nerves_terms import FrameGap
 from choroid.client.wire import nerves_pb2 as pb
+from choroid.common.signals import stop_on_signals
 from choroid.running.local_agent import ENDPOINT
-from choroid.simulation.lab import stop_on_signals
 from controller.nerves.cards.arrival_clock import ArrivalClock
 
 BATCH_S = 0.01

@@ -30,7 +30,7 @@ from controller.rig.description import Rig
 from controller.vitals.rolling_baseline import ROW
 from drivers.registry import MODELS
 from protocols.baseline import WINDOW_H
-from protocols.media_filter import MediaState
+from protocols.media_state import MediaState
 from protocols.soft_sensor import VERSION
 
 FORMAT = 2

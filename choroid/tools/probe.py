@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from choroid.common.failure import UserError
+from drivers.cedex_block import block_bytes
 from drivers.keller_bus import initialise_frame
 from drivers.registry import MODELS
 from drivers.tecan_cavro_wire import dt_frame, oem_frame
@@ -90,6 +91,11 @@ QUESTIONS: tuple[Question, ...] = (
         bytes.fromhex("7E00D1002E7E"),
         re.compile(rb"\x7e\x00\xd1\x00(.{8})", re.DOTALL),
         LineSettings(baud=115200),
+    ),
+    Question(  # an idle block; with or without a block check, every answer is one of these
+        "roche-cedex-bio-ht",
+        block_bytes(14, "CHOROID", "00", (), 0),
+        re.compile(rb"\x01\r?\n\d\d (?!CHOROID)([ -~]{16}) (?:00|99)\r?\n"),
     ),
     Question("huber-pb", b"{M01****\r\n", re.compile(rb"\{S01([0-9A-F]{4})\r\n")),
     Question("vici-actuator", b"CP\r", re.compile(rb"(?<![A-Z])CP ?(\d{1,2}|[AB])\r")),

@@ -17,7 +17,7 @@ from choroid.kills.matrix import kills, runnable
 from choroid.kills.random_kills import random_kills
 from choroid.report.report import report
 from choroid.rig_file.check import check_rig
-from choroid.running.nerves_process import tissue_said
+from choroid.running.nerves_handle import tissue_said
 from choroid.simulation.plan import as_text as plan_text
 from choroid.simulation.plan import plan
 from choroid.simulation.simulate import as_text, simulate

@@ -125,7 +125,7 @@ def _rig_file(folder: Path) -> Path:
 def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data folder of a real run that was killed."""
     folder = tmp_path_factory.mktemp("left")
-    bench = Bench(folder, _rig_file(folder))
+    bench = Bench(folder, _rig_file(folder), array=True)
     try:
         controller = bench.run()
         until((bench.data / "stimulation.db").exists, "the electrode engine runs")
@@ -256,7 +256,7 @@ def _must_tell(name: str, damage: Callable[[Path], None]) -> bool:
 def test_A11_guard_and_controller_start_with_every_other_file_damaged(
     damage: Callable[[Path], None], left: Path, tmp_path: Path
 ) -> None:
-    bench = Bench(tmp_path, left.parent / "rig.yaml")
+    bench = Bench(tmp_path, left.parent / "rig.yaml", array=True)
     try:
         shutil.copytree(left, bench.data)
         for path in list(bench.data.iterdir()):

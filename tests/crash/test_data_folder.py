@@ -37,7 +37,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    found = Bench(tmp_path)
+    found = Bench(tmp_path, array=True)  # the engine keeps its ledger in the same folder
     found.data.mkdir()
     try:
         yield found

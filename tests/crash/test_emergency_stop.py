@@ -18,7 +18,7 @@ from tests.processes import Bench, until
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
+    made = Bench(tmp_path, array=True)
     yield made
     made.end()
 

@@ -46,6 +46,7 @@ NOT_RUN = {
     "make demo": "it installs an environment; test_first_run.py runs the demo of the wheel",
     "make grid": "it installs an environment; tests/grid/test_demo.py runs its command",
     "make test": "it is this suite",
+    "choroid fit": "it needs days of records; tests/fitting",
     "choroid commission": "it asks a person at the rig; tests/commissioning answers",
     "choroid conformance --score": "minutes; tests/conformance",
     "choroid validate": "half a minute; tests/sim/plant/test_validation.py",
@@ -56,6 +57,7 @@ NOT_RUN = {
     "choroid soak": "hours; tests/front/test_soak.py",
     "choroid bench": "minutes of an idle machine",
 }
+SERVICES = ("lab", "guard", "run")
 FIRST = ("choroid lab", "choroid probe", "choroid guard", "choroid run")
 """Services, which go on until they are ended, are begun before the others. A link is probed before a controller has it."""
 
@@ -110,6 +112,12 @@ class Place:
         assert process.poll() is None, (self.folder / f"{name}.log").read_text()
         return process
 
+    def begin_all(self) -> None:
+        """Begin the services that the pages show and that do not run here: another worker may have run those commands."""
+        for _, command in COMMANDS:
+            if command.split()[1] in SERVICES and command.split()[1] not in self.services:
+                self.begin(adapted(command, self))
+
     def lab_link(self) -> str:
         """A link of the lab that another program may have."""
         lines = (self.folder / "lab.log").read_text(encoding="utf-8").splitlines()
@@ -152,7 +160,7 @@ def test_the_command_works_as_shown(
         return
     assert words[0] == "choroid", f"{page} shows a command that this test cannot run: {command}"
     monkeypatch.chdir(place.folder)
-    if words[1] in ("lab", "guard", "run"):
+    if words[1] in SERVICES:
         if words[1] not in place.services:  # a page may show the same service again
             place.begin(words)
         return
@@ -161,6 +169,8 @@ def test_the_command_works_as_shown(
             main(words[1:])
         assert ended.value.code == 0
         return
+    if words[1] != "probe":  # a link is probed before a controller has it
+        place.begin_all()
     if words[1:3] == ["protocol", "start"]:
         no_run_under_way()
     status = main(words[1:])

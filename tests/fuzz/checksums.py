@@ -6,6 +6,7 @@ one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 Holds = Callable[[bytes], bool]
@@ -115,6 +116,18 @@ def six(data: bytes) -> bool:
     )
 
 
+def host_interface(data: bytes) -> bool:
+    """Cedex Bio HT: from SOH to the sequence counter, the sum modulo 1000 in three digits; XON and XOFF do not count."""
+    data = data.translate(None, b"\x11\x13")
+    begins = [at for at, byte in enumerate(data) if byte == 0x01]
+    return any(
+        sum(data[begin : match.start(1)]) % 1000 == int(match[1])
+        for match in re.finditer(rb"\n[01]\r?\n(\d{3})\r?\n\x04", data)
+        for begin in begins
+        if begin < match.start()
+    )
+
+
 _MODBUS = (
     "eurotherm-3200",
     "hamilton-ph-arc",
@@ -149,4 +162,5 @@ def _of(model: str, *addresses: int) -> Holds | None:
         "sensirion-slf3x": shdlc,
         "longer-0xe9": longer,
         "jobst-six": six,
+        "roche-cedex-bio-ht": host_interface,
     }.get(model)

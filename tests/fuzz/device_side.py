@@ -28,7 +28,7 @@ WAIT_S = 3.0
 MAX_BUFFER = 1024
 """No device keeps more of what makes no sense."""
 MAX_PIECES = 12
-SAYS_WRONG_CHECKSUM = frozenset({"sensirion-slf3x"})
+SAYS_WRONG_CHECKSUM = frozenset({"roche-cedex-bio-ht", "sensirion-slf3x"})
 """Devices that answer a wrong checksum, with an error; all others are silent."""
 
 

@@ -21,6 +21,7 @@ from drivers.transport.opener import Streams
 from drivers.transport.url import LineSettings, LinkUrl
 from tests.guard.plants import RIG
 from tests.guard.scene import Scene, scene
+from tests.processes import lives
 
 BASAL_S = 2.0
 STRAYS = ("drivers.py", "controller.py", "numpy.py", "asyncio.py", "choroid/__init__.py", "sim/__init__.py")
@@ -43,7 +44,7 @@ async def test_U1_U2_a_lost_guard_is_replaced_from_a_folder_full_of_strays(tmp_p
             os.kill(before, how)
             took = await made.until(lambda: replaced(made, before, controller.pid), 20.0)  # noqa: B023
             assert took < 5.0, made.log()
-        assert not Path(f"/proc/{first}").exists()
+        await made.until(lambda: not lives(first), 10.0)
         assert controller.poll() is None
         assert not made.plant.at_basal()
         os.kill(controller.pid, signal.SIGSTOP)

@@ -65,6 +65,7 @@ HARMLESS_IN = {
     },
 }
 """The same for one rig."""
+HARMLESS_IN["bench_camera"] = HARMLESS_IN["bench_monitored"]  # the same rig; a camera moves nothing
 HARMLESS_IN["sixteen_chambers"] = HARMLESS_IN["incubator"]  # an incubator gives gas and warmth there as well
 
 

@@ -165,7 +165,7 @@ def test_I8_a_dialyser_needs_its_own_gauge(tmp_path: Path) -> None:
 
 def test_I8_whatever_runs_a_rig_loads_it_checked() -> None:
     """Only what reads a rig without running it may load it unchecked, and the guard, which must guard whatever runs."""
-    packages = {"report", "export", "comparison", "sensitivity", "tools", "bench"}
+    packages = {"report", "export", "comparison", "fitting", "sensitivity", "tools", "bench"}
     files = {
         "running/guarding.py",
         "rig_file/check.py",

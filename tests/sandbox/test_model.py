@@ -20,6 +20,7 @@ from controller.sandbox.errors import ModelFailed, ModelRefused, ModelTooSlow, S
 from controller.sandbox.limits import MIB, ModelLimits
 from controller.sandbox.model import SandboxedModel
 from controller.sandbox.wire import BadTensors
+from tests.processes import lives
 from tests.sandbox.models import constant, floats, linear, loop, memory_bomb, model_of
 
 ONES = {"x": np.ones((1, 64), np.float32)}
@@ -236,11 +237,7 @@ def gone(pid: int, within_s: float = 10.0) -> bool:
     """Tell whether a process has ended (or is a zombie) within a time."""
     until = time.monotonic() + within_s
     while time.monotonic() < until:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0]
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        if state in "ZX":
+        if not lives(pid):
             return True
         time.sleep(0.01)
     return False

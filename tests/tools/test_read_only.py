@@ -38,6 +38,7 @@ QUERIES: dict[str, set[str]] = {
     "masterflex-ls": {"\x02P01I", "\x05", "\x02P01S", "\x02P01C"},
     "masterflex-usb": {"1#", "1(", "1RC", "1RB"},
     "mettler-sics": {"I4", "SI"},
+    "roche-cedex-bio-ht": {"\x01\n14 CHOROID          00\n\x02\n\x03\n0\n173\n\x04"},
     "sartorius-sbi": {"\x1bx1_", "\x1bP"},
     "vici-actuator": {"AM", "NP", "CP"},
     "watson-marlow-ascii": {"1RS"},

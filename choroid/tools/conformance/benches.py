@@ -49,6 +49,7 @@ SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {
         **{"glucose_channel": 4.0, "glucose_gain": 0.6, "glucose_tc": 2.5},
     },
     "modbus-generic": {"description": DESCRIBED},
+    "roche-cedex-bio-ht": {"sample_ul": 100.0, "lactate_test": 12.0, "glucose_test": 11.0, "timeout_s": 3.0},
 }
 """What a model's rig file must or should contain; other models need nothing."""
 CHANNEL_SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {"ismatec-reglo-icc": {"tubing_mm": 1.02}}
@@ -105,6 +106,7 @@ CHECKSUMS = frozenset(
         "sensirion-slf3x",
         "tecan-cavro",
         "jobst-six",
+        "roche-cedex-bio-ht",
     }
 )
 """Models whose every reply has a checksum."""
@@ -145,6 +147,7 @@ NEIGHBOURS = (
     ("julabo", "huber-pb"),
     ("longer-0xe9", "watson-marlow-ascii", "vici-actuator", "sensirion-slf3x", "keller-bus"),
     ("jobst-six", "sartorius-sbi", "keller-bus"),
+    ("roche-cedex-bio-ht", "mettler-sics", "jobst-six", "modbus-coil-relay"),
 )
 """Models with similar protocols, or with the same place in a lab: each must detect the other on its line."""
 
