@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import shutil
 import sqlite3
@@ -44,21 +43,38 @@ class Ext4:
             pytest.skip("this machine cannot mount an image (no loop device)")
 
     def unmount(self) -> None:
+        """Unmount it and go on with a copy of its image: another namespace may keep the file system of this one."""
+        device = self._device()
+        subprocess.run(["sync", "--file-system", str(self.folder)], check=False)
         subprocess.run(["umount", str(self.folder)], check=True)
+        subprocess.run(["blockdev", "--flushbufs", f"/dev/{device}"], capture_output=True)
+        self.image = shutil.copyfile(self.image, self.image.with_name(f"{self.image.name}-again"))
+        subprocess.run(["fsck.ext4", "-y", str(self.image)], capture_output=True)
+
+    def _device(self) -> str:
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+        (device,) = (Path(each[0]).name for each in mounts if each[1] == str(self.folder))
+        return device
 
     def fail(self) -> None:
         """Let the kernel make it read-only, as after an error of the disk."""
-        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
-        (device,) = (Path(each[0]).name for each in mounts if each[1] == str(self.folder))
         try:
-            Path(f"/sys/fs/ext4/{device}/trigger_fs_error").write_text("a test of choroid")
+            Path(f"/sys/fs/ext4/{self._device()}/trigger_fs_error").write_text("a test of choroid")
         except OSError as error:
             pytest.skip(f"this kernel cannot simulate an error of the disk: {error}")
 
     def repair(self) -> None:
         self.unmount()
-        subprocess.run(["fsck.ext4", "-y", str(self.image)], capture_output=True)
         self.mount()
+
+
+def held_elsewhere() -> subprocess.Popen[bytes]:
+    """Start a process that has a copy of every mount, as tests with namespaces of their own do at the same time."""
+    words = ["unshare", "--mount", "sh", "-c", "echo ready; exec sleep 300"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    return process
 
 
 @pytest.fixture
@@ -71,11 +87,13 @@ def disk(tmp_path: Path) -> Iterator[Ext4]:
         file.truncate(32 << 20)
     subprocess.run(["mkfs.ext4", "-q", str(found.image)], check=True)
     found.mount()
+    elsewhere = held_elsewhere()
     try:
         yield found
     finally:
-        with contextlib.suppress(subprocess.CalledProcessError):
-            found.unmount()
+        elsewhere.kill()
+        elsewhere.communicate()
+        subprocess.run(["umount", str(found.folder)], capture_output=True)
 
 
 async def test_X5_a_disk_that_becomes_read_only_is_named_and_leases_end(

@@ -39,6 +39,7 @@ def test_the_notebook_records_stimulates_and_ends_with_an_agent_that_learns(tmp_
     assert int(trials) >= 24
     assert len(means) == 4
     assert means[int(best)] == max(means.values()) > 0
-    first, last = map(float, re.findall(r"third (\d\.\d+)", said[3]))
-    assert last >= 0.25
-    assert 0 <= first <= 1
+    # Which electrode is the best in the end depends on the bursts; that the agent acts on what it has counted does not.
+    first, last = map(float, re.findall(r"(?:first 12 trials|later) (\d\.\d+)", said[3]))
+    assert first <= 0.7
+    assert last >= 0.7

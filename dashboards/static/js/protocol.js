@@ -216,5 +216,6 @@ function bounds(found) {
 function parameterText([name, value]) {
   if (name.endsWith("_ul")) return `${spoken(name.slice(0, -3))} ${volume(value).join(" ")}`;
   if (name.endsWith("_s")) return `${spoken(name.slice(0, -2))} ${duration(value)}`;
+  if (name.endsWith("_pct")) return `${spoken(name.slice(0, -4))} ${value}\u00a0%`;
   return value ? `${spoken(name)} ${value}` : "";
 }
