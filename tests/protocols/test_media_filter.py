@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocols.media_filter import (
@@ -397,6 +397,7 @@ def test_repeated_readings_do_not_average_a_probe_error_away() -> None:
     assert width(state) > 1.5
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(
