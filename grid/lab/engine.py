@@ -113,6 +113,7 @@ class EngineAccess:
         self.prefix = prefix
         self._watcher = ""
         self._client: AsyncNervesClient | None = None
+        self._begins_after = 0
         self.address = ""
 
     async def open(self) -> None:
@@ -134,6 +135,7 @@ class EngineAccess:
             await self._client.info()
         except NervesError as error:
             raise GridError(str(error)) from None
+        self._begins_after = await self._newest()  # what is older was not asked for by a lease of this process
 
     async def close(self) -> None:
         """Disconnect and revoke the own credential."""
@@ -179,15 +181,34 @@ class EngineAccess:
     async def delivered(self, after: int) -> tuple[int, dict[str, tuple[float, int]]]:
         """Return the number of the last decision, and (charge in nC, pulses) by agent since decision `after`."""
         found: dict[str, tuple[float, int]] = {}
-        try:
-            async for record in self._engine.ledger(after=after, limit=LEDGER_PAGE):
+        after = max(after, self._begins_after)
+        while page := await self._page(after, LEDGER_PAGE):
+            for record in page:
                 after = max(after, record.decision)
                 pulses = sum(pulse.state not in NOT_DELIVERED for pulse in record.pulses)
                 charge_nc, number = found.get(record.requester, (0.0, 0))
                 found[record.requester] = (charge_nc + pulses * record.charge_nc, number + pulses)
+            if len(page) < LEDGER_PAGE:
+                break
+        return after, found
+
+    async def _page(self, after: int, limit: int) -> list[nerves_pb.LedgerRecord]:
+        try:
+            return [record async for record in self._engine.ledger(after=after, limit=limit)]
         except NervesError as error:
             raise GridError(str(error)) from None
-        return after, found
+
+    async def _newest(self) -> int:
+        """Return the number of the newest decision, 0 if there is none, by bisection: a ledger of months has millions."""
+        low, high = 0, 1
+        if not await self._page(low, 1):
+            return low
+        while await self._page(high, 1):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if await self._page(middle, 1) else (low, middle)
+        return high
 
     @property
     def _engine(self) -> AsyncNervesClient:

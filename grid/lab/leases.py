@@ -30,6 +30,8 @@ class ServedLease:
         token: Token of the agent.
         until: Loop time at which it ends without a renewal.
         ends_at: Loop time at which it ends in any case.
+        ending: Why it ends, from then on for good; empty while it runs.
+        again_at: Loop time at which its agent is revoked again, if the rig did not do it.
         charge_nc: Delivered so far.
         pulses: Delivered so far.
         tunnels: Tasks of its tunnels.
@@ -40,6 +42,8 @@ class ServedLease:
     token: str
     until: float
     ends_at: float = math.inf
+    ending: str = ""
+    again_at: float = math.inf
     charge_nc: float = 0.0
     pulses: int = 0
     tunnels: set[asyncio.Task[None]] = field(default_factory=set)
@@ -57,6 +61,7 @@ class ServedLeases:
         self._send = send
         self._running: dict[str, ServedLease] = {}
         self._seen = 0
+        self._tallying = asyncio.Lock()
         self.refusal = ""
 
     def names(self) -> list[str]:
@@ -64,8 +69,9 @@ class ServedLeases:
         return list(self._running)
 
     def find(self, lease: str) -> ServedLease | None:
-        """Return a lease that runs."""
-        return self._running.get(lease)
+        """Return a lease that runs and is not about to end."""
+        served = self._running.get(lease)
+        return None if served is None or served.ending else served
 
     async def take(self, order: pb.LeaseOrder) -> None:
         """Execute an order of the hub: offer, renewal or end."""
@@ -78,23 +84,28 @@ class ServedLeases:
             await self.end(lease, order.lease.reason or "the hub has ended it")
 
     async def end(self, lease: str, reason: str) -> None:
-        """End a lease: its agent at the engine first, then its tunnels, then the report."""
+        """End a lease: its agent at the engine first, then its tunnels, then the report.
+
+        A rig that does not revoke the agent is asked again each second. No renewal keeps the lease alive in the meantime.
+        """
         served = self._running.get(lease)
         if served is None:
             return
+        served.ending = served.ending or reason
         try:
             await self._engine.dismiss(served.agent)
         except GridError as error:
             logger.error("the agent of the lease %s is revoked again in a second: %s", lease, error)
-            served.until = asyncio.get_running_loop().time() + RETRY_S
+            served.again_at = asyncio.get_running_loop().time() + RETRY_S
             return
         finally:
             for task in tuple(served.tunnels):
                 task.cancel()
         await self._tally()
-        self._running.pop(lease, None)
-        logger.info("lease %s has ended: %s", lease, reason)
-        self._report(lease, served, reason)
+        if self._running.pop(lease, None) is None:
+            return  # another call has reported it
+        logger.info("lease %s has ended: %s", lease, served.ending)
+        self._report(lease, served, served.ending)
 
     async def end_stimulation(self, reason: str) -> None:
         """End every lease for stimulation."""
@@ -114,7 +125,10 @@ class ServedLeases:
         while True:
             await asyncio.sleep(TICK_S)
             for lease, served in tuple(self._running.items()):
-                if loop.time() >= served.ends_at:
+                if served.ending:
+                    if loop.time() >= served.again_at:
+                        await self.end(lease, served.ending)
+                elif loop.time() >= served.ends_at:
                     await self.end(lease, f"its {served.order.duration_s:g} s are over")
                 elif loop.time() >= served.until:
                     await self.end(lease, f"no renewal from the hub for {served.order.ttl_s:g} s")
@@ -177,20 +191,21 @@ class ServedLeases:
                 self._report(lease, served, "")
 
     async def _tally(self) -> list[str]:
-        """Read what was delivered since the last time; return the leases with pulses."""
-        try:
-            self._seen, delivered = await self._engine.delivered(self._seen)
-        except GridError as error:
-            logger.warning("the deliveries of leases are not known at present: %s", error)
-            return []
-        changed = []
-        for lease, served in self._running.items():
-            charge_nc, pulses = delivered.get(served.agent, (0.0, 0))
-            served.charge_nc += charge_nc
-            served.pulses += pulses
-            if pulses:
-                changed.append(lease)
-        return changed
+        """Read what was delivered since the last time, each record once; return the leases with pulses."""
+        async with self._tallying:
+            try:
+                self._seen, delivered = await self._engine.delivered(self._seen)
+            except GridError as error:
+                logger.warning("the deliveries of leases are not known at present: %s", error)
+                return []
+            changed = []
+            for lease, served in self._running.items():
+                charge_nc, pulses = delivered.get(served.agent, (0.0, 0))
+                served.charge_nc += charge_nc
+                served.pulses += pulses
+                if pulses:
+                    changed.append(lease)
+            return changed
 
     def _report(self, lease: str, served: ServedLease, ended: str) -> None:
         use = pb.LeaseUse(

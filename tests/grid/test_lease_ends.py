@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from choroid.client.nerves_terms import NervesEvent
+from choroid.client.wire import nerves_pb2 as nerves_pb
 from grid.errors import GridRefused
 from grid.identity.keys import IdentityKey
 from grid.lab.daemon import LabDaemon
@@ -55,6 +56,8 @@ class EngineWords:
         self.trouble = ""
         self.asked = 0
         self.said: asyncio.Queue[NervesEvent] = asyncio.Queue()
+        self.records: list[Any] = []
+        self.pages = 0
 
     async def info(self) -> Any:
         return SimpleNamespace(electrodes=32, sample_rate_hz=25_000.0, simulated=True)
@@ -71,9 +74,18 @@ class EngineWords:
             yield await self.said.get()
 
     async def ledger(self, after: int, limit: int) -> AsyncIterator[Any]:
-        records: list[Any] = []
-        for record in records:
+        self.pages += 1
+        await asyncio.sleep(0.01)
+        for record in [each for each in self.records if each.decision > after][:limit]:
             yield record
+
+    def decided(self, agent: str, charge_nc: float, *, pulses: int = 1) -> None:
+        """Record a decision; without a pulse it was a refusal."""
+        pulse = SimpleNamespace(state=nerves_pb.PulseFate.DELIVERED)
+        number = 1 + (self.records[-1].decision if self.records else 0)
+        self.records.append(
+            SimpleNamespace(decision=number, requester=agent, charge_nc=charge_nc, pulses=[pulse] * pulses)
+        )
 
     def say(self, kind: str, text: str) -> None:
         self.said.put_nowait(NervesEvent(1, kind, 1, 0, "", (), text, False))
@@ -212,3 +224,71 @@ async def test_an_agent_that_cannot_be_revoked_is_revoked_again(tmp_path: Path) 
         assert lab.desk.valid() == [AGENT]
         await asyncio.sleep(3)
         assert lab.desk.valid() == []
+
+
+@pytest.mark.parametrize("happens", ["alarm", "order"])
+async def test_X2_no_renewal_keeps_a_lease_that_ends_while_the_rig_is_too_busy_to_revoke_its_agent(
+    tmp_path: Path, happens: str
+) -> None:
+    lab = Laboratory(tmp_path)
+    revoke, failures = lab.desk.revoke, iter((1, 2, 3))
+
+    async def failing(name: str) -> None:
+        if next(failures, None):
+            raise GridRefused("the rig is busy")
+        await revoke(name)
+
+    lab.desk.revoke = failing  # type: ignore[method-assign]
+    async with lab.running():
+        lab.order(pb.LeaseOrder.OFFER)
+        await asyncio.sleep(0.1)
+        assert lab.daemon.leases.find("l1")
+        if happens == "alarm":
+            lab.words.say("ALARM", "a defect")
+        else:
+            lab.order(pb.LeaseOrder.END)
+        await asyncio.sleep(0.1)
+        assert lab.desk.valid() == [AGENT]
+        assert lab.daemon.leases.find("l1") is None, "no tunnel opens"
+        for _ in range(25):
+            lab.order(pb.LeaseOrder.RENEW)
+            await asyncio.sleep(0.2)
+        assert lab.desk.valid() == []
+        assert lab.ends() == ["alarm: a defect" if happens == "alarm" else "the hub has ended it"]
+
+
+async def test_X2_a_pulse_is_counted_once_when_a_lease_ends_while_the_deliveries_are_read(tmp_path: Path) -> None:
+    async with Laboratory(tmp_path).running() as lab:
+        lab.order(pb.LeaseOrder.OFFER)
+        lab.order(pb.LeaseOrder.OFFER, lease="other")
+        await asyncio.sleep(0.1)
+        lab.words.decided(AGENT, 3.0)
+        leases = lab.daemon.leases
+        await asyncio.gather(leases._count(), leases.end("other", "released"))
+        found = leases.find("l1")
+        assert found is not None
+        assert (found.charge_nc, found.pulses) == (3.0, 1)
+
+
+async def test_X2_a_charge_is_counted_at_once_behind_many_requests_that_were_refused(tmp_path: Path) -> None:
+    async with Laboratory(tmp_path).running() as lab:
+        lab.order(pb.LeaseOrder.OFFER)
+        await asyncio.sleep(0.1)
+        for _ in range(5000):
+            lab.words.decided(AGENT, 0.0, pulses=0)
+        lab.words.decided(AGENT, 2e6)
+        await asyncio.sleep(3.0)
+        assert lab.ends() == ["its charge of 1e+06 nC is used up"]
+
+
+@pytest.mark.parametrize("records", [0, 1, 2, 1000, 5001])
+async def test_a_laboratory_does_not_read_what_stands_in_the_ledger_at_its_start(tmp_path: Path, records: int) -> None:
+    lab = Laboratory(tmp_path)
+    access = lab.daemon._engine
+    for _ in range(records):
+        lab.words.decided("grid-former", 1.0)
+    assert await access._newest() == records
+    assert lab.words.pages <= 30
+    access._begins_after = records
+    lab.words.decided(AGENT, 2.0)
+    assert await access.delivered(0) == (records + 1, {AGENT: (2.0, 1)})
