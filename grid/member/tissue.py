@@ -25,6 +25,8 @@ from grid.wire import grid_pb2_grpc as pb_grpc
 BEAT_SHARE = 1 / 4
 """Time between two heartbeats, as a share of the time that the lease has left after one."""
 RETRY_S = 0.5
+LONGEST_CALL_S = 24 * 3600.0
+"""A tunnel on a former connection lasts at most this long; that of a lost connection ends by gRPC's keepalive."""
 MAX_GREETING = 4096
 
 
@@ -37,6 +39,7 @@ class GridClient:
     def __init__(self, folder: Path | str) -> None:
         self.membership = Membership.load(Path(folder))
         self._channel: grpc.aio.Channel | None = None
+        self._former: dict[grpc.aio.Channel, asyncio.Task[None]] = {}
 
     async def __aenter__(self) -> Self:
         """Return the client."""
@@ -44,14 +47,25 @@ class GridClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close the connection."""
+        """Close the connection, and former ones that are still in use."""
         await self.reconnect()
+        former = dict(self._former)
+        for closing in former.values():
+            closing.cancel()
+        await asyncio.gather(*former.values(), return_exceptions=True)
+        await asyncio.gather(*(channel.close(None) for channel in former))
 
     async def reconnect(self) -> None:
-        """Close the connection; the next call opens a new one, with the present certificate."""
-        if self._channel is not None:
-            await self._channel.close(None)
-            self._channel = None
+        """Open a new connection for the next call, with the present certificate.
+
+        Calls and tunnels that are under way keep the former connection, which is closed when the last of them has ended. gRPC
+        would otherwise cancel them, and a task that waits for one could not tell this from its own cancellation.
+        """
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            closing = asyncio.create_task(channel.close(LONGEST_CALL_S), name="closing a former connection to the hub")
+            self._former[channel] = closing
+            closing.add_done_callback(lambda _: self._former.pop(channel, None))
 
     @property
     def stub(self) -> pb_grpc.HubAsyncStub:
@@ -176,7 +190,12 @@ class TissueLease:
                 self._changed.set()
                 if self.info.state == pb.LeaseInfo.ACTIVE:
                     pause_s = max(self.info.left_s, 2.0) * BEAT_SHARE
-            except grpc.aio.AioRpcError:
+            except (grpc.aio.AioRpcError, GridError) as error:
+                if isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.PERMISSION_DENIED:
+                    reason = str(error.details())
+                    self.info = pb.LeaseInfo(lease=self.info.lease, state=pb.LeaseInfo.ENDED, reason=reason)
+                    self._changed.set()
+                    return
                 await self._client.reconnect()
                 with contextlib.suppress(GridError):
                     await self._client.membership.require_certificate()

@@ -113,6 +113,25 @@ async def test_X8_the_example_agent_waits_for_hub_laboratory_and_queue_and_says_
     assert said[-1].endswith("spikes of o1 in lab within 2 s")
 
 
+async def test_X5_a_new_connection_to_the_hub_cancels_neither_calls_nor_tunnels_that_are_under_way(
+    tmp_path: Path, engine: Engine
+) -> None:
+    async with (
+        a_hub(tmp_path) as hub,
+        a_member(tmp_path, hub, "alpha"),
+        a_lab(tmp_path, hub, engine),
+        GridClient(tmp_path / "alpha") as alpha,
+    ):
+        async with alpha.lease("lab", "o1", purpose="a") as lease, lease.engine() as nerves:
+            asking = asyncio.create_task(alpha.members())
+            await asyncio.sleep(0)
+            await alpha.reconnect()
+            assert {each.name for each in await asking} == {"alpha", "lab"}
+            assert (await nerves.info()).electrodes == 32
+            assert len(await alpha.leases()) == 1
+        await until(lambda: not alpha._former)
+
+
 async def one_lease(client: GridClient) -> int:
     async with client.lease("lab", "o1", [2, 3], mode="stimulate", purpose="b") as lease:
         return lease.info.fence
