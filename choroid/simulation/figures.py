@@ -176,7 +176,8 @@ def violations(lab: SimulatedLab, controller: Controller, vessels: dict[str, dic
     found = [f"{at_s:.0f} s: {text}" for at_s, text in lab.plant.events]
     for name, vessel in vessels.items():
         if abs(vessel["error_ml"]) > max(vessel["uncertainty_ml"], 0.001):
-            found.append(f"the ledger of {name} is off by {vessel['error_ml']} mL, beyond {vessel['bound_ml']} mL")
+            beyond = f"beyond {vessel['uncertainty_ml']} mL"
+            found.append(f"the ledger of {name} is off by {vessel['error_ml']} mL, {beyond}")
     try:
         controller.journal.verify()
     except Exception as error:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from choroid.simulation.figures import rated
+from choroid.simulation.figures import rated, violations
 from choroid.simulation.simulate import as_text, simulate
+from controller.process.controller import Controller
+from sim.lab import SimulatedLab
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 SCORES = {"care_rating": "care", "welfare": "welfare", "happiness": "“happiness”"}
@@ -38,3 +41,11 @@ def test_before_the_first_score_everything_is_possible(half_an_hour: dict[str, A
     none_yet = half_an_hour | {key: value for name in SCORES for key, value in rated(name, None).items()}
     text = as_text(none_yet)
     assert text.count("0.000 to 1.000 possible, score 0.000, coverage 0.00, of what is known nothing") == 3
+
+
+def test_a_ledger_that_is_off_is_reported_as_a_violation() -> None:
+    """And not as a defect of the program."""
+    lab = cast(SimulatedLab, SimpleNamespace(plant=SimpleNamespace(events=[])))
+    controller = cast(Controller, SimpleNamespace(journal=SimpleNamespace(verify=lambda: 1)))
+    vessels = {"loop": {"error_ml": -1.2, "uncertainty_ml": 0.5}, "waste": {"error_ml": 0.1, "uncertainty_ml": 0.5}}
+    assert violations(lab, controller, vessels) == ["the ledger of loop is off by -1.2 mL, beyond 0.5 mL"]
