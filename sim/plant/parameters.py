@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from math import isfinite
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from sim.plant.chemistry import BUFFER_MM_PER_PH
 from sim.plant.tissue_models import MODELS, REFERENCE, TissueKind
+
+MAX_OF_TISSUE = {
+    "lactate_min_mm": 1000.0, "lactate_harm": 1.0, "ammonia_min_mm": 1000.0, "ammonia_harm": 10.0, "ageing_per_h": 1.0,
+    "demand": 100.0, "core_harm_per_h": 10.0, "glucose_uptake": 1.0, "ammonia_per_glucose": 10.0, "growth_per_day": 10.0,
+}  # fmt: skip
+MAX_OF_PLANT = {"water_loss": 100.0, "buffer_mm_per_ph": 200.0}
+"""Above these a value is a slip, such as another unit; the plant would take it and answer nonsense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +40,21 @@ class PlantParameters:
         """Return the parameters of a mapping; what it leaves out keeps its default.
 
         Raises:
-            ValueError: A name is unknown, or a value is no finite number of 0 or more.
+            ValueError: A name is unknown, or a value is no number from 0 to its maximum.
         """
         told = dict(data)
         tissue = told.pop("tissue", {})
         if not isinstance(tissue, Mapping):
             raise ValueError("tissue is no mapping of names to numbers")
-        kind = TissueKind(**_numbers(tissue, {each.name for each in fields(TissueKind)}, "tissue."))
-        return cls(kind, **_numbers(told, {"water_loss", "buffer_mm_per_ph"}, ""))
+        return cls(TissueKind(**_numbers(tissue, MAX_OF_TISSUE, "tissue.")), **_numbers(told, MAX_OF_PLANT, ""))
 
 
-def _numbers(data: Mapping[str, Any], known: set[str], prefix: str) -> dict[str, float]:
+def _numbers(data: Mapping[str, Any], known: Mapping[str, float], prefix: str) -> dict[str, float]:
     for name, value in data.items():
         if name not in known:
             raise ValueError(f"{prefix}{name} is no parameter of a plant; there are {', '.join(sorted(known))}")
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value) or value < 0.0:
-            raise ValueError(f"{prefix}{name} is {value!r}; it must be a finite number of 0 or more")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= known[name]:
+            raise ValueError(f"{prefix}{name} is {value!r}; it must be a number from 0 to {known[name]:g}")
     return {name: float(value) for name, value in data.items()}
 
 

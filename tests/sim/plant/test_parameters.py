@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from choroid.common.examples import bench_rig
 from choroid.common.failure import UserError
+from choroid.fitting.priors import PLANT
 from choroid.simulation.twin import plant_of, write_twin
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from sim.plant.columns import Content, TallyCause
 from sim.plant.fleet import Fleet
-from sim.plant.parameters import PUBLISHED, PlantParameters
+from sim.plant.parameters import MAX_OF_PLANT, MAX_OF_TISSUE, PUBLISHED, PlantParameters
 from sim.plant.tissue_models import TissueKind
 
 BENCH = load_rig(bench_rig(), models=MODELS)
@@ -59,10 +62,14 @@ def test_a_twin_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     ("text", "why"),
     [
         ("plant: {tissue: {glucose: 1}}", "glucose is no parameter"),
-        ("plant: {water_loss: -1}", "finite number of 0 or more"),
+        ("plant: {water_loss: -1}", "a number from 0 to 100"),
         ("plant: {tissue: 3}", "no mapping"),
         ("vessels: {}", "no mapping “plant”"),
-        ("plant: {water_loss: .nan}", "finite number"),
+        ("plant: {water_loss: .nan}", "a number from 0 to 100"),
+        ("plant: {water_loss: .inf}", "a number from 0 to 100"),
+        (f"plant: {{water_loss: {10**400}}}", "a number from 0 to 100"),
+        ("plant: {tissue: {glucose_uptake: 5.4}}", "tissue.glucose_uptake is 5.4; it must be a number from 0 to 1"),
+        ("plant: {tissue: {glucose_uptake: 0.0054 mol}}", "a number from 0 to 1"),
         ("{", "cannot be used as a twin"),
     ],
 )
@@ -71,6 +78,13 @@ def test_another_file_is_refused(tmp_path: Path, text: str, why: str) -> None:
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=why):
         plant_of(str(path))
+
+
+def test_each_parameter_has_a_maximum_beyond_what_a_fit_can_answer() -> None:
+    assert set(MAX_OF_TISSUE) == {each.name for each in fields(TissueKind)}
+    assert {*MAX_OF_PLANT, "tissue"} == {each.name for each in fields(PlantParameters)}
+    for each in PLANT:
+        assert each.median * math.exp(6.0 * each.spread) < (MAX_OF_TISSUE | MAX_OF_PLANT)[each.name]
 
 
 def test_an_unknown_kind_is_refused() -> None:
