@@ -104,9 +104,10 @@ class BodyTransfers:
     def _handled(self, row: Entry) -> Iterator[BodyTransfer]:
         """Yield a filling, a new bottle, or a volume that a person knew better."""
         vessel, at_s = row.body["vessel"], seconds(row) - self._begin
-        target, fill = self._body(vessel), self._medium(vessel)
-        if target is None:
+        target = self._body(vessel)
+        if target is None:  # or a vessel of a former rig file
             return
+        fill = self._medium(vessel)
         added_ul = float(row.body["ul" if row.kind == "ledger.loaded" else "change_ul"])
         if added_ul < 0.0:
             yield BodyTransfer(at_s, target, OUTSIDE, -added_ul)

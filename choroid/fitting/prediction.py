@@ -73,7 +73,7 @@ def predicted(
 
 def _verdict(signals: dict[str, Any], later: Sequence[Observation]) -> dict[str, Any]:
     """Return whether the twin predicts the metabolites: its intervals must hold them."""
-    metabolic = {each.signal for each in later if each.column in ANALYTE_COLUMNS.values()}
+    metabolic = dict.fromkeys(each.signal for each in later if each.column in ANALYTE_COLUMNS.values())
     counted = [signals[name] for name in metabolic]
     count = sum(each["n"] for each in counted)
     if count == 0:

@@ -105,7 +105,9 @@ def parameters(recorded: FitRecords, names: Sequence[str] = ()) -> list[Paramete
         if name in STARTS:
             median = max(value, sd, 1e-3)
             spread = float(np.sqrt(np.log1p((sd / median) ** 2)))
-            chosen.append(Parameter(f"start_{name}", "", median, spread, "the last estimate before", "", nuisance=True))
+            chosen.append(
+                Parameter(f"start_{name}", "", median, spread, "the first estimate in the period", "", nuisance=True)
+            )
     return chosen
 
 

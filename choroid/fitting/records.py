@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -15,7 +16,9 @@ from choroid.fitting.observations import Observation, enough, observations
 from choroid.fitting.series import DAY_S, F8, means, seconds
 from choroid.fitting.steps import InputCourses, laid_out
 from choroid.report.period import Asked, asked, zone_of
+from controller.core.clock import Clock
 from controller.figures.records import Records
+from controller.journal.journal import Journal
 from controller.journal.reader import JournalReader
 from controller.journal.terms import Entry, JournalError
 from controller.memory.history_reader import HistoryUnreadable
@@ -24,6 +27,7 @@ from controller.rig.loading import effective_hash
 from controller.rig.perfusion import circulating
 from controller.rig.probes import loop_ph
 from controller.tissue.record import KINDS as TISSUE_ROWS
+from controller.tissue.record import TissueRecord
 from protocols.interval import Interval
 
 MIN_DAYS = 1.0
@@ -53,7 +57,7 @@ class FitRecords:
     moves: F8
     observations: list[Observation]
     place: F8
-    """InputColumn at whose end each observation is."""
+    """Step at whose end each observation is."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -105,8 +109,14 @@ def _read(rig: Rig, records: Records, period: Asked) -> FitRecords:
             f"the period has {(period.end - begin) / DAY_S:.1f} days of records; a fit needs {MIN_DAYS:g} or more. Next:"
             " record longer, or give another --from and --to"
         )
+    rig = _with_tissue(rig, records, begin)
     media = list(rig.media)
     volumes = _volumes(rig, records, begin, opened)
+    if sum(volumes[name] for name in circulating(rig)) <= 0.0:
+        raise UserError(
+            f"{' and '.join(circulating(rig))} were empty at the begin of the period (ledger). Likely cause: the loop was"
+            " filled later. Next: --from a time after it was filled"
+        )
     found = observations(rig, journal, history, begin, period.end)
     enough(found)
     moved = list(BodyTransfers(rig, volumes, begin, period.end).read(journal))
@@ -148,6 +158,37 @@ def one_tissue(journal: JournalReader, begin: float, end: float) -> None:
                 f"the tissue was changed on {at:%Y-%m-%d %H:%M} UTC ({row.kind}), so the period has the data of two tissues."
                 f" Next: --from {after:%Y-%m-%dT%H:%MZ} for the later one, or --to {at:%Y-%m-%dT%H:%MZ} for the earlier one"
             )
+
+
+def _with_tissue(rig: Rig, records: Records, begin: float) -> Rig:
+    """Return the rig with the tissue that lived in it at the begin, by the rig file and what people entered since.
+
+    Raises:
+        UserError: None lived in the circulating medium.
+    """
+    moment = datetime.fromtimestamp(begin, UTC) + timedelta(milliseconds=1)  # so that the first row counts
+    with closing(records.journal.until(moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"))) as rows:
+        known = TissueRecord(rig, cast(Journal, rows), _Moment(moment)).specs  # it is only read
+    living = {name: spec for name, spec in known.items() if name in circulating(rig)}
+    if not living:
+        raise UserError(
+            f"no tissue was in the circulating medium ({', '.join(circulating(rig))}) at the begin of the period, so there"
+            " is nothing to fit. Likely cause: it was removed. Next: give a period with tissue by --from and --to"
+        )
+    return rig.model_copy(update={"tissue": living})
+
+
+class _Moment(Clock):
+    """A clock that stands at one moment."""
+
+    def __init__(self, moment: datetime) -> None:
+        self._moment = moment
+
+    def now_s(self) -> float:
+        return 0.0
+
+    def utc(self) -> datetime:
+        return self._moment
 
 
 def _volumes(rig: Rig, records: Records, begin: float, opened: Entry) -> dict[str, float]:

@@ -8,7 +8,7 @@ chamber within minutes; oxygen, which a chamber has for a minute, is at its stea
     loop:     G·(c* − c_loop) = Q·(c_loop − c_chamber)
     chamber:  Q·(c_inlet − c_chamber) = uptake,   c_inlet = c* − (c* − c_loop)·e^(−kLa·τ) in the heart's silicone tube
 
-A step may be half an hour. `tests/fit/test_light_plant.py` compares both plants.
+A step may be two hours. `tests/fitting/test_light_plant.py` compares both plants.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def breathe(row: F8, co2_fraction: float, transfer_ul_s: float, guess: float, dt
 
 @compiled
 def transfer(bodies: F8, media: F8, source: int, target: int, ul: float) -> None:
-    """MoveColumn a volume from a body, a medium or nothing (water) to a body or away; of a body at most nine tenths."""
+    """Move a volume from a body, a medium or nothing (water) to a body or away; of a body at most nine tenths."""
     if source < 0:
         bodies[target, Content.LIQUID] += ul
         return

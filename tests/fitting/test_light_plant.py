@@ -110,7 +110,7 @@ def test_the_journal_of_another_rig_is_refused(folder: Path, tmp_path: Path) -> 
 
 def test_data_of_two_tissues_are_refused(folder: Path, tmp_path: Path) -> None:
     other = shutil.copytree(folder, tmp_path / "other")
-    _write(other, "tissue.placed", '{"chamber":"chamber"}')
+    _write(other, "tissue.removed", _removed(8))
     with pytest.raises(UserError, match="data of two tissues"):
         recorded(BENCH, other)
 
@@ -118,7 +118,7 @@ def test_data_of_two_tissues_are_refused(folder: Path, tmp_path: Path) -> None:
 def test_the_advice_for_data_of_two_tissues_can_be_followed(folder: Path, tmp_path: Path) -> None:
     """The later period begins with the first estimate in it: one from before would miss what was moved since."""
     other = shutil.copytree(folder, tmp_path / "other")
-    _write(other, "tissue.placed", '{"chamber":"chamber"}', utc="2026-01-01T06:30:42.000Z")
+    _write(other, "tissue.removed", _removed(6), utc="2026-01-01T06:30:42.000Z")
     with pytest.raises(UserError, match="data of two tissues") as caught:
         recorded(BENCH, other)
     advised = str(caught.value).partition("--from ")[2].partition(" ")[0]
@@ -126,10 +126,12 @@ def test_the_advice_for_data_of_two_tissues_can_be_followed(folder: Path, tmp_pa
     assert advised == "2026-01-01T06:31Z"
     assert datetime(2026, 1, 1, 6, 31, tzinfo=UTC).timestamp() < later.begin
     assert later.begin <= datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
+    assert later.rig.tissue["chamber"].count == 10, "the tissue that was left"
     assert later.start is not None
     assert 0.2 < later.start["lactate_mm"][0] < 8.0
     assert any("after the begin of the period" in text for text in later.warnings)
     whole = recorded(BENCH, folder)
+    assert whole.rig.tissue["chamber"].count == 16
     assert len(later.observations) < len(whole.observations)
     _write(other, "handover.taken", "{}", utc="2026-01-01T18:00:00.000Z")
     with pytest.raises(UserError, match=r"handover.taken.*data of two tissues"):
@@ -169,6 +171,39 @@ def test_a_rig_without_a_loop_is_refused(folder: Path) -> None:
     wells = load_rig(bench_rig().with_name("selector_wells.yaml"), models=MODELS)
     with pytest.raises(UserError, match="no loop"):
         recorded(wells, folder)
+
+
+def test_a_period_after_all_tissue_was_removed_is_refused(folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    _write(other, "tissue.removed", _removed(16), utc="2026-01-01T06:30:42.000Z")
+    with pytest.raises(UserError, match=r"no tissue was in the circulating medium \(loop, chamber\)"):
+        recorded(BENCH, other, begin="2026-01-01T07:00Z")
+
+
+def test_rows_of_a_vessel_that_the_rig_file_no_longer_has_are_left_out(folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    body = {"vessel": "flask", "ul": 500.0, "sd_ul": 15.0, "lot": "", "replaces": False}
+    _write(other, "ledger.loaded", json.dumps(body), utc="2026-01-01T12:00:00.000Z")
+    assert len(recorded(BENCH, other).moves) == len(recorded(BENCH, folder).moves)
+
+
+def test_a_loop_that_is_empty_at_the_begin_is_refused(folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    with sqlite3.connect(other / "journal.db") as journal:
+        journal.execute("DROP TRIGGER entries_are_not_edited")
+        journal.execute(
+            "UPDATE entries SET body = json_set(body, '$.loop', 0.0, '$.chamber', 0.0) WHERE kind = 'ledger.opened'"
+        )
+    journal.close()
+    with pytest.raises(UserError, match="loop and chamber were empty"):
+        recorded(BENCH, other)
+
+
+def _removed(count: int) -> str:
+    """Return the body of a row that says so many of the organoids were taken out."""
+    spec = BENCH.tissue["chamber"]
+    described = {"chamber": spec.model_dump(mode="json")}
+    return json.dumps({"chamber": "chamber", "count": count, "left": spec.count - count, "described": described})
 
 
 def _write(folder: Path, kind: str, body: str, *, utc: str = "2026-01-02T00:00:00.000Z") -> None:
