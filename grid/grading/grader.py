@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import platform
+import sqlite3
 from concurrent.futures import Executor
 from importlib.metadata import version
 
@@ -63,7 +64,8 @@ class ModelGrader:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Grade until `stop` is set. What a killed process of this grader had claimed is graded again."""
-        self._service.store.give_back(self._key.public.hex())
+        with contextlib.suppress(GridError):  # the disk may have failed; the claim then ends by its time
+            self._service.store.give_back(self._key.public.hex())
         while not stop.is_set():
             if not await self.step():
                 await _wait(stop, POLL_S)
@@ -72,7 +74,7 @@ class ModelGrader:
         """Grade one submission; return whether there was one."""
         try:
             return await self._step()
-        except (TaskFailed, GridError, OSError) as error:
+        except (TaskFailed, GridError, OSError, sqlite3.Error) as error:
             if str(error) != self.problem:
                 self.problem = str(error)
                 logger.warning("grading: %s", error)
@@ -97,7 +99,7 @@ class ModelGrader:
                 refused=refused,
             )
             self._service.take_verdict(verdict)
-        except (TaskFailed, GridError, OSError):
+        except (TaskFailed, GridError, OSError, sqlite3.Error):
             store.postpone(public, self._clock() + RETRY_S)
             raise
         except BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from concurrent.futures import Executor
 from pathlib import Path
 
@@ -87,6 +88,6 @@ class HostedBoards:
             try:
                 self.service.rotate_due()
                 await self._graders[0].measure_baselines()
-            except (TaskFailed, GridError) as error:
+            except (TaskFailed, GridError, OSError, sqlite3.Error) as error:
                 logger.error("rotation and baselines of the boards: %s", error)
             await asyncio.sleep(ROTATION_EVERY_S)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 
 from grid.errors import GridError, GridRefused
-from grid.hub.store import Store
+from grid.hub.store import Store, hub_reading_error
 from grid.log import merkle
 from grid.log.notes import Checkpoint, NoteKey, signature_time
 from grid.log.witness import SIGNED, request_body
@@ -31,8 +32,11 @@ class Confirming:
     async def run(self) -> None:
         """Ask until cancelled; the first time at once."""
         while True:
-            waiting = [each for each in self._witnesses.every() if each.rows < self._store.log.size]
-            await asyncio.gather(*(self._confirmed(each) for each in waiting))
+            try:
+                waiting = [each for each in self._witnesses.every() if each.rows < self._store.log.size]
+                await asyncio.gather(*(self._confirmed(each) for each in waiting))
+            except sqlite3.Error as error:
+                logger.error("the witnesses of the log: %s", hub_reading_error(error))
             await asyncio.sleep(self._every_s)
 
     async def _confirmed(self, witness: LogWitness) -> None:

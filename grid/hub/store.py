@@ -53,6 +53,8 @@ CAUSES = {
         "Likely cause: the disk has failed, was made read-only by the system after an error, or is full. Next: read the"
         " system's log (dmesg), repair the disk or free space, and start the hub again if it does not continue"
     ),
+    "SQLITE_CORRUPT": "Likely cause: the disk has damaged the file. Next: end the hub, restore hub.sqlite from a backup",
+    "SQLITE_NOTADB": "Likely cause: the disk has damaged the file. Next: end the hub, restore hub.sqlite from a backup",
 }
 """By the beginning of SQLite's name of an error."""
 
@@ -136,7 +138,9 @@ class Store:
                 if self.database.in_transaction:
                     self.database.execute("ROLLBACK")
                 raise
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:
+            if not _by_the_disk(error):
+                raise
             raise storage_error(error) from None
 
     def version(self) -> tuple[int, int]:
@@ -148,8 +152,13 @@ class Store:
         self.log.append(kind, as_text(self.utc()), about)
 
     def query(self, text: str, *values: Any) -> list[sqlite3.Row]:
-        """Return the rows of a query."""
-        return self.database.execute(text, values).fetchall()
+        """Return the rows of a query. Raises :class:`GridError` when the database cannot be read."""
+        try:
+            return self.database.execute(text, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            if not _by_the_disk(error):
+                raise
+            raise (reading_error if self._readonly else hub_reading_error)(error) from None
 
     def use_nonce(self, nonce: bytes, until_s: float) -> bool:
         """Record that a nonce was used; false when it was used before."""
@@ -171,10 +180,13 @@ class Store:
 
 
 def storage_error(error: sqlite3.Error) -> GridError:
-    """Return the error of the database in words."""
-    name = str(getattr(error, "sqlite_errorname", ""))
-    found = next((words for begins, words in CAUSES.items() if name.startswith(begins)), OTHER_CAUSE)
-    return GridError(f"the hub's database cannot be written ({error}); nothing was changed. {found}")
+    """Return the error of a change in words."""
+    return GridError(f"the hub's database cannot be written ({error}); nothing was changed. {_cause(error)}")
+
+
+def hub_reading_error(error: sqlite3.Error) -> GridError:
+    """Return the error of the hub when it reads its database, in words."""
+    return GridError(f"the hub's database cannot be read ({error}). {_cause(error)}")
 
 
 def reading_error(error: sqlite3.Error) -> GridError:
@@ -183,3 +195,13 @@ def reading_error(error: sqlite3.Error) -> GridError:
         f"the hub's database cannot be read ({error}). Likely cause: this user may not read the folder, or may not write it"
         " while the hub does not run, or the file is damaged. Next: start the hub, compare the rights of the folder"
     )
+
+
+def _by_the_disk(error: sqlite3.DatabaseError) -> bool:
+    """Whether the disk or another program may be the cause; other errors are defects of this software."""
+    return isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError
+
+
+def _cause(error: sqlite3.Error) -> str:
+    name = str(getattr(error, "sqlite_errorname", ""))
+    return next((words for begins, words in CAUSES.items() if name.startswith(begins)), OTHER_CAUSE)

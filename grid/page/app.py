@@ -64,10 +64,7 @@ class HubPage:
 
     async def tile(self, request: Request) -> Response:
         """Return a tile of the log (C2SP tlog-tiles)."""
-        found = self._reader.tile(f"tile/{request.path_params['path']}")
-        if found is None:
-            return _problem("the log has no such tile", 404)
-        return Response(found, media_type="application/octet-stream")
+        return self._answer(lambda: _tile(self._reader.tile(f"tile/{request.path_params['path']}")))
 
     def _present(self) -> bytes:
         now = asyncio.get_running_loop().time()
@@ -122,6 +119,12 @@ class _WithHeaders:
             await send(message)
 
         await self._app(scope, receive, sender)
+
+
+def _tile(found: bytes | None) -> Response:
+    if found is None:
+        return _problem("the log has no such tile", 404)
+    return Response(found, media_type="application/octet-stream")
 
 
 def _problem(what: str, status: int) -> Response:

@@ -80,8 +80,8 @@ class HubReader:
 
     def read(self) -> HubModel:
         """Return the present state. Raises :class:`GridError` when the database cannot be read."""
-        boards = rankings(self._data, {row["id"]: row["name"] for row in self._members.every()}, self._store)
         with self._snapshot():
+            boards = rankings(self._data, {row["id"]: row["name"] for row in self._members.every()}, self._store)
             return self._state(boards)
 
     def checkpoint(self) -> str:
@@ -90,8 +90,13 @@ class HubReader:
             return self._store.log.checkpoint()
 
     def tile(self, path: str) -> bytes | None:
-        """Return a tile of the log (C2SP tlog-tiles), or None when there is none."""
-        return tile(self._store.log, path)
+        """Return a tile of the log (C2SP tlog-tiles), or None when there is none.
+
+        Raises:
+            GridError: As :meth:`read`, or a row is too long for this form.
+        """
+        with self._snapshot():
+            return tile(self._store.log, path)
 
     @contextlib.contextmanager
     def _snapshot(self) -> Iterator[None]:

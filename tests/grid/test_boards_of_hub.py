@@ -18,6 +18,7 @@ from choroid.cli import main
 from grid.boards.loading import boards_of
 from grid.boards.manifest import sign_manifest
 from grid.errors import GridError, GridRefused
+from grid.grading import hosting
 from grid.grading.agreement import sign_verdict
 from grid.grading.grading import ModelGrade
 from grid.grading.hosting import HostedBoards
@@ -30,7 +31,7 @@ from grid.member.boards import BoardsClient
 from grid.wire.boards import boards_pb2, boards_pb2_grpc
 from tests.grid.small_board import BINS, CLASSES, ELECTRODES, NAME, TRIALS, decoder, small_board
 from tests.grid.test_faults import HubProcess
-from tests.grid.world import a_hub, approved, policy_file, until
+from tests.grid.world import a_hub, approved, policy_file, running, until
 
 KIND = "json_extract(CAST(body AS TEXT), '$.kind')"
 
@@ -172,3 +173,23 @@ def test_X6_a_result_and_its_row_in_the_log_exist_together_or_not_at_all(tmp_pat
         [body for _, body in store.log.rows(0, 100)], note, NoteKey(store.name, ED25519, store.public_key)
     )
     assert not verdict.faults
+
+
+async def test_X5_rotations_go_on_after_a_failure_of_the_machine(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosting, "ROTATION_EVERY_S", 0.01)
+    small_board(tmp_path)
+    hosted = HostedBoards(tmp_path, store, append=store.note, clock=store.utc)
+    failures = [OSError("no more processes"), sqlite3.OperationalError("disk I/O error"), GridError("the disk is full")]
+    attempts = 0
+
+    async def measured() -> None:
+        nonlocal attempts
+        attempts += 1
+        if failures:
+            raise failures.pop()
+
+    monkeypatch.setattr(hosted._graders[0], "measure_baselines", measured)
+    async with running(hosted.run()):
+        await until(lambda: attempts > 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -19,10 +20,12 @@ from grid.grading.store import BoardStore
 from grid.hub.hub import HubSettings, running_hub
 from grid.hub.members import Members
 from grid.hub.owner import owned
+from grid.hub.sessions import MemberSession
 from grid.hub.store import storage_error
 from grid.identity.keys import IdentityKey
 from grid.log.notes import ED25519, NoteKey
 from grid.log.verification import verify_log
+from grid.wire import grid_pb2 as pb
 from tests.grid.filled_hub import MODEL, fill
 from tests.grid.test_clock_jumps import a_client, a_stand_in_lab, reading
 from tests.grid.world import a_hub, membership, until
@@ -127,6 +130,32 @@ async def test_X5_a_disk_that_becomes_read_only_is_named_and_leases_end(
         assert {row["name"] for row in again.members.every()} == {"lab", "alpha"}
 
 
+async def test_X5_a_hub_whose_disk_could_not_be_read_for_a_while_keeps_its_promises_afterwards(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        a_hub(tmp_path, rules={"leases": {"ttl_s": TTL_S}}, confirm_every_s=0.05) as hub,
+        a_stand_in_lab(tmp_path, hub),
+        a_client(tmp_path, hub, "alpha") as alpha,
+        a_client(tmp_path, hub, "beta") as beta,
+    ):
+        request = pb.LeaseRequest(key="k", lab="lab", organoid="o1", electrodes=[1], mode="read", purpose="test")
+        lease = (await alpha.stub.RequestLease(request)).lease
+        session = MemberSession(beta.membership.key.id, "beta", "member")
+        hub.sessions.opened(session)
+        hub.store.database.set_progress_handler(lambda: 1, 1)  # SQLite fails whatever it is asked
+        await until(lambda: "the witnesses of the log: the hub's database cannot be read" in caplog.text)
+        await until(lambda: [each for each in caplog.records if each.name == "grid.hub.hub"])
+        with pytest.raises(GridError, match="cannot be"):
+            await alpha.members()
+        hub.store.database.set_progress_handler(None, 1)
+        await until(lambda: hub.book.find(lease)["state"] == "ended")
+        with contextlib.closing(owned(tmp_path / "hub")) as other:
+            Members(other).decide("beta", "revoke", "operator", "stolen")
+        await until(lambda: session.ended == "this identity was revoked")
+        assert "a defect of this software" not in caplog.text
+
+
 async def test_X5_a_hub_on_a_read_only_disk_does_not_start_and_names_it(disk: Ext4) -> None:
     fill(disk.folder / "hub")
     disk.unmount()
@@ -154,6 +183,28 @@ def test_each_error_of_the_database_has_its_cause_and_what_to_do(name: str, said
     assert said in text
     assert "words of SQLite" in text
     assert "Next: " in text
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    fill(tmp_path)
+    store = owned(tmp_path)
+    (page_bytes,), (root,) = (
+        store.database.execute(text).fetchone()
+        for text in ("PRAGMA page_size", "SELECT rootpage FROM sqlite_master WHERE name = 'leases'")
+    )
+    store.close()
+    with (tmp_path / "hub.sqlite").open("r+b") as file:
+        file.seek((root - 1) * page_bytes)
+        file.write(b"\xff" * page_bytes)
+    store = owned(tmp_path)
+    with pytest.raises(GridError, match=r"cannot be read.*malformed.*damaged the file.*backup"):
+        store.query("SELECT * FROM leases")
+    with (
+        pytest.raises(GridError, match=r"cannot be written.*malformed.*damaged the file.*backup"),
+        store.transaction() as database,
+    ):
+        database.execute("UPDATE leases SET shown = ''")
+    store.close()
 
 
 def test_a_change_of_a_read_only_database_names_that(tmp_path: Path) -> None:
