@@ -285,6 +285,8 @@ class BoardService:
             for row in best[:REGRADED]:
                 self.store.queue(row.submission, number)
             self._append("board.rotation", self._rotated(board, rotation, last))
+            for verdict in [] if last is None else self._verdicts(board, last):
+                self._append("board.verdict", {"board": board.key, "verdict": verdict.to_json()})
         return rotation
 
     def _rotated(self, board: Board, rotation: Rotation, last: Rotation | None) -> dict[str, Any]:
@@ -295,10 +297,13 @@ class BoardService:
             "commitment": rotation.commitment,
         }
         if last is not None:
-            rows = self.store.rows(board.key, last.number)
-            verdicts = [each.to_json() for row in rows for each in self.store.verdicts(row.submission, last.number)]
-            body["ended"] = {"rotation": last.number, "secret": last.secret.hex(), "verdicts": verdicts}
+            body["ended"] = {"rotation": last.number, "secret": last.secret.hex()}
         return body
+
+    def _verdicts(self, board: Board, rotation: Rotation) -> list[GraderVerdict]:
+        """Return all verdicts of a rotation. Each gets a row of the log: a row has at most 65,535 bytes (C2SP tlog-tiles)."""
+        rows = self.store.rows(board.key, rotation.number)
+        return [each for row in rows for each in self.store.verdicts(row.submission, rotation.number)]
 
     def _current(self, key: str) -> Board:
         board = self.boards.get(key)

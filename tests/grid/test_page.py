@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import http.client
 import json
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from choroid.cli import main
@@ -24,6 +26,7 @@ from grid.hub.store import Store
 from grid.identity.keys import KEY_FILE
 from grid.log import merkle
 from grid.log.notes import Checkpoint, NoteKey, signature_time
+from grid.page.app import page_app
 from grid.page.reading import HubReader, spans
 from tests.browser.pages import Server, free_port
 from tests.grid.filled_hub import HOSTILE, MODEL, SECRET, fill
@@ -118,6 +121,36 @@ def test_a_folder_of_an_earlier_release_is_shown_after_the_hub_has_started(tmp_p
     reader.close()
 
 
+def test_a_database_that_cannot_be_read_is_named_and_read_again_later(tmp_path: Path) -> None:
+    fill(tmp_path)
+    reader = HubReader(tmp_path)
+    size = Checkpoint.parse(reader.checkpoint()).size
+    app = page_app(reader)
+
+    async def answers() -> list[tuple[int, bytes]]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as client:
+            paths = ("/api/state", "/log/checkpoint", f"/log/tile/0/000.p/{size}")
+            return [(answer.status_code, answer.content) for answer in [await client.get(path) for path in paths]]
+
+    reader._store.database.set_progress_handler(lambda: 1, 1)
+    for status, body in asyncio.run(answers()):
+        assert (status, b"cannot be read" in body, b"Next: " in body) == (503, True, True)
+    reader._store.database.set_progress_handler(None, 1)
+    assert [status for status, _ in asyncio.run(answers())] == [200, 200, 200]
+    reader.close()
+
+
+def test_a_row_that_is_too_long_for_a_tile_is_named(tmp_path: Path) -> None:
+    store = owned(tmp_path)
+    with store.transaction():
+        store.note("long", {"text": "x" * 70_000})
+    store.close()
+    reader = HubReader(tmp_path)
+    with pytest.raises(GridError, match=r"row 0 of the log has 70\d\d\d bytes"):
+        reader.tile("tile/entries/000.p/1")
+    reader.close()
+
+
 def test_removed_rows_are_named_on_the_page(tmp_path: Path) -> None:
     store = owned(tmp_path)
     with store.transaction():
@@ -209,6 +242,9 @@ def test_the_log_is_served_in_the_form_of_tiles(page: Server) -> None:
             nodes[level, index] = found
     assert merkle.root(checkpoint.size, lambda at, of: nodes[at, of]) == checkpoint.root
     assert ask(page, "/log/tile/0/999")[0] == 404
+    assert ask(page, f"/log/tile/0/{'x999/' * 8}999")[0] == 404
+    entries = ask(page, f"/log/tile/entries/000.p/{checkpoint.size}")[2]
+    assert merkle.leaf_hash(entries[2 : 2 + int.from_bytes(entries[:2], "big")]) == leaves[:32]
 
 
 @pytest.mark.parametrize("sends", [b"", b"GET /api/state HT", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grid.boards.manifest import sign_manifest
+from grid.boards.manifest import ModelManifest, sign_manifest
 from grid.errors import GridError, GridRefused
 from grid.grading.agreement import disagreement, sign_verdict
 from grid.grading.frames import Tensors
+from grid.grading.grader import RETRY_S
 from grid.grading.grading import ModelGrade, grade_model
 from grid.grading.model import ModelRejected
 from grid.grading.rotation import DAY_S, Rotation, is_committed
@@ -66,15 +68,54 @@ def test_X7_after_a_rotation_the_secret_is_published_and_every_score_can_be_comp
     asyncio.run(hub.graded(submission))
     hub.clock.now_s += 7 * DAY_S
     assert hub.service.rotate_due() == [TOY.key]
-    body = hub.log[-1][1]
+    (body,) = (body for kind, body in hub.log if kind == "board.rotation" and "ended" in body)
     ended = Rotation(TOY.key, 1, bytes.fromhex(body["ended"]["secret"]), 0.0)
     assert is_committed(ended, hub.log[0][1]["commitment"])
     grade = asyncio.run(grade_model(TOY, b"roughly", ended.seeds(TOY.rotation.episodes), opener()))
-    assert [ModelGrade.from_json(each["grade"]) for each in body["ended"]["verdicts"]] == [grade, grade]
+    verdicts = [body["verdict"] for kind, body in hub.log if kind == "board.verdict"]
+    assert [ModelGrade.from_json(each["grade"]) for each in verdicts] == [grade, grade]
+    assert [each["rotation"] for each in verdicts] == [1, 1]
     assert hub.service.best(TOY).published == 0.7  # the last rotation's best can be called until the new one is graded
     again = asyncio.run(hub.graded(submission))
     assert (again["rotation"], again["state"]) == (2, "graded")
     assert hub.service.rotate_due() == []
+
+
+def test_X6_the_end_of_a_rotation_with_many_verdicts_fits_into_rows_that_independent_tools_can_read(
+    hub: ToyHub,
+) -> None:
+    score = 0.123456789012345678
+    grade = ModelGrade((score,) * 32, dict.fromkeys(("zero", "shuffled", "random", "frozen"), (score,) * 32))
+    hub.clock.now_s += 1.0
+    for number in range(20):
+        hub.clock.now_s += DAY_S / 2
+        submission = hub.submit(b"adds" + bytes([number]), nonce=number)["submission"]
+        for key in hub.keys:
+            hub.store.claim(key.public.hex(), hub.clock.now_s, hub.clock.now_s + 60.0, 2)
+            hub.service.take_verdict(
+                sign_verdict(key.private, submission=submission, rotation=1, platform="test", grade=grade)
+            )
+    before = len(hub.log)
+    last = hub.store.rotation(TOY.key)
+    hub.service._rotate(TOY, last)
+    assert [kind for kind, _ in hub.log[before:]] == ["board.rotation"] + 40 * ["board.verdict"]
+    assert max(len(json.dumps(body)) for _, body in hub.log) < 60_000
+
+
+def test_X5_a_grader_goes_on_when_the_database_could_not_be_read_for_a_while(hub: ToyHub) -> None:
+    submission = hub.submit(b"roughly")["submission"]
+    grader = hub.graders[0]
+    kept = hub.store.manifest_of
+
+    def failing(submission: str) -> ModelManifest:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    hub.store.manifest_of = failing  # type: ignore[method-assign]
+    assert asyncio.run(grader.step()) is False
+    assert "disk I/O error" in grader.problem
+    hub.store.manifest_of = kept  # type: ignore[method-assign]
+    hub.clock.now_s += RETRY_S + 1.0
+    assert asyncio.run(hub.graded(submission))["state"] == "graded"
 
 
 def test_X6_a_score_without_the_inputs_is_void(hub: ToyHub) -> None:
