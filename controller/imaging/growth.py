@@ -10,6 +10,8 @@ from scipy.stats import theilslopes
 
 MIN_IMAGES = 3
 MIN_SPAN_D = 0.5
+MIN_APART_D = 1 / 48
+"""Of two images closer together than this, the newer one counts: their difference is error, and by the day it is huge."""
 CONFIDENCE = 0.9
 
 
@@ -34,7 +36,11 @@ def growth_of(days: Sequence[float], areas_mm2: Sequence[float]) -> Growth | Non
         days: Time of each usable image (d).
         areas_mm2: Area of the tissue in it, greater than 0.
     """
-    if len(days) < MIN_IMAGES or max(days) - min(days) < MIN_SPAN_D:
+    kept: list[tuple[float, float]] = []
+    for day, area in sorted(zip(days, areas_mm2, strict=True), reverse=True):
+        if not kept or kept[-1][0] - day >= MIN_APART_D:
+            kept.append((day, area))
+    if len(kept) < MIN_IMAGES or (span_d := kept[0][0] - kept[-1][0]) < MIN_SPAN_D:
         return None
-    slope, _, low, high = theilslopes([log(area) for area in areas_mm2], list(days), CONFIDENCE)
-    return Growth(exp(slope) - 1, exp(low) - 1, exp(high) - 1, len(days), max(days) - min(days))
+    slope, _, low, high = theilslopes([log(area) for _, area in kept], [day for day, _ in kept], CONFIDENCE)
+    return Growth(exp(slope) - 1, exp(low) - 1, exp(high) - 1, len(kept), span_d)

@@ -130,3 +130,15 @@ def test_growth_is_that_of_the_series_although_one_area_is_wrong() -> None:
     assert growth.low <= growth.per_day <= growth.high
     assert growth_of(days[:2], areas[:2]) is None
     assert growth_of([0.0, 0.1, 0.2], areas[:3]) is None
+
+
+def test_images_a_minute_apart_are_no_growth() -> None:
+    from controller.imaging.growth import growth_of
+
+    minute = 1 / 1440
+    days, areas = [0.0, minute, 0.6, 0.6 + minute, 1.2], [1.0, 2.0, 2.0, 2.04, 2.08]
+    growth = growth_of(days, areas)
+    assert growth is not None
+    assert growth.images == 3
+    assert growth.high < 0.1
+    assert growth_of(days[:3], areas[:3]) is None
