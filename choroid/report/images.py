@@ -26,18 +26,21 @@ def images(period: Period, zone: tzinfo) -> str:
 
 
 def growth_over(record: ImageRecord) -> dict[str, float] | None:
-    """Return the growth of the area over the period; None for too few images, or without the extra `[imaging]`."""
+    """Return the growth of the area over the period, of the tissue that is there at its end.
+
+    None for too few images, or without the extra `[imaging]`.
+    """
     try:
         from controller.imaging.growth import growth_of
     except ModuleNotFoundError:
         return None
-    some = thinned(record.areas, GROWTH_IMAGES)
+    some = thinned(record.of_the_present_tissue, GROWTH_IMAGES)
     found = growth_of([at / DAY_S for at, _, _ in some], [area for _, area, _ in some])
     return None if found is None else asdict(found)
 
 
 def _camera(record: ImageRecord, period: Period, zone: tzinfo) -> str:
-    body = f"<h3>{escape(record.chamber)} ({escape(record.camera)})</h3><p>{escape(_summary(record))}</p>"
+    body = f"<h3>{escape(record.chamber)} ({escape(record.camera)})</h3><p>{escape(_summary(record, zone))}</p>"
     if record.first is not None and record.last is not None:
         same = record.first.frame.utc == record.last.frame.utc
         shown = [("Last", record.last)] if same else [("First", record.first), ("Last", record.last)]
@@ -47,14 +50,15 @@ def _camera(record: ImageRecord, period: Period, zone: tzinfo) -> str:
     return body + chart(title, "mm²", slots, (period.begin, period.end), zone=zone, dots=True)
 
 
-def _summary(record: ImageRecord) -> str:
+def _summary(record: ImageRecord, zone: tzinfo) -> str:
     growth = growth_over(record)
     spoilt = ", ".join(f"{count} {verdict}" for verdict, count in record.spoilt.most_common())
     text = f"{record.taken} images, {len(record.areas)} of them usable" + (f" (others: {spoilt})." if spoilt else ".")
     if growth is None:
         return f"{text} Growth: no data; it takes three usable images over half a day, and choroid[imaging]."
     ends = f"{100 * growth['low']:+.1f} to {100 * growth['high']:+.1f}"
-    return f"{text} The area changed by {100 * growth['per_day']:+.1f} % a day (90 % interval {ends} %)."
+    since = "" if record.placed_s is None else f"Since the tissue came here ({moment(record.placed_s, zone)}), the"
+    return f"{text} {since or 'The'} area changed by {100 * growth['per_day']:+.1f} % a day (90 % interval {ends} %)."
 
 
 def _figure(name: str, picture: Picture, chamber: str, zone: tzinfo) -> str:

@@ -16,7 +16,7 @@ from controller.core.clock import Clock
 from controller.figures.alarm_record import ROWS as ALARM_ROWS
 from controller.figures.alarm_record import AlarmFigures, alarm_figures
 from controller.figures.course import Course, course
-from controller.figures.image_record import TAKEN, ImageRecord, image_records
+from controller.figures.image_record import IMAGE_ROWS, ImageRecord, image_records
 from controller.figures.organs import OUTPUT_EVERY_S, OrganFigures, bands_of, every_s, organs, shown_series
 from controller.figures.sources import Booked, RecordedNote, Sources, Stimulation
 from controller.figures.story import (
@@ -181,7 +181,7 @@ class Records:
             handled=handled,
             grades=grades(journal.between(first, last, ("note.grade",))),
             scores=scores(journal.between(first, last, SCORE_ROWS)),
-            images=image_records(journal.between(first, last, (TAKEN,)), self._data),
+            images=image_records(journal.between(first, last, IMAGE_ROWS), self._data),
             faults=faults(journal.between(first, last, FAULT_ROWS)),
             calibrations=sorted(current(self._data).values(), key=lambda each: each.expires_utc),
             chain=self._chain(),

@@ -25,7 +25,7 @@ from controller.vitals.image_signs import ImageSigns
 from drivers.registry import MODELS
 from tests.execution.test_tissue_record import journal_in
 from tests.imaging.test_capture import BENCH, _rig
-from tests.imaging.test_time_lapse import FEATURES, _answer
+from tests.imaging.test_time_lapse import FEATURES, NAME, _answer
 
 CAMERA = """
 cameras:
@@ -102,6 +102,32 @@ def test_growth_over_a_period_is_that_of_its_usable_images(tmp_path: Path) -> No
     assert growth is not None
     assert growth["per_day"] == pytest.approx(0.04, abs=1e-6)
     assert growth_of([0.0, 0.1, 0.2], [1.0, 1.1, 1.2]) is None
+
+
+def test_growth_over_a_period_is_of_the_tissue_that_is_there_at_its_end(tmp_path: Path) -> None:
+    """As on the page: a large organoid that was replaced by a small one has not shrunk."""
+    rows = [_row(k, k / 4, 8.0 if k < 6 else 2.0 * 1.04 ** (k / 4)) for k in range(14)]
+    placed = Entry(99, 0.0, "2026-03-02T11:00:00.000+00:00", "tissue.placed", None, {"chamber": "chamber"}, "")
+    elsewhere = Entry(99, 0.0, "2026-03-04T00:00:00.000+00:00", "tissue.moved", None, {"target": "dish"}, "")
+    (record,) = image_records([*rows[:6], placed, *rows[6:], elsewhere], tmp_path)
+    growth = growth_over(record)
+    assert growth is not None
+    assert growth["per_day"] == pytest.approx(0.04, abs=1e-6)
+    assert growth["images"] == 8
+    assert record.taken == 14
+
+
+def test_an_image_that_cannot_be_read_does_not_end_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    folder = tmp_path / "images" / "scope"
+    folder.mkdir(parents=True)
+    (folder / NAME).write_bytes(b"RIFF")
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    (record,) = image_records([_row(0, 0.0, 2.0)], tmp_path)
+    assert record.first is not None
+    assert record.first.content == b""
 
 
 async def test_an_image_is_evidence_once_also_after_a_restart(tmp_path: Path) -> None:
