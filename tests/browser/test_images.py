@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw
 from playwright.sync_api import Browser, Route, expect
 
 from controller.rig.camera import CameraSpec
+from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from tests.browser.stage import SIZES, staged
 from tests.dashboards.fake_rig import BENCH
@@ -22,6 +23,9 @@ FEATURES = {
 }  # fmt: skip
 GROWTH = {"per_day": 0.031, "low": 0.022, "high": 0.041, "images": 12, "span_d": 3.0}
 BOX = "node => { const b = node.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2, b.width, b.height]; }"
+WATCH = """image => { window.seen = []; new MutationObserver(() => window.seen.push(image.getAttribute("src")))
+    .observe(image, { attributeFilter: ["src"] }); }"""
+"""Notes every image from now on: how fast the time-lapse plays is not for a busy machine to judge."""
 SQUARE = "250,250 750,250 750,750 250,750"
 
 
@@ -44,7 +48,14 @@ def picture() -> bytes:
     return kept.getvalue()
 
 
-def api(problem: str = "") -> Callable[[Route, str], bool]:
+def watched() -> Rig:
+    """A rig with a camera."""
+    camera = CameraSpec.model_validate({"model": "simulated", "chamber": "chamber", "pixel": "2 um"})
+    return load_rig(BENCH).model_copy(update={"cameras": {"scope": camera}})
+
+
+def api(problem: str = "", *, gone: str = "") -> Callable[[Route, str], bool]:
+    """The answers of the API; the file of the image `gone` is not there."""
     content = picture()
 
     def answer(route: Route, path: str) -> bool:
@@ -59,6 +70,8 @@ def api(problem: str = "") -> Callable[[Route, str], bool]:
             route.fulfill(json={"cameras": [camera | {"frames": 4, "problem": problem}]})
         elif path == "api/images/scope":
             route.fulfill(json={"camera": "scope", "chamber": "chamber", "frames": FRAMES})
+        elif gone and path == gone.removeprefix("/"):
+            route.fulfill(status=404, json={"error": {"what": "no such image", "where": "", "cause": "", "action": ""}})
         elif path.startswith("api/images/scope/"):
             route.fulfill(body=content, content_type="image/webp")
         else:
@@ -70,10 +83,7 @@ def api(problem: str = "") -> Callable[[Route, str], bool]:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_newest_image_its_verdict_and_the_time_lapse(browser: Browser, size: str) -> None:
-    rig = load_rig(BENCH)
-    camera = CameraSpec.model_validate({"model": "simulated", "chamber": "chamber", "pixel": "2 um"})
-    rig = rig.model_copy(update={"cameras": {"scope": camera}})
-    with staged(browser, rig, size=SIZES[size], api=api("the disk is full")) as visit:
+    with staged(browser, watched(), size=SIZES[size], api=api("the disk is full")) as visit:
         card = visit.page.get_by_test_id("images")
         image, slider = card.locator("img"), card.get_by_role("slider")
         expect(image).to_have_attribute("src", FRAMES[-1]["src"])
@@ -97,11 +107,45 @@ def test_the_newest_image_its_verdict_and_the_time_lapse(browser: Browser, size:
 
         slider.press("End")
         button = card.get_by_role("button", name="Play the time-lapse of scope")
+        image.evaluate(WATCH)
         button.click()
-        expect(image).to_have_attribute("src", FRAMES[0]["src"])
-        expect(button).to_have_text("Play", timeout=10_000)
+        expect(slider).to_have_value("3", timeout=30_000)
+        expect(button).to_have_text("Play", timeout=30_000)
         expect(image).to_have_attribute("src", FRAMES[-1]["src"])
+        assert visit.page.evaluate("window.seen") == [each["src"] for each in FRAMES if each["src"]]
         assert visit.complaints == []
+
+
+def test_an_image_whose_file_is_gone_is_told_and_has_no_outline(browser: Browser) -> None:
+    with staged(browser, watched(), api=api(gone=FRAMES[-1]["src"])) as visit:
+        card = visit.page.get_by_test_id("images")
+        expect(card).to_contain_text("No data: the file of this image is gone or cannot be read.")
+        expect(card.locator("img")).to_be_hidden()
+        expect(card.locator("polygon")).to_have_attribute("points", "")
+        expect(card).to_contain_text("2.01 ± 0.04 mm²")
+        slider = card.get_by_role("slider")
+        slider.press("ArrowLeft")
+        slider.press("ArrowLeft")
+        expect(card).to_contain_text("This image was not kept.")
+        slider.press("ArrowLeft")
+        expect(card.locator("img")).to_be_visible()
+        expect(card.locator("polygon")).to_have_attribute("points", SQUARE)
+
+
+def test_a_time_lapse_that_is_stopped_and_played_again_shows_each_frame_once(browser: Browser) -> None:
+    with staged(browser, watched(), api=api()) as visit:
+        card = visit.page.get_by_test_id("images")
+        expect(card.locator("img")).to_have_attribute("src", FRAMES[-1]["src"])
+        three = "node => { window.steps = []; node.click(); node.click(); node.click(); }"
+        note = """node => { const value = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value");
+          Object.defineProperty(node, "value", { get() { return value.get.call(this); },
+            set(to) { window.steps?.push(Number(to)); value.set.call(this, to); } }); }"""
+        card.get_by_role("slider").evaluate(note)
+        button = card.get_by_role("button", name="Play the time-lapse of scope")
+        button.evaluate(three)
+        expect(card.get_by_role("slider")).to_have_value("3", timeout=30_000)
+        expect(button).to_have_text("Play", timeout=30_000)
+        assert visit.page.evaluate("window.steps") == [0, 0, 1, 2, 3]
 
 
 def test_a_rig_without_cameras_has_no_images_card(browser: Browser) -> None:

@@ -44,7 +44,17 @@ class CameraView {
     this.camera = null;
     this.read = "";
     this.playing = false;
+    /** Counts how often it was played: a step of an earlier time does nothing. */
+    this.turn = 0;
+    /** The address that gave no image; empty when the present one has not failed. */
+    this.failed = "";
     this.image = h("img", { class: "frame-image", alt: "", decoding: "async", hidden: true });
+    this.image.onerror = () => {
+      this.failed = this.image.getAttribute("src") ?? "";
+      this.show(this.frame);
+    };
+    /** @type {FrameModel | null} What is shown. */
+    this.frame = null;
     this.outline = s("polygon", { class: "frame-outline" });
     const box = { viewBox: "0 0 1000 1000", preserveAspectRatio: "none" };
     const overlay = s("svg", { class: "frame-overlay", ...box, "aria-hidden": true }, this.outline);
@@ -87,6 +97,7 @@ class CameraView {
     /** @type {TimeLapseModel | null} */
     const found = await call("GET", path, undefined, { quiet: true }).catch(() => null);
     if (!found) this.read = "";
+    if (!found && this.frames.length) return;
     const atEnd = Number(this.slider.value) >= this.frames.length - 1;
     this.frames = found?.frames ?? [newest];
     const last = this.frames.length - 1;
@@ -109,12 +120,16 @@ class CameraView {
     this.label();
     if (!this.playing) return;
     const index = Number(this.slider.value);
-    this.step(index >= this.frames.length - 1 ? 0 : index);
+    this.turn += 1;
+    this.step(index >= this.frames.length - 1 ? 0 : index, this.turn);
   }
 
-  /** @param {number} index */
-  async step(index) {
-    if (!this.playing) return;
+  /**
+   * @param {number} index
+   * @param {number} turn
+   */
+  async step(index, turn) {
+    if (!this.playing || turn !== this.turn) return;
     this.choose(index);
     if (index >= this.frames.length - 1) {
       this.playing = false;
@@ -123,7 +138,7 @@ class CameraView {
     }
     const wait = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
     await Promise.all([wait(STEP_MS), Promise.race([this.image.decode().catch(() => null), wait(LOAD_MS)])]);
-    this.step(index + 1);
+    this.step(index + 1, turn);
   }
 
   label() {
@@ -134,11 +149,21 @@ class CameraView {
   /** @param {FrameModel | null} frame */
   show(frame) {
     const chamber = this.camera?.chamber ?? this.name;
+    this.frame = frame;
     this.draw(frame?.src ?? "", frame);
-    this.missing.textContent = frame ? "This image was not kept." : "The first image is due soon.";
+    this.missing.textContent = this.absence(frame);
     this.image.alt = frame ? altText(chamber, frame) : "";
     redraw(this.caption, [frame?.utc, frame?.verdict], () => frame && captionOf(chamber, frame));
     redraw(this.facts, frame, () => frame && factsOf(frame));
+  }
+
+  /**
+   * Return why there is no image.
+   * @param {FrameModel | null} frame
+   */
+  absence(frame) {
+    if (!frame) return "The first image is due soon.";
+    return frame.src ? "No data: the file of this image is gone or cannot be read." : "This image was not kept.";
   }
 
   /**
@@ -148,10 +173,14 @@ class CameraView {
    */
   draw(src, frame) {
     const { image, outline } = this;
-    this.missing.hidden = Boolean(src);
-    image.hidden = !src;
-    if (src && image.getAttribute("src") !== src) image.setAttribute("src", src);
-    outline.setAttribute("points", src && frame ? frame.outline : "");
+    if (src && image.getAttribute("src") !== src) {
+      this.failed = "";
+      image.setAttribute("src", src);
+    }
+    const seen = Boolean(src) && src !== this.failed;
+    this.missing.hidden = seen;
+    image.hidden = !seen;
+    outline.setAttribute("points", seen && frame ? frame.outline : "");
     outline.classList.toggle("unusable", !frame?.usable);
   }
 }
