@@ -32,6 +32,21 @@ def test_the_request_fits_the_screen(browser: Browser, wanting: Server, size: tu
         assert (inside, wide) == (True, True)
 
 
+def test_the_time_of_a_sample_is_in_the_time_zone_of_the_page(browser: Browser) -> None:
+    """A user who writes 10:40 reads the clock of the page, which may not be that of the controller's computer."""
+    with serving("--zone", "Asia/Tokyo") as tokyo, visiting(browser, tokyo.url) as visit:
+        page = visit.live()
+        page.get_by_test_id("enter-assay").click()
+        expect(page.get_by_role("dialog")).to_contain_text("Sample taken at (Asia/Tokyo")
+        page.get_by_test_id("dialog-value").fill("6.4 mM")
+        page.get_by_test_id("dialog-taken").fill("10:40")
+        with page.expect_request("**/api/assays") as sent:
+            page.get_by_test_id("dialog-confirm").click()
+        body = sent.value.post_data_json
+        assert body is not None
+        assert (sent.value.method, body["zone"]) == ("POST", "Asia/Tokyo")
+
+
 def test_without_a_request_there_is_the_form_alone(browser: Browser, server: Server) -> None:
     with visiting(browser, server.url) as visit:
         page = visit.live()

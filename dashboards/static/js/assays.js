@@ -3,7 +3,7 @@
 import { call, showDone } from "./api.js";
 import { fillIn } from "./dialog.js";
 import { byId, h, redraw } from "./dom.js";
-import { capital, fixed, inUtc, moment } from "./format.js";
+import { capital, fixed, inUtc, moment, shownZone } from "./format.js";
 
 /** @import { AssayRequestModel, AssaysModel } from "../../types/api.d.ts" */
 /** @import { Field } from "./dialog.js" */
@@ -72,7 +72,7 @@ export async function enterAssay() {
     chosen: asked[0],
     send: (analyte, { sure, ...values }) => {
       entered = `${analyte} ${values.value}`;
-      const body = { ...values, analyte, sure: sure === "yes" };
+      const body = { ...values, analyte, zone: shownZone(), sure: sure === "yes" };
       return call("POST", "/api/assays", body, { quiet: true });
     },
   });
@@ -92,7 +92,7 @@ const fieldsOf = (analyte, vessel) => [
   { name: "vessel", label: "Vessel of the sample", required: true, maxlength: 100, value: vessel },
   {
     name: "taken",
-    label: "Sample taken at (today, or date and time)",
+    label: `Sample taken at (${shownZone()}; today, or date and time)`,
     required: true,
     maxlength: 40,
     placeholder: "for example 10:40",

@@ -147,6 +147,9 @@ export function useZone(name) {
   formats.clear();
 }
 
+/** Return the name of the time zone in which times are shown. */
+export const shownZone = () => zone;
+
 /**
  * Return a point in time in the laboratory's time zone.
  * @param {string} name - identifies the options

@@ -7,7 +7,7 @@ import { fixed, percent } from "./format.js";
 
 const ERROR_TITLE =
   "The difference that weighings found and no transfer explains. " +
-  "Its bound is three standard deviations of the transfers and weighings.";
+  "Its uncertainty (±) is three standard deviations of the transfers and weighings.";
 
 const BOUND_TITLE =
   "The least fresh medium that keeps lactate within grade B without a dialyser, by the estimated production, " +
