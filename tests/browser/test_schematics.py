@@ -180,6 +180,15 @@ def test_the_whole_drawing_of_the_monitored_bench_is_visible_on_a_desk(browser: 
         visit.page.screenshot(path=RESULTS / f"monitored-{width}.png")
 
 
+@pytest.mark.parametrize("width", [1360, 1440])
+def test_both_values_of_a_chart_are_readable_on_a_desk(browser: Browser, width: int) -> None:
+    with staged(browser, RIGS["bench_monitored"](), size=(width, 800)) as visit:
+        values = visit.page.locator(".chart-values:has(.chart-one + .chart-one)")
+        values.filter(has_text="chamber").first.wait_for()
+        cut = "all => all.filter(n => n.scrollWidth > n.clientWidth + 1).map(n => n.textContent)"
+        assert values.evaluate_all(cut) == []
+
+
 def test_chambers_are_reached_with_the_keyboard(browser: Browser) -> None:
     with staged(browser, plates()) as visit:
         page = visit.page
