@@ -21,7 +21,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--zone", metavar="NAME", help="time zone of the options (default UTC)")
     parser.add_argument(
         "--parameters",
-        type=lambda text: tuple(text.split(",")),
+        type=lambda text: tuple(name.strip() for name in text.split(",")),
         default=(),
         metavar="A,B",
         help="fit these only; the others keep the median of their prior (default: all)",
@@ -55,4 +55,5 @@ def _fit(arguments: argparse.Namespace) -> int:
         progress=True,
     )
     emit(answer, as_json=arguments.json, text=as_text(answer))
-    return 0 if answer["converged"] and answer["describes"] else 1
+    written = all(name in answer for name in ("out", "svg") if getattr(arguments, name) is not None)
+    return 0 if answer["converged"] and answer["describes"] and written else 1

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from choroid.common.extras import load_extra
-from choroid.common.failure import UserError
 
 
 def plotting() -> Any:
@@ -16,17 +15,8 @@ def plotting() -> Any:
 
 
 def draw(path: Path, answer: Mapping[str, Any]) -> None:
-    """Write an SVG.
-
-    Raises:
-        UserError: matplotlib is not installed, or nothing was held out.
-    """
+    """Write an SVG of what was held out; raises :class:`~choroid.common.failure.UserError` as :func:`plotting`."""
     found = answer["out_of_sample"]
-    if found is None or not found["signals"]:
-        raise UserError(
-            "--svg shows the prediction of the part that was held out, and there is none. Next: leave --svg out, or give a"
-            " longer period or a larger --holdout"
-        )
     matplotlib = plotting()
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "choroid"  # the same data gives the same bytes

@@ -62,12 +62,13 @@ def fit(
         names: Parameters to fit; the others keep the median of their prior. By default all.
         holdout: Share of the period, at its end, that is predicted by a fit to the rest; 0 for none.
         seed: Seed of everything that is drawn at random.
-        out: File for the parameters, for `choroid simulate --tissue`.
+        out: File for the parameters, for `choroid simulate --tissue`. Parameters that must not be used are not written.
         svg: File for a figure of data and prediction.
         progress: Whether to print the progress on standard error.
 
     Returns:
-        The figures that `choroid fit --json` prints. Intervals are those between the 5th and the 95th percentile.
+        The figures that `choroid fit --json` prints. Intervals are those between the 5th and the 95th percentile; without
+        convergence there are none. `out` and `svg` are there if the file was written; otherwise a warning says why not.
 
     Raises:
         UserError: The records cannot be used, an argument is invalid, or a package is missing.
@@ -77,19 +78,13 @@ def fit(
         raise UserError(f"--holdout {holdout:g} is not possible. Next: give a share from 0 to below 0.9")
     load_third_party()
     described = load_rig(Path(rig), models=MODELS)
-    if svg is not None:
-        from choroid.fitting.figure import plotting
-
-        plotting()
+    _require_possible(out, svg, holdout)
     records = recorded(described, Path(data), begin=begin, end=end, zone=zone)
     answer = fit_recorded(records, names=names, holdout=holdout, seed=seed, tell=_teller(progress))
     if out is not None:
-        _write(out, records, answer)
+        _write(out, answer)
     if svg is not None:
-        from choroid.fitting.figure import draw
-
-        draw(svg, answer)
-        answer["svg"] = str(svg)
+        _draw(svg, answer)
     return answer
 
 
@@ -157,7 +152,7 @@ def _held_out(
 def _described(
     records: FitRecords, twin: LightTwin, posterior: Posterior, chosen: Sequence[Parameter]
 ) -> dict[str, Any]:
-    """Return parameters, identifiability, correlations and doubts."""
+    """Return parameters, identifiability, correlations and doubts; without convergence the doubts only."""
     values = twin.values(posterior.draws)
     z_sd, z_median = posterior.draws.std(axis=0), np.median(posterior.draws, axis=0)
     found: dict[str, dict[str, Any]] = {}
@@ -183,18 +178,19 @@ def _described(
             f"the model does not describe these data: misfit {posterior.misfit:.1f} times what the errors explain. Likely"
             " cause: wrong assays, medium that was not booked, another rig, an infection. Do not use the parameters"
         )
+    stated = posterior.converged
     return {
-        "converged": posterior.converged,
+        "converged": stated,
         "describes": describes,
         "misfit": posterior.misfit,
         "rhat_max": float(min(posterior.rhat.max(), 99.0)),
         "ess_min": float(posterior.ess.min()),
         "draws": len(posterior.draws),
         "acceptance": posterior.acceptance,
-        "parameters": {each.name: found[each.name] for each in chosen if not each.nuisance},
-        "nuisance": {each.name: found[each.name] for each in chosen if each.nuisance},
-        "correlated": _correlated(posterior.draws, chosen),
-        "rates": _rates(records, twin, posterior),
+        "parameters": {each.name: found[each.name] for each in chosen if stated and not each.nuisance},
+        "nuisance": {each.name: found[each.name] for each in chosen if stated and each.nuisance},
+        "correlated": _correlated(posterior.draws, chosen) if stated else [],
+        "rates": _rates(records, twin, posterior) if stated else {},
         "warnings": [*records.warnings, *warnings],
     }
 
@@ -207,8 +203,6 @@ def _describes(posterior: Posterior, count: int) -> bool:
 
 def _correlated(draws: F8, chosen: Sequence[Parameter]) -> list[dict[str, Any]]:
     """Return the pairs of parameters that the data tell apart badly, the strongest first."""
-    if len(draws) < 2:
-        return []
     r: F8 = np.atleast_2d(np.corrcoef(draws.T))
     pairs = [
         {"a": chosen[i].name, "b": chosen[j].name, "r": float(r[i, j])}
@@ -251,15 +245,48 @@ def plant_from(answer: dict[str, Any]) -> PlantParameters:
     return PlantParameters(tissue, medians.get("water_loss", usual.water_loss), buffer)
 
 
-def _write(out: Path, records: FitRecords, answer: dict[str, Any]) -> None:
-    """Write the twin file; raise UserError for a fit that must not be used."""
+def _require_possible(out: Path | None, svg: Path | None, holdout: float) -> None:
+    """Raise UserError for files that could not be written at the end of a fit, which takes minutes."""
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        what = "is a folder" if out.is_dir() else f"cannot be written: there is no folder {out.parent}"
+        raise UserError(f"--out {out} {what}. Likely cause: a slip. Next: name a file in a folder that exists")
+    if svg is None:
+        return
+    from choroid.fitting.figure import plotting
+
+    plotting()
+    if holdout == 0.0:
+        raise UserError(
+            "--svg shows the prediction of the part that is held out, and --holdout 0 holds none. Next: leave --svg out, or"
+            " give a --holdout above 0"
+        )
+
+
+def _draw(svg: Path, answer: dict[str, Any]) -> None:
+    """Write the figure, or a warning that there is nothing to show."""
+    from choroid.fitting.figure import draw
+
+    found = answer["out_of_sample"]
+    if not found["signals"]:
+        answer["warnings"].append(
+            f"{svg} was not written: it shows the prediction of the part that was held out, and there is none"
+            f" ({found.get('why_not', 'nothing was measured in it')}). Next: give a longer period or another --holdout"
+        )
+        return
+    draw(svg, answer)
+    answer["svg"] = str(svg)
+
+
+def _write(out: Path, answer: dict[str, Any]) -> None:
+    """Write the twin file, or a warning that the fit must not be used."""
     from choroid.simulation.twin import write_twin
 
+    if not answer["describes"]:
+        answer["warnings"].append(f"{out} was not written: the model does not describe these data")
+        return
     if not answer["converged"]:
-        raise UserError(
-            f"{out} was not written: the fit did not converge (R-hat {answer['rhat_max']:.3f}, {answer['ess_min']:.0f}"
-            " effective draws). Next: another --seed, fewer --parameters, or more data"
-        )
+        answer["warnings"].append(f"{out} was not written: the fit did not converge")
+        return
     write_twin(
         out,
         plant_from(answer),

@@ -82,7 +82,7 @@ def fitted(problem: FitProblem, *, seed: int, progress: Callable[[str], None]) -
     random = np.random.default_rng([seed, 0xF17])
     best, spread = _best_fit(problem, random, progress)
     misfit = float((problem.residuals(best[None])[0] ** 2).mean())
-    if misfit > GROSS:
+    if not misfit <= GROSS:  # or no number
         progress(f"the misfit is {misfit:.0f} times what the errors explain: nothing is sampled")
         unknown = np.full(problem.dimensions, np.inf)
         return Posterior(best, best[None].copy(), unknown, np.zeros(problem.dimensions), misfit, 0.0)

@@ -52,4 +52,6 @@ def content_of(name: str) -> str:
 def write_twin(path: Path, plant: PlantParameters, about: dict[str, Any]) -> None:
     """Write a file that :func:`plant_of` reads, with what it was made from. Raise OSError."""
     text = yaml.safe_dump({**about, "plant": plant.to_json()}, sort_keys=False, allow_unicode=True)
-    path.write_text(text, encoding="utf-8")
+    partial = path.with_name(f".{path.name}.part")  # half a file would be read as one that leaves parameters out
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

@@ -127,6 +127,19 @@ def test_data_of_other_tissue_at_the_end_are_reported_as_not_predicted() -> None
     assert "does not describe these data" in text
 
 
+def test_without_convergence_nothing_is_stated() -> None:
+    """Assays in another unit: the model cannot describe them, so nothing is sampled, and nothing looks identified."""
+    made, _ = records(3, days=4)
+    made.observations = [
+        replace(each, value=each.value * (30.0 if each.kind == "assay" else 1.0)) for each in made.observations
+    ]
+    found = fit_recorded(made, names=("glucose_uptake",), holdout=0.0, seed=1, tell=quiet)
+    assert not found["converged"]
+    assert not found["describes"]
+    assert (found["parameters"], found["nuisance"], found["rates"], found["correlated"]) == ({}, {}, {}, [])
+    assert "NO PARAMETERS the model does not describe these data" in as_text(found)
+
+
 def test_what_the_data_do_not_tell_is_named() -> None:
     made, _ = records(4)
     kept = [each.signal != "ammonia" for each in made.observations]
