@@ -115,7 +115,7 @@ class HubLink:
             call: SessionCall = stub.Session()  # type: ignore[call-arg]
             sending = asyncio.create_task(self._send_all(call), name="messages to the hub")
             try:
-                async with asyncio.timeout(max(self.membership.certificate_left_s() - RENEW_S / 2, 1.0)):
+                async with asyncio.timeout(_until_renewal_s(self.membership.certificate_left_s())):
                     async for message in call:
                         if message.HasField("welcome"):
                             self._welcomed(stub, message.welcome)
@@ -150,3 +150,8 @@ class HubLink:
             except TimeoutError:
                 message = pb.MemberMessage(heartbeat=pb.Heartbeat(utc_s=utc_s(), working_on=self.working_on))
             await call.write(message)
+
+
+def _until_renewal_s(left_s: float) -> float:
+    """Return how long a connection lasts until the certificate is renewed: to half of what is left of it, if that failed."""
+    return max(left_s - RENEW_S / 2, left_s / 2, 1.0)
