@@ -100,8 +100,9 @@ async def test_S1_a_stolen_certificate_is_worthless_seconds_after_revocation(tmp
 
 
 async def test_S1_connections_are_checked_when_any_process_has_changed_the_database_and_only_then(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("grid.hub.hub.SEEN_S", 3600.0)  # marks of connected members change the database as well
     async with a_hub(tmp_path) as hub:
         sessions = [MemberSession(identity * 64, name, "member") for identity, name in (("a", "alpha"), ("b", "beta"))]
         with contextlib.closing(owned(tmp_path / "hub")) as other, other.transaction() as database:
