@@ -253,14 +253,14 @@ class Estimator:
 
     def _pco2(self) -> float | None:
         """Return the CO2 pressure over the loop (mmHg): by the flows of the lung, else that of the zone's gas."""
-        lung = self._rig.organs.lung
+        lung, (low, high) = self._rig.organs.lung, CO2_SHARE_RANGE
         if lung is None:
-            return pco2_mmhg(zone_of(self._rig, self._medium.circulating[0]).co2_pct, 100.0)
+            co2_pct = zone_of(self._rig, self._medium.circulating[0]).co2_pct
+            return pco2_mmhg(co2_pct, 100.0) if low < co2_pct / 100.0 < high else None
         co2, air, o2 = (self._gas(point) for point in (lung.co2, lung.air, lung.o2))
         if co2 is None or air is None or o2 is None:
             return None
         total = co2 + air + o2
-        low, high = CO2_SHARE_RANGE
         if total <= 0 or not low < co2 / total < high:
             return None
         return pco2_mmhg(co2 + AIR_CO2 * air, total)
