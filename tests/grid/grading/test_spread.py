@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from concurrent.futures import Executor, Future
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
+from grid.boards.board import Board
 from grid.grading import spread
+from grid.grading.frames import Tensors
 from grid.grading.grader import RETRY_S, ModelGrader
 from grid.grading.grading import grade_model
-from grid.grading.model import ModelRejected
+from grid.grading.model import CalledModel, ModelRejected
 from grid.grading.task import TaskFailed
 from tests.grid.grading import toy
 from tests.grid.grading.toy import TOY, ToyHub, opener
@@ -70,6 +74,34 @@ def test_G19_a_model_that_fails_is_rejected_as_in_one_process(monkeypatch: pytes
 def test_G19_a_lost_cluster_is_no_fault_of_the_model() -> None:
     with pytest.raises(TaskFailed, match=r"no route to the cluster.*try again"):
         asyncio.run(spread.grade_spread(TOY, b"adds", [1], Lost()))
+
+
+@pytest.mark.parametrize(("jobs", "call_s"), [(1, 0.15), (4, 0.3), (1, 1.2)])
+def test_G19_a_model_that_is_too_slow_is_rejected_and_not_graded_again_and_again(
+    jobs: int, call_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def opened(model: bytes, board: Board) -> AsyncIterator[CalledModel]:
+        async def call(inputs: Tensors) -> Tensors:
+            await asyncio.sleep(call_s)
+            return toy.adds(inputs)
+
+        yield call
+
+    monkeypatch.setattr(spread, "open_in_sandbox", opened)
+    board = TOY.model_copy(update={"limits": TOY.limits.model_copy(update={"grading_s": 2})})
+    with ThreadPoolExecutor(jobs) as threads, pytest.raises(ModelRejected, match="the model is slow"):
+        asyncio.run(spread.grade_spread(board, b"m", range(20), threads))
+
+
+def test_G19_a_cluster_that_is_busy_with_other_work_is_no_fault_of_the_model() -> None:
+    board = TOY.model_copy(update={"limits": TOY.limits.model_copy(update={"grading_s": 1})})
+    over = Event()
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(over.wait, 30.0)
+        with pytest.raises(TaskFailed, match="too busy"):
+            asyncio.run(spread.grade_spread(board, b"adds", [1], threads))
+        over.set()
 
 
 def test_G19_a_submission_waits_while_the_cluster_is_lost_and_is_graded_as_on_one_machine(tmp_path: Path) -> None:
