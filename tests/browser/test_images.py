@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Route, expect
 from controller.rig.camera import CameraSpec
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
+from tests.browser.pages import RESULTS
 from tests.browser.stage import SIZES, staged
 from tests.dashboards.fake_rig import BENCH
 
@@ -152,3 +153,53 @@ def test_a_rig_without_cameras_has_no_images_card(browser: Browser) -> None:
     with staged(browser, load_rig(BENCH)) as visit:
         expect(visit.page.get_by_test_id("images")).to_be_hidden()
         assert not [url for url in visit.asked if "api/images" in url]
+
+
+RETREAT = {
+    "seq": 4, "utc": "2026-05-04T08:00:00.000Z", "run": "run-4", "exchanged_ml_d": 20.0,
+    "text": "viability fell by 0.12 (90 % interval 0.04 to 0.2) within 24 h while medium was returned. Next: look at the"
+    " tissue; an assay of LDH would show whether it is a loss; start `recycle` again when it is well",
+}  # fmt: skip
+LEDGER = {
+    "fresh_ml": 312.4, "drawn_ml": 1.0, "given_back_ml": 1.0, "recycled_ml": 1201.2, "discarded_ml": 300.1, "glucose_ml": 3.1,
+    "base_ml": 2.2, "evaporated_ml": 12.2, "mass_balance_error_ml": -0.12, "mass_balance_uncertainty_ml": 0.31, "days": 23.4,
+    "scheduled_ml": 468.0, "saved_fraction": 0.33, "bound_ml": 241.5, "bound_ratio": 1.29, "vessels": [],
+}  # fmt: skip
+ALARM = {
+    "id": "device_lost:ph_spent", "kind": "device_lost", "source": "ph_spent", "priority": "high", "times": 1,
+    "state": "unacknowledged", "detail": "no reply", "response": "check", "respond_within": "5 min",
+    "consequence": "data is lost", "acknowledged_by": "", "raised_utc": "2026-05-04T09:00:00.000Z",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (1360, 768), (390, 844)])
+def test_the_drawing_stays_readable_next_to_all_that_may_be_told_at_once(
+    browser: Browser, size: tuple[int, int]
+) -> None:
+    """Images, an alarm, a retreat, three lines of a second request and the bound: the page is scrolled."""
+    seen = api("The disk is full. Next: free some space.")
+
+    def answer(route: Route, path: str) -> bool:
+        if path == "api/decisions":
+            route.fulfill(json={"decisions": [], "retreat": RETREAT})
+            return True
+        return seen(route, path)
+
+    with staged(browser, watched(), size=size, api=answer, ledger=LEDGER, alarms=[ALARM]) as visit:
+        page = visit.page
+        expect(page.get_by_test_id("retreat")).to_contain_text("No recycling now")
+        expect(page.get_by_test_id("images")).to_contain_text("The disk is full.")
+        page.evaluate(
+            """() => { const other = document.querySelector("#retreat").cloneNode(true); other.id = "other";
+              document.querySelector("#retreat").after(other); }"""
+        )
+        expect(page.get_by_test_id("bound")).to_have_text("Mass-balance bound241.5\u00a0mL, used\u00a01.29\u00a0×")
+        RESULTS.mkdir(exist_ok=True)
+        page.screenshot(path=RESULTS / f"told-at-once-{size[0]}.png", full_page=True)
+        drawing = page.locator("#schematic").bounding_box()
+        assert drawing is not None
+        assert drawing["height"] >= 220
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        cut = "all => all.filter(n => n.scrollWidth > n.clientWidth + 1).map(n => n.id || n.className)"
+        assert page.locator(".card, .request, .frame-facts, .books").evaluate_all(cut) == []
+        assert visit.complaints == []

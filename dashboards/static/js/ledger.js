@@ -90,7 +90,7 @@ function boundRow({ bound_ml: bound, bound_ratio: ratio }) {
     "tr",
     { title: BOUND_TITLE, "data-testid": "bound" },
     h("th", { scope: "row", text: "Mass-balance bound" }),
-    h("td", {}, fixed(bound, 1), h("small", { text: known ? ` mL, used ${fixed(ratio, 2)} ×` : " mL" })),
+    h("td", {}, fixed(bound, 1), h("small", { text: known ? `\u00a0mL, used\u00a0${fixed(ratio, 2)}\u00a0×` : "\u00a0mL" })),
   );
 }
 
