@@ -83,8 +83,9 @@ class Imaging:
         await self._engine.close()
 
     def problem(self, camera: str) -> str:
-        """Return the causes of the present alarms of a camera; empty without any."""
-        return " ".join(detail for (_, name), detail in self.causes.items() if name == camera)
+        """Return the causes of the present alarms of a camera as sentences; empty without any."""
+        details = (detail for (_, name), detail in self.causes.items() if name == camera)
+        return " ".join(f"{detail[:1].upper()}{detail[1:].rstrip('.')}." for detail in details)
 
     def preview(self, camera: str, name: str) -> Path | None:
         """Return the file of a preview of a camera of the rig; None if there is none of this name."""

@@ -8,7 +8,7 @@ from math import pi, sqrt
 from typing import Any
 
 from controller.core.clock import Clock
-from controller.imaging.time_lapse import ImageFrame
+from controller.imaging.time_lapse import MAX_ROWS, ImageFrame
 from controller.journal.journal import Journal
 from controller.rig.description import Rig
 from protocols.interval import Interval
@@ -44,10 +44,12 @@ class ImageSigns:
         self._told = 0 if last is None else last.seq
         """The last row that has become evidence."""
         self._read_to = 0
-        for row in journal.entries(kinds=(TAKEN,), newest_first=True, limit=10 * len(rig.cameras)):
+        for row in journal.entries(kinds=(TAKEN,), newest_first=True, limit=MAX_ROWS if rig.cameras else 0):
             self._read_to = max(self._read_to, row.seq)
             if row.body["camera"] not in self._seen:
                 self._take_in(row.seq, row.body, row.utc)
+            if len(self._seen) == len(rig.cameras):
+                break
 
         self._counted = frozenset(self._seen)
         """The cameras of the last volume."""

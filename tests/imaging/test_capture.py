@@ -199,6 +199,8 @@ async def test_a_lost_camera_and_a_full_disk_raise_alarms_until_they_end(tmp_pat
     answers.pop(0)
     await bench.pass_time(900)
     assert bench.imaging.causes == {("images_unkept", "scope"): "full"}
+    bench.imaging.causes[("camera_lost", "scope")] = "no camera. Next: look"
+    assert bench.imaging.problem("scope") == "Full. No camera. Next: look."
     answers[0] = {"unkept": "", "file": "f", "defects": [], "features": GOOD}
     await bench.pass_time(3600)
     assert bench.imaging.causes == {}

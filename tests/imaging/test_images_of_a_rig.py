@@ -188,3 +188,22 @@ def _shown_together(journal: Journal, clock: Clock) -> None:
     assert both is not None
     assert both.value == pytest.approx(2 * first.value)
     assert images.instrument == ("other 16", "scope 16")
+
+
+async def test_a_rarer_camera_counts_after_a_restart_too(tmp_path: Path) -> None:
+    """Otherwise the volume is that of one camera for a while, and its scale is taken again twice."""
+    with journal_in(tmp_path) as (journal, clock):
+        _shown_rarely(journal, clock)
+
+
+def _shown_rarely(journal: Journal, clock: Clock) -> None:
+    scope = _rig().cameras["scope"]
+    rare = scope.model_copy(update={"every_s": 86_400.0})
+    rig = _rig().model_copy(update={"cameras": {"scope": scope, "rare": rare}})
+    images = ImageSigns(rig, journal, clock)
+    for camera in ("rare", *["scope"] * 40):
+        journal.append("image.taken", {"camera": camera, **_answer(features=FEATURES), "taken": clock.utc_text()})
+    found, again = images.volume(), ImageSigns(rig, journal, clock)
+    assert found is not None
+    assert again.instrument == images.instrument == ("rare 16", "scope 16")
+    assert again.volume() == found, "the hour was not journalled yet"
