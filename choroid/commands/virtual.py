@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
     )
     simulate.add_argument(
         "--assays",
-        type=lambda text: tuple(text.split(",")),
+        type=lambda text: tuple(name.strip() for name in text.split(",")),
         default=("lactate", "glucose"),
         metavar="A,B",
         help="analytes of these assays (default lactate,glucose; also ammonia, glutamine, osmolality)",
@@ -44,7 +44,7 @@ def add(commands: Any) -> None:
         "--assays-on-request",
         dest="on_request",
         action="store_true",
-        help="the technician assays what the recycler asks",
+        help="the technician assays what the recycler asks (with --tended)",
     )
     simulate.add_argument(
         "--begin",

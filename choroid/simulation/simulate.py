@@ -126,6 +126,10 @@ def simulate(
         raise UserError(
             "an assay needs a technician who takes the sample, and time in between. Next: --tended --assay-every 7"
         )
+    if on_request and not tended:
+        raise UserError(
+            "an assay that the recycler requests needs a technician who makes it. Next: --tended --assays-on-request"
+        )
     if assay_every_d is not None and assay_every_d < MIN_ASSAY_D:
         raise UserError(
             "a technician looks at the rig once an hour. Next: --assay-every with 0.042 days (an hour) or more"
