@@ -113,7 +113,7 @@ class Dispatch:
     def _announce(self, row: sqlite3.Row) -> None:
         lab, member = self._sessions.find(row["lab"]), self._sessions.find(row["member"])
         if row["state"] == "offered":
-            if lab is None:
+            if lab is None or not lab.greeted:
                 return
             lab.send(self._order(pb.LeaseOrder.OFFER, row))
         if row["state"] == "ended":

@@ -182,7 +182,7 @@ class HubService(pb_grpc.HubServicer):
             session.end("the client has closed it")
 
     def _greet(self, session: MemberSession, hello: pb.Hello) -> None:
-        session.hello = hello
+        session.hello, session.greeted = hello, True
         claims = hello.claims
         said = {"cores": claims.cores, "memory_bytes": claims.memory_bytes, "gpus": [g.name for g in claims.gpus]}
         self._members.set_claims(session.identity, said)

@@ -20,6 +20,7 @@ class MemberSession:
         name: Its name.
         kind: member or lab.
         hello: What it said of itself.
+        greeted: Whether it has said it; before that the hub does not know which leases a laboratory serves.
         working_on: What its last heartbeat said.
         ended: Why the connection is to end; empty while it is not.
     """
@@ -29,6 +30,7 @@ class MemberSession:
         self.name = name
         self.kind = kind
         self.hello = pb.Hello()
+        self.greeted = False
         self.working_on = ""
         self.ended = ""
         self.alive_at = asyncio.get_running_loop().time()
@@ -115,8 +117,8 @@ class Sessions:
         return list(self._open.values())
 
     def labs(self) -> set[str]:
-        """Return the identities of connected laboratories."""
-        return {each.identity for each in self._open.values() if each.kind == "lab"}
+        """Return the identities of connected laboratories that offers can be sent to."""
+        return {each.identity for each in self._open.values() if each.kind == "lab" and each.greeted}
 
     def end_where(self, reason_of: Callable[[MemberSession], str]) -> None:
         """End every connection for which `reason_of` gives a reason."""
