@@ -124,8 +124,9 @@ async def test_X6_only_approved_members_reach_the_boards_and_a_revoked_one_does_
         options = (("grpc.ssl_target_name_override", "choroid-grid-hub"),)
         async with grpc.aio.secure_channel(f"127.0.0.1:{hub.member_port}", credentials, options=options) as channel:
             stub: boards_pb2_grpc.BoardsAsyncStub = boards_pb2_grpc.BoardsStub(channel)
-            with pytest.raises(grpc.aio.AioRpcError):
-                await stub.Standings(boards_pb2.StandingsRequest(), timeout=5)
+            with pytest.raises(grpc.aio.AioRpcError) as failed:
+                await stub.Standings(boards_pb2.StandingsRequest(), timeout=60)
+            assert failed.value.code() is grpc.StatusCode.UNAVAILABLE  # TLS refuses a client without a certificate
 
 
 @pytest.fixture
