@@ -137,14 +137,17 @@ class LabDaemon:
         )
 
     async def _follow_events(self) -> None:
+        """End leases for stimulation at events, and when events may be missed."""
         while True:
+            ended = "the electrode engine has ended the connection"
             try:
                 async with contextlib.aclosing(self._engine.events()) as events:
                     async for event in events:
                         await self.leases.end_stimulation(f"{event.kind.lower()}: {event.text}")
             except GridError as error:
                 self._progress(str(error))
-                await self.leases.end_stimulation("the electrode engine does not answer")
+                ended = "the electrode engine does not answer"
+            await self.leases.end_stimulation(ended)
             await asyncio.sleep(STATE_S)
 
     async def _tunnel(self, call: pb.TunnelCall) -> None:

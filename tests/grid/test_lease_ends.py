@@ -55,7 +55,7 @@ class EngineWords:
         self.welfare = ALLOWED
         self.trouble = ""
         self.asked = 0
-        self.said: asyncio.Queue[NervesEvent] = asyncio.Queue()
+        self.said: asyncio.Queue[NervesEvent | None] = asyncio.Queue()
         self.records: list[Any] = []
         self.pages = 0
 
@@ -70,8 +70,8 @@ class EngineWords:
         return SimpleNamespace(trouble=self.trouble)
 
     async def events(self) -> AsyncGenerator[NervesEvent]:
-        while True:
-            yield await self.said.get()
+        while (event := await self.said.get()) is not None:
+            yield event
 
     async def ledger(self, after: int, limit: int) -> AsyncIterator[Any]:
         self.pages += 1
@@ -156,11 +156,12 @@ def ledger_fails(words: EngineWords) -> None:
             "permit_closed: at most the gentle level",
         ),
         (lambda words: words.say("STIMULATION_STOPPED", "too warm"), "stimulation_stopped: too warm"),
+        (lambda words: words.said.put_nowait(None), "the electrode engine has ended the connection"),
         (permit_lapses, "the review ran out"),
         (response_fails, "the response of the tissue is lost"),
         (ledger_fails, "the stimulation ledger cannot be written"),
     ],
-    ids=["alarm", "permit event", "stop", "permit", "welfare", "ledger"],
+    ids=["alarm", "permit event", "stop", "end of events", "permit", "welfare", "ledger"],
 )
 async def test_X2_what_ends_stimulation_ends_its_leases_and_reading_goes_on(
     tmp_path: Path, happens: Any, reason: str
