@@ -124,7 +124,7 @@ def transfer(bodies: F8, media: F8, source: int, target: int, ul: float) -> None
 
 
 @compiled
-def metabolise(row: F8, wants: F8, tally: F8, dt_s: float) -> None:
+def metabolise(row: F8, wants: F8, dt_s: float) -> None:
     """Apply what the tissue wants for a step; oxygen is not limited, because gas replaces it at once."""
     glucose, lactate = wants[Content.GLUCOSE] * dt_s, wants[Content.LACTATE] * dt_s
     glutamine = wants[Content.GLUTAMINE] * dt_s
@@ -214,7 +214,7 @@ def _made(sources: int) -> Live:
                     velocity = own_ul_s * 1e-9 / organoid.CHAMBER_SECTION_M2 + organoid.STILL_M_S
                     film = sphere.film_coefficient(2.0 * organoid.radius_m(tissue.volume_mm3), velocity)
                     demand(middle, tissue, temperature_c, sphere.SHELLS, profiles[rig, each], film, wants)
-                    metabolise(row[LOOP], wants, tally, dt_s)
+                    metabolise(row[LOOP], wants, dt_s)
                     uptakes[rig, number, 0] += wants[Content.OXYGEN]
                     uptakes[rig, number, 1] += wants[Content.GLUCOSE]
                     uptakes[rig, number, 2] += wants[Content.LACTATE]
