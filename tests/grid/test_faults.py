@@ -174,6 +174,7 @@ async def everything(folder: Path, hub: HubProcess, engine: Engine) -> AsyncIter
         yield lab, client
 
 
+@pytest.mark.within_s(300)  # 43 s at load 13, with two cores
 async def test_X5_a_killed_hub_goes_on_where_it_was(tmp_path: Path, engine: Engine) -> None:
     rules = policy_file(tmp_path, leases={"ttl_s": 90})  # a busy machine takes its time to start a hub
     hub = await asyncio.to_thread(HubProcess, tmp_path / "hub", rules)
@@ -205,7 +206,7 @@ async def test_X5_a_killed_hub_goes_on_where_it_was(tmp_path: Path, engine: Engi
         hub.kill()
 
 
-@pytest.mark.within_s(120 + ABSENT_S)
+@pytest.mark.within_s(300 + ABSENT_S)  # 70 s at load 13, with two cores
 async def test_X8_without_the_hub_leases_expire_no_one_stimulates_and_the_engine_goes_on(
     tmp_path: Path, engine: Engine
 ) -> None:
