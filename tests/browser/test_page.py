@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from controller.rig.loading import load_rig
 from tests.browser.pages import RESULTS, Server, serving, visiting
+from tests.browser.stage import staged
+from tests.dashboards.fake_rig import BENCH
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -448,6 +451,22 @@ def test_nothing_overflows_or_overlaps(browser: Browser, server: Server, name: s
         )
         assert spilling == [], "text beyond its card, or a run under the form below it"
         assert visit.complaints == []
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (1360, 768)])
+def test_a_run_with_many_parameters_can_be_aborted_without_a_scroll(browser: Browser, size: tuple[int, int]) -> None:
+    params = {"batch_ul": 18e3, "min_batch_ul": 18e3, "every_s": 7200.0, "exceed_pct": 2.0, "max_assays": 2.0}
+    run = {
+        "id": "run-4", "protocol": "recycle", "state": "running", "ended": False, "step": 1, "progress": [], "messages": [],
+        "started_utc": "2026-05-04T08:00:00.000Z", "question": None,
+        "params": params | {"assay_cost_ul": 5e3, "accepted_loss_pct": 0.0, "resumes": 1.0},
+    }  # fmt: skip
+    with staged(browser, load_rig(BENCH), size=size, run=run) as visit:
+        page = visit.page
+        expect(page.get_by_test_id("abort-run")).to_be_visible()
+        inside = """() => { const [card, abort] = [".protocol", "#abort-run"].map(name =>
+          document.querySelector(name).getBoundingClientRect()); return abort.bottom <= card.bottom; }"""
+        assert page.evaluate(inside)
 
 
 def test_the_theme_is_turned_and_remembered(browser: Browser, server: Server) -> None:
