@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
@@ -67,7 +68,8 @@ def test_scheduled_images_reach_the_estimate(simulated: tuple[Path, Path, dict[s
 def test_the_report_has_the_first_and_the_last_image_and_the_curve(
     simulated: tuple[Path, Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    rig, data, _ = simulated
+    rig, simulated_data, _ = simulated
+    data = Path(shutil.copytree(simulated_data, tmp_path / "data"))
     page = tmp_path / "report.html"
     answer = report(rig, data, now=EPOCH.timestamp() + 4500.0, html_path=page)
     (camera,) = answer["images"]
