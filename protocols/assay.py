@@ -22,7 +22,7 @@ class Analyte:
 
     name: str
     species: str
-    """Its name in :class:`protocols.soft_sensor.Composition`."""
+    """Its name in :class:`protocols.soft_sensor.Composition`; empty for what is no part of the estimated medium (LDH)."""
     unit: str
     low: float
     high: float
@@ -45,8 +45,11 @@ ANALYTES: dict[str, Analyte] = {
         Analyte("glutamine", "glutamine_mm", "mmol/L", 0.0, 20.0, 0.05, 0.06, 146.14),
         Analyte("bicarbonate", "bicarbonate_mm", "mmol/L", 0.0, 160.0, 0.7, 0.03, 61.02),
         Analyte("osmolality", "osmolality_mosm", "mOsm/kg", 100.0, 800.0, 2.5, 0.0),
+        Analyte("ldh", "", "U/L", 0.0, 100_000.0, 0.5, 0.08),
     )
 }
+LDH = "ldh"
+"""Lactate dehydrogenase, which dying cells release: evidence of the tissue, not a part of the estimated medium."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class Assay:
 
     @property
     def species(self) -> str:
-        """Its element of :data:`protocols.media_state.SPECIES`."""
+        """Its element of :data:`protocols.media_state.SPECIES`; empty for what the estimate of the medium does not hold."""
         return ANALYTES[self.analyte].species
 
     def same(self, other: Assay) -> bool:

@@ -20,6 +20,8 @@ from protocols.mixing import AMMONIA_PER_LACTATE, MediumState
 
 ASSAY_WANTED = "assay_wanted"
 """Kind of the note, and of the alarm, by which an assay is requested."""
+MEDIUM, TISSUE = "medium", "tissue"
+"""Purposes of a request: to exchange less medium for safety, or to tell whether tissue is lost."""
 DAYS_AHEAD = 7.0
 """For how long an assay informs (days): rates and sensors drift [P]."""
 ASSAYED = ("lactate", "ammonia")
@@ -51,6 +53,7 @@ class AssayRequest:
         return {
             "analytes": list(self.analytes),
             "where": "loop",
+            "purpose": MEDIUM,
             "saving_ul": round(self.saving_ul, 1),
             "demand_ul": round(self.demand_ul, 1),
             "text": self.text,

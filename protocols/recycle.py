@@ -20,13 +20,14 @@ from protocols.grading import Grade, Letter, Sample, grade
 from protocols.interval import Interval
 from protocols.lab_verbs import BARRIER
 from protocols.language import Lab
+from protocols.ldh_requests import LdhRequests
 from protocols.mixing import MediumState, retained
 from protocols.organs import Gut, Kidney, Liver
 from protocols.parameters import Param
 from protocols.results import NOTHING, Amount, Measurement
 from protocols.retreat import retreat
-from protocols.soft_sensor import MediaEstimate, MediaValues
-from protocols.tissue_loss import LossWatch
+from protocols.soft_sensor import MediaEstimate
+from protocols.tissue_loss import LossWatch, TissueLoss
 from protocols.turns import first_turn, next_turn
 
 NAME = "recycle"
@@ -44,8 +45,6 @@ VERBS = (
     BARRIER,
 )
 """Verbs that it cannot do without."""
-RESUMES = 1
-"""Usual number of times that recycling goes on in one run; also that of runs that began before it was a parameter."""
 PARAMS = (
     Param("batch", "uL", 18_000.0, 2_000.0, 35_000.0, "maximum volume drawn at a time"),
     Param("min_batch", "uL", 0.0, 0.0, 35_000.0, "minimum volume drawn in each cycle, needed or not"),
@@ -53,10 +52,11 @@ PARAMS = (
     Param("exceed", "%", 2.0, 0.1, 20.0, "highest probability to be beyond grade B at the next cycle"),
     Param("max_assays", "", 2, 0, 14, "most assays of the loop that are requested in a week; 0: none"),
     Param("assay_cost", "uL", 5_000.0, 0.0, 1_000_000.0, "fresh medium that an assay must save to be requested"),
+    Param("max_ldh_assays", "", 3, 0, 14, "most assays of LDH of the loop that are requested in a week; 0: none"),
     Param(
         "accepted_loss", "%", 0.0, 0.0, 100.0, "known loss of viability; a larger one makes it retreat; 100: none does"
     ),
-    Param("resumes", "", RESUMES, 0, 10, "times that recycling goes on after a suspicion that did not last; 0: never"),
+    Param("resumes", "", 1, 0, 10, "times that recycling goes on after a suspicion that did not last; 0: never"),
     Param("cycles", "", 0, 0, 100_000, "number of cycles; 0: until stopped"),
 )
 
@@ -67,6 +67,8 @@ minute.
 """
 DAY_S = 86_400.0
 WEEK_D = 7.0
+LDH_RECENT_H = 24.0
+"""Maximum age (h) of an assay of LDH that counts in a grade."""
 ANSWER_D = 2.0
 """Time that a laboratory has for an assay before another one may be requested (days)."""
 
@@ -77,6 +79,7 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
     cycle = slot = 0
     watch = LossWatch(params["accepted_loss_pct"])
     requested: list[float] = []
+    ldh = LdhRequests(params["max_ldh_assays"])
     retreats = 0
     while not params["cycles"] or cycle < params["cycles"]:
         slot = await next_turn(lab, begun_s, slot, params["every_s"])
@@ -84,14 +87,16 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
         slot, cycle = slot + 1, cycle + 1
         await _seen_at_work(lab)
         loop = await lab.estimate()
+        now_d = now_s / DAY_S
+        if (asked := ldh.request(loop.tissue, now_d)) is not None:
+            await lab.note(ASSAY_WANTED, asked)
         if loop.tissue is not None and (why := watch.reason(loop.tissue, now_s)):
-            days, final = _days_left(params, cycle), retreats >= params.get("resumes", RESUMES)
-            if not await retreat(lab, why, loop.tissue, watch, days=days, final=final):
+            days, final = _days_left(params, cycle), retreats >= params["resumes"]
+            if not await retreat(lab, why, loop.tissue, watch, ldh, now_d, days=days, final=final):
                 return
             retreats += 1
             continue
         await recycle_once(lab, params, cycle, loop)
-        now_d = now_s / DAY_S
         requested = [at_d for at_d in requested if at_d > now_d - WEEK_D]
         if len(requested) < params["max_assays"] and now_d >= max(requested, default=-WEEK_D) + ANSWER_D:
             requested += [now_d] if await _request_assay(lab, params, loop) else []
@@ -120,7 +125,7 @@ async def recycle_once(lab: Lab, params: Mapping[str, float], cycle: int, estima
     targets = lab.targets
     max_ul = min(batch_ul, targets.spent_room_ul, targets.loop_spare_ul)
     ph = await lab.lung.ph()
-    verdict = await judge(lab, estimate.loop, ph, "loop")
+    verdict = await judge(lab, estimate, ph, "loop")
     bench = _bench(lab, params, estimate)
     spent, loop = _bodies(lab, estimate)
     decision = draw(bench, verdict, spent, loop, ph.value, max_ul=max_ul, min_ul=min(min_ul, max_ul))
@@ -131,7 +136,7 @@ async def recycle_once(lab: Lab, params: Mapping[str, float], cycle: int, estima
     drawn = await lab.kidney.draw(decision.chosen.draw_ul)
     estimate = await lab.estimate()
     ph = await lab.liver.ph(SETTLE_S)
-    verdict = await judge(lab, estimate.spent, ph)
+    verdict = await judge(lab, estimate, ph)
     await lab.note("grade", {"cycle": cycle, "of": "batch", **verdict.to_json(), "estimate": estimate.to_json()})
     if verdict.of("sterility") is Letter.D:
         await lab.ask(
@@ -179,10 +184,9 @@ def _bodies(lab: Lab, estimate: MediaEstimate) -> tuple[MediumState, MediumState
     return MediumState.of(estimate.spent, spent), MediumState.of(estimate.loop, loop)
 
 
-async def judge(lab: Lab, media: MediaValues | MediaEstimate, ph: Measurement, where: str = "spent") -> Grade:
+async def judge(lab: Lab, estimate: MediaEstimate, ph: Measurement, where: str = "spent") -> Grade:
     """Return the grade of the medium `where` ("spent" or "loop") by measurements and estimate."""
-    if isinstance(media, MediaEstimate):
-        media = media.spent if where == "spent" else media.loop
+    media = estimate.spent if where == "spent" else estimate.loop
     oxygen = await lab.lung.oxygen()
     sterile = await _sterile(lab)
     targets, volume = lab.targets, lab.volumes()[where]
@@ -200,10 +204,17 @@ async def judge(lab: Lab, media: MediaValues | MediaEstimate, ph: Measurement, w
         oxygen_pct=oxygen.interval,
         passes=Interval.exact(volume.passes),
         insulin_share=retained(volume.insulin),
+        ldh_ratio=_ldh_ratio(estimate.tissue),
         age_d=Interval.exact(volume.age_s / DAY_S),
         sterile=sterile,
     )
     return grade(sample, lab.rules)
+
+
+def _ldh_ratio(seen: TissueLoss | None) -> Interval | None:
+    """Return LDH over the culture's first one, if it was assayed within a day: later it says little of the medium."""
+    ldh = None if seen is None else seen.ldh
+    return None if ldh is None or ldh.age_h is None or ldh.age_h > LDH_RECENT_H else ldh.ratio
 
 
 async def _sterile(lab: Lab) -> bool | None:

@@ -14,7 +14,9 @@ import math
 from typing import Any
 
 from protocols import exchange
+from protocols.assay_requests import ASSAY_WANTED
 from protocols.language import Lab
+from protocols.ldh_requests import LdhRequests
 from protocols.tissue_loss import LossWatch, TissueLoss
 from protocols.turns import first_turn, next_turn
 
@@ -31,7 +33,9 @@ HOUR_S = 3_600.0
 PER_ML = 1000.0
 
 
-async def retreat(lab: Lab, why: str, seen: TissueLoss, watch: LossWatch, *, days: int, final: bool) -> bool:
+async def retreat(
+    lab: Lab, why: str, seen: TissueLoss, watch: LossWatch, ldh: LdhRequests, begun_d: float, *, days: int, final: bool
+) -> bool:
     """Tell people, and exchange medium by the schedule of `exchange`, the first time at once.
 
     Args:
@@ -39,6 +43,8 @@ async def retreat(lab: Lab, why: str, seen: TissueLoss, watch: LossWatch, *, day
         why: What the estimate says.
         seen: The estimate.
         watch: Judges what the estimate says later.
+        ldh: Decides whether LDH is asked for.
+        begun_d: Time since the run's start (days).
         days: Number of days; 0: until the run is stopped.
         final: Whether only a person ends it.
 
@@ -64,6 +70,8 @@ async def retreat(lab: Lab, why: str, seen: TissueLoss, watch: LossWatch, *, day
             clear_since_s = None  # in an absence nothing looked at the tissue
         slot, count = slot + 1, count + 1
         now = (await exchange.exchange_once(lab, day_ul / parts, count)).tissue
+        if (asked := ldh.request(now, begun_d + now_s / DAY_S)) is not None:
+            await lab.note(ASSAY_WANTED, asked)
         final = final or now_s > LATEST_D * DAY_S or (now is not None and now.certain)
         if now is None or not now.known or watch.loses(now):
             clear_since_s = None
@@ -86,8 +94,8 @@ def _told(why: str, seen: TissueLoss, day_ul: float, *, final: bool) -> dict[str
     text = f"{why}. No medium is returned any more; {day_ul / PER_ML:.3g} mL a day are exchanged until {until}."
     text += (
         " Likely cause: products in the medium that this tissue does not stand; or another harm (see the viability card)."
-        " Next: assay lactate and ammonia of the loop, look at the tissue, and keep exchanging while it recovers. Then start"
-        " `recycle` again with stricter limits (`grading`); or, if the cause was another one and is removed, with"
+        " Next: assay LDH, lactate and ammonia of the loop, look at the tissue, and keep exchanging while it recovers. Then"
+        " start `recycle` again with stricter limits (`grading`); or, if the cause was another one and is removed, with"
         f" accepted_loss={accepted_pct} %"
         if seen.known
         else " A loss would not be noticed. Likely cause: no sensor of the tissue gives readings. Next: see the viability"

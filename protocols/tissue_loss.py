@@ -16,6 +16,28 @@ PERCENT = 100.0
 
 
 @dataclass(frozen=True, slots=True)
+class LdhSeen:
+    """What assays of LDH have shown of this culture."""
+
+    ratio: Interval | None
+    """The newest result over the culture's first one; None before the second, and when the newest is a week old."""
+    age_h: float | None
+    """Time since the newest sample; None if there was none."""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Return what :meth:`to_json` wrote."""
+        return cls(None if data["ratio"] is None else Interval.from_json(data["ratio"]), data["age_h"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for the journal."""
+        return {
+            "ratio": None if self.ratio is None else self.ratio.to_json(),
+            "age_h": None if self.age_h is None else round(self.age_h, 2),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class TissueLoss:
     """The loss of viability by the estimate, as of its last whole hour."""
 
@@ -27,6 +49,8 @@ class TissueLoss:
     certain: bool
     age_h: float
     """Time since that hour."""
+    ldh: LdhSeen | None = None
+    """None if the host of the run does not follow LDH (a record of an earlier release, a rehearsal)."""
 
     @property
     def known(self) -> bool:
@@ -48,7 +72,8 @@ class TissueLoss:
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Return what :meth:`to_json` wrote."""
         viability = None if data["viability"] is None else Interval.from_json(data["viability"])
-        return cls(viability, data["lost"], data["suspected"], data["certain"], data["age_h"])
+        ldh = None if data.get("ldh") is None else LdhSeen.from_json(data["ldh"])
+        return cls(viability, data["lost"], data["suspected"], data["certain"], data["age_h"], ldh)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the journal."""
@@ -58,6 +83,7 @@ class TissueLoss:
             "suspected": self.suspected,
             "certain": self.certain,
             "age_h": round(self.age_h, 2),
+            **({} if self.ldh is None else {"ldh": self.ldh.to_json()}),
         }
 
 

@@ -120,7 +120,6 @@ class Sensors:
         }
         self._drift = normal(0, 0.08 / WEEK_H)
         self._wander = 0.0
-        self._ldh = 0.0
         self._medium = MediumSeen(rig, truth, np.random.default_rng((seed, 11)), self._offset["ph"])
 
     def look(self, hour: int) -> TissueLook:
@@ -134,8 +133,6 @@ class Sensors:
         due = equipment.weekly and hour % WEEK_H == FIRST_ASSAY_H
         corrected = self._medium.hour(hour, assay=due)
         medium = self._medium.state
-        if due:
-            self._ldh = self._ldh or true["ldh"]
         return TissueLook(
             temperature_c=Interval.around(temperature + normal(0, 0.03), 0.15),
             oxygen_pct=Interval.around(outlet if equipment.outlet_oxygen else seen, 1.5, floor=0.0),
@@ -147,9 +144,7 @@ class Sensors:
             ammonia_mm=medium.interval("loop", "ammonia_mm"),
             oxygen_uptake=Interval.around(drop, 0.5, floor=0.0) if equipment.outlet_oxygen else None,
             lactate_umol_d=self._medium.lactate_umol_d() if corrected else None,
-            ldh=Interval.around(true["ldh"] * np.exp(normal(0, 0.08)) / self._ldh, 0.08 * true["ldh"] / self._ldh)
-            if due
-            else None,
+            ldh=Interval.around(true["ldh"] * np.exp(normal(0, 0.08)), 0.08 * true["ldh"]) if due else None,
             volume=Interval.around(true["volume"] * np.exp(normal(0, 0.03)), 0.03 * true["volume"]) if due else None,
             firing_hz=self._firing(hour, true) if equipment.electrodes else None,
         )

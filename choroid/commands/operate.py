@@ -64,7 +64,7 @@ def add(commands: Any) -> None:
         json_option(verb)
 
     assay = command(commands, "assay", _assay, "enter a laboratory result of a running rig's medium")
-    assay.add_argument("analyte", help="lactate, glucose, ammonia, glutamine, bicarbonate or osmolality")
+    assay.add_argument("analyte", help="lactate, glucose, ammonia, glutamine, bicarbonate, osmolality or ldh")
     assay.add_argument("value", help='value with unit, such as "8.2 mM"')
     assay.add_argument("--vessel", required=True, help="where the sample was taken: loop, spent, or a vessel's name")
     assay.add_argument(

@@ -40,14 +40,16 @@ def assay(
 
 def as_text(answer: dict[str, Any]) -> str:
     """Return the effect as text."""
-    unit = answer["unit"]
+    unit, off_sd = answer["unit"], answer["off_sd"]
+    off = ", evidence of the tissue (`/api/viability`)" if off_sd is None else f", {off_sd:.1f} standard deviations off"
     lines = [
         f"{answer['analyte']} in {answer['vessel']}, taken {answer['taken_utc']}:"
-        f" {answer['value']:.4g} ± {answer['sd']:.2g} {unit}, {answer['off_sd']:.1f} standard deviations off",
+        f" {answer['value']:.4g} ± {answer['sd']:.2g} {unit}{off}",
     ]
     if answer["run"] is not None:
         lines.append(f"  answers step {answer['step']} of {answer['run']}")
     for name, label in (("before", "believed then"), ("after", "with the assay"), ("now", "now")):
-        found = answer[name]
+        if (found := answer[name]) is None:
+            continue
         lines.append(f"  {label:<16}{found['value']:>8.4g}  ({found['low']:.4g} to {found['high']:.4g}) {unit}")
     return "\n".join(lines)

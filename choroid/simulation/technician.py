@@ -34,7 +34,7 @@ MAX_RESUMES = 3
 """Maximum number of consecutive resumes of a run that is held again before the next round."""
 ASSAYED = ("lactate", "glucose")
 """Analytes that a benchtop analyser measures in a drop; too little medium to matter in the loop."""
-ASSAYABLE = (*ASSAYED, "ammonia", "glutamine", "osmolality")
+ASSAYABLE = (*ASSAYED, "ammonia", "glutamine", "osmolality", "ldh")
 """Analytes that can be asked for."""
 SPECIES = {"osmolality": "osmoles"}
 """Names in the plant of analytes that are called otherwise there."""
@@ -165,13 +165,13 @@ class Technician:
         return f"read {vessel} as {read_ul / 1000:.1f} mL ({found.sigmas:+.1f} standard deviations)"
 
     def _requested(self, _: str) -> str:
-        """Make the assay that is requested."""
-        request = self._controller.runs.requests.open()
-        if request is None:
+        """Make the assays that are requested."""
+        analytes = [name for request in self._controller.runs.requests.open() for name in request.analytes]
+        if not analytes:
             return "no sample: the request was answered"
         day = (self._controller.clock.utc() - self._controller.ledger.opened).total_seconds() / DAY_S
-        self._assay(round(day, 2), request.analytes, "it was requested")
-        return f"took a sample for {', '.join(request.analytes)}"
+        self._assay(round(day, 2), analytes, "it was requested")
+        return f"took a sample for {', '.join(analytes)}"
 
     def _assay(self, day: float, analytes: Sequence[str], why: str) -> None:
         """Assay the loop; confirm a doubted result, which is correct."""

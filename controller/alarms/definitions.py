@@ -312,7 +312,7 @@ DEFINITIONS: dict[str, Definition] = {
             3600.0,
         ),
         Definition(
-            "assay_wanted", "low", "fresh medium is exchanged for safety that an assay would save",
+            "assay_wanted", "low", "fresh medium is exchanged that an assay would save, or a loss of tissue stays in doubt",
             "assay the analytes that it names and enter the results (on the page, or `choroid assay`), which ends the alarm",
             "2 d",
         ),

@@ -87,7 +87,9 @@ class Assays:
         sure: bool = False,
         step: tuple[str, int] | None = None,
     ) -> dict[str, Any]:
-        """Enter an assay and return its effect on the estimate.
+        """Enter an assay and return its effect on the estimate of the medium.
+
+        LDH has none (`off_sd`, `expected`, `before`, `after` and `now` are None): it is evidence of the tissue.
 
         Args:
             analyte: what was measured.
@@ -125,22 +127,26 @@ class Assays:
         self._not_twice(assay, sure=sure)
         if volume:
             self._book(volume, place, when, user=user, reason=reason or f"assay of {known.name}")
-        state = estimator.at(when)
-        off = media_filter.surprise(state, where, assay.species, number, deviation)
-        before = state.interval(where, assay.species)
-        used = sure or off <= ASSAY_GATE
-        row = Assay(known.name, where, place, when, number, deviation, used).to_json()
+        row = assay.to_json()
         row |= {"text": value, "volume": volume, "method": method, "user": user, "reason": reason, "sure": sure}
         run = None
         if step is not None:
             run, row["step"] = step
-        seq = self._journal.append("assay", {**row, "off_sd": round(off, 3), "expected": before.to_json()}, run=run)
-        if not used:
+        if not assay.species:
+            row |= {"off_sd": None, "expected": None}
+            seq = self._journal.append("assay", row, run=run)
+            return {"id": seq, "run": run, **row, "before": None, "after": None, "now": None}
+        state = estimator.at(when)
+        off = media_filter.surprise(state, where, assay.species, number, deviation)
+        before = state.interval(where, assay.species)
+        row |= {"used": sure or off <= ASSAY_GATE, "off_sd": round(off, 3), "expected": before.to_json()}
+        seq = self._journal.append("assay", row, run=run)
+        if not row["used"]:
             self._doubt(assay, seq, off, before)
         estimator.learn(seq)
         after, now = (found.interval(where, assay.species) for found in (estimator.at(when), estimator.now()))
         told = {"before": before.to_json(), "after": after.to_json(), "now": now.to_json()}
-        return {"id": seq, "run": run, **row, "off_sd": round(off, 3), **told}
+        return {"id": seq, "run": run, **row, **told}
 
     def book(self, volume: str, *, vessel: str, taken: str, user: str, reason: str, zone: str = "") -> None:
         """Book a sample whose result cannot be used; once, as :meth:`enter`.
@@ -257,7 +263,7 @@ def _analyte(name: str) -> Analyte:
     found = ANALYTES.get(name.strip().lower())
     if found is None:
         raise AssayError(
-            f"“{name}” is not estimated. Likely cause: a typing error. Next: choose among {', '.join(ANALYTES)}"
+            f"“{name}” is not assayed. Likely cause: a typing error. Next: choose among {', '.join(ANALYTES)}"
         )
     return found
 

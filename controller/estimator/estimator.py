@@ -288,7 +288,7 @@ class Estimator:
         samples = []
         for entry in self._journal.entries(kinds=("assay",)):
             assay = Assay.from_json(entry.body)
-            if assay.used:  # a sample cannot be taken after its entry, whatever the clock shows now
+            if assay.used and assay.species:  # a sample cannot be taken after its entry, whatever the clock shows now
                 samples.append((entry.seq, replace(assay, taken=min(assay.taken, clockwork.when(entry)))))
         known = self._checkpoint(clockwork, samples, until)
         state, at = known.state, known.at

@@ -1,8 +1,8 @@
-"""The assay that a run requests and that is not entered yet: what, why, since when. An entered result answers it."""
+"""The assays that a run requests and that are not entered yet: what, why, since when. An entered result answers them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,22 +11,27 @@ from controller.core.clock import Clock
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
 from protocols.assay import Assay
-from protocols.assay_requests import ASSAY_WANTED, DAYS_AHEAD
+from protocols.assay_requests import ASSAY_WANTED, DAYS_AHEAD, MEDIUM, TISSUE
 
 NOTE = f"note.{ASSAY_WANTED}"
+SOURCES = {TISSUE: "tissue"}
+"""Source of the alarm by purpose; of other purposes it is the vessel."""
 LOOK_S = 10.0
 """Time from one reading of the journal for the alarm to the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """A request that stands: the analytes of it that are not entered yet, and what entering them is expected to save."""
+    """A request that stands: the analytes of it that are not entered yet, and what they are for."""
 
     run: str
     analytes: tuple[str, ...]
     where: str
-    saving_ul: float
-    demand_ul: float
+    purpose: str
+    """`medium` or `tissue` (:mod:`protocols.assay_requests`)."""
+    saving_ul: float | None
+    """Fresh medium that entering them is expected to save; None where they tell of the tissue."""
+    demand_ul: float | None
     """Fresh medium of the next :data:`~protocols.assay_requests.DAYS_AHEAD` days without the assay."""
     since: datetime
     """Since when one of the analytes is requested without an answer."""
@@ -38,8 +43,9 @@ class OpenRequest:
             "run": self.run,
             "analytes": list(self.analytes),
             "vessel": self.where,
-            "saving_ml": self.saving_ul / 1000.0,
-            "demand_ml": self.demand_ul / 1000.0,
+            "purpose": self.purpose,
+            "saving_ml": None if self.saving_ul is None else self.saving_ul / 1000.0,
+            "demand_ml": None if self.demand_ul is None else self.demand_ul / 1000.0,
             "days": DAYS_AHEAD,
             "since_utc": self.since.isoformat(timespec="seconds"),
             "text": self.text,
@@ -60,23 +66,32 @@ class AssayRequests:
         """Return the cause of the alarm `assay_wanted`, read from the journal every :data:`LOOK_S`."""
         if now_s >= self._next_s:
             self._next_s = now_s + LOOK_S
-            found = self.open()
-            self._causes = {} if found is None else {(ASSAY_WANTED, found.where): found.text}
+            self._causes = {(ASSAY_WANTED, SOURCES.get(each.purpose, each.where)): each.text for each in self.open()}
         return self._causes
 
-    def open(self) -> OpenRequest | None:
-        """Return the request that stands; None if nothing is requested, or all of it is answered or out of date.
+    def open(self) -> tuple[OpenRequest, ...]:
+        """Return the requests that stand: at most one of each purpose, that of the tissue first.
 
-        A newer request of the run replaces the one before. A result answers it when it is used and its sample was taken
-        after the request. A request is out of date when the days are over for which its saving was expected.
+        A newer request of the run replaces the one before with the same purpose. A result answers it when it is used and its
+        sample was taken after the request. A request is out of date when the days are over for which it was made.
         """
         run = self._run()
         if run is None:
-            return None
+            return ()
         asked = list(self._journal.entries(run=run, kinds=(NOTE,), newest_first=True))
+        if not asked:
+            return ()
+        results = [Assay.from_json(row.body) for row in self._journal.entries(kinds=("assay",), after=asked[-1].seq)]
+        found = (
+            self._open([row for row in asked if row.body.get("purpose", MEDIUM) == purpose], results, run)
+            for purpose in (TISSUE, MEDIUM)
+        )
+        return tuple(each for each in found if each is not None)
+
+    def _open(self, asked: Sequence[Entry], results: Sequence[Assay], run: str) -> OpenRequest | None:
+        """Return the newest of some requests (newest first), with the time of the oldest that it repeats."""
         if not asked or self._clock.utc() - _when(asked[0]) > timedelta(days=DAYS_AHEAD):
             return None
-        results = [Assay.from_json(row.body) for row in self._journal.entries(kinds=("assay",), after=asked[-1].seq)]
         newest = asked[0]
         left = _unanswered(newest, results)
         if not left:
@@ -88,7 +103,14 @@ class AssayRequests:
             since = earlier
         body = newest.body
         return OpenRequest(
-            run, left, str(body["where"]), body["saving_ul"], body["demand_ul"], _when(since), str(body["text"])
+            run,
+            left,
+            str(body["where"]),
+            str(body.get("purpose", MEDIUM)),
+            body.get("saving_ul"),
+            body.get("demand_ul"),
+            _when(since),
+            str(body["text"]),
         )
 
 

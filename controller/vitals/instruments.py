@@ -10,7 +10,7 @@ from typing import Any
 from controller.journal.journal import Journal
 from controller.rig.description import Rig
 from controller.tissue.record import MOVED, PLACED, REMOVED
-from protocols.tissue.look import SCALED, TISSUE
+from protocols.tissue.look import EVIDENCE, TISSUE
 
 PROBE_SET, TUBING = "calibration.set", "tubing.installed"
 KINDS = (PROBE_SET, TUBING, PLACED, MOVED, REMOVED)
@@ -24,7 +24,7 @@ class Instruments:
         self._journal = journal
         self._oxygen = frozenset(oxygen) | frozenset(pumps)
         self._read_to = 0
-        self._changed: dict[str, list[int]] = {name: [] for name in (*SCALED, TISSUE)}
+        self._changed: dict[str, list[int]] = {name: [] for name in (*EVIDENCE, TISSUE)}
         """By signal the rows that changed its scale."""
         devices = sorted({point.partition(".")[0] for point in self._oxygen} & rig.devices.keys())
         described = {name: rig.devices[name].model_dump(mode="json", exclude={"every_s"}) for name in devices}
@@ -38,7 +38,7 @@ class Instruments:
             if row.kind in (PROBE_SET, TUBING):
                 signals: Sequence[str] = ("oxygen_uptake",) if self._concerns(row.body) else ()
             else:
-                signals = (*SCALED, TISSUE) if row.kind == PLACED else SCALED
+                signals = (*EVIDENCE, TISSUE) if row.kind == PLACED else EVIDENCE
             for signal in signals:
                 self._changed[signal].append(row.seq)
         return {name: _digest([self._described.get(name), rows]) for name, rows in self._changed.items()}

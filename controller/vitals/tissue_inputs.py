@@ -17,6 +17,7 @@ from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
 from controller.steps.barrier import FilterRecord
 from controller.vitals.image_signs import ImageSigns
 from controller.vitals.instruments import Instruments
+from controller.vitals.ldh_signs import LdhSigns
 from drivers.commands import PumpStatus
 from protocols.interval import Interval
 from protocols.media_state import MediaState
@@ -58,6 +59,7 @@ class TissueInputs:
         pumps = [pump for each in outlets.values() for pump in each]
         self._sources = Instruments(rig, journal, oxygen=[*oxygen, *outlets], pumps=pumps)
         self.images = ImageSigns(rig, journal, clock)
+        self.ldh = LdhSigns(journal, clock)
         self.instruments = self._instruments()
         """By signal a text that changes when its scale does."""
         self._barrier = FilterRecord(rig, journal)
@@ -81,7 +83,7 @@ class TissueInputs:
             self._looked_up_s = state.at_s
             self._finding, self._barrier_failed = self._journal.last(TISSUE_NOTE), self._barrier.failed
             self.instruments = self._instruments()
-        volume = self._volume()
+        volume, ldh = self._volume(), self._ldh()
         loop, outlet = trusted_interval(state, self._loop_oxygen, "oxygen"), self._outlet_oxygen(state)
         if loop is not None and outlet is not None and outlet.low > loop.high:
             outlet = loop  # the probes are exchanged, or one is wrong: the lower one counts
@@ -97,13 +99,14 @@ class TissueInputs:
             oxygen_uptake=uptake,
             lactate_umol_d=lactate_umol_d,
             firing_hz=mean_firing(nerves, state.at_s),
-            ldh=self._new_finding("ldh"),
+            ldh=ldh,
             volume=volume,
         )
 
     def _instruments(self) -> dict[str, str]:
         found = self._sources.now()
-        return found | {"volume": " ".join((found["volume"], *self.images.instrument))}
+        volume = " ".join((found["volume"], *self.images.instrument))
+        return found | {"volume": volume, "ldh": f"{found['ldh']} {self.ldh.method}"}
 
     def _volume(self) -> Interval | None:
         """Return the volume from images, or a person's on a rig without: the two have no common unit."""
@@ -111,6 +114,13 @@ class TissueInputs:
         if seen is not None:
             self.instruments = self._instruments()
         return seen if self.images.instrument else self._new_finding("volume")
+
+    def _ldh(self) -> Interval | None:
+        """Return a new assay of LDH, or a person's finding on a rig without: the two have no common unit."""
+        seen = self.ldh.value()
+        if seen is not None:
+            self.instruments = self._instruments()
+        return seen if self.ldh.assayed else self._new_finding("ldh")
 
     def _outlet_oxygen(self, state: State) -> Interval | None:
         """Return the lowest oxygen at the outlet of a chamber."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -179,7 +179,7 @@ class VitalSigns:
     @property
     def tissue_loss(self) -> TissueLoss:
         """What the estimate of the tissue says of a loss of viability, a suspected one too."""
-        return self._tissue.finding
+        return replace(self._tissue.finding, ldh=self._inputs.ldh.seen())
 
     def score(self, state: State, nerves: NervesSummary | None, disturbance: str) -> Scores:
         """Collect the inputs of the scores at this moment. Call it about once a minute.
@@ -226,7 +226,7 @@ class VitalSigns:
             temperature_c=self._trusted(state, self._temperature, "temperature"),
             oxygen_short_s=self._short(state),
             sterility_failed=self._barrier_failed,
-            ldh=self._by_hand("ldh"),
+            ldh=self._inputs.ldh.seen().ratio or self._by_hand("ldh"),
             growth=self._inputs.images.growth() or self._by_hand("growth"),
             oxygen_uptake=uptake,
             oxygen_uptake_by=by,

@@ -70,7 +70,10 @@ class Bounds(BaseModel):
 
 
 class AssayRow(BaseModel):
-    """One assay as it stands in the journal; `off_sd` is how far it lay from `expected`, in standard deviations."""
+    """One assay as it stands in the journal; `off_sd` is how far it lay from `expected`, in standard deviations.
+
+    Both are null for LDH, which is evidence of the tissue and not estimated.
+    """
 
     id: int
     entered_utc: str
@@ -88,12 +91,12 @@ class AssayRow(BaseModel):
     method: str
     user: str
     reason: str
-    off_sd: float
-    expected: Bounds
+    off_sd: float | None
+    expected: Bounds | None
 
 
 class AssayTaken(BaseModel):
-    """What an assay did to the estimate: when it was taken, `before` and `after`, and `now`."""
+    """What an assay did to the estimate of the medium: when it was taken, `before` and `after`, and `now`; null for LDH."""
 
     id: int
     run: str | None = None
@@ -107,32 +110,35 @@ class AssayTaken(BaseModel):
     sd: float
     unit: str
     used: bool
-    off_sd: float
-    before: Bounds
-    after: Bounds
-    now: Bounds
+    off_sd: float | None
+    before: Bounds | None
+    after: Bounds | None
+    now: Bounds | None
 
 
 class AssayRequestModel(BaseModel):
-    """The assay that the run `run` requests since `since_utc`: it is expected to save `saving_ml` of the `demand_ml` of fresh
-    medium of the next `days`. `analytes` are those without a result.
+    """An assay that the run `run` requests since `since_utc`. `analytes` are those without a result.
+
+    With the purpose `medium` it is expected to save `saving_ml` of the `demand_ml` of fresh medium of the next `days`; with
+    `tissue` it tells whether tissue is lost, and both are null.
     """
 
     run: str
     analytes: list[str]
     vessel: str
-    saving_ml: float
-    demand_ml: float
+    purpose: Literal["medium", "tissue"]
+    saving_ml: float | None
+    demand_ml: float | None
     days: float
     since_utc: str
     text: str
 
 
 class AssaysModel(BaseModel):
-    """The latest assays, newest first, and the one that is requested; null when nothing is requested."""
+    """The latest assays, newest first, and those that are requested."""
 
     assays: list[AssayRow]
-    wanted: AssayRequestModel | None = None
+    wanted: list[AssayRequestModel]
 
 
 class MediumModel(BaseModel):

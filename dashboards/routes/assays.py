@@ -20,9 +20,8 @@ async def medium(rig: Controlled, _: Viewer) -> dict[str, Any]:
 
 @routes.get("/assays", response_model=AssaysModel)
 async def assays(rig: Controlled, _: Viewer, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> dict[str, Any]:
-    """Return the latest assays, used or not, newest first, and the one that is requested and not entered yet."""
-    wanted = rig.runs.requests.open()
-    return {"assays": rig.assays.recent(limit), "wanted": None if wanted is None else wanted.to_json()}
+    """Return the latest assays, used or not, newest first, and those that are requested and not entered yet."""
+    return {"assays": rig.assays.recent(limit), "wanted": [each.to_json() for each in rig.runs.requests.open()]}
 
 
 @routes.post("/assays", status_code=201, response_model=AssayTaken)

@@ -42,8 +42,9 @@ export interface AssayRequestModel {
   run: string;
   analytes: string[];
   vessel: string;
-  saving_ml: number;
-  demand_ml: number;
+  purpose: "medium" | "tissue";
+  saving_ml: number | null;
+  demand_ml: number | null;
   days: number;
   since_utc: string;
   text: string;
@@ -66,13 +67,13 @@ export interface AssayRow {
   method: string;
   user: string;
   reason: string;
-  off_sd: number;
-  expected: Bounds;
+  off_sd: number | null;
+  expected: Bounds | null;
 }
 
 export interface AssaysModel {
   assays: AssayRow[];
-  wanted: AssayRequestModel | null;
+  wanted: AssayRequestModel[];
 }
 
 export interface AuditModel {

@@ -1,6 +1,6 @@
 """How likely what a tissue shows is, for each particle: oxygen uptake, lactate, firing, LDH, volume.
 
-Every signal but LDH has an unknown scale in each particle, taken from its first value: a tissue is compared with itself.
+Every signal has an unknown scale in each particle, taken from its first value: a tissue is compared with itself.
 After another instrument or calibration the scale is taken again, given the viability that each particle has by then. Scale
 and drift are computed, not drawn (:mod:`protocols.tissue.tracks`).
 """
@@ -47,7 +47,7 @@ class Signal:
     """One kind of evidence: its expected logarithm without scale and drift, their track, its noise, its failure rate."""
 
     expected: Callable[[F8, TissueLook], F8]
-    track: Track | None
+    track: Track
     noise: float
     failed: float = 0.0
     acute: bool = False
@@ -85,7 +85,7 @@ SIGNALS: Mapping[str, Signal] = {
     "oxygen_uptake": Signal(_uptake, TRACKS["oxygen_uptake"], priors.UPTAKE_NOISE, acute=True),
     "lactate_umol_d": Signal(_lactate, TRACKS["lactate_umol_d"], priors.LACTATE_NOISE, priors.FAILED_LACTATE),
     "firing_hz": Signal(_firing, TRACKS["firing_hz"], priors.FIRING_NOISE, priors.FAILED_ARRAY, acute=True),
-    "ldh": Signal(_ldh, None, priors.LDH_NOISE),
+    "ldh": Signal(_ldh, TRACKS["ldh"], priors.LDH_NOISE),
     "volume": Signal(_volume, TRACKS["volume"], priors.VOLUME_NOISE),
 }
 
@@ -106,7 +106,7 @@ def weighed(particles: F8, look: TissueLook) -> F8:
 def shown(particles: F8, look: TissueLook) -> bool:
     """Return whether a look shows how the tissue is, against a scale that is known by now."""
     found = (signal for name, signal in SIGNALS.items() if getattr(look, name) is not None)
-    return any(signal.track is None or not signal.track.unknown(particles) for signal in found)
+    return any(not signal.track.unknown(particles) for signal in found)
 
 
 def log_likelihood(particles: F8, look: TissueLook, signal: Signal, seen: Interval) -> F8:
@@ -114,8 +114,6 @@ def log_likelihood(particles: F8, look: TissueLook, signal: Signal, seen: Interv
     expected = signal.expected(particles, look)
     noise = _noise(signal, seen, look)
     value, track = math.log(max(seen.value, seen.sd, SMALLEST)), signal.track
-    if track is None:
-        return _with_failures(_student((value - expected) ** 2 / noise**2), signal)
     if track.unknown(particles):
         if seen.value >= SCALE_IN_SD * seen.sd and seen.value > 0.0:
             track.take_scale(particles, math.log(seen.value) - expected, noise)

@@ -99,8 +99,6 @@ def _shown(measurement: PossibleMeasurement, now: F8, later: F8, look: TissueLoo
         return found
     signal = SIGNALS[measurement.signal]
     change = signal.expected(later, look) - signal.expected(now, look)
-    if signal.track is None:
-        return change
     mean, var = signal.track.drifted(now, AHEAD_H)
     drifted: F8 = change + mean + np.sqrt(var) * random.normal(0.0, 1.0, len(now))
     return drifted

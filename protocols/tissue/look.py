@@ -19,8 +19,7 @@ EXPOSURES = (
     "osmolality_mosm",
 )
 EVIDENCE = ("oxygen_uptake", "lactate_umol_d", "firing_hz", "ldh", "volume")
-SCALED = ("oxygen_uptake", "lactate_umol_d", "firing_hz", "volume")
-"""Evidence without an absolute scale: it is compared with its own earlier values."""
+"""None has an absolute scale: each is compared with its own earlier values."""
 TISSUE = "tissue"
 """In `rescaled`: other tissue was put in, and the estimate begins again."""
 
@@ -33,8 +32,8 @@ class TissueLook:
     whether that is at the tissue or upstream of it), flow over the usual flow, pH, glucose, lactate, ammonia (mM),
     osmolality (mOsm/kg).
 
-    What it showed: oxygen uptake (any constant unit), lactate made (µmol/day), firing rate (Hz), LDH (multiple of the first
-    one), volume (any constant unit, from images). Each is compared with the tissue's own earlier values.
+    What it showed: oxygen uptake (any constant unit), lactate made (µmol/day), firing rate (Hz), LDH and volume (any
+    constant unit). Each is compared with the tissue's own earlier values.
     """
 
     temperature_c: Interval | None = None

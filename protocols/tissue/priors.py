@@ -95,7 +95,7 @@ SENSITIVITIES = {
     Axis.AMMONIA_MIN: LogNormal(0.6, 0.5),  # mM; rat neurons lose survival from 1 mM (S44)
     Axis.AGEING: LogNormal(0.0001, 1.2),  # 1/h, lost for good; activity declines over weeks (FinalSpark)
     Axis.HEALING: LogNormal(0.006, 0.8),  # 1/h of what is missing
-    Axis.LDH_GAIN: LogNormal(15.0, 0.7),  # rise of LDH over its first value for each share of tissue lost
+    Axis.LDH_GAIN: LogNormal(15.0, 0.7),  # rise of LDH over its usual value for each share of tissue lost
     Axis.DROP: LogNormal(12.0, 0.6),  # %
 }
 """All [P] but where a source is named."""
@@ -144,12 +144,14 @@ LACTATE_DRIFT_SD, LACTATE_DRIFT_H = 0.08, 24 * 5.0
 """The same of the lactate production: drift of the pH probe, error of volumes and of assays [P]."""
 FIRING_DRIFT_SD, FIRING_DRIFT_H = 0.35, 24 * 4.0
 """The same of firing: rates wander by a quarter over days at equal health (electrodes.md §5) [P]."""
-UPTAKE_NOISE, FIRING_NOISE, LACTATE_NOISE, LDH_NOISE, VOLUME_NOISE = 0.03, 0.25, 0.10, 0.20, 0.06
+UPTAKE_NOISE, FIRING_NOISE, LACTATE_NOISE, LDH_NOISE, VOLUME_NOISE = 0.03, 0.25, 0.10, 0.15, 0.06
 """Noise of one hour's value beyond its own interval (standard deviation of the logarithm) [P]."""
 VIABILITY_NOISE = 0.03
 """What viability does by itself in an hour (standard deviation of the logit) [P]."""
 HARM_FACTOR_SD, HARM_FACTOR_H = 0.8, 24.0
 HEALING_FACTOR_SD, HEALING_FACTOR_H = 0.8, 48.0
+LDH_DRIFT_SQRT_H = 0.10 / (24 * 7) ** 0.5
+"""The same of LDH: a tenth in a week, by growth, exchanged medium and reagents [P]."""
 LDH_DECAY_H = 72.0
 """LDH loses half in two days at 23 to 37 °C."""
 PEAK_DECAY_H = 24 * 21.0

@@ -114,6 +114,7 @@ TRACKS: Mapping[str, Track] = {
     "lactate_umol_d": Track(1, priors.LACTATE_DRIFT_SD, priors.LACTATE_DRIFT_H),
     "firing_hz": Track(2, priors.FIRING_DRIFT_SD, priors.FIRING_DRIFT_H),
     "volume": Track(3, 0.0),
+    "ldh": Track(4, 0.0, walk_sqrt_h=priors.LDH_DRIFT_SQRT_H),
 }
 WIDTH = len(Axis) + COLUMNS * len(TRACKS)
 """Number of columns of the particles."""

@@ -58,11 +58,14 @@ def test_a_result_answers_its_part_of_the_request(browser: Browser, wanting: Ser
     with visiting(browser, wanting.url) as visit:
         page = visit.live()
         request = page.get_by_test_id("assay-wanted")
+        expect(request).to_contain_text("Assay requested: LDH of the loop")
+        expect(request).to_contain_text("The estimate expects a loss of 5% of the viability, which LDH confirms or excludes.")
         expect(request).to_contain_text("Assay requested: lactate and ammonia of the loop")
         expect(request).to_contain_text("about 21 of 64\u00a0mL of fresh medium")
         expect(request).to_contain_text("Since ")
         page.get_by_test_id("handled").first.click()  # from the alarm; afterwards from the card
-        for analyte, result, left in (("lactate", "6.4 mM", "ammonia of"), ("ammonia", "0.31 mM", "")):
+        results = (("ldh", "12 U/L", "lactate and"), ("lactate", "6.4 mM", "ammonia of"), ("ammonia", "0.31 mM", ""))
+        for analyte, result, left in results:
             expect(page.get_by_test_id("dialog-choice")).to_have_value(analyte)
             page.get_by_test_id("dialog-value").fill(result)
             page.get_by_test_id("dialog-taken").fill("10:40")
@@ -70,7 +73,8 @@ def test_a_result_answers_its_part_of_the_request(browser: Browser, wanting: Ser
                 page.screenshot(path=RESULTS / "assay-form.png")
             page.get_by_test_id("dialog-confirm").click()
             if left:
-                expect(request).to_contain_text(f"Assay requested: {left} the loop")
+                expect(request).to_contain_text(f"Assay requested: {left}")
+                expect(request).not_to_contain_text("LDH")
                 page.get_by_test_id("enter-assay").click()
         expect(request).to_be_hidden()
         assert not visit.complaints

@@ -14,7 +14,7 @@ from controller.rig.description import Rig
 from controller.vitals.instruments import Instruments
 from controller.vitals.tissue import ROW, ROWS_AT_ONCE, TissueWatch
 from protocols.interval import Interval
-from protocols.tissue.look import SCALED, TISSUE, TissueLook
+from protocols.tissue.look import EVIDENCE, TISSUE, TissueLook
 from tests.execution.world import RIG
 
 BEGIN = datetime(2026, 5, 1, 7, 30, tzinfo=UTC)
@@ -134,7 +134,7 @@ def test_a_calibration_makes_the_scale_new_once_and_a_restart_knows_it(journal: 
     watch.note(minute(0), instruments.now())
     placed = watch.statement()
     assert placed is not None
-    assert set(placed.look.rescaled) == {*SCALED, TISSUE}
+    assert set(placed.look.rescaled) == {*EVIDENCE, TISSUE}
 
 
 def test_a_certain_loss_is_a_cause_of_the_alarm_and_a_sound_culture_is_not(journal: Journal) -> None:

@@ -55,5 +55,5 @@ class FakeAssays:
         return [{"id": entry.seq, "entered_utc": entry.utc, **entry.body} for entry in rows]
 
     def medium(self) -> dict[str, Any]:
-        species = {each.species: BELIEVED for each in ANALYTES.values()}
+        species = {each.species: BELIEVED for each in ANALYTES.values() if each.species}
         return {"utc": self._utc_text(), "loop": species, "spent": species, "lactate_umol_d": 84.0}

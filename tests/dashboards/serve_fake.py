@@ -19,6 +19,7 @@ from dashboards.app import create_app
 from dashboards.auth import Auth
 from dashboards.server import serve
 from protocols.assay_requests import ASSAY_WANTED, AssayRequest
+from protocols.ldh_requests import ldh_note
 from sim.virtual_time import ScaledLoop, run_scaled
 from tests.dashboards.fake_rig import BENCH, REQUESTING, FakeController
 
@@ -77,8 +78,11 @@ async def main(port: int, *, rig: Path, trouble: bool, flooded: bool, wanted: bo
         controller.alarms.event(kind, source, "it has begun")
     if wanted:
         request = AssayRequest(("lactate", "ammonia"), 21_000.0, 64_000.0)
+        ldh = ldh_note("the estimate expects a loss of 5% of the viability, which LDH confirms or excludes")
         controller.journal.append(f"note.{ASSAY_WANTED}", request.to_json(), run=REQUESTING)
-        controller.alarms.levels({(ASSAY_WANTED, "loop"): request.text}, 0.0)
+        controller.journal.append(f"note.{ASSAY_WANTED}", ldh, run=REQUESTING)
+        texts = {(ASSAY_WANTED, "loop"): request.text, (ASSAY_WANTED, "tissue"): str(ldh["text"])}
+        controller.alarms.levels(texts, 0.0)
     if trouble:
         controller.history.without.add("reglo.heart.flow")  # it has not answered for an hour
         controller.failing["ph_spent.ph"] = "ph_spent: no reply in 1.0 s"

@@ -107,18 +107,18 @@ async def test_a_sample_of_the_loop_corrects_the_estimate_and_is_booked_once(tmp
         cedex.load("LOOP-0030", contents)
         await asyncio.sleep(ANALYSIS_S + 130.0)
         rows = [row.body for row in controller.journal.entries(kinds=("assay",))]
-        assert [row["analyte"] for row in rows] == ["lactate", "glucose", "ammonia"]
+        assert [row["analyte"] for row in rows] == ["lactate", "glucose", "ammonia", "ldh"]
         assert all(row["used"] and row["taken_utc"].startswith("2026-01-01T00:30:00") for row in rows)
         assert {row["user"] for row in rows} == {"analyser cedex"}
         assert rows[1]["value"] == pytest.approx(contents["glucose"], rel=0.1)
         assert controller.ledger.totals.sampled_ul == 150.0
         settled = [row.body["outcome"] for row in controller.journal.entries(kinds=(SETTLED,))]
-        assert settled == ["used", "used", "used", "recorded"]
+        assert settled == ["used"] * 4
     async with controlled(lab, tmp_path, rig=rig) as again:
         cedex.send_again()
         await until(lambda: not cedex.waiting)
         await asyncio.sleep(130.0)
-        assert len(list(again.journal.entries(kinds=("assay",)))) == 3
+        assert len(list(again.journal.entries(kinds=("assay",)))) == 4
         assert len(list(again.journal.entries(kinds=(RECEIVED,)))) == 4
         assert again.ledger.totals.sampled_ul == 150.0
     await lab.close()
@@ -222,7 +222,9 @@ async def test_the_sample_of_a_doubtful_result_is_booked_too_and_once(tmp_path: 
     assert controller.ledger.totals.sampled_ul == 150.0
     await taken(controller, result("glucose", 20.5), result("ldh", 9.0, unit="U/l"))
     assert controller.ledger.totals.sampled_ul == 150.0
-    assert used(controller) == [("glucose", 20.5)]
+    (*_, other) = await taken(controller, result("", 7.0))
+    assert other["outcome"] == "recorded", "a test that the rig file does not name"
+    assert used(controller) == [("glucose", 20.5), ("ldh", 9.0)]
     await controller.gone()
 
 

@@ -54,7 +54,7 @@ async def bench(path: Path, *, hours: float = 1.0) -> Controller:
 @pytest.mark.parametrize(
     ("words", "more", "says"),
     [
-        (("lactose", "3 mM"), {}, "“lactose” is not estimated"),
+        (("lactose", "3 mM"), {}, "“lactose” is not assayed"),
         (("lactate", "3"), {}, "has no unit"),
         (("lactate", "3 kg"), {}, "is in kilogram"),
         (("lactate", "3,2 mM"), {}, "decimal comma"),

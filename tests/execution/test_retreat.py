@@ -70,7 +70,7 @@ async def test_a_suspected_loss_makes_it_exchange_at_once_and_each_day_until_it_
     assert kind in DEFINITIONS
     assert "suspects a loss of 9% of the viability, which is 0.80 to 0.95 now" in text
     assert "20 mL a day" in text
-    assert "Next: assay lactate and ammonia" in text
+    assert "Next: assay LDH, lactate and ammonia" in text
     assert "accepted_loss=9 %" in text
     assert "until the estimate suspects no loss for 2 days within a week" in text
     note = controller.journal.last(f"note.{RETREAT}")

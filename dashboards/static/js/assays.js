@@ -1,9 +1,10 @@
-// Assays: the one that a run requests, with its reason, and the form in which a result is entered.
+// Assays: those that a run requests, with the reason, and the form in which a result is entered.
 
 import { call, showDone } from "./api.js";
 import { fillIn } from "./dialog.js";
 import { byId, h, redraw } from "./dom.js";
 import { capital, fixed, inUtc, moment, shownZone } from "./format.js";
+import { named } from "./words.js";
 
 /** @import { AssayRequestModel, AssaysModel } from "../../types/api.d.ts" */
 /** @import { Field } from "./dialog.js" */
@@ -17,10 +18,11 @@ const ANALYTES = {
   glutamine: "0.9 mM",
   bicarbonate: "24 mM",
   osmolality: "292 mOsm/kg",
+  ldh: "12 U/L",
 };
 
-/** @type {AssayRequestModel | null} The request as last read. */
-let wanted = null;
+/** @type {AssayRequestModel[]} The requests as last read. */
+let wanted = [];
 
 /**
  * Show the request now and then, and open the form.
@@ -38,26 +40,32 @@ async function refresh() {
   /** @type {AssaysModel | null} */
   const found = await call("GET", "/api/assays?limit=1", undefined, { quiet: true }).catch(() => null);
   if (!found) return;
-  wanted = found.wanted ?? null;
+  wanted = found.wanted;
   const place = byId("assay-wanted");
-  place.hidden = !wanted;
-  redraw(place, wanted, () => wanted && request(wanted));
+  place.hidden = !wanted.length;
+  redraw(place, wanted, () => wanted.flatMap(request));
 }
 
 /** @param {AssayRequestModel} wanted */
-function request({ analytes, vessel, saving_ml, demand_ml, days, since_utc }) {
-  const saving = `about ${fixed(saving_ml, 0)} of ${fixed(demand_ml, 0)}\u00a0mL of fresh medium`;
-  const why = `Expected to save ${saving} in the next ${fixed(days, 0)} days`;
+function request({ analytes, vessel, since_utc, ...rest }) {
   return [
-    h("strong", { text: `Assay requested: ${analytes.join(" and ")} of the ${vessel}` }),
-    h("span", { text: `${why}: the better the loop is known, the less is exchanged for safety.` }),
+    h("strong", { text: `Assay requested: ${analytes.map(named).join(" and ")} of the ${vessel}` }),
+    h("span", { text: reason(rest) }),
     h("span", { class: "dim", title: inUtc(since_utc), text: `Since ${moment(since_utc)}. Nothing waits for it.` }),
   ];
 }
 
+/** @param {Omit<AssayRequestModel, "analytes" | "vessel" | "since_utc">} wanted */
+function reason({ saving_ml, demand_ml, days, text }) {
+  if (saving_ml === null || demand_ml === null) return `${capital(text.slice(text.indexOf(": ") + 2))}.`;
+  const amount = `about ${fixed(saving_ml, 0)} of ${fixed(demand_ml, 0)}\u00a0mL of fresh medium`;
+  const saving = `Expected to save ${amount} in the next ${fixed(days, 0)} days`;
+  return `${saving}: the better the loop is known, the less is exchanged for safety.`;
+}
+
 /** Ask for the result of an assay, beginning with a requested one, and enter it. */
 export async function enterAssay() {
-  const asked = wanted?.analytes ?? [];
+  const asked = wanted.flatMap((each) => each.analytes);
   const rest = Object.keys(ANALYTES).filter((name) => !asked.includes(name));
   let entered = "";
   const sent = await fillIn({
@@ -66,8 +74,8 @@ export async function enterAssay() {
     confirm: "Enter",
     choices: [...asked, ...rest].map((name) => ({
       value: name,
-      text: asked.includes(name) ? `${capital(name)} (requested)` : capital(name),
-      fields: fieldsOf(name, wanted?.vessel ?? "loop"),
+      text: asked.includes(name) ? `${capital(named(name))} (requested)` : capital(named(name)),
+      fields: fieldsOf(name, wanted.find((each) => each.analytes.includes(name))?.vessel ?? "loop"),
     })),
     chosen: asked[0],
     send: (analyte, { sure, ...values }) => {

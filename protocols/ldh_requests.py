@@ -1,0 +1,60 @@
+"""When recycling asks for an assay of LDH, which dying cells release: the early sign that medium harms, or that it does not.
+
+The first one, from healthy tissue, is the baseline. From then on one is asked for when the estimate of the tissue begins to
+expect a loss, before it is suspected: the result ends a false suspicion, or confirms a loss, days before other signals
+(docs/recycling.md). Nothing waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocols.assay import LDH
+from protocols.assay_requests import TISSUE
+from protocols.tissue_loss import TissueLoss
+
+CONCERN = 0.04
+"""Expected loss (0..1) from which LDH is asked for; a loss is suspected from 0.07 [P]."""
+AGAIN_H = 24.0
+"""Minimum age (h) of the newest sample, and of the newest request, for another one."""
+DAY_H, WEEK_D = 24.0, 7.0
+
+
+class LdhRequests:
+    """Decides at each look of a run whether LDH is asked for."""
+
+    def __init__(self, max_per_week: float) -> None:
+        """`max_per_week` is the maximum number of requests in a week; 0: none."""
+        self._max = max_per_week
+        self._asked_d: list[float] = []
+
+    def request(self, seen: TissueLoss | None, now_d: float) -> dict[str, Any] | None:
+        """Return the data of the note that asks for it; None if nothing is asked for.
+
+        Args:
+            seen: What the estimate of the tissue says.
+            now_d: Time since the run's start (days).
+        """
+        if seen is None or seen.ldh is None or not seen.known:
+            return None
+        self._asked_d = [at_d for at_d in self._asked_d if at_d > now_d - WEEK_D]
+        why = _why(seen)
+        recent = bool(self._asked_d) and now_d < self._asked_d[-1] + AGAIN_H / DAY_H
+        if not why or recent or len(self._asked_d) >= self._max:
+            return None
+        self._asked_d.append(now_d)
+        return ldh_note(why)
+
+
+def ldh_note(why: str) -> dict[str, Any]:
+    """Return the data of the note that asks for LDH."""
+    return {"analytes": [LDH], "where": "loop", "purpose": TISSUE, "text": f"assay LDH of the loop: {why}"}
+
+
+def _why(seen: TissueLoss) -> str:
+    age_h = None if seen.ldh is None else seen.ldh.age_h
+    if age_h is None:
+        return "it is the baseline with which later results of this culture are compared"
+    if seen.lost < CONCERN or age_h < AGAIN_H:
+        return ""
+    return f"the estimate expects a loss of {seen.lost:.0%} of the viability, which LDH confirms or excludes"
