@@ -13,6 +13,7 @@ from controller.rig.description import Rig
 from controller.vitals.tissue_inputs import UNCERTAINTY
 from protocols import media_filter, media_state
 from protocols.interval import K_BOUND, Interval
+from protocols.ldh_requests import AGAIN_H, CONCERN
 from protocols.soft_sensor import BUFFER_MM_PER_PH, BUFFER_SD_MM_PER_PH, pco2_mmhg
 from protocols.tissue.look import TissueLook
 from sim.neurons.conditions import TissueConditions
@@ -20,6 +21,7 @@ from sim.neurons.rates import RateModel
 from sim.plant.sensors import MODELS
 
 WEEK_H = 24 * 7
+ANSWER_H = 12
 FIRST_ASSAY_H = 6
 TITRATED_EVERY_H = 6
 """Time between two corrections of the estimate by pH and gas, as recipes make them."""
@@ -43,6 +45,8 @@ class Equipment:
     weekly: bool
     """A brightfield image and an assay of lactate, glucose, ammonia and LDH each week."""
     electrodes: bool
+    ldh_on_concern: bool = False
+    """Assays of LDH as `recycle` asks for them (:mod:`protocols.ldh_requests`), each made :data:`ANSWER_H` later."""
 
 
 class MediumSeen:
@@ -120,10 +124,12 @@ class Sensors:
         }
         self._drift = normal(0, 0.08 / WEEK_H)
         self._wander = 0.0
+        self._ldh_h = FIRST_ASSAY_H
+        """The hour of the last requested result, which may be still to come."""
         self._medium = MediumSeen(rig, truth, np.random.default_rng((seed, 11)), self._offset["ph"])
 
-    def look(self, hour: int) -> TissueLook:
-        """Return the readings of one hour."""
+    def look(self, hour: int, *, lost: float = 0.0) -> TissueLook:
+        """Return the readings of one hour; `lost` is the loss that the estimate expected in the hour before."""
         equipment = self._equipment
         true, normal = {name: float(values[hour]) for name, values in self._truth.items()}, self._random.normal
         temperature = true["temperature_c"] + self._offset["temperature_c"]
@@ -133,6 +139,7 @@ class Sensors:
         due = equipment.weekly and hour % WEEK_H == FIRST_ASSAY_H
         corrected = self._medium.hour(hour, assay=due)
         medium = self._medium.state
+        ldh = self._ldh_due(hour, lost) or due
         return TissueLook(
             temperature_c=Interval.around(temperature + normal(0, 0.03), 0.15),
             oxygen_pct=Interval.around(outlet if equipment.outlet_oxygen else seen, 1.5, floor=0.0),
@@ -144,10 +151,16 @@ class Sensors:
             ammonia_mm=medium.interval("loop", "ammonia_mm"),
             oxygen_uptake=Interval.around(drop, 0.5, floor=0.0) if equipment.outlet_oxygen else None,
             lactate_umol_d=self._medium.lactate_umol_d() if corrected else None,
-            ldh=Interval.around(true["ldh"] * np.exp(normal(0, 0.08)), 0.08 * true["ldh"]) if due else None,
+            ldh=Interval.around(true["ldh"] * np.exp(normal(0, 0.08)), 0.08 * true["ldh"]) if ldh else None,
             volume=Interval.around(true["volume"] * np.exp(normal(0, 0.03)), 0.03 * true["volume"]) if due else None,
             firing_hz=self._firing(hour, true) if equipment.electrodes else None,
         )
+
+    def _ldh_due(self, hour: int, lost: float) -> bool:
+        """Return whether the result of a requested assay of LDH arrives in this hour."""
+        if self._equipment.ldh_on_concern and lost >= CONCERN and hour >= self._ldh_h + AGAIN_H:
+            self._ldh_h = hour + ANSWER_H
+        return hour == self._ldh_h
 
     def _firing(self, hour: int, true: Mapping[str, float]) -> Interval:
         conditions = TissueConditions(

@@ -37,6 +37,7 @@ EQUIPMENTS = (
     Equipment("ordinary", outlet_oxygen=True, weekly=True, electrodes=False),
     Equipment("bench rig today", outlet_oxygen=False, weekly=False, electrodes=True),
     Equipment("all", outlet_oxygen=True, weekly=True, electrodes=True),
+    Equipment("ordinary and LDH on request", outlet_oxygen=True, weekly=True, electrodes=False, ldh_on_concern=True),
 )
 
 
@@ -94,7 +95,8 @@ def judged(viability: F8, sensors: Sensors, seed: int) -> dict[str, Any]:
     reported: int | None = None
     suspected: int | None = None
     for hour in range(len(viability)):
-        estimate = estimate.after(sensors.look(hour))
+        lost = estimate.past[-1].lost if estimate.past else 0.0
+        estimate = estimate.after(sensors.look(hour, lost=lost))
         if reported is None and estimate.harmed:
             reported = hour
         if suspected is None and estimate.suspected:

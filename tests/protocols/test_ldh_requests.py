@@ -52,7 +52,7 @@ def test_a_concern_asks_for_a_new_one(seen: TissueLoss | None, is_asked: bool) -
     assert asked(LdhRequests(3), seen, 1.0) is is_asked
 
 
-def test_it_is_asked_once_a_day_at_most_and_as_often_as_allowed() -> None:
+def test_it_is_asked_once_a_day_and_as_often_as_allowed() -> None:
     requests = LdhRequests(3)
     days = [looks / 3.0 for looks in range(3 * 21)]
     found = [day for day in days if asked(requests, concerned(AGAIN_H), day)]
