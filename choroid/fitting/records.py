@@ -104,9 +104,10 @@ def _read(rig: Rig, records: Records, period: Asked) -> FitRecords:
                 " the medium in it"
             )
         begin = estimated
-    if period.end - begin < MIN_DAYS * DAY_S:
+    days = round((period.end - begin) / DAY_S, 2)  # a run of a day ends before the day does
+    if days < MIN_DAYS:
         raise UserError(
-            f"the period has {(period.end - begin) / DAY_S:.1f} days of records; a fit needs {MIN_DAYS:g} or more. Next:"
+            f"the period has {days:g} days of records; a fit needs {MIN_DAYS:g} or more. Next:"
             " record longer, or give another --from and --to"
         )
     rig = _with_tissue(rig, records, begin)
