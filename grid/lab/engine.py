@@ -6,6 +6,7 @@ the lease; when the lease ends the credential is revoked, which ends its leases 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from grid.errors import GridError
 
 NERVES_FILE = "nerves.json"
 LEDGER_PAGE = 1000
+LEDGER_S = 5.0
+"""Time in which the engine reads a page of its ledger; leases do not wait longer for it."""
 CLOSING = ("STIMULATION_STOPPED", "PERMIT_CLOSED", "ALARM", "ENGINE_STARTED")
 """Events of the engine after which no lease for stimulation goes on."""
 
@@ -194,7 +197,10 @@ class EngineAccess:
 
     async def _page(self, after: int, limit: int) -> list[nerves_pb.LedgerRecord]:
         try:
-            return [record async for record in self._engine.ledger(after=after, limit=limit)]
+            async with asyncio.timeout(LEDGER_S):
+                return [record async for record in self._engine.ledger(after=after, limit=limit)]
+        except TimeoutError:
+            raise GridError(f"the electrode engine did not read its ledger within {LEDGER_S:g} s") from None
         except NervesError as error:
             raise GridError(str(error)) from None
 

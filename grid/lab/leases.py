@@ -62,6 +62,7 @@ class ServedLeases:
         self._running: dict[str, ServedLease] = {}
         self._seen = 0
         self._tallying = asyncio.Lock()
+        self._tally_at = 0.0
         self.refusal = ""
 
     def names(self) -> list[str]:
@@ -191,12 +192,19 @@ class ServedLeases:
                 self._report(lease, served, "")
 
     async def _tally(self) -> list[str]:
-        """Read what was delivered since the last time, each record once; return the leases with pulses."""
+        """Read what was delivered since the last time, each record once; return the leases with pulses.
+
+        After a failure nothing is read for 2 s, so that many leases that end wait for it once.
+        """
+        loop = asyncio.get_running_loop()
         async with self._tallying:
+            if loop.time() < self._tally_at:
+                return []
             try:
                 self._seen, delivered = await self._engine.delivered(self._seen)
             except GridError as error:
                 logger.warning("the deliveries of leases are not known at present: %s", error)
+                self._tally_at = loop.time() + REPORT_S
                 return []
             changed = []
             for lease, served in self._running.items():

@@ -58,6 +58,7 @@ class EngineWords:
         self.said: asyncio.Queue[NervesEvent | None] = asyncio.Queue()
         self.records: list[Any] = []
         self.pages = 0
+        self.reads_s = 0.01
 
     async def info(self) -> Any:
         return SimpleNamespace(electrodes=32, sample_rate_hz=25_000.0, simulated=True)
@@ -75,7 +76,7 @@ class EngineWords:
 
     async def ledger(self, after: int, limit: int) -> AsyncIterator[Any]:
         self.pages += 1
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(self.reads_s)
         for record in [each for each in self.records if each.decision > after][:limit]:
             yield record
 
@@ -280,6 +281,18 @@ async def test_X2_a_charge_is_counted_at_once_behind_many_requests_that_were_ref
         lab.words.decided(AGENT, 2e6)
         await asyncio.sleep(3.0)
         assert lab.ends() == ["its charge of 1e+06 nC is used up"]
+
+
+async def test_X8_leases_end_in_time_although_the_engine_does_not_read_its_ledger(tmp_path: Path) -> None:
+    async with Laboratory(tmp_path).running() as lab:
+        lab.words.reads_s = 1e9
+        for number in range(1, 6):
+            lab.order(pb.LeaseOrder.OFFER, lease="l" * number)
+        await asyncio.sleep(0.1)
+        assert len(lab.desk.valid()) == 5
+        await asyncio.sleep(TTL_S + 8.0)
+        assert lab.desk.valid() == []
+        assert lab.ends() == 5 * ["no renewal from the hub for 15 s"]
 
 
 @pytest.mark.parametrize("records", [0, 1, 2, 1000, 5001])
