@@ -82,7 +82,7 @@ def staged(
     """A visit to the page of `rig`; `api` may answer a request first, `changes` replace parts of the state."""
     answers = {
         "api/rig": rig_answer(rig), "api/protocols": {"protocols": []}, "api/audit": {"entries": []},
-        "api/decisions": {"decisions": [], "retreat": None}, "api/assays": {"assays": [], "wanted": None},
+        "api/decisions": {"decisions": [], "retreat": None}, "api/assays": {"assays": [], "wanted": []},
         "api/images": {"cameras": []},
         "api/alarms": {"alarms": [], "set_aside": []},  # wording: former name
     }  # fmt: skip

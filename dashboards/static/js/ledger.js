@@ -85,12 +85,12 @@ function balanceRow(found) {
  */
 function boundRow({ bound_ml: bound, bound_ratio: ratio }) {
   if (bound === null || bound === undefined) return null;
-  const known = typeof ratio === "number";
+  const used = typeof ratio === "number" ? `, used\u00a0${fixed(ratio, 2)}\u00a0×` : "";
   return h(
     "tr",
     { title: BOUND_TITLE, "data-testid": "bound" },
     h("th", { scope: "row", text: "Mass-balance bound" }),
-    h("td", {}, fixed(bound, 1), h("small", { text: known ? `\u00a0mL, used\u00a0${fixed(ratio, 2)}\u00a0×` : "\u00a0mL" })),
+    h("td", {}, fixed(bound, 1), h("small", { text: `\u00a0mL${used}` })),
   );
 }
 
