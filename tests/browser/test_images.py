@@ -117,6 +117,23 @@ def test_the_newest_image_its_verdict_and_the_time_lapse(browser: Browser, size:
         assert visit.complaints == []
 
 
+def test_several_cameras_are_told_apart_and_a_long_path_stays_in_the_card(browser: Browser) -> None:
+    rig = watched()
+    rig = rig.model_copy(update={"cameras": {"scope": rig.cameras["scope"], "top_view": rig.cameras["scope"]}})
+    one = api(f"It is full. Next: move images out of /data/{'a-long-name-' * 6}/images, or raise `quota`.")
+    with staged(browser, rig, api=lambda route, path: one(route, path.replace("top_view", "scope"))) as visit:
+        card = visit.page.get_by_test_id("images")
+        first, second = card.locator("[data-camera=scope]"), card.locator("[data-camera=top_view]")
+        expect(first).to_contain_text("chamber (scope)")
+        expect(first).to_contain_text("or raise “quota”.")
+        expect(second).to_be_visible()
+        within = """node => { const style = getComputedStyle(node), box = node.getBoundingClientRect();
+          const right = box.right - parseFloat(style.paddingRight) - parseFloat(style.borderRightWidth);
+          return [...node.querySelectorAll("img, dd, .frame-problem")].every(n =>
+            n.getBoundingClientRect().right <= right + 1 && n.scrollWidth <= n.clientWidth + 1); }"""
+        assert card.evaluate(within)
+
+
 def test_an_image_whose_file_is_gone_is_told_and_has_no_outline(browser: Browser) -> None:
     with staged(browser, watched(), api=api(gone=FRAMES[-1]["src"])) as visit:
         card = visit.page.get_by_test_id("images")

@@ -3,6 +3,7 @@
 import { call } from "./api.js";
 import { byId, h, redraw, s } from "./dom.js";
 import { capital, duration, fixed, inUtc, moment } from "./format.js";
+import { spoken } from "./words.js";
 
 /** @import { CameraImages, FrameModel, ImagesModel, TimeLapseModel } from "../../types/api.d.ts" */
 
@@ -20,7 +21,7 @@ const LOAD_MS = 3000;
 export function startImages(cameras) {
   if (!cameras.length) return;
   byId("images").hidden = false;
-  const views = cameras.map((name) => new CameraView(name));
+  const views = cameras.map((name) => new CameraView(name, cameras.length > 1));
   byId("images-body").replaceChildren(...views.map((view) => view.node));
   const refresh = async () => {
     if (document.hidden) return;
@@ -35,9 +36,13 @@ export function startImages(cameras) {
 
 /** One camera. */
 class CameraView {
-  /** @param {string} name */
-  constructor(name) {
+  /**
+   * @param {string} name
+   * @param {boolean} named - whether the captions name the camera: the rig has several
+   */
+  constructor(name, named) {
     this.name = name;
+    this.named = named;
     /** @type {FrameModel[]} */
     this.frames = [];
     /** @type {CameraImages | null} */
@@ -85,7 +90,7 @@ class CameraView {
   async update(camera) {
     this.camera = camera;
     this.problem.hidden = !camera.problem;
-    this.problem.textContent = camera.problem;
+    this.problem.textContent = camera.problem.replace(/`([^`]+)`/g, "“$1”");
     const newest = camera.newest;
     if (!newest) {
       this.show(null);
@@ -153,7 +158,8 @@ class CameraView {
     this.draw(frame?.src ?? "", frame);
     this.missing.textContent = this.absence(frame);
     this.image.alt = frame ? altText(chamber, frame) : "";
-    redraw(this.caption, [frame?.utc, frame?.verdict], () => frame && captionOf(chamber, frame));
+    const place = this.named ? `${chamber} (${spoken(this.name)})` : chamber;
+    redraw(this.caption, [frame?.utc, frame?.verdict], () => frame && captionOf(place, frame));
     redraw(this.facts, frame, () => frame && factsOf(frame));
   }
 
@@ -196,12 +202,12 @@ function altText(chamber, frame) {
 }
 
 /**
- * @param {string} chamber
+ * @param {string} place - the chamber, of several cameras with the name of this one
  * @param {FrameModel} frame
  */
-function captionOf(chamber, frame) {
+function captionOf(place, frame) {
   return [
-    h("span", { text: `${chamber} · `, title: inUtc(frame.utc) }, moment(frame.utc)),
+    h("span", { text: `${place} · `, title: inUtc(frame.utc) }, moment(frame.utc)),
     h("span", { class: `frame-verdict ${frame.usable ? "good" : "fair"}`, text: capital(frame.verdict) }),
   ];
 }
