@@ -225,6 +225,6 @@ async def test_what_does_not_fit_is_not_put_in(tmp_path: Path) -> None:
 
 
 def test_requested_assays_without_a_technician_are_refused() -> None:
-    """Nobody would make them, and the answer would look as if they told nothing."""
+    """Without a technician they are not made, and the answer would look as if they told nothing."""
     with pytest.raises(UserError, match="needs a technician who makes it"):
         simulate(BENCH, on_request=True)
