@@ -64,12 +64,8 @@ class BoardService:
         self._entropy = entropy
         for board in self.boards.values():
             self._rotation_of(board)
-        for key in set(store.boards()) - set(self.boards):
-            reason = f"the board {key} is closed. Next: submit to a board that `choroid grid board` lists"
-            with store.writing():
-                refused = store.close_board(key, reason, clock())
-                if refused:
-                    append("board.closed", {"board": key, "refused": refused, "reason": reason})
+        for key in sorted(set(store.boards()) - set(self.boards)):
+            self._close(key)
 
     # --- for members ------------------------------------------------------------------------------------
 
@@ -273,7 +269,25 @@ class BoardService:
 
     def _rotation_of(self, board: Board) -> Rotation:
         rotation = self.store.rotation(board.key)
-        return self._rotate(board, None) if rotation is None else rotation
+        if rotation is None or self.store.is_ended(rotation):  # it has ended when the board was closed for a time
+            return self._rotate(board, rotation)
+        return rotation
+
+    def _close(self, key: str) -> None:
+        """Refuse what waits for a board whose file is gone, and publish its last rotation."""
+        reason = f"the board {key} is closed. Next: submit to a board that `choroid grid board` lists"
+        with self.store.writing():
+            refused = self.store.close_board(key, reason, self._clock())
+            last = self.store.rotation(key)
+            ended = None if last is None or self.store.is_ended(last) else last
+            if not refused and ended is None:
+                return
+            body: dict[str, Any] = {"board": key, "refused": refused, "reason": reason}
+            if ended is not None:
+                self.store.end_rotation(ended, self._clock())
+                body["ended"] = _published(ended)
+            self._append("board.closed", body)
+            self._append_verdicts(ended)
 
     def _rotate(self, board: Board, last: Rotation | None) -> Rotation:
         """Begin a rotation: log its commitment and publish the last one's secret and verdicts; grade the best again."""
@@ -281,29 +295,30 @@ class BoardService:
         rotation = Rotation(board.key, number, self._entropy(SECRET_BYTES), self._clock())
         best = [] if last is None else [row for row in self.store.rows(board.key, last.number) if row.state == "graded"]
         with self.store.writing():
+            ended = None if last is None or self.store.is_ended(last) else last
             self.store.begin_rotation(rotation)
             for row in best[:REGRADED]:
                 self.store.queue(row.submission, number)
-            self._append("board.rotation", self._rotated(board, rotation, last))
-            for verdict in [] if last is None else self._verdicts(board, last):
-                self._append("board.verdict", {"board": board.key, "verdict": verdict.to_json()})
+            self._append("board.rotation", self._rotated(board, rotation, ended))
+            self._append_verdicts(ended)
         return rotation
 
-    def _rotated(self, board: Board, rotation: Rotation, last: Rotation | None) -> dict[str, Any]:
+    def _rotated(self, board: Board, rotation: Rotation, ended: Rotation | None) -> dict[str, Any]:
         body: dict[str, Any] = {
             "board": board.key,
             "sha256": board_hash(board),
             "rotation": rotation.number,
             "commitment": rotation.commitment,
         }
-        if last is not None:
-            body["ended"] = {"rotation": last.number, "secret": last.secret.hex()}
-        return body
+        return body if ended is None else body | {"ended": _published(ended)}
 
-    def _verdicts(self, board: Board, rotation: Rotation) -> list[GraderVerdict]:
-        """Return all verdicts of a rotation. Each gets a row of the log: a row has at most 65,535 bytes (C2SP tlog-tiles)."""
-        rows = self.store.rows(board.key, rotation.number)
-        return [each for row in rows for each in self.store.verdicts(row.submission, rotation.number)]
+    def _append_verdicts(self, rotation: Rotation | None) -> None:
+        """Append all verdicts of an ended rotation, each in a row: one has at most 65,535 bytes (C2SP tlog-tiles)."""
+        if rotation is None:
+            return
+        for row in self.store.rows(rotation.board, rotation.number):
+            for verdict in self.store.verdicts(row.submission, rotation.number):
+                self._append("board.verdict", {"board": rotation.board, "verdict": verdict.to_json()})
 
     def _current(self, key: str) -> Board:
         board = self.boards.get(key)
@@ -324,6 +339,10 @@ class BoardService:
             raise GridRefused(
                 f"{most} submissions to {board.key} within a day are the quota. Next: submit again tomorrow"
             )
+
+
+def _published(rotation: Rotation) -> dict[str, Any]:
+    return {"rotation": rotation.number, "secret": rotation.secret.hex()}
 
 
 def _digest(verdict: GraderVerdict) -> str:

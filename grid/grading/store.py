@@ -153,11 +153,23 @@ class BoardStore:
         """Add a rotation, and end the one before it, whose secret is then public."""
         former = self.rotation(rotation.board, rotation.number - 1)
         if former is not None:
-            ended = "update rotation set ended_s = ?, secret = ?, sealed = x'' where board = ? and number = ?"
-            self._db.execute(ended, (rotation.began_s, former.secret, former.board, former.number))
+            self.end_rotation(former, rotation.began_s)
         sealed = self._secrets.sealed(rotation.secret, _about(rotation.board, rotation.number))
         row = (rotation.board, rotation.number, sealed, rotation.began_s)
         self._db.execute("insert into rotation (board, number, secret, sealed, began_s) values (?, ?, x'', ?, ?)", row)
+
+    def end_rotation(self, rotation: Rotation, now_s: float) -> None:
+        """End a rotation, whose secret is then public; nothing happens to one that has ended."""
+        ended = (
+            "update rotation set ended_s = ?, secret = ?, sealed = x''"
+            " where board = ? and number = ? and ended_s is null"
+        )
+        self._db.execute(ended, (now_s, rotation.secret, rotation.board, rotation.number))
+
+    def is_ended(self, rotation: Rotation) -> bool:
+        """Whether a rotation is over."""
+        row = self._one("select ended_s from rotation where board = ? and number = ?", rotation.board, rotation.number)
+        return row is not None and row["ended_s"] is not None
 
     def ended_rotations(self, board: str) -> list[Rotation]:
         """Return the rotations that are over, whose secrets are public."""

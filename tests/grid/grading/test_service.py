@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grid.boards.board import Board
 from grid.boards.manifest import ModelManifest, sign_manifest
 from grid.errors import GridError, GridRefused
 from grid.grading.agreement import disagreement, sign_verdict
@@ -21,6 +22,7 @@ from grid.grading.grader import RETRY_S
 from grid.grading.grading import ModelGrade, grade_model
 from grid.grading.model import ModelRejected
 from grid.grading.rotation import DAY_S, Rotation, is_committed
+from grid.grading.service import BoardService
 from grid.identity.keys import IdentityKey
 from tests.grid.grading import toy
 from tests.grid.grading.toy import MODELS, TOY, ToyHub, ToyProcess, numbers, opener
@@ -299,6 +301,39 @@ def test_X6_what_is_queued_for_a_board_that_is_gone_is_refused_and_holds_up_noth
     assert "is closed. Next: " in found["reason"]
     assert asyncio.run(again.graded(again.submit(b"roughly")["submission"]))["state"] == "graded"
     again.store.close()
+
+
+def test_X7_the_last_rotation_of_a_board_that_is_closed_is_published_and_another_begins_when_it_is_back(
+    hub: ToyHub,
+) -> None:
+    def service(*boards: Board) -> BoardService:
+        return BoardService(
+            {each.key: each for each in boards},
+            hub.store,
+            graders=frozenset(key.public.hex() for key in hub.keys),
+            append=lambda kind, body: hub.log.append((kind, dict(body))),
+            open_model=opener(),
+            clock=hub.clock,
+        )
+
+    submission = hub.submit(b"roughly")["submission"]
+    asyncio.run(hub.graded(submission))
+    before = len(hub.log)
+    service()
+    assert [kind for kind, _ in hub.log[before:]] == ["board.closed", "board.verdict", "board.verdict"]
+    ended = hub.log[before][1]["ended"]
+    first = Rotation(TOY.key, ended["rotation"], bytes.fromhex(ended["secret"]), 0.0)
+    assert is_committed(first, hub.log[0][1]["commitment"])
+    service()
+    assert len(hub.log) == before + 3, "it is published once"
+    back = service(TOY)
+    assert [(kind, body["rotation"], "ended" in body) for kind, body in hub.log[before + 3 :]] == [
+        ("board.rotation", 2, False)
+    ]
+    assert back.standings("toy")["published_secrets"] == {"1": ended["secret"]}
+    assert hub.store.rotation(TOY.key).secret != first.secret  # type: ignore[union-attr]
+    assert back.state(hub.author.id, submission)["state"] == "queued"  # the best are graded again
+    assert back.best(TOY).published == 0.7
 
 
 def test_X6_a_submission_that_cannot_be_graded_now_lets_others_pass_and_is_tried_again(hub: ToyHub) -> None:
