@@ -106,9 +106,12 @@ def _read(rig: Rig, records: Records, period: Asked) -> FitRecords:
         begin = estimated
     days = round((period.end - begin) / DAY_S, 2)  # a run of a day ends before the day does
     if days < MIN_DAYS:
+        known_from = (
+            f" from the first estimate of the medium in it on ({datetime.fromtimestamp(begin, UTC):%Y-%m-%d %H:%M} UTC)"
+        )
         raise UserError(
-            f"the period has {days:g} days of records; a fit needs {MIN_DAYS:g} or more. Next:"
-            " record longer, or give another --from and --to"
+            f"the period has {days:g} days of records{'' if start is None else known_from}; a fit needs {MIN_DAYS:g} or more."
+            " Next: record longer, or give another --from and --to"
         )
     rig = _with_tissue(rig, records, begin)
     media = list(rig.media)

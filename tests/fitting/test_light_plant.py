@@ -150,6 +150,10 @@ def test_the_volume_of_a_sample_leaves_the_loop(folder: Path, tmp_path: Path) ->
 def test_too_little_is_refused(folder: Path) -> None:
     with pytest.raises(UserError, match=r"the period has 0\.83 days of records; a fit needs 1 or more"):
         recorded(BENCH, folder, end="2026-01-01T20:00Z")
+    with pytest.raises(
+        UserError, match=r"days of records from the first estimate of the medium in it on \(2026-01-02 "
+    ):
+        recorded(BENCH, folder, begin="20h", end="end")
     with pytest.raises(UserError, match="at 1 moments only"):  # a minute less than a day is a day
         recorded(BENCH, folder, end="2026-01-01T23:59:00Z")
     with pytest.raises(UserError, match="never measured"):
