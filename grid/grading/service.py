@@ -290,15 +290,22 @@ class BoardService:
             self._append_verdicts(ended)
 
     def _rotate(self, board: Board, last: Rotation | None) -> Rotation:
-        """Begin a rotation: log its commitment and publish the last one's secret and verdicts; grade the best again."""
+        """Begin a rotation: log its commitment and publish the last one's secret and verdicts; grade the best again.
+
+        What still waited in the last one is graded in this one: its seeds are not public.
+        """
         number = 1 if last is None else last.number + 1
         rotation = Rotation(board.key, number, self._entropy(SECRET_BYTES), self._clock())
-        best = [] if last is None else [row for row in self.store.rows(board.key, last.number) if row.state == "graded"]
+        rows = [] if last is None else self.store.rows(board.key, last.number)
+        best = [row for row in rows if row.state == "graded"]
         with self.store.writing():
             ended = None if last is None or self.store.is_ended(last) else last
             self.store.begin_rotation(rotation)
             for row in best[:REGRADED]:
                 self.store.queue(row.submission, number)
+            for row in rows:
+                if row.state == "queued":
+                    self.store.put_off(row.submission, number - 1, number, rotation.began_s)
             self._append("board.rotation", self._rotated(board, rotation, ended))
             self._append_verdicts(ended)
         return rotation

@@ -217,6 +217,12 @@ class BoardStore:
         row = (submission, rotation, "queued")
         self._db.execute("insert or ignore into result (submission, rotation, state) values (?, ?, ?)", row)
 
+    def put_off(self, submission: str, rotation: int, later: int, now_s: float) -> None:
+        """Let a submission that a rotation has not graded be graded in a later one."""
+        reason = f"rotation {rotation} ended before it was graded; it is graded in rotation {later}"
+        self.settle(submission, rotation, state="refused", published=None, reason=reason, detail="", now_s=now_s)
+        self.queue(submission, later)
+
     def model_path(self, sha256: str) -> Path:
         """Return the file of a model."""
         return self.models / f"{sha256}.onnx"
@@ -248,9 +254,12 @@ class BoardStore:
         return self._count("submission where board = ? and member = ? and received_s > ?", board, member, since_s)
 
     def submissions_in(self, board: str, rotation: int) -> int:
-        """Return how many submissions a rotation of a board has seen."""
+        """Return how many submissions came in a rotation of a board; those of earlier ones do not count."""
         return self._count(
-            "result join submission on id = submission where board = ? and rotation = ?", board, rotation
+            "result r join submission on id = r.submission where board = ? and r.rotation = ? and not exists"
+            " (select 1 from result e where e.submission = r.submission and e.rotation < r.rotation)",
+            board,
+            rotation,
         )
 
     # --- results ----------------------------------------------------------------------------------------

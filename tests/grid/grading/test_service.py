@@ -336,6 +336,27 @@ def test_X7_the_last_rotation_of_a_board_that_is_closed_is_published_and_another
     assert back.best(TOY).published == 0.7
 
 
+def test_X6_what_waits_at_the_end_of_a_rotation_is_graded_in_the_next_and_stands_on_the_board(hub: ToyHub) -> None:
+    graded, waiting = (
+        hub.submit(model, nonce=number)["submission"] for number, model in enumerate((b"roughly", b"adds"))
+    )
+    first = hub.graders[0]
+    assert asyncio.run(first.step())
+    assert asyncio.run(hub.graders[1].step())
+    hub.store.claim(first._key.public.hex(), hub.clock(), hub.clock() + 9e9, 2)
+    hub.clock.now_s += 7 * DAY_S
+    assert hub.service.rotate_due() == [TOY.key]
+    assert hub.service.state(hub.author.id, waiting)["rotation"] == 2
+    assert hub.store.submissions_in(TOY.key, 1) == 2
+    assert hub.store.submissions_in(TOY.key, 2) == 0, "it does not end the next one"
+    grade = asyncio.run(grade_model(TOY, b"adds", [1], opener()))
+    late = sign_verdict(first._key.private, submission=waiting, rotation=1, platform="test", grade=grade)
+    hub.service.take_verdict(late)  # of a grader that was at it when the rotation ended
+    found = asyncio.run(hub.graded(waiting))
+    assert (found["state"], found["rotation"], found["published"]) == ("graded", 2, 1.0)
+    assert [row.submission for row in hub.store.rows(TOY.key, 2)] == [waiting, graded]
+
+
 def test_X6_a_submission_that_cannot_be_graded_now_lets_others_pass_and_is_tried_again(hub: ToyHub) -> None:
     first = hub.submit(b"adds")["submission"]
     path = hub.store.model_path(hub.store.manifest_of(first).model_sha256)
