@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.pages import RESULTS, Server, serving, visiting
 
@@ -47,6 +47,40 @@ def test_the_time_of_a_sample_is_in_the_time_zone_of_the_page(browser: Browser) 
         assert (sent.value.method, body["zone"]) == ("POST", "Asia/Tokyo")
 
 
+def test_a_result_that_contradicts_the_estimate_is_refused_in_the_words_of_the_page(
+    browser: Browser, server: Server
+) -> None:
+    what, action = (
+        "lactate contradicts the estimate. It is kept and not used",
+        "look again; if it is right, enter it with --sure",
+    )
+    error = {"what": what, "where": "", "cause": "a slip", "action": action}
+
+    def refuse(route: Route) -> None:
+        if route.request.method == "POST":
+            route.fulfill(status=409, json={"error": error})
+        else:
+            route.fallback()
+
+    with visiting(browser, server.url) as visit:
+        page = visit.live()
+        page.route("**/api/assays", refuse)
+        page.get_by_test_id("enter-assay").click()
+        page.get_by_test_id("dialog-value").fill("39 mM")
+        page.get_by_test_id("dialog-taken").fill("10:40")
+        page.get_by_test_id("dialog-confirm").click()
+        expect(page.locator("dialog .trouble")).to_have_text(
+            "Lactate contradicts the estimate. It is kept and not used. Look again; if it is right, tick the box above and"
+            " enter it again."
+        )
+        page.get_by_test_id("dialog-sure").check()
+        with page.expect_request("**/api/assays") as sent:
+            page.get_by_test_id("dialog-confirm").click()
+        body = sent.value.post_data_json
+        assert body is not None
+        assert body["sure"] is True
+
+
 def test_without_a_request_there_is_the_form_alone(browser: Browser, server: Server) -> None:
     with visiting(browser, server.url) as visit:
         page = visit.live()
@@ -59,7 +93,9 @@ def test_a_result_answers_its_part_of_the_request(browser: Browser, wanting: Ser
         page = visit.live()
         request = page.get_by_test_id("assay-wanted")
         expect(request).to_contain_text("Assay requested: LDH of the loop")
-        expect(request).to_contain_text("The estimate expects a loss of 5% of the viability, which LDH confirms or excludes.")
+        expect(request).to_contain_text(
+            "The estimate expects a loss of 5% of the viability, which LDH confirms or excludes."
+        )
         expect(request).to_contain_text("Assay requested: lactate and ammonia of the loop")
         expect(request).to_contain_text("about 21 of 64\u00a0mL of fresh medium")
         expect(request).to_contain_text("Since ")

@@ -110,7 +110,8 @@ export async function act(method, path, body) {
  * @param {unknown} failure
  */
 export function failureText(failure) {
-  return failure instanceof Failure ? `${failure.error.what}. ${failure.error.action}.` : String(failure);
+  if (!(failure instanceof Failure)) return String(failure);
+  return [failure.error.what, failure.error.action].filter(Boolean).map(sentence).join(" ");
 }
 
 const ERROR_MS = 14000;

@@ -1,6 +1,6 @@
 // Assays: those that a run requests, with the reason, and the form in which a result is entered.
 
-import { call, showDone } from "./api.js";
+import { call, Failure, showDone } from "./api.js";
 import { fillIn } from "./dialog.js";
 import { byId, h, redraw } from "./dom.js";
 import { capital, fixed, inUtc, moment, shownZone } from "./format.js";
@@ -79,13 +79,26 @@ export async function enterAssay() {
     })),
     chosen: asked[0],
     send: (analyte, { sure, ...values }) => {
-      entered = `${analyte} ${values.value}`;
-      const body = { ...values, analyte, zone: shownZone(), sure: sure === "yes" };
-      return call("POST", "/api/assays", body, { quiet: true });
+      entered = `${named(analyte)} ${values.value}`;
+      return enter({ ...values, analyte, zone: shownZone(), sure: sure === "yes" });
     },
   });
   if (sent) showDone(`Entered: ${entered}`);
   await refresh();
+}
+
+/**
+ * Enter a result. The advice of a refusal names the option of the command line; on the page that is a box.
+ * @param {Record<string, string | boolean>} body
+ */
+async function enter(body) {
+  try {
+    return await call("POST", "/api/assays", body, { quiet: true });
+  } catch (failure) {
+    if (!(failure instanceof Failure)) throw failure;
+    const action = failure.error.action.replace("enter it with --sure", "tick the box above and enter it again");
+    throw new Failure(failure.status, { ...failure.error, action });
+  }
 }
 
 /** @type {(analyte: string, vessel: string) => Field[]} */
