@@ -208,7 +208,8 @@ class HubService(pb_grpc.HubServicer):
                 grpc.StatusCode.UNAUTHENTICATED,
                 "the certificate has expired. Next: renew it (choroid grid join does so by itself)",
             )
-        found = self._members.approved(identity)
+        async with _explained(context):
+            found = self._members.approved(identity)
         if found is None:
             await context.abort(
                 grpc.StatusCode.PERMISSION_DENIED,
