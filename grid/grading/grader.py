@@ -110,19 +110,32 @@ class ModelGrader:
         return True
 
     async def measure_baselines(self) -> None:
-        """Measure the baselines of every board whose rotation has none yet; submissions go first."""
-        store = self._service.store
+        """Measure the baselines of every board whose rotation has none yet; submissions go first.
+
+        Raises:
+            TaskFailed: Those of some boards could not be measured; those of the others were.
+        """
+        failed = []
         for board in self._service.boards.values():
-            rotation = store.rotation(board.key)
-            if rotation is None or store.baselines(board.key, rotation.number) is not None:
-                continue
-            scores: dict[str, list[float]] = {}
-            async with task_process() as task:
-                for name in board.baselines:
-                    for seed in rotation.seeds(board.rotation.episodes):
-                        await self._quiet()
-                        scores.setdefault(name, []).append(await baseline_score(board, name, seed, task))
-            store.set_baselines(board.key, rotation.number, scores)
+            try:
+                await self._measure_baselines_of(board)
+            except TaskFailed as error:
+                failed.append(f"{board.key}: {error}")
+        if failed:
+            raise TaskFailed("; ".join(failed))
+
+    async def _measure_baselines_of(self, board: Board) -> None:
+        store = self._service.store
+        rotation = store.rotation(board.key)
+        if rotation is None or store.baselines(board.key, rotation.number) is not None:
+            return
+        scores: dict[str, list[float]] = {}
+        async with task_process() as task:
+            for name in board.baselines:
+                for seed in rotation.seeds(board.rotation.episodes):
+                    await self._quiet()
+                    scores.setdefault(name, []).append(await baseline_score(board, name, seed, task))
+        store.set_baselines(board.key, rotation.number, scores)
 
     async def _quiet(self) -> None:
         """Wait until no submission is to be graded."""

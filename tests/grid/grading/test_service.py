@@ -23,6 +23,7 @@ from grid.grading.grading import ModelGrade, grade_model
 from grid.grading.model import ModelRejected
 from grid.grading.rotation import DAY_S, Rotation, is_committed
 from grid.grading.service import BoardService
+from grid.grading.task import TaskFailed
 from grid.identity.keys import IdentityKey
 from tests.grid.grading import toy
 from tests.grid.grading.toy import MODELS, TOY, ToyHub, ToyProcess, numbers, opener
@@ -355,6 +356,16 @@ def test_X6_what_waits_at_the_end_of_a_rotation_is_graded_in_the_next_and_stands
     found = asyncio.run(hub.graded(waiting))
     assert (found["state"], found["rotation"], found["published"]) == ("graded", 2, 1.0)
     assert [row.submission for row in hub.store.rows(TOY.key, 2)] == [waiting, graded]
+
+
+def test_X6_a_board_whose_task_is_unknown_does_not_hold_up_the_baselines_of_others(hub: ToyHub) -> None:
+    broken = TOY.model_copy(update={"board": "broken", "task": TOY.task.model_copy(update={"name": "gone"})})
+    hub.service.boards = {broken.key: broken, TOY.key: TOY}
+    hub.service._rotation_of(broken)
+    with pytest.raises(TaskFailed, match=rf"{broken.key}: .*gone"):
+        asyncio.run(hub.graders[0].measure_baselines())
+    assert list(hub.store.baselines(TOY.key, 1) or {}) == TOY.baselines
+    assert hub.store.baselines(broken.key, 1) is None
 
 
 def test_X6_a_submission_that_cannot_be_graded_now_lets_others_pass_and_is_tried_again(hub: ToyHub) -> None:
