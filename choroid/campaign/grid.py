@@ -33,9 +33,11 @@ class RayExecutor(Executor):
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """As :meth:`Executor.submit`; a task that fails raises its error where the result is read.
 
-        A task whose worker was killed is run again, up to three times.
+        A task whose worker was killed is run again, up to three times. One whose future is cancelled is ended.
         """
-        future: Future[T] = self._ray.remote(max_retries=RETRIES)(fn).remote(*args, **kwargs).future()
+        task = self._ray.remote(max_retries=RETRIES)(fn).remote(*args, **kwargs)
+        future: Future[T] = task.future()
+        future.add_done_callback(lambda done: self._ray.cancel(task) if done.cancelled() else None)
         return future
 
     def __exit__(

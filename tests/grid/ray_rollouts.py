@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 from choroid.board_tasks.rollouts import RolloutPlan, executor_of, rollouts
@@ -25,6 +26,14 @@ def main(plan: RolloutPlan, marker: Path) -> dict[str, object]:
         marker.with_name(f"attempt-{len(list(marker.parent.glob('attempt-*')))}").touch()
         raise ValueError(f"no square of {value}")
 
+    def slow(value: int) -> None:
+        marker.with_name(f"begun-{value}").touch()
+        time.sleep(20.0)
+        marker.with_name(f"ended-{value}").touch()
+
+    def found(name: str) -> int:
+        return len(list(marker.parent.glob(f"{name}-*")))
+
     steps: list[int] = []
     with executor_of(2, "local") as executor:
         answer = rollouts(plan, executor, lambda finished, wanted: steps.append(finished))
@@ -33,7 +42,13 @@ def main(plan: RolloutPlan, marker: Path) -> dict[str, object]:
         answer["grade"] = asyncio.run(grade_spread(board, model, [3], executor)).to_json()
         error = executor.submit(fails, 7).exception()
         answer["error"] = str(error)
-    return answer | {"steps": steps, "attempts": len(list(marker.parent.glob("attempt-*")))}
+        given_up = [executor.submit(slow, value) for value in range(4)]
+        while found("begun") < 2:
+            time.sleep(0.05)
+        answer["cancelled"] = [future.cancel() for future in given_up]
+        answer["next"] = executor.submit(lambda: 7).result()
+        answer["ended"] = found("ended")
+    return answer | {"steps": steps, "attempts": found("attempt")}
 
 
 if __name__ == "__main__":

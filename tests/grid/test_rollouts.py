@@ -67,7 +67,7 @@ def test_G19_ray_gives_the_same_results_and_runs_the_task_of_a_killed_worker_aga
         [sys.executable, str(script), json.dumps(asdict(PLAN)), str(tmp_path / "marker")],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         env=environment,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -81,4 +81,6 @@ def test_G19_ray_gives_the_same_results_and_runs_the_task_of_a_killed_worker_aga
     assert (tmp_path / "marker").exists()
     assert answer["retried"] == 49
     assert "no square of 7" in answer["error"]
+    assert answer["cancelled"] == [True] * 4
+    assert (answer["next"], answer["ended"]) == (7, 0), "cancelled tasks make room for others"
     assert answer["attempts"] == 1  # only lost workers are replaced; a task that fails is not repeated
