@@ -149,7 +149,8 @@ async def _demo(
                 group.create_task(follow_tissue(nerves, lab.plant, stop))
             protocol = preferred(rig)
             reason = f"the demo shows {protocol}"
-            await controller.runs.start(protocol, SHOWN.get(protocol, {}), user="demo", reason=reason)
+            if controller.runs.active is None:  # the run of a demo before it goes on with its --data
+                await controller.runs.start(protocol, SHOWN.get(protocol, {}), user="demo", reason=reason)
             print(f"Choroid demo: rig {rig.name}, simulated, {speed:g} × real time", file=sys.stderr)
             print(f"Open http://127.0.0.1:{port}/ in a browser (Ctrl-C ends)", file=sys.stderr, flush=True)
             leave_endpoint(folder, f"http://127.0.0.1:{port}", auth.command_line_token())

@@ -76,3 +76,14 @@ def test_R5_the_demo_of_the_wheel_shows_a_live_reading_within_a_minute(installed
     finally:
         demo.terminate()
         demo.communicate(timeout=30)
+
+
+def test_a_demo_goes_on_with_the_data_of_the_one_before(tmp_path: Path) -> None:
+    for _ in range(2):
+        words = ["demo", "--port", str(free_port()), "--for", "6s", "--data", str(tmp_path / "data")]
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "choroid", *words],
+            env=_environment(ROOT), cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert "Open http://" in done.stderr
