@@ -20,6 +20,9 @@ settings.register_profile(
     "mutants", derandomize=True, deadline=None, database=None, phases=(Phase.explicit, Phase.generate)
 )
 """For `make mutate`: the same examples for every mutant, and no time spent on a smaller example of a failure."""
+settings.register_profile("suite", settings(), deadline=None)
+settings.load_profile("suite")
+"""An example has no time limit of its own: a busy machine would fail it. `--hypothesis-profile` still chooses another one."""
 
 # Tests start programs as users do: with the bytecode of the last start. Where the environment forbids that, as in many
 # containers, each of some hundred processes would compile all of Choroid for itself (a second).
