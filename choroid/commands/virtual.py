@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,7 +67,7 @@ def add(commands: Any) -> None:
     campaign = command(commands, "campaign", _campaign, "many trials of the whole stack with random faults")
     campaign.add_argument("--runs", type=int, default=20, help="number of trials (default 20)")
     campaign.add_argument("--rig", type=Path, help="a rig file whose links are all sim: (default: the bench rig)")
-    campaign.add_argument("--days", type=float, default=0.25, help="simulated days of each (default 0.25)")
+    campaign.add_argument("--days", type=_length, default=0.25, help="simulated days of each (default 0.25)")
     campaign.add_argument("--seed", type=seed, default=1, help="seed of the random draws (default 1)")
     campaign.add_argument("--jobs", type=int, help="processes (default: one for each processor)")
     campaign.add_argument("--faults", type=Path, metavar="FILE", help="the same faults for every trial (JSON)")
@@ -103,7 +104,7 @@ def add(commands: Any) -> None:
 def _period_option(parser: argparse.ArgumentParser, name: str, default: float, unit_s: float, help_text: str) -> None:
     """Add a number of days or hours, and `--for` with a unit of its own."""
     period = parser.add_mutually_exclusive_group()
-    period.add_argument(name, type=float, default=default, help=help_text)
+    period.add_argument(name, type=_length, default=default, help=help_text)
     period.add_argument(
         "--for",
         dest=name.strip("-"),
@@ -111,6 +112,17 @@ def _period_option(parser: argparse.ArgumentParser, name: str, default: float, u
         metavar="TIME",
         help="the same with a unit: 2d, 36h",
     )
+
+
+def _length(text: str) -> float:
+    """Return a number of days or hours above zero, as the type of an option."""
+    try:
+        length = float(text)
+    except ValueError:
+        length = math.nan
+    if not 0.0 < length < math.inf:
+        raise argparse.ArgumentTypeError(f"“{text}” is no length of time. Next: write a number above 0, such as 1.5")
+    return length
 
 
 def _time_s(text: str) -> float:

@@ -55,6 +55,9 @@ def answered(done: subprocess.CompletedProcess[str], status: int, says: str) -> 
         (("plan", str(BENCH), "recycle", "--seed", "1.5"), "0 or more"),
         (("campaign", "--seed", "-1"), "0 or more"),
         (("sensitivity", "--seed", "-1"), "0 or more"),
+        (("simulate", str(BENCH), "--days", "nan"), "a number above 0"),
+        (("simulate", str(BENCH), "--days", "0"), "a number above 0"),
+        (("campaign", "--days", "inf"), "a number above 0"),
     ],
 )
 def test_a_number_that_is_not_possible_is_refused_with_what_is(words: tuple[str, ...], says: str) -> None:
