@@ -29,6 +29,7 @@ def test_text_needs_its_unit_and_numbers_are_inner_units() -> None:
         "exceed_pct": 2.0,
         "max_assays": 2,
         "assay_cost_ul": 5_000.0,
+        "max_ldh_assays": 3,
         "accepted_loss_pct": 0.0,
         "resumes": 1,
     }
