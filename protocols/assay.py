@@ -48,6 +48,8 @@ ANALYTES: dict[str, Analyte] = {
         Analyte("ldh", "", "U/L", 0.0, 100_000.0, 0.5, 0.08),
     )
 }
+MEDIUM_ANALYTES = {name: each for name, each in ANALYTES.items() if each.species}
+"""Those of the estimated medium."""
 LDH = "ldh"
 """Lactate dehydrogenase, which dying cells release: evidence of the tissue, not a part of the estimated medium."""
 

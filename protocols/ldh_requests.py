@@ -1,6 +1,6 @@
 """When recycling asks for an assay of LDH, which dying cells release: the early sign that medium harms, or that it does not.
 
-The first one, from healthy tissue, is the baseline. From then on one is asked for when the estimate of the tissue begins to
+The first one, a day after the start, is the baseline. From then on one is asked for when the estimate of the tissue begins to
 expect a loss, before it is suspected: the result ends a false suspicion, or confirms a loss, days before other signals
 (docs/recycling.md). Nothing waits for it.
 """
@@ -15,6 +15,8 @@ from protocols.tissue_loss import TissueLoss
 
 CONCERN = 0.04
 """Expected loss (0..1) from which LDH is asked for; a loss is suspected from 0.07 [P]."""
+SETTLED_D = 1.0
+"""Time (days) after the start from which a baseline is asked for: handling harms some cells, and a short run needs none."""
 AGAIN_H = 24.0
 """Minimum age (h) of the newest sample, and of the newest request, for another one."""
 DAY_H, WEEK_D = 24.0, 7.0
@@ -38,7 +40,7 @@ class LdhRequests:
         if seen is None or seen.ldh is None or not seen.known:
             return None
         self._asked_d = [at_d for at_d in self._asked_d if at_d > now_d - WEEK_D]
-        why = _why(seen)
+        why = _why(seen, now_d)
         recent = bool(self._asked_d) and now_d < self._asked_d[-1] + AGAIN_H / DAY_H
         if not why or recent or len(self._asked_d) >= self._max:
             return None
@@ -51,10 +53,11 @@ def ldh_note(why: str) -> dict[str, Any]:
     return {"analytes": [LDH], "where": "loop", "purpose": TISSUE, "text": f"assay LDH of the loop: {why}"}
 
 
-def _why(seen: TissueLoss) -> str:
+def _why(seen: TissueLoss, now_d: float) -> str:
     age_h = None if seen.ldh is None else seen.ldh.age_h
     if age_h is None:
-        return "it is the baseline with which later results of this culture are compared"
+        baseline = "it is the baseline with which later results of this culture are compared"
+        return baseline if now_d >= SETTLED_D else ""
     if seen.lost < CONCERN or age_h < AGAIN_H:
         return ""
     return f"the estimate expects a loss of {seen.lost:.0%} of the viability, which LDH confirms or excludes"

@@ -32,7 +32,7 @@ from controller.process.controller import Controller
 from controller.rig.description import Rig, required
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
-from protocols.assay import ANALYTES
+from protocols.assay import ANALYTES, MEDIUM_ANALYTES
 from protocols.media_state import MediaState
 from protocols.soft_sensor import PH_OF_FRESH, Where
 from sim.lab import SimulatedLab
@@ -108,7 +108,7 @@ class Laboratory:
         self._plant = plant
         self._random = np.random.default_rng([seed, 2])
         self._same = {name: float(self._random.normal()) for name in ASSAYED}
-        self._carried = {name: fresh.interval("loop", each.species).value for name, each in ANALYTES.items()}
+        self._carried = {name: fresh.interval("loop", each.species).value for name, each in MEDIUM_ANALYTES.items()}
         self._due: list[tuple[datetime, datetime, str, Where, float]] = []
         self._began = began
         self._every_d = every_d
@@ -120,7 +120,7 @@ class Laboratory:
     def look(self, now: datetime, state: MediaState, where: Where) -> None:
         """Compare; sample if a day is over; enter due results."""
         truth = self.truth(where)
-        for name, analyte in ANALYTES.items():
+        for name, analyte in MEDIUM_ANALYTES.items():
             interval = state.interval(where, analyte.species)
             inside = interval.low <= truth[name] <= interval.high
             row = (truth[name], interval.value, (interval.high - interval.low) / 2.0, inside, self._carried[name])
@@ -302,7 +302,7 @@ def summary(tallies: list[Tally]) -> dict[str, Any]:
     """
     figures: dict[str, Any] = {}
     for where in ("loop", "spent"):
-        for name, analyte in ANALYTES.items():
+        for name, analyte in MEDIUM_ANALYTES.items():
             cultures = [np.array(tally.rows[where, name], dtype=np.float64) for tally in tallies]
             figures |= _compared(f"{where} {name}", analyte.unit, cultures)
     return figures

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from controller.estimator.assays import AssayError, AssayRefused
-from protocols.assay import ANALYTES
+from protocols.assay import ANALYTES, MEDIUM_ANALYTES
 
 if TYPE_CHECKING:
     from tests.dashboards.fake_rig import FakeJournal
@@ -55,5 +55,5 @@ class FakeAssays:
         return [{"id": entry.seq, "entered_utc": entry.utc, **entry.body} for entry in rows]
 
     def medium(self) -> dict[str, Any]:
-        species = {each.species: BELIEVED for each in ANALYTES.values() if each.species}
+        species = {each.species: BELIEVED for each in MEDIUM_ANALYTES.values()}
         return {"utc": self._utc_text(), "loop": species, "spent": species, "lactate_umol_d": 84.0}

@@ -65,7 +65,7 @@ async def test_a_chronic_loss_makes_the_run_retreat_and_an_alarm_says_so(harmed:
             return
         assert alarms[RETREAT].state is AlarmState.UNACKNOWLEDGED
         assert "of the viability" in alarms[RETREAT].detail
-        assert "Next: assay lactate and ammonia" in alarms[RETREAT].detail
+        assert "Next: assay LDH, lactate and ammonia" in alarms[RETREAT].detail
     async with controlled(lab, tmp_path, leave_running=False) as again:
         assert RETREAT in {alarm.kind for alarm in again.alarms.active()}
         await until(lambda: exchanges(again) == 2, 3600.0)

@@ -64,9 +64,9 @@ async def test_LDH_is_asked_for_becomes_evidence_of_the_tissue_and_is_graded(tmp
     lab = SimulatedLab(RIG, seed=3)
     async with controlled(lab, tmp_path) as controller:
         technician = Technician(lab, controller, seed=3, on_request=True)
-        params = {"max_assays": "0", "every": "1 h", "cycles": "9", "accepted_loss": "100 %"}
+        params = {"max_assays": "0", "every": "1 h", "cycles": "40", "accepted_loss": "100 %"}
         await controller.runs.start("recycle", params, user="anna", reason="a test")
-        await until(lambda: f"{ASSAY_WANTED}:tissue" in {alarm.id for alarm in controller.alarms.active()}, 3 * 3600.0)
+        await until(lambda: f"{ASSAY_WANTED}:tissue" in {alarm.id for alarm in controller.alarms.active()}, 26 * 3600.0)
         (asked,) = controller.runs.requests.open()
         assert (asked.analytes, asked.purpose, asked.saving_ul) == (("ldh",), "tissue", None)
         assert "baseline" in asked.text

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from protocols.interval import Interval
-from protocols.ldh_requests import AGAIN_H, CONCERN, LdhRequests
+from protocols.ldh_requests import AGAIN_H, CONCERN, SETTLED_D, LdhRequests
 from protocols.tissue.estimate import SUSPECTED_LOSS
 from protocols.tissue_loss import STALE_H, UNKNOWN, LdhSeen, TissueLoss
 
@@ -29,7 +29,8 @@ def test_it_comes_before_the_suspicion() -> None:
 
 
 def test_the_first_one_is_the_baseline() -> None:
-    found = LdhRequests(3).request(WELL, 0.5)
+    assert not asked(LdhRequests(3), WELL, SETTLED_D - 0.1), "a short run asks for nothing"
+    found = LdhRequests(3).request(WELL, SETTLED_D)
     assert found is not None
     assert (found["analytes"], found["where"], found["purpose"]) == (["ldh"], "loop", "tissue")
     assert "baseline" in found["text"]
@@ -59,4 +60,4 @@ def test_it_is_asked_once_a_day_and_as_often_as_allowed() -> None:
     assert all(later - day >= AGAIN_H / 24.0 for day, later in pairwise(found))
     assert all(sum(day <= each < day + 7.0 for each in found) <= 3 for day in days)
     assert len(found) == 9
-    assert not asked(LdhRequests(0), WELL, 0.0)
+    assert not asked(LdhRequests(0), WELL, 2.0)
