@@ -309,6 +309,7 @@ async def test_L5_mail_down_and_webhook_up_with_a_real_outbox(
     try:
         await looking(people, lambda: people.status()[1]["delivered"] > 1)
         assert ("channel_failed", "mail") in people.causes()
+        await asyncio.sleep(1.5)  # what was delivered is stored a moment later
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

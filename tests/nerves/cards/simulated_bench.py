@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -23,12 +23,14 @@ class WitnessedArray(SimulatedArray):
     def __init__(self, electrodes: int, seed: int) -> None:
         super().__init__(electrodes, seed)
         self.given: list[tuple[int, NDArray[np.int16]]] = []
+        self.shift: Callable[[], int] = lambda: 0
+        """Returns by how much the card's numbers are ahead: a busy machine loses frames more than once."""
         self.received: list[tuple[int, int, tuple[Phase, ...]]] = []
         self.lost = 0
 
     def generate(self, frames: int) -> NDArray[np.int16]:
         """Generate, and write it down by number."""
-        first = self.next_frame
+        first = self.next_frame + self.shift()
         out = super().generate(frames)
         self.given.append((first, out.copy()))
         return out
