@@ -56,11 +56,15 @@ class Engine(pb_grpc.NervesServicer):
         await asyncio.sleep(60.0)
 
 
+WAIT_S = 60.0
+"""Maximum time for a stream to be found and to send, on a busy machine."""
+
+
 def inlet(name: str) -> pylsl.StreamInlet:
-    found = pylsl.resolve_byprop("name", name, 1, 10.0)
+    found = pylsl.resolve_byprop("name", name, 1, WAIT_S)
     assert found, name
     opened = pylsl.StreamInlet(found[0])
-    opened.open_stream(10.0)
+    opened.open_stream(WAIT_S)
     return opened
 
 
@@ -85,11 +89,12 @@ async def test_N6_frames_spikes_and_events_come_out_of_lsl_as_they_went_in() -> 
             assert np.array_equal(np.concatenate([samples for _, samples in got]), SAMPLES)
             assert {0, 250, 500} <= {first for first, samples in got if len(samples)}
             after = next(first for first, samples in got if len(samples) and first > 750)
-            assert abs(after - 3_250) < RATE // 50  # LSL has no numbers: as exact as the arrival
+            # LSL has no numbers: as exact as the arrival, which a busy machine delays.
+            assert 3_250 - RATE // 50 < after < 3_250 + 2 * RATE
             assert card.info.uv_per_unit == 0.195
-            sample, _ = await asyncio.to_thread(spikes.pull_sample, 10.0)
+            sample, _ = await asyncio.to_thread(spikes.pull_sample, WAIT_S)
             assert sample == [2.0, -41.5]
-            told, _ = await asyncio.to_thread(events.pull_sample, 10.0)
+            told, _ = await asyncio.to_thread(events.pull_sample, WAIT_S)
             assert told == ["GAP: the array lost frames"]
         finally:
             card.close()
