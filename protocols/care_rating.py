@@ -1,15 +1,16 @@
 """Rate the care of the tissue by its apparent condition (biology.md §4): a proxy, **not** evidence of feeling.
 
 V = G · Π sᵢ^wᵢ over LDH, oxygen uptake, activity, growth, lactate yield and medium grade; G is 0 when sterility
-fails, when it is colder than 33 or hotter than 39 °C, or when oxygen has been under 5 % of air saturation for more
-than ten minutes. Form, weights and gates are the proposal of biology.md §4 [P]: none is published; `choroid
+fails, when it is colder than 33 or hotter than 39 °C, when oxygen has been under 5 % of air saturation for more
+than ten minutes, or while an alarm says that the care has failed.
+ Form, weights and gates are the proposal of biology.md §4 [P]: none is published; `choroid
 sensitivity` shows their effect. Corners are the edges of the media grades where there is one. Pure and versioned;
 :mod:`protocols.scoring` defines how missing readings count. It is stored as 0 to 1, and shown as a percentage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
@@ -20,8 +21,8 @@ from protocols.grading import Letter
 from protocols.interval import Interval
 from protocols.scoring import FLOOR, Corners, Score, ScorePart, Veto, combined, gate, missing, part
 
-VERSION = "care-rating-2"
-"""The formula of `viability-2`, under which older journals hold this score."""
+VERSION = "care-rating-3"
+"""2 was the formula of `viability-2`, under which older journals hold this score; 3 adds the gate `alarms`."""
 LABEL = "care-quality proxy, not evidence of feeling"
 
 WEIGHTS = {"ldh": 0.20, "oxygen_uptake": 0.20, "activity": 0.20, "growth": 0.15, "lactate_yield": 0.10, "grade": 0.15}
@@ -63,6 +64,8 @@ class Vitals:
     """
     sterility_failed: bool = False
     """A recorded finding, not a reading: it cannot go missing."""
+    alarms: tuple[str, ...] = ()
+    """Failures of the care that act now, as text."""
     ldh: Interval | None = None
     oxygen_uptake: Interval | None = None
     oxygen_uptake_by: str = ""
@@ -98,6 +101,8 @@ def _flat(vitals: Vitals) -> dict[str, Any]:
 
 
 def _read(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(value)
     if not isinstance(value, Mapping):
         return value
     if "letter" in value:
@@ -127,11 +132,12 @@ def care_rating(
 
 
 def gates_of(vitals: Vitals) -> tuple[Veto, ...]:
-    """Return the gates: temperature, oxygen, sterility."""
+    """Return the gates: temperature, oxygen, sterility; and alarms, while one means that the care has failed."""
     return (
         gate("temperature", vitals.temperature_c, COLDEST_C, HOTTEST_C, "°C"),
         gate("oxygen", vitals.oxygen_short_s, float("-inf"), OXYGEN_SHORT_S, f"s under {MIN_OXYGEN_PCT:g} %"),
         _sterility(vitals.sterility_failed),
+        *(() if not vitals.alarms else (_alarms(vitals.alarms),)),
     )
 
 
@@ -159,3 +165,8 @@ def _grade(seen: MediumGrade | None, weight: float) -> ScorePart:
 def _sterility(failed: bool) -> Veto:
     text = "the barrier failed" if failed else "no failure on record"
     return Veto("sterility", not failed, surely=not failed, possibly=not failed, text=text)
+
+
+def _alarms(alarms: Sequence[str]) -> Veto:
+    """Return the gate of failed care: how the tissue fares is not known meanwhile."""
+    return Veto("alarms", None, surely=False, possibly=True, text=f"not known under an alarm: {', '.join(alarms)}")

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from controller.alarms.care import FailedCare
 from controller.alarms.states import ROWS as ALARM_ROWS
 from controller.alarms.states import Alarms
 from controller.analysers.analysers import Analysers
@@ -308,7 +309,7 @@ class Controller:
             tissue_loss=lambda: self._connected.scoring.tissue_loss,
         )
         vitals = vital_signs(self.rig, runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock)
-        scoring = Scoring(vitals, record=self._record)
+        scoring = Scoring(vitals, care=FailedCare(self.rig), record=self._record)
         return Assembly(devices, gate, runs, self._analysers(devices, runs), scoring, regulators_of(self.rig))
 
     def _analysers(self, devices: ConnectedRig, runs: Runner) -> Analysers:
@@ -385,7 +386,7 @@ class Controller:
         for sink in self._sinks:
             self._tasks.isolate(type(sink).__name__, sink.offer, state)
         self._tasks.isolate("nerves", self._listen, state)
-        self._tasks.isolate("scores", self._connected.scoring.look, state, self.nerves_summary, self.alarms.active())
+        self._tasks.isolate("scores", self._connected.scoring.look, state, self.nerves_summary, self.alarms)
         self._tasks.isolate("analysers", self._connected.analysers.look, state.at_s)
         if self.imaging is not None:
             self._tasks.isolate("images", self.imaging.look, state.at_s)

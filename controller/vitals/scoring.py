@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from controller.alarms.states import Alarm
+from controller.alarms.care import FailedCare
+from controller.alarms.states import Alarms
 from controller.core.state import State
 from controller.journal.journal import Journal
 from controller.nerves.summary import NervesSummary
@@ -24,15 +25,19 @@ class Scoring:
         self,
         vitals: VitalSigns | None,
         *,
+        care: FailedCare,
         record: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
         """Begin without scores.
 
         Args:
             vitals: The inputs of the scores; None on a rig that has none (:func:`controller.vitals.vitals.why_unscored`).
+            care: Names what fails at each tick.
             record: Writes to the journal and never fails.
         """
         self._vitals = vitals
+        self._care = care
+        self._failed: tuple[str, ...] = ()
         self._record = record
         self._next_s = 0.0
         self._next_row_s = 0.0
@@ -67,23 +72,27 @@ class Scoring:
     def latest(self) -> dict[str, Any] | None:
         """The latest scores (:meth:`controller.vitals.vitals.Scores.to_json`); None before the first."""
         if self._latest is None and self._scores is not None:
-            self._latest = self._scores.to_json()
+            self._latest = self._scores.to_json(self._failed)
         return self._latest
 
-    def look(self, state: State, summary: NervesSummary | None, alarms: Sequence[Alarm]) -> None:
-        """Compute the scores when it is time."""
+    def look(self, state: State, summary: NervesSummary | None, alarms: Alarms) -> None:
+        """Compute the scores when it is time. A failure changes what is said of the tissue at once, not at the next score."""
         if self._vitals is None:
             return
         self._vitals.restore_some()
+        active = alarms.active()
+        failed = self._care.now(state, active, alarms.suppressed())
+        if failed != self._failed:
+            self._failed, self._latest = failed, None
         if state.at_s < self._next_s:
             return
         self._next_s = state.at_s + EVERY_S
-        why_unusual = disturbance(state.trips, alarms)
+        why_unusual = disturbance(state.trips, active)
         self._scores = self._vitals.score(state, summary, why_unusual)
         self._latest = None
         if state.at_s >= self._next_row_s:
             self._next_row_s = state.at_s + RECORD_EVERY_S
-            self._record(SCORES_ROW, self._scores.to_json())
+            self._record(SCORES_ROW, self._scores.to_json(self._failed))
 
 
 def last_grade(journal: Journal) -> dict[str, Any] | None:

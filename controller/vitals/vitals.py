@@ -102,15 +102,17 @@ class Scores:
     tissue: Callable[[], Statement | None] = lambda: None
     """Returns the estimate of the tissue's viability when it is read; None while it is restored."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, alarms: tuple[str, ...] = ()) -> dict[str, Any]:
         """Return the estimate of viability, care rating, welfare, happiness, stimulation, baselines and all inputs.
 
-        With several chambers a key `of` says that each score is one number for all of them.
+        With several chambers a key `of` says that each score is one number for all of them. `alarms` are the failures of the
+        care at this moment (:class:`controller.alarms.care.FailedCare`), which may be later than the inputs.
         """
-        rating, kept, tissue = care_rating(self.vitals), welfare(self.treated), self.tissue()
+        vitals = replace(self.vitals, alarms=alarms)
+        rating, kept, tissue = care_rating(vitals), welfare(self.treated), self.tissue()
         return {
-            "viability": None if tissue is None else tissue.to_json(),
-            "care_rating": rating.to_json() | {"inputs": self.vitals.to_json()},
+            "viability": None if tissue is None else replace(tissue, alarms=alarms).to_json(),
+            "care_rating": rating.to_json() | {"inputs": vitals.to_json()},
             **({} if len(self.chambers) < 2 else {"of": _of(self.chambers)}),
             "welfare": kept.to_json() | {"inputs": self.treated.to_json()},
             "happiness": happiness(rating, kept).to_json(),

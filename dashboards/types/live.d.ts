@@ -228,6 +228,7 @@ export interface ViabilityEstimate {
   sentences: string[];
   basis: string[];
   meaning: string;
+  alarms: string[];
   causes: Record<string, number>;
   measured: string[];
   unmeasured: string[];

@@ -53,6 +53,8 @@ class Statement:
     """The present hour."""
     recent: frozenset[str]
     """Fields of a look that were measured within their time (an image counts for a week)."""
+    alarms: tuple[str, ...] = ()
+    """Failures of the care that act now."""
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -95,6 +97,7 @@ class Statement:
             "stable_h": self.estimate.stable_h(),
             "past": [_ends(each) for each in self.estimate.past[-7 * DAY_H :][::-TREND_STEP_H][::-1]],
             "past_step_h": TREND_STEP_H,
+            "alarms": list(self.alarms),
             "causes": {name: round(harm, 5) for name, harm in causes.items()},
             "measured": list(self.known),
             "unmeasured": list(self.unknown),
@@ -110,8 +113,8 @@ class Statement:
         return best_measurement(self.estimate, self.look)
 
     def status(self, causes: dict[str, float]) -> str:
-        """Return `harmful` while something harms the tissue, `loss` after a certain loss, else `normal`."""
-        if causes:
+        """Return `harmful` while something harms the tissue or its care fails, `loss` after a certain loss, else `normal`."""
+        if causes or self.alarms:
             return "harmful"
         return "loss" if self.estimate.harmed else "normal"
 
@@ -131,6 +134,7 @@ class Statement:
             stable_h=self.estimate.stable_h(),
             wide=now.width > TOO_WIDE,
             counted=f"({len(self.known)} of {len(MEASURED)})",
+            alarms=self.alarms,
         )
 
     def sentences(self, causes: dict[str, float], best: Gain | None) -> list[str]:

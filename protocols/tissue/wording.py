@@ -52,6 +52,8 @@ class TissueWording:
     """Whether the interval is too wide to say more."""
     counted: str
     """Share of the signals that are measured, as text."""
+    alarms: tuple[str, ...] = ()
+    """Failures of the care that act now: the estimate shows what they do to the tissue later."""
 
     def sentences(self) -> list[str]:
         """Return what is abnormal, and where viability lies and goes."""
@@ -59,7 +61,9 @@ class TissueWording:
 
     def _finding(self) -> str:
         cause = "No cause is measured." if self.hidden else "Nothing harmful is measured now."
-        harmful = f"Harmful now: {', '.join(self.harms)}." if self.harms else ""
+        alarms = f"Alarm now: {', '.join(self.alarms)}." if self.alarms else ""
+        harms = f"Harmful now: {', '.join(self.harms)}." if self.harms else ""
+        harmful = " ".join(each for each in (alarms, harms) if each)
         if self.loss is LossFound.CERTAIN:
             verb = {Trend.FALLING: "is losing viability", Trend.RISING: "has lost viability and is recovering"}
             lost = f"The tissue {verb.get(self.trend, 'has lost viability')}."
@@ -78,9 +82,10 @@ class TissueWording:
             return "too wide to show a trend"
         if self.trend is Trend.BEGINNING:
             return "the first hours of the estimate"
+        harmed = self.harms or self.alarms
         if self.trend is Trend.FALLING:
-            return "falling" if self.harms else "slightly lower than before, not enough to suspect a loss"
-        if self.harms:
+            return "falling" if harmed else "slightly lower than before, not enough to suspect a loss"
+        if harmed:
             return "not lower yet"
         if self.trend is Trend.STABLE:
             return f"stable for {spell(self.stable_h)}"

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from controller.alarms.care import FailedCare
 from controller.alarms.definitions import DEFINITIONS
+from controller.alarms.states import Alarms
 from controller.core.clock import Clock
 from controller.core.state import ActuatorView, Reading, State, StateStore
 from controller.estimator.estimator import estimator_of
@@ -70,8 +72,8 @@ async def test_without_a_loop_and_an_array_there_is_no_score_and_a_reason(tmp_pa
         assert "nothing tells how the tissue is" in why_unscored(rig)
         with scored(rig, tmp_path / name) as signs:
             assert signs is None
-            scoring = Scoring(signs, record=lambda kind, body: pytest.fail(kind))
-            scoring.look(state({}), None, ())
+            scoring = Scoring(signs, care=FailedCare(rig), record=lambda kind, body: pytest.fail(kind))
+            scoring.look(state({}), None, Alarms(lambda kind, body: None, str))
             assert (scoring.latest, scoring.concerns) == (None, {})
 
 
@@ -156,7 +158,7 @@ async def test_exchanged_oxygen_probes_are_no_loss_of_uptake_and_the_lower_one_c
 
 async def test_a_loss_of_viability_is_a_concern_and_an_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with scored(RIG, tmp_path) as signs:
-        scoring = Scoring(signs, record=lambda kind, body: None)
+        scoring = Scoring(signs, care=FailedCare(RIG), record=lambda kind, body: None)
         assert ("viability_loss", "tissue") not in scoring.concerns
         monkeypatch.setattr(TissueWatch, "lost", 0.12)
         assert scoring.concerns["viability_loss", "tissue"].startswith("about 12% of the viability is lost")

@@ -28,7 +28,7 @@ def test_example_days_are_ordered_as_a_person_would(tmp_path: Path) -> None:
     assert all(days["well"]["happiness"] > found["happiness"] for name, found in days.items() if name != "well")
     assert days["chilled"]["care_rating"] == 0.0
     assert days["seizure-like"]["welfare"] < days["well"]["welfare"]
-    assert answer["versions"] == ["care-rating-2", "activity-1", "welfare-1", "happiness-1"]
+    assert answer["versions"] == ["care-rating-3", "activity-1", "welfare-1", "happiness-1"]
 
 
 def test_every_weight_and_input_has_a_row_and_corners_without_end_have_none() -> None:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from controller.alarms.care import vital_devices
 from controller.alarms.definitions import DEFINITIONS
 from controller.alarms.states import Alarm, Alarms
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.process.controller import Controller
-from controller.process.stimulation_hold import vital_devices, why_held
+from controller.process.stimulation_hold import why_held
 from sim.lab import SimulatedLab
 from tests.nerves.test_emergency_stop import RIG, Agent, Stimulated, living, made
 from tests.nerves.test_process import until

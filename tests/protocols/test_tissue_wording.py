@@ -13,7 +13,12 @@ from protocols.tissue.look import TissueLook
 from protocols.tissue.statement import Statement
 from protocols.tissue.wording import LossFound, TissueWording, Trend, trend_of
 
-COMBINATIONS = list(itertools.product(LossFound, Trend, ((), ("heat",), ("heat", "pH")), (False, True), (False, True)))
+ALARM = "no heart flow (reglo.heart)"
+COMBINATIONS = list(
+    itertools.product(
+        LossFound, Trend, ((), ("heat",), ("heat", "pH")), (False, True), (False, True), ((), (ALARM, "acidity (ph)"))
+    )
+)
 
 
 def condition(
@@ -22,8 +27,9 @@ def condition(
     harms: tuple[str, ...] = (),
     hidden: bool = False,
     wide: bool = False,
+    alarms: tuple[str, ...] = (),
 ) -> TissueWording:
-    return TissueWording(0.4, 0.6, 0.9, loss, harms, hidden, trend, 9, wide, "(4 of 8)")
+    return TissueWording(0.4, 0.6, 0.9, loss, harms, hidden, trend, 9, wide, "(4 of 8)", alarms)
 
 
 def said(**changes: object) -> str:
@@ -31,8 +37,11 @@ def said(**changes: object) -> str:
 
 
 @pytest.mark.parametrize("of", COMBINATIONS, ids=lambda of: "-".join(str(each) for each in of))
-def test_no_combination_contradicts_itself(of: tuple[LossFound, Trend, tuple[str, ...], bool, bool]) -> None:
-    loss, trend, harms, _, wide = of
+def test_no_combination_contradicts_itself(
+    of: tuple[LossFound, Trend, tuple[str, ...], bool, bool, tuple[str, ...]],
+) -> None:
+    loss, trend, measured, _, wide, alarms = of
+    harms = (*measured, *alarms)
     text = " ".join(condition(*of).sentences())
     falls = re.search(r"\blosing|\bfalling", text)
     assert not re.search(r"\.\.|, \.|\s\s", text)
@@ -41,7 +50,8 @@ def test_no_combination_contradicts_itself(of: tuple[LossFound, Trend, tuple[str
     assert ("below its baseline of 0.90" in text) == (loss is not LossFound.NONE)
     assert bool(falls) <= (trend is Trend.FALLING), "only what falls is said to fall"
     assert ("rising" in text or "recovering" in text) <= (trend is Trend.RISING)
-    assert ("Harmful now" in text) == bool(harms)
+    assert ("Harmful now" in text) == bool(measured)
+    assert text.startswith("Alarm now: ") == bool(alarms)
     if harms:
         assert "Nothing harmful" not in text
         assert "No cause" not in text
@@ -63,6 +73,11 @@ def test_no_combination_contradicts_itself(of: tuple[LossFound, Trend, tuple[str
             " suspect a loss.",
         ),
         ({"harms": ("heat",)}, "Harmful now: heat. Viability 0.40–0.60, not lower yet."),
+        (
+            {"harms": ("heat",), "alarms": (ALARM,)},
+            "Alarm now: no heart flow (reglo.heart). Harmful now: heat. Viability 0.40–0.60, not lower yet.",
+        ),
+        ({"alarms": (ALARM,)}, "Alarm now: no heart flow (reglo.heart). Viability 0.40–0.60, not lower yet."),
         ({"harms": ("heat",), "trend": Trend.FALLING}, "Harmful now: heat. Viability 0.40–0.60, falling."),
         (
             {"loss": LossFound.SUSPECTED},
