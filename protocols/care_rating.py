@@ -3,7 +3,7 @@
 V = G · Π sᵢ^wᵢ over LDH, oxygen uptake, activity, growth, lactate yield and medium grade; G is 0 when sterility
 fails, when it is colder than 33 or hotter than 39 °C, when oxygen has been under 5 % of air saturation for more
 than ten minutes, or while an alarm says that the care has failed.
- Form, weights and gates are the proposal of biology.md §4 [P]: none is published; `choroid
+Form, weights and gates are the proposal of biology.md §4 [P]: none is published; `choroid
 sensitivity` shows their effect. Corners are the edges of the media grades where there is one. Pure and versioned;
 :mod:`protocols.scoring` defines how missing readings count. It is stored as 0 to 1, and shown as a percentage.
 """
