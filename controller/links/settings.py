@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from controller.links.connect import device_config
+from controller.links.units import points_fit_their_roles
 from controller.rig.description import HeartConfig, Rig
 from controller.rig.problems import Finding, nearest
 from drivers.commands import Run
@@ -18,12 +19,14 @@ MAX_STEP_ERROR = 0.03
 
 
 def drivers_accept(rig: Rig) -> Iterator[Finding]:
-    """Yield a finding for each device whose driver refuses its settings, and for each link whose devices differ in its own.
+    """Yield a finding for each device whose driver refuses its settings, for each link whose devices differ in its own, and
+    for each point that does not fit its role.
 
     Devices without an installed driver are left out. No link is opened.
     """
     built, problems = _built(rig)
     yield from problems
+    yield from points_fit_their_roles(rig, built)
     yield from _agitators_turn(rig, built)
 
 

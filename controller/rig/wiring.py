@@ -426,6 +426,8 @@ def _is_link(link: str) -> bool:
 
 
 ACTUATORS = (PUMP, SWITCH, GAS, SETPOINT)
+CONTACT = PointKind("sensor", "contact", "")
+"""A digital input: 1 is closed, 0 is open."""
 DEVICE_RULES = (
     device_link,
     device_shares_its_link,

@@ -37,6 +37,8 @@ NO_HEART_FLOW = "no_heart_flow"
 """With several hearts a full stop and the heart's name follow."""
 CLOSED_VALVE = "closed_valve"
 GAS_MIXTURE = "gas_mixture"
+GAS_UNIT, PH_UNIT = "mL/min", "pH"
+"""Units of the readings that the mixture is judged by. A reading in another unit counts as none."""
 
 
 def doubt(reading: KernelReading | None, now_s: float, rule: Interlock) -> str | None:
@@ -49,6 +51,8 @@ def doubt(reading: KernelReading | None, now_s: float, rule: Interlock) -> str |
     if (good := reading.good) is None:
         return f"no good reading: the last one is {reading.quality.value}"
     reading = good
+    if reading.unit != rule.unit:
+        return f"in {reading.unit or 'no unit'}, and its limits are in {rule.unit or 'no unit'}"
     if not isfinite(reading.value):
         return "not a number"
     age_s = now_s - reading.at_s
@@ -285,7 +289,7 @@ def _crossed(rule: Interlock, crossing: Crossing, cause: Cause, now_s: float, no
 def _suspected(reading: KernelReading, now_s: float, rule: Interlock) -> bool:
     """Return whether the reading is a fresh suspect value, which may count against the rig."""
     fresh = -FUTURE_S <= now_s - reading.at_s <= rule.stale_s
-    return reading.quality is Quality.SUSPECT and isfinite(reading.value) and fresh
+    return reading.quality is Quality.SUSPECT and reading.unit == rule.unit and isfinite(reading.value) and fresh
 
 
 def _level(rule: Interlock, reading: KernelReading, now_s: float, before: Trip | None) -> Trip | None:
@@ -337,7 +341,7 @@ def _airless(view: View, limits: Limits, present: Sequence[Trip]) -> Airless | N
 
 def _air_trial(view: View, mixture: Mixture, was: Airless, shut: bool) -> Airless:
     """trust that air flows unread once the medium has been too alkaline for the trial time, and CO2 was not shut."""
-    ph = _trusted(view, mixture.ph, mixture.ph_stale_s)
+    ph = _trusted_ph(view, mixture.ph, mixture.ph_stale_s)
     if shut or ph is None or ph <= mixture.ph_alkaline:
         return replace(was, alkaline_since_s=None)
     since_s = view.now_s if was.alkaline_since_s is None else was.alkaline_since_s
@@ -361,7 +365,7 @@ def _air_lost(view: View, mixture: Mixture) -> str | None:
     co2 = fresh_flow(view, mixture.co2, mixture)
     if not view.watch.no_air and (co2 is None or co2 <= 0.0):
         return None
-    ph = _trusted(view, mixture.ph, mixture.ph_stale_s)
+    ph = _trusted_ph(view, mixture.ph, mixture.ph_stale_s)
     why = f"{mixture.air} has no reading: it may be without power, and closed"
     if ph is None:
         return None if view.watch.no_air else f"{why}; nor does {mixture.ph} tell"
@@ -382,11 +386,11 @@ def _too_much_co2(view: View, mixture: Mixture) -> str | None:
     return f"CO2 is {co2 / total:.0%} of the gas, more than {mixture.trip_co2:.0%}: air fails"
 
 
-def _trusted(view: View, point: str, stale_s: float) -> float | None:
-    """Return the newest good reading if it is fresh and not flat, else None."""
+def _trusted_ph(view: View, point: str, stale_s: float) -> float | None:
+    """Return the newest good reading of pH if it is fresh and not flat, else None."""
     newest = view.readings.get(point)
     reading = None if newest is None else newest.good
-    if reading is None or not isfinite(reading.value):
+    if reading is None or reading.unit != PH_UNIT or not isfinite(reading.value):
         return None
     fresh = -FUTURE_S <= view.now_s - reading.at_s <= stale_s
     return reading.value if fresh and view.now_s - reading.same_since_s <= FLAT_S else None
@@ -401,7 +405,7 @@ def fresh_flow(view: View, point: str, mixture: Mixture) -> float | None:
     newest = view.readings.get(point)
     lost = newest is None or newest.quality is Quality.MISSING
     reading = None if newest is None or lost else newest.good
-    if reading is None or not isfinite(reading.value):
+    if reading is None or reading.unit != GAS_UNIT or not isfinite(reading.value):
         return None
     return max(reading.value, 0.0) if -FUTURE_S <= view.now_s - reading.at_s <= mixture.stale_s else None
 

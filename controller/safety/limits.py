@@ -292,7 +292,9 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
         *(() if sterile is None else (_transfer_pressure("over_pressure_filter", sterile),)),
         *(_line_pressure(rig, line, limit) for line, limit in rig.safety.over_pressure.items()),
         *(
-            Interlock(f"agitation_stopped.{name}", each.measured, (), each.stale_s, low=each.stands_below_rpm)
+            Interlock(
+                f"agitation_stopped.{name}", each.measured, (), each.stale_s, low=each.stands_below_rpm, unit="rpm"
+            )
             for name, each in rig.agitators.items()
             if each.measured is not None
         ),
@@ -325,6 +327,7 @@ def _temperature(rig: Rig, name: str, limit: TemperatureLimit, *, heated: bool) 
         limit.stale_s,
         high=limit.high_c,
         low=limit.low_c,
+        unit="degC",
         valid_min=PROBE_C[0],
         valid_max=PROBE_C[1],
         flat_s=FLAT_TEMPERATURE_S
@@ -346,6 +349,7 @@ def _heart_pressure(name: str, limit: PressureLimit) -> Interlock:
         limit.trips,
         limit.stale_s,
         high=limit.high_kpa,
+        unit="kPa",
         valid_min=GAUGE_KPA[0],
         valid_max=GAUGE_KPA[1],
         deadband=PRESSURE_DEADBAND * limit.high_kpa,
@@ -367,6 +371,7 @@ def _transfer_pressure(name: str, limit: PressureLimit) -> Interlock:
         limit.trips,
         limit.stale_s,
         high=limit.high_kpa,
+        unit="kPa",
         valid_min=GAUGE_KPA[0],
         valid_max=GAUGE_KPA[1],
         deadband=PRESSURE_DEADBAND * limit.high_kpa,

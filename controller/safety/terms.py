@@ -171,6 +171,8 @@ class Interlock:
     debounce_s: float = 0.0
     ceiling: float = inf
     rise_per_s: float = 0.0
+    unit: str = ""
+    """Unit of all limits. A reading in another unit counts as unsafe input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +316,10 @@ class KernelReading(Protocol):
     @property
     def value(self) -> float:
         """The value in its point's unit."""
+
+    @property
+    def unit(self) -> str:
+        """The unit of the value."""
 
     @property
     def quality(self) -> Quality:

@@ -183,6 +183,7 @@ async def test_a_probe_in_another_buffer_is_refused_until_it_stands_in_the_right
 @dataclass
 class Read:
     value: float = 7.1
+    unit: str = "pH"
     quality: Quality = Quality.GOOD
     at_s: float = 100.0
     same_since_s: float = 100.0

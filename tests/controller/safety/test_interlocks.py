@@ -52,6 +52,8 @@ DOUBTFUL = {
     "failed": Told(37.0, Quality.MISSING),
     "not a number": Told(nan),
     "infinite": Told(inf),
+    "in another unit": Told(37.0, unit="K"),
+    "without a unit": Told(37.0, unit=""),
     "stale": Told(37.0, at_s=NOW_S - 15.1),
     "never": Told(37.0, at_s=-inf),
     "from the future": Told(37.0, at_s=NOW_S + 1.1),
@@ -92,6 +94,25 @@ def test_I2_pressures_are_doubted_too_but_may_be_flat(point: str, name: str) -> 
     assert tripped(with_reading(point, None))[name].cause is Cause.DOUBT
     assert tripped(with_reading(point, Told(3.0, at_s=NOW_S - 10.1)))[name].cause is Cause.DOUBT
     assert name not in tripped(with_reading(point, Told(0.0, same_since_s=0.0)))
+
+
+@pytest.mark.parametrize("unit", ["bar", "psi", "mbar", "degC", ""])
+def test_Q1_a_pressure_in_another_unit_is_unsafe_input(unit: str) -> None:
+    trips = tripped(with_reading(HEART_PRESSURE, Told(1.5, unit=unit)))
+    assert (trips["over_pressure_heart"].cause, trips["over_pressure_heart"].response) == (Cause.DOUBT, Response.BASAL)
+    trips = tripped(with_reading(FILTER_PRESSURE, Told(1.5, unit=unit)))
+    assert (trips["over_pressure_filter"].cause, trips["over_pressure_filter"].response) == (Cause.DOUBT, Response.OFF)
+    assert tripped(with_reading(HEART_PRESSURE, Told(1.5, unit="kPa"))) == {}
+
+
+def test_Q1_gas_and_pH_in_another_unit_count_as_unread() -> None:
+    """A dead air line shows in the shares of the gas; a flow in L/min and a pH in mV show nothing."""
+    view = peace()
+    rich = replace(view, readings={**view.readings, AIR: Told(0.0), CO2: Told(20.0)})
+    assert "gas_mixture" in {trip.interlock for trip in evaluate(replace(rich, watch=Watch(rich_since_s=0.0)), LIMITS)}
+    airless = {**view.readings, AIR: Told(47.0, unit="L/min"), PH: Told(7.4, unit="mV")}
+    assert "gas_mixture" in tripped(replace(view, readings=airless))
+    assert "gas_mixture" not in tripped(replace(view, readings={**airless, PH: Told(7.4, unit="pH")}))
 
 
 def test_I1_levels() -> None:
