@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from drivers.modbus_generic_format import MISSING, DescriptionKey
+from drivers.strict_yaml import MisreadError, scalar_value
 
 if TYPE_CHECKING:
     import yaml
@@ -73,10 +74,11 @@ class YamlReader:
             return self.mapping(node, place)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(each, place) for each in node.value]
-        if node.tag == "tag:yaml.org,2002:str":
-            return node.value
         try:
-            return yaml.constructor.SafeConstructor().construct_object(node)
+            return scalar_value(node)
+        except MisreadError as error:
+            self.problem(place, error.what, error.fix)
+            return error.meant
         except (yaml.YAMLError, ValueError):
             self.problem(place, f"“{node.value}” cannot be read", "write a plain number or word")
             return None

@@ -35,6 +35,7 @@ from controller.rig.loading import load_rig
 from controller.safety.limits import basal_states
 from drivers.commands import Level, Run, Stop, Switch
 from drivers.registry import MODELS
+from drivers.strict_yaml import load_yaml
 from sim.lab import SimulatedLab
 from sim.plant.plant import Plant
 
@@ -117,7 +118,7 @@ class _Bench:
 
     async def begin(self, source: Path) -> None:
         """Serve the lab and start the guard."""
-        described: dict[str, Any] = yaml.safe_load(pointing_at(source, await self.lab.serve_tcp()))
+        described: dict[str, Any] = load_yaml(pointing_at(source, await self.lab.serve_tcp()))
         described.pop("nerves", None)
         self._rig.write_text(yaml.safe_dump(described, sort_keys=False, allow_unicode=True), encoding="utf-8")
         self.data.mkdir()

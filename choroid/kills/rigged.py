@@ -34,6 +34,7 @@ from controller.hazards.loading import load_checked_rig
 from controller.rig.description import required
 from drivers.commands import Level, Run, Stop, Switch
 from drivers.registry import MODELS
+from drivers.strict_yaml import load_yaml
 from protocols.organs import Liver
 
 SEED = 5
@@ -85,7 +86,7 @@ class Rigged:
         step = f"{Liver.add_glucose.name}: {REQUESTED_UL:g} uL"
         recipe = f"recipe: 1\nname: {RECIPE}\ntitle: One small dose\nsteps:\n  - {step}\n"
         (self.data / "recipes" / f"{RECIPE}.yaml").write_text(recipe, encoding="utf-8")
-        description: dict[str, Any] = yaml.safe_load(rig.read_text(encoding="utf-8"))
+        description: dict[str, Any] = load_yaml(rig.read_text(encoding="utf-8"))
         balance = required(load_checked_rig(rig, models=MODELS).organs.kidney, "a kidney").mass.partition(".")[0]
         description["devices"][balance]["every"] = "1 s"  # weighing would otherwise take most of the time
         self._own.write_text(yaml.safe_dump(description, sort_keys=False, allow_unicode=True), encoding="utf-8")

@@ -41,6 +41,7 @@ from controller.ledger.flow_paths import FlowPaths
 from controller.ledger.ledger import Ledger
 from controller.rig.description import Rig
 from controller.transfers.routes import Route, routes_of
+from drivers.strict_yaml import load_yaml
 from protocols.table import VERBS
 from protocols.verbs import way_of_step
 
@@ -460,7 +461,7 @@ def _without_nerves(path: Path) -> str:
     """Return the rig file's text without an electrode array: its engine is a process of its own, and no recipe uses
     it.
     """
-    description: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    description: dict[str, Any] = load_yaml(path.read_text(encoding="utf-8"))
     description.pop("nerves", None)
     return yaml.safe_dump(description, sort_keys=False, allow_unicode=True)
 

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from choroid.common.failure import UserError
 from choroid.new_rig.questions import Ask, RigQuestion, gather
 from choroid.new_rig.writing import write
 from choroid.rig_file.check import check_rig
+from drivers.strict_yaml import YamlTextError, load_yaml
 
 
 def new_rig(output: Path, given: Mapping[str, str], ask: Ask | None) -> dict[str, Any]:
@@ -41,8 +40,8 @@ def new_rig(output: Path, given: Mapping[str, str], ask: Ask | None) -> dict[str
 def answers_in(path: Path) -> dict[str, str]:
     """Return the answers of a YAML or JSON file: a mapping from questions to answers; a list counts as one with commas."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        data = load_yaml(path.read_text(encoding="utf-8"))
+    except (YamlTextError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read ({error}). Next: write lines such as “count: 4”") from None
     if not isinstance(data, dict):
         raise UserError(f"{path} is not a mapping. Next: write lines such as “count: 4”")

@@ -20,6 +20,7 @@ from choroid.simulation.mishaps import Mishaps
 from controller.hazards.loading import load_checked_rig
 from controller.rig.described import seen_from_anywhere
 from controller.rig.description import Rig
+from drivers.strict_yaml import load_yaml
 from sim.lab import SimulatedLab
 from sim.neurons.array import SimulatedArray
 from sim.virtual_time import run_scaled
@@ -106,7 +107,7 @@ def table(rig: Rig, endpoints: dict[str, str]) -> str:
 
 def pointing_at(path: Path, endpoints: dict[str, str], array: ArrayFarEnd | None = None) -> str:
     """Return the rig file's text with each link replaced by its endpoint (comments are lost)."""
-    description: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    description: dict[str, Any] = load_yaml(path.read_text(encoding="utf-8"))
     seen_from_anywhere(path, description)
     for device in description["devices"].values():
         device["link"] = as_link(endpoints.get(device["link"], device["link"]))

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from choroid.common.failure import UserError
+from drivers.strict_yaml import load_yaml
 from sim.plant.parameters import KINDS, PlantParameters
 
 
@@ -28,11 +29,11 @@ def plant_of(name: str) -> PlantParameters:
             " `choroid fit --out` wrote"
         )
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = load_yaml(path.read_text(encoding="utf-8"))
         if not isinstance(data, dict) or not isinstance(data.get("plant"), dict):
             raise ValueError("it has no mapping “plant”")
         return PlantParameters.from_json(data["plant"])
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
+    except (OSError, UnicodeDecodeError, ValueError) as error:
         raise UserError(
             f"{path} cannot be used as a twin: {error}. Likely cause: it is another file, or was edited. Next: write it with"
             " `choroid fit --out`"

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from controller.rig.problems import Finding, Place, Problem, RigError
+from drivers.strict_yaml import MisreadError, scalar_value
 
 MAX_BYTES = 256_000
 """A rig file is a page or two; anything larger is a mistake or an attack (S3)."""
@@ -173,7 +174,6 @@ class _Reader:
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self._scalars = yaml.constructor.SafeConstructor()
 
     def mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -203,7 +203,10 @@ class _Reader:
                 items.append(self._value(item, within))
             return items
         try:
-            return self._scalars.construct_object(node)
+            return scalar_value(node)
+        except MisreadError as error:
+            self._note(place, error.what, f"{error.fix[:1].upper()}{error.fix[1:]}", node.start_mark.line + 1)
+            return error.meant
         except (yaml.YAMLError, ValueError):  # an unknown tag, or a date such as 2026-13-45
             self._note(place, f"“{node.value}” cannot be read", "Write plain text, in quotes", node.start_mark.line + 1)
             return None

@@ -14,6 +14,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from drivers.strict_yaml import MisreadError, scalar_value
 from grid.boards.board import Board
 
 SHIPPED = Path(__file__).parent / "shipped"
@@ -168,13 +169,13 @@ def _plain(node: yaml.Node, place: tuple[str | int, ...], lines: Lines, file: st
         return [_plain(each, (*place, n), lines, file) for n, each in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
         return dict(_pairs(node, place, lines, file))
-    loader = yaml.SafeLoader("")
     try:
-        value = loader.construct_object(node, deep=True)
+        return scalar_value(node)
+    except MisreadError as error:
+        raise BoardError([_problem(file, line, _dotted(place), error.what, error.fix)]) from None
     except (yaml.YAMLError, ValueError):
         what = f"“{node.value}” cannot be read as {node.tag.rpartition(':')[2]}"
         raise BoardError([_problem(file, line, _dotted(place), what, "write plain text or a number")]) from None
-    return value
 
 
 def _pairs(node: yaml.MappingNode, place: tuple[str | int, ...], lines: Lines, file: str) -> Iterator[tuple[str, Any]]:

@@ -8,9 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from drivers.strict_yaml import YamlTextError, load_yaml
 from grid.errors import GridError
 
 ROLES = ("compute", "gpu", "storage", "relay", "agent_host")
@@ -137,13 +137,13 @@ def load_policy(path: Path | None = None) -> GridPolicy:
     """
     try:
         text = (files("grid.policy") / DEFAULT).read_text() if path is None else path.read_text(encoding="utf-8")
-        policy = GridPolicy.model_validate(yaml.safe_load(text))
+        policy = GridPolicy.model_validate(load_yaml(text))
     except ValidationError as error:
         faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         raise GridError(
             f"the policy {path} is malformed: {faults}. Next: compare it with grid/policy/default.yaml"
         ) from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, YamlTextError) as error:
         raise GridError(f"the policy {path} cannot be read ({error}). Next: check its path and its YAML") from None
     unknown = policy.roles.keys() - set(ROLES)
     if unknown:

@@ -15,9 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from controller.rig.description import DeviceSpec
+from drivers.strict_yaml import load_yaml
 from sim.devices.modbus_slave import (
     ILLEGAL_ADDRESS,
     ILLEGAL_FUNCTION,
@@ -292,16 +291,8 @@ class ModbusGeneric(ModbusSlave):
 @lru_cache(maxsize=64)
 def _described(text: str) -> Mapping[str, Any]:
     """Read a description, once for all devices that share it; no device changes it."""
-    told: Mapping[str, Any] = _keys_as_words(yaml.safe_load(text))
+    told: Mapping[str, Any] = load_yaml(text)
     return told
-
-
-def _keys_as_words(data: Any) -> Any:
-    """Return `data` with the keys that YAML 1.1 reads as booleans (`on`, `off`) as words."""
-    if isinstance(data, dict):
-        words = {True: "on", False: "off"}
-        return {words[key] if isinstance(key, bool) else str(key): _keys_as_words(value) for key, value in data.items()}
-    return data
 
 
 def _groups(cells: list[_Cell]) -> set[str]:

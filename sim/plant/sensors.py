@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from math import exp
 
 import numpy as np
-import yaml
 
 from controller.rig.description import DeviceSpec
+from drivers.strict_yaml import load_yaml
 from sim.plant.faults import Faults
 
 DAY_S = 86_400.0
@@ -79,7 +79,7 @@ def models_of(device: DeviceSpec) -> tuple[Model, ...]:
     text = device.settings.get("description") if device.model == "modbus-generic" else None
     if text is None:
         return MODELS.get(device.model, ())
-    told = yaml.safe_load(str(text))["points"]
+    told = load_yaml(str(text))["points"]
     return tuple(model for name, model in _ANALYSED.items() if told.get(name, {}).get("unit") == "mM")
 
 
