@@ -29,6 +29,7 @@ READ = (
     faults.FaultsView,
     rig.HealthView,
     rig.HistoryView,
+    rig.RecordsView,
     images.ImagesModel,
     images.TimeLapseModel,
     books.LedgerModel,

@@ -9,16 +9,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from choroid.common.child import python
 from choroid.common.examples import bench_rig
 from choroid.common.signals import stop_on_signals
 from controller.core.clock import Clock
+from controller.core.discarded import Discarded
 from controller.core.state import State
 from controller.hazards.rest import rest_periods
 from controller.process.controller import Controller
@@ -37,7 +39,8 @@ class _Samples:
     """A sink that records when each reading was taken."""
 
     name = "samples"
-    problem: str | None = None
+    causes: Mapping[str, str] = MappingProxyType({})
+    discarded: tuple[Discarded, ...] = ()
 
     def __init__(self) -> None:
         self.times: dict[str, list[float]] = {}

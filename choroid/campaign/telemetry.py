@@ -46,7 +46,7 @@ class Forwarder(OutboxSink):
         self._service = service
 
     def _encoded(self, readings: Sequence[Taken]) -> bytes:
-        return message(self._outbox.next_seq, readings)
+        return message(self._outbox.next_seq, readings, "")
 
     async def _serve(self) -> None:
         """Send the queue, in order, for ever."""

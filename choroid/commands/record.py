@@ -21,6 +21,9 @@ def add(commands: Any) -> None:
     export = command(verbs, "export", _export, "write a recording as an NWB file, with the rig's environment")
     export.add_argument("recording", help="its name, or its folder")
     export.add_argument("--nwb", type=Path, required=True, metavar="FILE", help="the file to make")
+    export.add_argument(
+        "--strict", action="store_true", help="exit with 1 when readings of the rig are missing for a part of the time"
+    )
     export.add_argument("--species", default="Homo sapiens", help="of the tissue, in Latin (default Homo sapiens)")
     export.add_argument("--experimenter", default="", metavar="NAME", help="as “Last, First”")
     export.add_argument("--institution", default="", metavar="NAME", help="of the laboratory")
@@ -47,7 +50,7 @@ def _export(arguments: argparse.Namespace) -> int:
         lab=arguments.lab,
     )
     emit(answer, as_json=arguments.json, text=module.as_text(answer))
-    return 0
+    return 1 if arguments.strict and answer["without_environment"] else 0
 
 
 def _record(arguments: argparse.Namespace) -> int:

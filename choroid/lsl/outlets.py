@@ -20,6 +20,7 @@ from choroid.client.nerves_terms import FrameGap
 from choroid.client.wire import nerves_pb2 as pb
 from choroid.common.signals import stop_on_signals
 from choroid.running.local_agent import ENDPOINT
+from controller.memory.identity import read_identity
 from controller.nerves.cards.arrival_clock import ArrivalClock
 
 BATCH_S = 0.01
@@ -29,18 +30,19 @@ BUFFERED_S = 30
 class Outlets:
     """Three streams: `NAME` (µV, float32), `NAME spikes` (electrode and µV, irregular), `NAME events` (text, irregular)."""
 
-    def __init__(self, client: AsyncNervesClient, info: pb.InfoReply, name: str) -> None:
+    def __init__(self, client: AsyncNervesClient, info: pb.InfoReply, name: str, rig_id: str) -> None:
+        """`rig_id` is the identity of the data folder: streams of two rigs with one name have different sources."""
         self._client = client
         self._rate, self._uv = info.sample_rate_hz, np.float32(info.uv_per_unit)
         self._clock = ArrivalClock(info.sample_rate_hz, pylsl.local_clock)
-        self._frames = pylsl.StreamOutlet(_frames_info(name, info), 0, BUFFERED_S)
+        self._frames = pylsl.StreamOutlet(_frames_info(name, info, rig_id), 0, BUFFERED_S)
         spikes = pylsl.StreamInfo(
-            f"{name} spikes", "Spikes", 2, pylsl.IRREGULAR_RATE, pylsl.cf_float32, f"choroid {name} spikes"
+            f"{name} spikes", "Spikes", 2, pylsl.IRREGULAR_RATE, pylsl.cf_float32, f"choroid {rig_id} {name} spikes"
         )
         _describe(spikes, (("electrode", ""), ("amplitude", "microvolts")))
         self._spikes = pylsl.StreamOutlet(spikes, 0, BUFFERED_S)
         events = pylsl.StreamInfo(
-            f"{name} events", "Markers", 1, pylsl.IRREGULAR_RATE, pylsl.cf_string, f"choroid {name} events"
+            f"{name} events", "Markers", 1, pylsl.IRREGULAR_RATE, pylsl.cf_string, f"choroid {rig_id} {name} events"
         )
         self._events = pylsl.StreamOutlet(events, 0, BUFFERED_S)
 
@@ -72,12 +74,13 @@ class Outlets:
                 self._events.push_sample([f"{event.kind}: {event.text}"], self._clock.time_s(event.frame))
 
 
-def _frames_info(name: str, info: pb.InfoReply) -> pylsl.StreamInfo:
+def _frames_info(name: str, info: pb.InfoReply, rig_id: str) -> pylsl.StreamInfo:
     stream = pylsl.StreamInfo(
-        name, "Ephys", info.electrodes, info.sample_rate_hz, pylsl.cf_float32, f"choroid {name} frames"
+        name, "Ephys", info.electrodes, info.sample_rate_hz, pylsl.cf_float32, f"choroid {rig_id} {name} frames"
     )
     _describe(stream, ((str(number), "microvolts") for number in range(info.electrodes)))
     source = stream.desc().append_child("acquisition")
+    source.append_child_value("rig_id", rig_id)
     source.append_child_value("array", info.array)
     source.append_child_value("simulated", str(info.simulated).lower())
     source.append_child_value("replay", str(info.replay).lower())
@@ -108,7 +111,7 @@ async def _offer(data: Path, name: str, duration_s: float | None) -> None:
     stop = asyncio.Event()
     stop_on_signals(stop, duration_s)
     async with AsyncNervesClient.from_file(data / ENDPOINT) as client:
-        outlets = Outlets(client, await client.info(), name)
+        outlets = Outlets(client, await client.info(), name, read_identity(data))
         print(f"LSL streams: {name}, {name} spikes, {name} events (Ctrl-C ends)", file=sys.stderr, flush=True)
         serving = asyncio.create_task(outlets.serve())
         stopped = asyncio.create_task(stop.wait())

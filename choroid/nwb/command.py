@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
 from choroid.common.failure import UserError
+from choroid.nwb.environment import recorded_until
 from choroid.nwb.export import NwbHeader, export_nwb
+from controller.links.ownership import OWNER, holders
+from controller.memory.history import FLUSH_S
 from controller.nerves.recording.catalogue import FOLDER
 from controller.nerves.recording.quota import RecordingRefused
-from controller.nerves.recording.recorded import open_recording
+from controller.nerves.recording.recorded import ArrayRecording, open_recording
+
+WAIT_S = FLUSH_S + 30.0
+"""A controller writes its readings every :data:`FLUSH_S`; a busy one later."""
+LOOK_S = 1.0
 
 
-def export_recording(name: str, data: Path, out: Path, **header: str) -> dict[str, Any]:
+def export_recording(name: str, data: Path, out: Path, *, wait_s: float = WAIT_S, **header: str) -> dict[str, Any]:
     """Write a recording as an NWB file.
 
     Args:
         name: Its name in the data folder's `recordings`, or its folder.
         data: The data folder of the rig.
         out: The file to make, with the suffix .nwb.
+        wait_s: Maximum time to wait for a running controller to write the readings of the recording.
         header: Fields of :class:`~choroid.nwb.export.NwbHeader`.
 
     Raises:
@@ -27,9 +37,29 @@ def export_recording(name: str, data: Path, out: Path, **header: str) -> dict[st
     if out.suffix != ".nwb":
         raise UserError(f"{out} has not the suffix .nwb, by which readers know the format. Next: name it so")
     try:
-        return export_nwb(open_recording(data / FOLDER, name), data, out, NwbHeader(**header))
+        recording = open_recording(data / FOLDER, name)
+        asyncio.run(_readings_written(recording, data, wait_s))
+        return export_nwb(recording, data, out, NwbHeader(**header))
     except (RecordingRefused, ValueError, OSError) as error:
         raise UserError(str(error)) from None
+
+
+async def _readings_written(recording: ArrayRecording, data: Path, wait_s: float) -> None:
+    """Wait until a running controller has written the readings of a recording's time; no longer than `wait_s`."""
+    segments = [segment for segment in recording.segments if len(segment.traces)]
+    if not segments:
+        return
+    end = recording.clock.utc_us_at(segments[-1].end_frame) / 1e6
+    ends_s = asyncio.get_running_loop().time() + wait_s
+    said = False
+    while holders(data / OWNER) and asyncio.get_running_loop().time() < ends_s:
+        last = recorded_until(data)
+        if last is not None and last >= end:
+            return
+        if not said:
+            print("Waiting until the controller has written the readings of this time …", file=sys.stderr, flush=True)
+            said = True
+        await asyncio.sleep(LOOK_S)
 
 
 def as_text(answer: dict[str, Any]) -> str:
@@ -40,4 +70,4 @@ def as_text(answer: dict[str, Any]) -> str:
         f" {answer['transfers']} transfers"
     )
     without = answer["without_environment"]
-    return f"{text}\nwithout the environment: {without}" if without else text
+    return f"{text}\nMISSING of the environment: {without}" if without else text

@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from controller.figures.records import Records
 from controller.figures.transfers import ROWS, transfers
 from controller.journal.terms import JournalError
-from controller.memory.history_reader import HistoryUnreadable
+from controller.memory.history_reader import HistoryReader, HistoryUnreadable
 
 Floats = NDArray[np.float64]
+HISTORY_FILE = "history.db"
+HISTORY_LAG_S = 10.0
+"""The last reading of the slowest usual probe may lie this long (s) before the end of a recording that is covered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class MediumTransfer:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the rig's records have of the time of a recording; `problem` says why there is nothing."""
+    """What the rig's records have of the time of a recording; `problem` says what is missing and why."""
 
     series: list[EnvironmentSeries] = field(default_factory=list)
     transfers: list[MediumTransfer] = field(default_factory=list)
@@ -63,8 +66,9 @@ def environment(
     """
     try:
         with closing(Records(data)) as records:
+            series = list(_series(records, begin, end, at_s))
             return Environment(
-                list(_series(records, begin, end, at_s)),
+                series,
                 [
                     MediumTransfer(
                         each.line,
@@ -76,9 +80,34 @@ def environment(
                     )
                     for each in transfers(records.journal.between(text(begin), text(end), ROWS))
                 ],
+                _missing(records, len(series), end, text),
             )
     except (JournalError, HistoryUnreadable) as error:
         return Environment(problem=str(error))
+
+
+def _missing(records: Records, series: int, end: float, text: Callable[[float], str]) -> str:
+    """Return what the history lacks of the time up to `end`; empty when it goes on to there."""
+    extent = records.history.extent()
+    last = extent[1] if extent else None
+    if last is not None and last >= end - HISTORY_LAG_S and series:
+        return ""
+    reached = "is empty" if last is None else f"ends at {text(last)}"
+    return (
+        f"the history {reached}, the recording at {text(end)}: {series} series of the rig reach into it. Likely cause: the"
+        " controller writes its readings once a minute, or was stopped, or could not write. Next: export again a minute after"
+        " the recording"
+    )
+
+
+def recorded_until(data: Path) -> float | None:
+    """Return when the newest reading in the history was taken (UTC s since 1970); None without one."""
+    try:
+        with closing(HistoryReader(data / HISTORY_FILE)) as history:
+            extent = history.extent()
+    except HistoryUnreadable:
+        return None
+    return None if extent is None else extent[1]
 
 
 def _series(records: Records, begin: float, end: float, at_s: Callable[[float], float]) -> Iterator[EnvironmentSeries]:

@@ -146,7 +146,7 @@ class _Writer:
             notes["environment"] = found.problem
         file = NWBFile(
             session_description=f"Electrode recording of {self._identity('rig')}: {said['reason'] or said['trigger']}",
-            identifier=f"{self._identity('rig')}/{self._recording.name}/{said['started_utc']}",
+            identifier="/".join((*self._rig, self._recording.name, str(said["started_utc"]))),
             session_start_time=began,
             session_id=self._recording.name,
             experimenter=[header.experimenter] if header.experimenter else None,
@@ -159,6 +159,12 @@ class _Writer:
         )
         file.subject = self._subject(began)
         return file
+
+    @property
+    def _rig(self) -> tuple[str, ...]:
+        """Name and identity of the rig; a recording of an earlier release has no identity."""
+        rig_id = self._recording.attributes["identity"].get("rig_id")
+        return (self._identity("rig"), *([str(rig_id)] if rig_id else []))
 
     def _identity(self, key: str) -> str:
         return str(self._recording.attributes["identity"].get(key, "rig"))
@@ -174,7 +180,7 @@ class _Writer:
         )
         names = "-".join(tissues) or "tissue"
         return Subject(
-            subject_id=f"{self._identity('rig')}-{names}".replace("/", "-")[:200],
+            subject_id="-".join((*self._rig, names)).replace("/", "-")[:200],
             description=said or "brain organoids; the rig file has no tissue",
             species=self._header.species,
             age=f"P{max(ages, default=0)}D",

@@ -27,6 +27,7 @@ from controller.guard.wire import LOCK, LOG, PLAN, SEEN, SOCKET
 from controller.journal.file import RECORDS
 from controller.links.ownership import OWNER, holders
 from controller.memory.calibrations import FILE as CALIBRATIONS
+from controller.memory.identity import FILE as IDENTITY
 from controller.memory.quarantine import SUFFIX, quarantine_path
 from controller.nerves.credentials import FILE as AGENT_CREDENTIALS
 from controller.nerves.recording.catalogue import FOLDER as RECORDINGS
@@ -40,7 +41,7 @@ FOLDERS = ("recipes", ATTACHMENTS, PROTOCOLS, RECORDINGS)
 HEAD = "journal.db.head"
 AGENTS = (AGENT_CREDENTIALS, LOCAL_AGENT)
 """Files of the agents of the electrode engine."""
-CARRIED = (LATCH, CALIBRATIONS, CREDENTIALS, *AGENTS, HEAD, RECORDS)
+CARRIED = (LATCH, IDENTITY, CALIBRATIONS, CREDENTIALS, *AGENTS, HEAD, RECORDS)
 """Files that the spare folder begins with, as far as they can be read."""
 HOME = (LATCH, RECORDS)
 """Files that go home when the data folder is sound again. The guard's and the page's files are made again."""
@@ -48,6 +49,7 @@ SERVICE = Path("/run/choroid")
 """The folder that systemd makes for the service."""
 OTHER_FILES = (
     OWNER,
+    IDENTITY,
     HEAD,
     SOCKET,
     LOCK,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from controller.memory.identity import read_identity
 from controller.nerves.recording.catalogue import FOLDER
 from controller.nerves.recording.layout import RecordingPlan
 from controller.rig.description import RecordingSpec, Rig
@@ -28,6 +29,7 @@ def recording_plan(rig: Rig, data_dir: Path) -> RecordingPlan | None:
         frames=spec.frames,
         identity={
             "rig": rig.name,
+            "rig_id": read_identity(data_dir),
             "description": rig.description,
             "chambers": sorted(name for name, vessel in rig.vessels.items() if vessel.kind == "chamber"),
             "tissue": {chamber: tissue.model_dump(mode="json") for chamber, tissue in rig.tissue.items()},

@@ -11,7 +11,7 @@ import contextlib
 import socket
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,14 +31,17 @@ from choroid.running.listening import EngineNerves
 from choroid.running.tls_folder import tls_files
 from choroid.tools.recording import recorded
 from controller.core.clock import Clock
+from controller.core.discarded import Discarded
 from controller.core.state import State
 from controller.delivery.people import People, people_of
 from controller.guard.guarding import guard_plan
 from controller.guard.notify import notify
 from controller.hazards.loading import load_checked_rig
 from controller.journal.journal import Journal
+from controller.memory.identity import kept_identity
 from controller.process.controller import DEAD_AFTER_S, Controller
 from controller.rig.description import Rig
+from controller.telemetry.batches import ReadingBatch
 from controller.telemetry.mqtt import MqttSink
 from controller.telemetry.outbox import Outbox
 from controller.telemetry.sink import OutboxSink
@@ -172,6 +175,7 @@ async def keep(
         people=opened.people,
         notices=_notices(opened.folder, opened.auth),
         cameras=real_cameras(rig),
+        rig_id=opened.rig_id,
     )
     stop_rig_on_usr1(controller)
     ready = asyncio.Event()
@@ -202,6 +206,7 @@ class _Opened:
     """Files and ports of a start, opened before the guard is asked."""
 
     folder: DataFolder
+    rig_id: str
     journal: Journal
     auth: Auth
     port: int
@@ -235,11 +240,12 @@ def _open(
     health = listen("127.0.0.1", health_port, option="--health-port")
     undone.callback(health.close)
     nerves = _nerves(rig, data, agents, recordable=not folder.problem)
-    outboxes, sinks = _sinks(rig, data)
+    rig_id = kept_identity(data)
+    outboxes, sinks = _sinks(rig, data, rig_id)
     for outbox in outboxes:
         undone.callback(outbox.close)
     people = people_of(rig, data, clock, journal.append)
-    return _Opened(folder, journal, auth, page_port, health, nerves, outboxes, sinks, people)
+    return _Opened(folder, rig_id, journal, auth, page_port, health, nerves, outboxes, sinks, people)
 
 
 async def _run_until(
@@ -306,21 +312,38 @@ async def _tell_service_manager(controller: Controller, stop: asyncio.Event, rea
                 return
 
 
-@dataclass(slots=True)
+@dataclass
 class UnopenedSink:
     """A sink whose outbox cannot be opened: readings go only into the history, and an alarm gives the reason."""
 
     name: str
-    problem: str | None
+    problem: str
+
+    def __post_init__(self) -> None:
+        self._batch = ReadingBatch()
+        self._dropped = 0
+
+    @property
+    def causes(self) -> Mapping[str, str]:
+        """The cause of the alarm."""
+        return {"telemetry_lost": self.problem}
+
+    @property
+    def discarded(self) -> tuple[Discarded, ...]:
+        """The readings that were dropped."""
+        return (Discarded(self.name, "readings for which there is no outbox", self._dropped),)
 
     def offer(self, state: State) -> None:
         """Drop the readings."""
+        self._batch.take(state)
+        while dropped := len(self._batch.cut()):
+            self._dropped += dropped
 
     async def run(self) -> None:
         """Return at once: nothing is sent."""
 
 
-def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink | UnopenedSink, ...]]:
+def _sinks(rig: Rig, data: Path, rig_id: str) -> tuple[list[Outbox], tuple[OutboxSink | UnopenedSink, ...]]:
     """Return the telemetry sinks of the rig file, each with its own outbox: a failed one does not delay the others."""
     outboxes: list[Outbox] = []
     sinks: list[OutboxSink | UnopenedSink] = []
@@ -345,9 +368,9 @@ def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink | Unope
             otherwise="take telemetry.influx out of the rig file",
         ).InfluxSink
     if mqtt is not None:
-        add(MqttSink.name, "outbox.db", lambda outbox: MqttSink(mqtt, rig.name, outbox))
+        add(MqttSink.name, "outbox.db", lambda outbox: MqttSink(mqtt, rig.name, rig_id, outbox))
     if influx_spec is not None:
-        add(sink.name, "outbox-influx.db", lambda outbox: sink(influx_spec, rig.name, outbox))
+        add(sink.name, "outbox-influx.db", lambda outbox: sink(influx_spec, rig.name, rig_id, outbox))
     return outboxes, tuple(sinks)
 
 

@@ -226,6 +226,15 @@ DEFINITIONS: dict[str, Definition] = {
             "see whether the broker runs and the network reaches it", "1 d", 60.0, 10.0,
         ),
         Definition(
+            "data_discarded", "medium", "data that were recorded are gone for good where the alarm says",
+            "read what and why; make room, or correct what refuses them", "1 d",
+        ),
+        Definition(
+            "name_shared", "medium", "readings, status and heartbeat of two rigs are mixed under one name",
+            "give one of the rigs another name or prefix in its rig file; stop a second controller of one data folder", "4 h",
+            0.0, 60.0,
+        ),
+        Definition(
             "channel_failed", "high", "people are not told of alarms over this channel; the other channels are used",
             "check its account, its secret file and the network, then run `choroid alarms test`", "4 h",
         ),

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controller.core.clock import Clock
+from controller.core.discarded import Discarded
 from controller.core.state import Reading
 from controller.memory.conversion import Conversion
 from controller.memory.file import ConversionDue, open_database, rename_unusable, without_checkpoints
@@ -121,6 +122,11 @@ class History:
                 raise  # the cause is a wrong path, not a failing disk
             self._put_off(error)
             self._next_flush_s = clock.now_s() + RETRY_S
+
+    @property
+    def discarded(self) -> tuple[Discarded, ...]:
+        """What was given up so far."""
+        return (Discarded("history", "readings for which neither disk nor memory had room", self.given_up),)
 
     def add(self, at_s: float, utc: str, readings: Mapping[str, Reading]) -> None:
         """Keep every reading that is new since the last call; `at_s` is loop time now, as are the readings' times.
@@ -283,7 +289,9 @@ class History:
             else "Likely cause: the disk is full. Next: free some space"
         )
         self.problem = f"history cannot be written: {error}. {next_action}"
-        del self._doubted[:-MAX_WAITING]
+        doubted = max(len(self._doubted) - MAX_WAITING, 0)
+        del self._doubted[:doubted]
+        self.given_up += doubted
         excess = len(self._waiting) - MAX_WAITING
         if excess > 0:
             del self._waiting[:excess]

@@ -64,5 +64,5 @@ def record_causes(journal: Journal, history: History) -> Causes:
 
 
 def sink_causes(sinks: Iterable[Sink]) -> Causes:
-    """Return the causes in sinks that export no readings."""
-    return {("telemetry_lost", sink.name): problem for sink in sinks if (problem := sink.problem) is not None}
+    """Return the causes in sinks of readings."""
+    return {(kind, sink.name): detail for sink in sinks for kind, detail in sink.causes.items()}

@@ -19,6 +19,7 @@ from controller.alarms.states import Alarms
 from controller.analysers.analysers import Analysers
 from controller.attachments.store import AttachmentStore
 from controller.core.clock import Clock
+from controller.core.discarded import Discarded
 from controller.core.state import State, StateStore
 from controller.core.version import software_version
 from controller.delivery.people import People
@@ -50,6 +51,7 @@ from controller.process.causes import (
     record_causes,
     sink_causes,
 )
+from controller.process.discarded import DiscardedWatch
 from controller.process.health import ControllerHealth
 from controller.process.load import ProcessLoad
 from controller.process.notices import notices
@@ -113,6 +115,7 @@ class Controller:
         people: People | None = None,
         notices: Mapping[tuple[str, str], str] | None = None,
         cameras: CaptureEngine | None = None,
+        rig_id: str = "",
     ) -> None:
         """Open the records of a rig.
 
@@ -125,8 +128,10 @@ class Controller:
             threaded: Whether writes that wait for a disk run in threads (real time).
             notices: Alarms that stand as long as this process lives, (kind, source) -> detail.
             cameras: Takes the images; None leaves the rig's cameras alone.
+            rig_id: Identity of the data folder; empty where it has none (virtual time).
         """
         self.rig = rig
+        self.rig_id = rig_id
         self.clock = clock
         self.nerves = nerves_source
         self.nerves_summary: NervesSummary | None = None
@@ -137,7 +142,8 @@ class Controller:
         """Set when the guard wants this controller to end in order."""
         self._opener = opener
         self._limits = limits or limits_of(rig)
-        self._sinks = sinks
+        self.sinks = sinks
+        self._discarded = DiscardedWatch()
         self._data_dir = data_dir
         self._threaded = threaded
         self._notices = dict(notices or {})
@@ -150,7 +156,8 @@ class Controller:
         self._assembly: Assembly | None = None
         self._vigilance = Vigilance(rig)
         rest_s = rest_periods(rig)
-        self.store = StateStore(Liveliness(rig).flat, oldest_answers(rig), Plausibility(rig, rest_s))
+        self._plausibility = Plausibility(rig, rest_s)
+        self.store = StateStore(Liveliness(rig).flat, oldest_answers(rig), self._plausibility)
         self.pace = Pace(rig, self._limits, self.store, rest_s)
         self._nerves_reader = NervesReader(self.store, clock)
         self._open_records(journal, durable=durable)
@@ -253,6 +260,7 @@ class Controller:
         self._heartbeat.begin()
         self.alarms.restore(self.journal.entries(kinds=ALARM_ROWS), self.clock.now_s())
         started = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
+        started |= {"rig_id": self.rig_id} if self.rig_id else {}
         self._record("controller.started", started)
         self._notices |= notices(self.rig, self.journal, self.clock.utc(), self._data_dir)
         devices = await ConnectedRig.connect(self.rig, self._opener, self.store)
@@ -383,7 +391,7 @@ class Controller:
         self._tasks.isolate("outputs", self._outputs.observe, state)
         if self._checkpoints is not None:
             self._checkpoints.look(state.at_s)
-        for sink in self._sinks:
+        for sink in self.sinks:
             self._tasks.isolate(type(sink).__name__, sink.offer, state)
         self._tasks.isolate("nerves", self._listen, state)
         self._tasks.isolate("scores", self._connected.scoring.look, state, self.nerves_summary, self.alarms)
@@ -478,8 +486,14 @@ class Controller:
             **loop_causes(late_s, TICK_S, self.load),
             **record_causes(self.journal, self.history),
             **({} if self.people is None else self.people.causes()),
-            **sink_causes(self._sinks),
+            **sink_causes(self.sinks),
+            **self._discarded.causes(self.discarded(), state.at_s),
         }
+
+    def discarded(self) -> list[Discarded]:
+        """Return what was discarded since the start, for every reason; of an outbox, since its file was made."""
+        suspect = Discarded("readings", "marked suspect and used for nothing", self._plausibility.dropped, lost=False)
+        return [suspect, *self.history.discarded, *(each for sink in self.sinks for each in sink.discarded)]
 
     def _listen(self, state: State) -> None:
         """Ask the nerves for a summary now and then, never waiting for it."""

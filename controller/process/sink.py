@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
+from controller.core.discarded import Discarded
 from controller.core.state import State
 
 
@@ -14,8 +16,12 @@ class Sink(Protocol):
     """Its name in alarms."""
 
     @property
-    def problem(self) -> str | None:
-        """Why no readings get through at present, for people; None if they do."""
+    def causes(self) -> Mapping[str, str]:
+        """The present causes of alarms, by kind: details for people."""
+
+    @property
+    def discarded(self) -> tuple[Discarded, ...]:
+        """What was discarded so far."""
 
     def offer(self, state: State) -> None:
         """Accept this tick's snapshot."""

@@ -1,6 +1,6 @@
 """Every new reading, gathered for a few seconds; and as one JSON message:
 
-    {"seq": 41, "readings": [{"point": "balance.mass", "value": 3.02, "unit": "g",
+    {"seq": 41, "rig_id": "0c9b5a7f21de", "readings": [{"point": "balance.mass", "value": 3.02, "unit": "g",
                               "quality": "good", "utc": "2026-01-01T00:00:05.000Z"}, …]}
 
 `utc` is when the reading was taken, not when it was sent. A reading that went bad is sent once more, so marked; a value
@@ -72,8 +72,8 @@ class ReadingBatch:
         return piece
 
 
-def message(seq: int, taken: Sequence[Taken]) -> bytes:
-    """Return readings as message number `seq`."""
+def message(seq: int, taken: Sequence[Taken], rig_id: str) -> bytes:
+    """Return readings of the rig with the identity `rig_id` as message number `seq`."""
     readings = [
         {
             "point": each.point,
@@ -85,4 +85,6 @@ def message(seq: int, taken: Sequence[Taken]) -> bytes:
         }
         for each in taken
     ]
-    return json.dumps({"seq": seq, "readings": readings}, separators=(",", ":"), allow_nan=False).encode()
+    return json.dumps(
+        {"seq": seq, "rig_id": rig_id, "readings": readings}, separators=(",", ":"), allow_nan=False
+    ).encode()

@@ -61,6 +61,8 @@ class Outbox:
                 "SELECT count(*), coalesce(sum(length(payload)), 0) FROM outbox"
             ).fetchone()
             last = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name='outbox'").fetchone()
+            self.dropped = int(self._db.execute("SELECT messages FROM dropped").fetchone()[0])
+            """Number of messages dropped because of the quota, since the file was made."""
         except BaseException:
             self._db.close()
             raise
@@ -74,11 +76,6 @@ class Outbox:
     def next_seq(self) -> int:
         """Return the number of the next message; numbers start at one, without gaps."""
         return self._last + 1
-
-    @property
-    def dropped(self) -> int:
-        """Return the number of messages dropped because of the quota, since the file was made."""
-        return int(self._db.execute("SELECT messages FROM dropped").fetchone()[0])
 
     def put(self, payload: bytes) -> int:
         """Keep a message; return its number."""
@@ -97,6 +94,7 @@ class Outbox:
                 self._db.executemany("DELETE FROM outbox WHERE seq=?", excess)
                 self._db.execute("UPDATE dropped SET messages = messages + ?", (len(excess),))
         self._count, self._bytes, self._last = count - len(excess), size, self.next_seq
+        self.dropped += len(excess)
         return self._last
 
     def oldest(self, count: int = 100) -> list[OutboxMessage]:
@@ -110,6 +108,11 @@ class Outbox:
                     break
                 found.append(OutboxMessage(seq, payload))
         return found
+
+    def newest(self) -> OutboxMessage | None:
+        """Return the newest message; None when none waits."""
+        found = self._db.execute("SELECT seq, payload FROM outbox ORDER BY seq DESC LIMIT 1").fetchone()
+        return None if found is None else OutboxMessage(*found)
 
     def confirmed(self, seq: int) -> None:
         """Delete message `seq`, which has arrived."""

@@ -10,8 +10,9 @@ import asyncio
 import logging
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from controller.core.discarded import Discarded
 from controller.core.state import State
 from controller.telemetry.batches import MAX_IN_MESSAGE, ReadingBatch, Taken
 from controller.telemetry.outbox import Outbox
@@ -48,6 +49,10 @@ class OutboxSink(ABC):
         self.delivered = 0
         """Number of messages that the other side has confirmed since the start."""
         self.connections = 0
+        self.refused_readings = 0
+        """Number of readings since the start that the other side refused for what they say; they were given up."""
+        self._contested = False
+        """Whether another program ends the connection again and again: then the pauses grow although messages get through."""
         self._away: str | None = None
         self._full: str | None = None
         """The problem of the other side, and of the outbox's disk."""
@@ -56,6 +61,25 @@ class OutboxSink(ABC):
     def problem(self) -> str | None:
         """Why no readings get through at present, for people; None if they do."""
         return self._away or self._full
+
+    @property
+    def causes(self) -> Mapping[str, str]:
+        """The causes of alarms, by kind."""
+        return {} if self.problem is None else {"telemetry_lost": self.problem}
+
+    @property
+    def discarded(self) -> tuple[Discarded, ...]:
+        """What was discarded, for every reason."""
+        return (
+            Discarded(self.name, "messages over the quota of the outbox", self._outbox.dropped),
+            Discarded(self.name, "readings for which neither disk nor memory had room", self._batch.given_up),
+            Discarded(self.name, "readings that the other side refused", self.refused_readings),
+        )
+
+    @property
+    def waiting(self) -> int:
+        """Number of messages that wait in the outbox."""
+        return len(self._outbox)
 
     @abstractmethod
     def _encoded(self, readings: Sequence[Taken]) -> bytes:
@@ -123,7 +147,7 @@ class OutboxSink(ABC):
                     self._lost(error)
                 finally:
                     self.connected = False
-                pause_s = FIRST_PAUSE_S if self.delivered > before else pause_s
+                pause_s = FIRST_PAUSE_S if self.delivered > before and not self._contested else pause_s
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
         finally:
@@ -140,7 +164,8 @@ class OutboxSink(ABC):
 
     def _lost(self, error: Exception) -> None:
         if isinstance(error, self.outages):
-            text = f"{self._where}: {error}. Readings wait in the outbox. Next: see whether it runs"
+            remedy = getattr(error, "remedy", "see whether it runs")
+            text = f"{self._where}: {error}. Readings wait in the outbox. Next: {remedy}"
             self._away = self._noted(text, before=self._away)
         else:
             text = (

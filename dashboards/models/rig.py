@@ -176,6 +176,22 @@ class HistoryView(BaseModel):
     rows: list[tuple[float, float, float, float]]
 
 
+class DiscardedModel(BaseModel):
+    """A count of discarded data; `lost` says whether they are gone, or kept as doubtful."""
+
+    where: str
+    what: str
+    count: int
+    lost: bool
+
+
+class RecordsView(BaseModel):
+    """The identity of the rig's data folder (empty if it has none), and what was discarded."""
+
+    rig_id: str
+    discarded: list[DiscardedModel]
+
+
 class SpeedModel(BaseModel):
     """The speed as a multiple of real time."""
 

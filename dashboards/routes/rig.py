@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 
 from dashboards.access import ApiProblem, Controlled, Viewer
-from dashboards.models.rig import HistoryView, LoadView, RigView, StateView
+from dashboards.models.rig import HistoryView, LoadView, RecordsView, RigView, StateView
 from dashboards.series import thinned
 from dashboards.views import rig_view, state_view
 from drivers.commands import PumpStatus
@@ -40,6 +40,12 @@ async def state(rig: Controlled, _: Viewer) -> dict[str, Any]:
 async def load(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """Return the lag of the control loop, and the resources of the controller's process."""
     return asdict(rig.load.figures())
+
+
+@routes.get("/records", response_model=RecordsView)
+async def records(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """Return the identity of the rig's data, and what was discarded: messages given up, readings rejected or over a quota."""
+    return {"rig_id": rig.rig_id, "discarded": [asdict(each) for each in rig.discarded() if each.count]}
 
 
 @routes.get("/history", response_model=HistoryView)

@@ -139,6 +139,13 @@ export interface DecisionsModel {
   retreat: RetreatModel | null;
 }
 
+export interface DiscardedModel {
+  where: string;
+  what: string;
+  count: number;
+  lost: boolean;
+}
+
 export interface ElectrodesModel {
   states: string[];
   rates_hz: (number | null)[];
@@ -330,6 +337,11 @@ export interface ReadingView {
   stable: boolean;
   at_s: number | null;
   detail: string;
+}
+
+export interface RecordsView {
+  rig_id: string;
+  discarded: DiscardedModel[];
 }
 
 export interface RetreatModel {

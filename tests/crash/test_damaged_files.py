@@ -152,7 +152,7 @@ class Start:
         self.journal = open_journal(data / JOURNAL, clock, folder.problem, threaded=False)
         self.auth = Auth(data, demo=False)
         write_plan(rig, data)
-        self.outboxes, sinks = _sinks(rig, data)
+        self.outboxes, sinks = _sinks(rig, data, "0c9b5a7f21de")
         self.controller = Controller(
             rig=rig,
             opener=self.lab.opener,

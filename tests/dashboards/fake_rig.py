@@ -20,6 +20,7 @@ import numpy as np
 from controller.alarms.states import Alarms
 from controller.attachments.store import AttachmentStore
 from controller.core.clock import Clock
+from controller.core.discarded import Discarded
 from controller.core.state import ActuatorView, Reading, State, Volume
 from controller.delivery.people import People
 from controller.gate.bypass import Bypass, BypassRefused
@@ -331,6 +332,8 @@ class FakeController:
         self.lost: dict[str, str] = {}
         """Actuators that do not answer any more, with why; what they said last stays."""
         self.imaging: Imaging | None = None
+        self.rig_id = "0c9b5a7f21de"
+        self.given_up = 0
         self._flows = dict.fromkeys(PUMPS, 0.0) | {"reglo.heart": 2000.0}
         self._random = np.random.default_rng(11)
         self._grade: dict[str, Any] | None = None
@@ -385,6 +388,9 @@ class FakeController:
             },
             "baseline": {"firing_hz": {"value": 3.1, "spread": 0.22, "hours": 40}},
         }  # fmt: skip
+
+    def discarded(self) -> list[Discarded]:
+        return [Discarded("influx", "readings that the other side refused", self.given_up)]
 
     async def emergency_stop(self, who: str, reason: str) -> None:
         self.gate.emergency = f"{who}: {reason}"

@@ -52,7 +52,7 @@ def test_D2_a_sink_without_its_outbox_says_so_and_stops_no_start(
         raise sqlite3.OperationalError("disk I/O error")
 
     monkeypatch.setattr(run, "Outbox", full)
-    outboxes, (sink,) = run._sinks(load_rig(tmp_path / "rig.yaml"), tmp_path)
+    outboxes, (sink,) = run._sinks(load_rig(tmp_path / "rig.yaml"), tmp_path, "0c9b5a7f21de")
     assert outboxes == []
     assert sink.name == "mqtt"
     assert "disk I/O error" in str(sink.problem)

@@ -12,10 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from choroid.cli import main
 from choroid.common.failure import UserError
+from choroid.nwb import command
 from choroid.nwb import export as nwb
 from choroid.nwb.command import export_recording
 from choroid.nwb.environment import Environment, EnvironmentSeries, MediumTransfer
+from controller.core.clock import Clock
+from controller.journal.journal import Journal
+from controller.memory.history import History
 from controller.nerves.governor import Request
 from controller.nerves.recording.recorded import ArrayRecording, recordings
 from tests.nerves.bench import PULSE
@@ -42,7 +47,9 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     """Two segments with a gap, spikes, pulses on two electrodes, and an environment."""
     folder = tmp_path_factory.mktemp("nwb")
     with recorded_bench(folder / "recordings", electrodes=8) as lab:
-        object.__setattr__(lab.tap._plan, "identity", {"rig": "bench", "tissue": {"dish": TISSUE}})
+        object.__setattr__(
+            lab.tap._plan, "identity", {"rig": "bench", "rig_id": "0c9b5a7f21de", "tissue": {"dish": TISSUE}}
+        )
         lab.begin("one")
         lab.run(0.5)
         lease = lab.lab.lease(0, 5)
@@ -205,3 +212,87 @@ def test_what_cannot_be_exported_is_refused(exported: Exported, tmp_path: Path) 
     answer = export_recording("one", folder, tmp_path / "x.nwb")
     assert "no journal" in answer["without_environment"]
     assert exported.answer["environment_series"] == 2
+
+
+def test_the_file_carries_the_identity_of_the_rig(exported: Exported) -> None:
+    """Two rigs may have one name and record at the same time."""
+    import pynwb
+
+    with pynwb.NWBHDF5IO(exported.path, "r") as io:
+        file = io.read()
+        assert file.identifier.startswith("bench/0c9b5a7f21de/one/")
+        assert file.subject.subject_id == "bench-0c9b5a7f21de-dish"
+
+
+@pytest.fixture
+def records(exported: Exported, tmp_path: Path) -> Iterator[History]:
+    """A data folder with the recording, whose controller has not yet written the readings of its time."""
+    folder = exported.path.parent
+    (tmp_path / "recordings").symlink_to(folder / "recordings")
+    Journal(tmp_path / "journal.db", FixedClock(), durable=False).close()
+    history = History(tmp_path / "history.db", FixedClock())
+    yield history
+    history.close()
+
+
+class FixedClock(Clock):
+    """A clock that stands: the readings bring their own times."""
+
+    def __init__(self) -> None:
+        """Take no event loop."""
+
+    def now_s(self) -> float:
+        return 0.0
+
+    def utc_us(self) -> int:
+        return 0
+
+    def utc_text(self) -> str:
+        return "2026-01-01T00:00:00.000Z"
+
+
+def ends(recording: ArrayRecording) -> tuple[float, float]:
+    first, last = recording.segments[0].first_frame, recording.segments[-1].end_frame
+    return recording.clock.utc_us_at(first) / 1e6, recording.clock.utc_us_at(last) / 1e6
+
+
+def test_Q6_an_export_before_the_readings_are_written_says_what_is_missing_and_fails_if_strict(
+    exported: Exported, records: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It had "0 series of the rig" and exit status 0."""
+    begin, _ = ends(exported.recording)
+    records.insert("ph_loop.ph", "pH", [(begin - 100.0, 7.4), (begin - 50.0, 7.4)])
+    words = ["record", "export", "one", "--data", str(tmp_path), "--nwb"]
+    assert main([*words, str(tmp_path / "a.nwb"), "--strict"]) == 1
+    said = capsys.readouterr().out
+    assert "0 series of the rig" in said
+    assert "MISSING" in said
+    assert "Next: export again" in said
+    assert main([*words, str(tmp_path / "b.nwb")]) == 0
+
+
+def test_an_export_right_after_a_recording_waits_for_the_controller(
+    exported: Exported, records: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, end = ends(exported.recording)
+    monkeypatch.setattr(command, "LOOK_S", 0.01)
+    looks = []
+
+    def running(_: Path) -> tuple[int, ...]:
+        looks.append(1)
+        if len(looks) == 5:
+            records.insert("ph_loop.ph", "pH", [(begin + 0.1, 7.4), (end + 1.0, 7.4)])
+        return (1,)
+
+    monkeypatch.setattr(command, "holders", running)
+    assert main(["record", "export", "one", "--data", str(tmp_path), "--nwb", str(tmp_path / "a.nwb"), "--strict"]) == 0
+    assert len(looks) >= 5
+
+
+def test_an_export_waits_no_longer_than_its_limit(
+    exported: Exported, records: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "LOOK_S", 0.01)
+    monkeypatch.setattr(command, "holders", lambda _: (1,))
+    answer = export_recording("one", tmp_path, tmp_path / "a.nwb", wait_s=0.1)
+    assert "the history is empty" in answer["without_environment"]

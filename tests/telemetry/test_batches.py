@@ -21,8 +21,8 @@ def state(at_s: float, **readings: Reading) -> State:
 
 
 def readings(batch: ReadingBatch) -> list[dict[str, Any]]:
-    body = json.loads(message(7, batch.readings))
-    assert body["seq"] == 7
+    body = json.loads(message(7, batch.readings, "0c9b5a7f21de"))
+    assert (body["seq"], body["rig_id"]) == (7, "0c9b5a7f21de")
     return list(body["readings"])
 
 

@@ -26,6 +26,7 @@ from drivers.commands import Quality
 from tests.telemetry.service import until
 from tests.telemetry.victoria import Victoria
 
+RIG_ID = "0c9b5a7f21de"
 FIRST_MS = 1767225600000
 """2026-01-01T00:00:00Z"""
 RIG = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"
@@ -49,7 +50,7 @@ class Fed:
 
     def __init__(self, url: str, folder: Path, **config: Any) -> None:
         self.outbox = Outbox(folder / "outbox-influx.db")
-        self.sink = InfluxSink(Influx(url=url, org="lab", bucket="choroid", **config), "bench", self.outbox)
+        self.sink = InfluxSink(Influx(url=url, org="lab", bucket="choroid", **config), "bench", RIG_ID, self.outbox)
         self._task = asyncio.create_task(self.sink.run())
         self.offered = 0
 
@@ -92,7 +93,7 @@ async def test_D1_readings_arrive_with_their_value_time_and_tags(database: Victo
         rig.offer(1, quality=Quality.SUSPECT)
         rig.offer(1, "scale.mass", stable=False)
         await until(rig.all_through)
-        tags = {"rig": "bench", "point": "balance.mass", "unit": "g"}
+        tags = {"rig": "bench", "rig_id": RIG_ID, "point": "balance.mass", "unit": "g"}
         good = [(FIRST_MS + 5000 * number, float(number)) for number in range(3)]
         await until(lambda: database.samples(**tags) == good)
         assert database.samples(point="ph loop,left.ph") == [(FIRST_MS + 15000, 3.0)]
@@ -100,7 +101,7 @@ async def test_D1_readings_arrive_with_their_value_time_and_tags(database: Victo
         await until(lambda: database.samples(point="scale.mass") == [(FIRST_MS + 25000, 5.0)])
         assert database.samples("readings_stable", quality="good", point="scale.mass") == [(FIRST_MS + 25000, 0.0)]
         assert database.samples("readings_stable", **tags) == []
-        assert (rig.sink.connected, rig.sink.problem, rig.sink.given_up) == (True, None, 0)
+        assert (rig.sink.connected, rig.sink.problem, rig.sink.refused_readings) == (True, None, 0)
 
 
 @pytest.mark.needs("victoria-metrics")
@@ -172,8 +173,82 @@ async def test_what_a_database_refuses_holds_up_nothing_else(tmp_path: Path, cap
         rig.offer(10)
         await until(rig.all_through)
         assert len(set(taken)) == 20, "ten before it and ten after"
-        assert (rig.sink.given_up, rig.sink.delivered) == (1, 20)
+        assert (rig.sink.refused_readings, rig.sink.delivered) == (1, 21)
         assert "field type conflict" in caplog.text
+
+
+async def test_Q6_a_database_that_refuses_everything_gets_it_later_and_an_alarm_has_the_count(tmp_path: Path) -> None:
+    """Its outbox was emptied without a word: delivered 0, `connected` true, no alarm."""
+    status = [422]
+    taken: list[str] = []
+    requests = [0]
+
+    def answer(lines: str) -> web.Response:
+        requests[0] += 1
+        if status[0] == 204:
+            taken.extend(lines.splitlines())
+            return web.Response(status=204)
+        return web.json_response({"code": "unprocessable entity", "message": "bucket is read-only"}, status=status[0])
+
+    async with answering(answer) as url, fed(url, tmp_path) as rig:
+        rig.offer(5)
+        await until(lambda: "5 messages" in str(rig.sink.problem))
+        cause = rig.sink.causes["telemetry_lost"]
+        assert "bucket is read-only" in cause
+        assert "Next: read why" in cause
+        assert not rig.sink.connected
+        assert (len(rig.outbox), rig.sink.delivered, rig.sink.refused_readings) == (5, 0, 0)
+        rig.offer(600)
+        await until(lambda: "605 messages" in str(rig.sink.problem))
+        before = requests[0]
+        await asyncio.sleep(1.5)  # five pauses of 0.3 s
+        assert requests[0] - before < 7 * 25, "a database that refuses everything is not flooded"
+        assert rig.sink.refused_readings == 0
+        status[0] = 204
+        await until(rig.all_through)
+        assert rig.sink.causes == {}
+        assert len(set(taken)) == 605
+        assert not any(each.count for each in rig.sink.discarded)
+
+
+async def test_Q6_readings_that_a_database_refuses_in_every_message_are_given_up_and_the_others_go_through(
+    tmp_path: Path,
+) -> None:
+    """One point has another type of field in the bucket: every message holds it."""
+    taken: list[str] = []
+
+    def answer(lines: str) -> web.Response:
+        if "poison" in lines:
+            return web.json_response({"code": "invalid", "message": "field type conflict"}, status=422)
+        taken.extend(lines.splitlines())
+        return web.Response(status=204)
+
+    async with answering(answer) as url, fed(url, tmp_path) as rig:
+        for number in range(30):
+            at_s = number * sink.BATCH_S
+            points = ("a.x", "b.x", "poison.x", "c.x", "d.x")
+            readings = {point: Reading(float(number), "g", Quality.GOOD, at_s) for point in points}
+            rig.sink.offer(State(at_s, f"2026-01-01T00:{number:02d}:00.000Z", readings, {}, {}, (), {}))
+        await until(rig.all_through)
+        assert len(set(taken)) == 30 * 4
+        assert rig.sink.refused_readings == 30
+        assert [each.count for each in rig.sink.discarded] == [0, 0, 30]
+        assert rig.sink.problem is None
+
+
+async def test_Q6_old_messages_that_are_refused_whole_do_not_hold_up_younger_ones(tmp_path: Path) -> None:
+    """Such as those of a device that was removed since: the newest message shows that the database accepts others."""
+
+    def answer(lines: str) -> web.Response:
+        return web.Response(status=400 if "poison" in lines else 204)
+
+    async with answering(answer) as url, fed(url, tmp_path) as rig:
+        rig.offer(40, "poison.level")
+        await until(lambda: rig.sink.problem is not None)
+        assert len(rig.outbox) == 40
+        rig.offer(3)
+        await until(rig.all_through)
+        assert rig.sink.refused_readings == 40
 
 
 async def test_a_wrong_token_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -225,5 +300,5 @@ def test_a_rig_that_wants_it_without_the_package_says_what_to_install(
     (tmp_path / "rig.yaml").write_text(text)
     monkeypatch.setattr("choroid.common.extras.import_module", missing)
     with pytest.raises(UserError, match=r"telemetry.influx needs the package influxdb_client.*choroid\[influx\]"):
-        run._sinks(load_rig(tmp_path / "rig.yaml"), tmp_path)
+        run._sinks(load_rig(tmp_path / "rig.yaml"), tmp_path, RIG_ID)
     assert not list(tmp_path.glob("*.db")), "no outbox was opened"

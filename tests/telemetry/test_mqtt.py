@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from drivers.commands import Quality
 from tests.telemetry.mosquitto import Consumer, Mosquitto, retained_status
 from tests.telemetry.service import until
 
+RIG_ID = "0c9b5a7f21de"
+OTHER_ID = "ffeeddccbbaa"
 pytestmark = pytest.mark.needs("mosquitto")
 
 
@@ -45,9 +48,9 @@ def broker(tmp_path: Path) -> Iterator[Mosquitto]:
 class Rig:
     """A sink on its outbox, fed with one reading a message: the value is the reading's number."""
 
-    def __init__(self, broker: Mosquitto, outbox: Path, **config: Any) -> None:
+    def __init__(self, broker: Mosquitto, outbox: Path, rig_id: str = RIG_ID, **config: Any) -> None:
         self.outbox = Outbox(outbox)
-        self.sink = MqttSink(Mqtt(broker=broker.address, **config), "bench", self.outbox)
+        self.sink = MqttSink(Mqtt(broker=broker.address, **config), "bench", rig_id, self.outbox)
         self._task = asyncio.create_task(self.sink.run())
         self.offered = 0
 
@@ -169,7 +172,7 @@ from controller.rig.sinks import Mqtt
 from controller.telemetry import mqtt, sink
 from controller.telemetry.outbox import Outbox
 async def main():
-    await mqtt.MqttSink(Mqtt(broker=sys.argv[1]), "bench", Outbox(Path(sys.argv[2]))).run()
+    await mqtt.MqttSink(Mqtt(broker=sys.argv[1]), "bench", "0c9b5a7f21de", Outbox(Path(sys.argv[2]))).run()
 asyncio.run(main())
 """
 
@@ -225,7 +228,7 @@ async def test_C4_a_half_open_connection_does_not_speak_up_after_we_came_back(
     async with proxy(broker.port) as network:
         config = Mqtt(broker=f"127.0.0.1:{network.port}")
         outbox = Outbox(tmp_path / "outbox.db")
-        sink = MqttSink(config, "bench", outbox)
+        sink = MqttSink(config, "bench", RIG_ID, outbox)
         running = asyncio.create_task(sink.run())
         await until(lambda: sink.connections == 1)
         network.cut_our_side()
@@ -291,16 +294,18 @@ async def proxy(target: int) -> AsyncIterator[Proxy]:
 
 
 async def test_S1_no_message_from_the_broker_reaches_the_rig(broker: Mosquitto, tmp_path: Path) -> None:
-    """Retained or not, on our topics or others: the sink has subscribed to nothing."""
+    """Retained or not, on our topics or others: the sink takes in its own heartbeat only, and raises an alarm at most."""
     await broker.start()
     async with aiomqtt.Client("127.0.0.1", broker.port) as other:
         await other.publish("choroid/bench/command", "heart 0", qos=1, retain=True)
         rig = Rig(broker, tmp_path / "outbox.db")
         await until(lambda: rig.sink.connected)
         await other.publish("choroid/bench/readings", "heart 0", qos=1)
+        for rubbish in (b"", b"heart 0", b"[]", b'{"rig_id": 7}', b"\xff", b"x" * 100_000):
+            await other.publish("choroid/bench/heartbeat", rubbish, qos=1)
         await asyncio.sleep(0.2)
     log = (tmp_path / "mosquitto.log").read_text()
-    assert "choroid-bench" in log
+    assert f"choroid-{RIG_ID}" in log
     assert rig.sink.problem is None
     await rig.close()
 
@@ -399,3 +404,89 @@ async def test_L6_the_heartbeat_is_retained_and_stops_when_the_control_loop_does
             await until(lambda: len(newcomer.beats) == 1)
         finally:
             await newcomer.close()
+
+
+async def test_two_rigs_of_one_name_keep_their_connections_and_both_raise_an_alarm(
+    broker: Mosquitto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were one client to the broker: 46 takeovers in 51 s, readings mixed, no alarm."""
+    monkeypatch.setattr(mqtt, "HEARTBEAT_S", 0.2)
+    await broker.start()
+    consumer = Consumer(broker)
+    await consumer.ready.wait()
+    one, two = Rig(broker, tmp_path / "one.db"), Rig(broker, tmp_path / "two.db", OTHER_ID)
+    try:
+        await _both_alarmed(one, two)
+        assert OTHER_ID in one.sink.causes["name_shared"]
+        assert RIG_ID in two.sink.causes["name_shared"]
+        assert "another `name:`" in one.sink.causes["name_shared"]
+        assert (one.sink.connections, two.sink.connections) == (1, 1)
+        assert one.sink.problem is None
+        await until(lambda: one.all_through() and two.all_through())
+        await until(lambda: len(consumer.messages) >= one.offered + two.offered)
+        by_rig = {rig: [m["seq"] for m in consumer.messages if m["rig_id"] == rig] for rig in (RIG_ID, OTHER_ID)}
+        assert {rig: sorted(set(seqs)) for rig, seqs in by_rig.items()} == {
+            RIG_ID: list(range(1, one.offered + 1)),
+            OTHER_ID: list(range(1, two.offered + 1)),
+        }
+    finally:
+        await one.close()
+        await two.close()
+        await consumer.close()
+
+
+async def test_a_copy_of_the_data_folder_is_named_and_does_not_take_over_again_and_again(
+    broker: Mosquitto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mqtt, "HEARTBEAT_S", 0.2)
+    await broker.start()
+    one, two = Rig(broker, tmp_path / "one.db"), Rig(broker, tmp_path / "two.db")
+    try:
+        await _both_alarmed(one, two)
+        assert "copy of this data folder" in one.sink.causes["name_shared"]
+        monkeypatch.setattr(sink, "LONGEST_PAUSE_S", 60.0)
+        before = one.sink.connections + two.sink.connections
+        for _ in range(60):
+            one.offer()
+            two.offer()
+            await asyncio.sleep(0.05)
+        assert one.sink.connections + two.sink.connections - before <= 8, "their pauses double"
+    finally:
+        await one.close()
+        await two.close()
+
+
+async def _both_alarmed(one: Rig, two: Rig) -> None:
+    for _ in range(600):
+        if "name_shared" in one.sink.causes and "name_shared" in two.sink.causes:
+            return
+        one.offer()  # a tick, without which there is no heartbeat
+        two.offer()
+        await asyncio.sleep(0.05)
+    pytest.fail("no alarm on both rigs")
+
+
+def _connected_times(rig: Rig, count: int) -> bool:
+    return rig.sink.connections == count
+
+
+async def test_a_restart_of_one_rig_is_no_second_rig(
+    broker: Mosquitto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its former heartbeat is retained; an outage of the broker brings its own one back."""
+    monkeypatch.setattr(mqtt, "HEARTBEAT_S", 0.2)
+    monkeypatch.setattr(mqtt, "OTHER_FOR_S", 1000.0)
+    await broker.start()
+    for _ in range(2):
+        rig = Rig(broker, tmp_path / "outbox.db")
+        for outage in range(2):
+            await until(partial(_connected_times, rig, outage + 1))
+            for _ in range(20):
+                rig.offer()
+                await asyncio.sleep(0.05)
+            if not outage:
+                broker.stop()
+                await asyncio.sleep(0.5)
+                await broker.start()
+        assert rig.sink.causes == {}
+        await rig.close()

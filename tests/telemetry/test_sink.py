@@ -41,7 +41,7 @@ class Counting(OutboxSink):
 
     def _encoded(self, readings: Sequence[Taken]) -> bytes:
         self.made.append(len(readings))
-        return message(self._outbox.next_seq, readings)
+        return message(self._outbox.next_seq, readings, "")
 
     async def _serve(self) -> None:
         raise self.error

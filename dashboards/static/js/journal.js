@@ -1,11 +1,11 @@
-// The newest rows of the journal, as sentences.
+// The newest rows of the journal, as sentences; and the data that were discarded.
 
 import { call } from "./api.js";
 import { byId, h, redraw } from "./dom.js";
 import { capital, inUtc, moment, stamp, volume } from "./format.js";
 import { detailOf, faultName, named, spoken } from "./words.js";
 
-/** @import { AuditModel, EntryModel } from "../../types/api.d.ts" */
+/** @import { AuditModel, EntryModel, RecordsView } from "../../types/api.d.ts" */
 
 const ROWS = 40;
 const PERIOD_MS = 3000;
@@ -84,9 +84,20 @@ export function startJournal() {
     /** @type {AuditModel | null} */
     const found = await call("GET", `/api/audit?limit=${ROWS}`, undefined, { quiet: true }).catch(() => null);
     if (found) show(found.entries);
+    /** @type {RecordsView | null} */
+    const records = await call("GET", "/api/records", undefined, { quiet: true }).catch(() => null);
+    if (records) showDiscarded(records);
   };
   refresh();
   setInterval(refresh, PERIOD_MS);
+}
+
+/** @param {RecordsView} records */
+function showDiscarded(records) {
+  const place = byId("discarded");
+  const counts = records.discarded.map((each) => `${named(each.where)}: ${each.count} ${each.what}`);
+  place.hidden = !counts.length;
+  place.textContent = counts.length ? `Discarded: ${counts.join("; ")}` : "";
 }
 
 /** @param {EntryModel[]} entries */

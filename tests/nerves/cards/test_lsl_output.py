@@ -76,9 +76,11 @@ async def test_N6_frames_spikes_and_events_come_out_of_lsl_as_they_went_in() -> 
     await server.start()
     name = f"choroid out {os.getpid()}"
     async with AsyncNervesClient(address, "token") as client:
-        outlets = Outlets(client, await client.info(), name)
+        outlets = Outlets(client, await client.info(), name, "0c9b5a7f21de")
         serving = asyncio.create_task(outlets.serve())
         spikes, events = [await asyncio.to_thread(inlet, f"{name} {what}") for what in ("spikes", "events")]
+        sources = {each.name(): each.source_id() for each in await asyncio.to_thread(pylsl.resolve_streams, 1.0)}
+        assert sources[f"{name} spikes"] == f"choroid 0c9b5a7f21de {name} spikes", "two rigs of one name differ"
         card = await asyncio.to_thread(LslCard, name)
         try:
             engine.go.set()
