@@ -133,6 +133,11 @@ class Transport:
             content = reply.read(MAX_ANSWER_BYTES + 1)
         except http.client.HTTPException as error:
             raise self._foreign(error) from None
+        except TimeoutError:
+            raise ConnectionFailed(
+                f"the controller at {self.address.url} has not answered within {timeout_s:g} s. Likely cause: its machine or"
+                " the network is busy; it may well run. Next: try again, with a longer time limit"
+            ) from None
         except OSError as error:
             raise ConnectionFailed(
                 f"the controller at {self.address.url} does not answer ({error}). Likely cause: it has ended."

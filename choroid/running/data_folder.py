@@ -7,12 +7,10 @@ in degraded mode there. At the next start with a sound data folder the records a
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +21,15 @@ from choroid.running.folder_probe import carry, look, owner
 from choroid.running.local_agent import LOCAL as LOCAL_AGENT
 from controller.attachments.store import FOLDER as ATTACHMENTS
 from controller.gate.latch import NAME as LATCH
+from controller.gate.latch import UNKNOWN, Latch, SecondPlace
+from controller.gate.runtime_folders import (
+    SERVICE,
+    is_private,
+    own_bases,
+    shared,
+    shared_bases,
+    spare_name,
+)
 from controller.guard.wire import LOCK, LOG, PLAN, SEEN, SOCKET
 from controller.journal.file import RECORDS
 from controller.links.ownership import OWNER, holders
@@ -45,8 +52,6 @@ CARRIED = (LATCH, IDENTITY, CALIBRATIONS, CREDENTIALS, *AGENTS, HEAD, RECORDS)
 """Files that the spare folder begins with, as far as they can be read."""
 HOME = (LATCH, RECORDS)
 """Files that go home when the data folder is sound again. The guard's and the page's files are made again."""
-SERVICE = Path("/run/choroid")
-"""The folder that systemd makes for the service."""
 OTHER_FILES = (
     OWNER,
     IDENTITY,
@@ -99,11 +104,14 @@ def open_folder(data: Path, plan: str) -> DataFolder:
     if spare is None:
         spare = _make_spare(data)
         carried = found.answers and carry(data, spare, CARRIED, LATCH)
+        if not carried:
+            _take_from_second_place(spare)
     quarantine_unusable(spare)
+    stop = Latch(spare).read()
     problem = (
         f"the data folder {data} cannot be used ({problem}); files go to {spare}, which does not outlive a restart of this"
         " computer."
-        + ("" if carried else " Whether an emergency stop stands is not known: nothing of the folder could be read.")
+        + ("" if stop is None or stop.known else f" {UNKNOWN[0].upper()}{UNKNOWN[1:]}.")
         + " Likely cause: the disk is read-only, full or failed, a file server is gone, or the folder belongs to another"
         " user. Next: make it writable, then start controller and guard again; the records are moved home then, and"
         " `choroid repair` takes them into the journal"
@@ -123,8 +131,8 @@ def spare_of(data: Path) -> Path | None:
 
     The data folder itself is looked at by a child process only, and only where root finds a folder of another user.
     """
-    user, name = os.geteuid(), _name(data)
-    found = _private_spare((SERVICE, *_bases(), *_shared_bases(user)), name, user)
+    user, name = os.geteuid(), spare_name(data)
+    found = _private_spare((SERVICE, *own_bases(), *shared_bases(user)), name, user)
     if found is not None or user != 0:
         return found
     return _spare_of_service(name) or _spare_of_owner(data, name)
@@ -132,7 +140,7 @@ def spare_of(data: Path) -> Path | None:
 
 def _private_spare(bases: Iterable[Path], name: str, user: int) -> Path | None:
     """Return the first folder `name` in one of `bases` that is private to `user`, as is the base."""
-    return next((base / name for base in bases if _private(base, user) and _private(base / name, user)), None)
+    return next((base / name for base in bases if is_private(base, user) and is_private(base / name, user)), None)
 
 
 def _spare_of_service(name: str) -> Path | None:
@@ -144,10 +152,10 @@ def _spare_of_service(name: str) -> Path | None:
 
 def _spare_of_owner(data: Path, name: str) -> Path | None:
     """Return the spare folder of the owner of `data` in the shared folders; `data` is looked at only if there is any."""
-    others = any((base / name).exists() for folder in _shared() for base in folder.glob("choroid-*"))
+    others = any((base / name).exists() for folder in shared() for base in folder.glob("choroid-*"))
     if not others or (other := owner(data)) is None:
         return None
-    return _private_spare(_shared_bases(other), name, other)
+    return _private_spare(shared_bases(other), name, other)
 
 
 def quarantine_unusable(folder: Path) -> None:
@@ -181,46 +189,17 @@ def _fits(path: Path) -> bool:
     return stat.S_ISSOCK(mode) if path.name == SOCKET else stat.S_ISREG(mode)
 
 
-def _name(data: Path) -> str:
-    return f"data-{hashlib.sha256(os.fsencode(data.absolute())).hexdigest()[:16]}"
-
-
-def _bases() -> list[Path]:
-    """Return the folders of this process's service or session, for files of one run."""
-    named = (os.environ.get(name, "").partition(":")[0] for name in ("RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"))
-    found = [Path(each) for each in named if each.startswith("/")]
-    return [base if base.name == "choroid" else base / "choroid" for base in found]
-
-
-def _shared() -> tuple[Path, Path]:
-    """Return the folders in which every user may write."""
-    return Path(tempfile.gettempdir()), Path("/dev/shm")  # noqa: S108  (the folders made in them have mode 0700)
-
-
-def _shared_bases(user: int) -> list[Path]:
-    return [folder / f"choroid-{user}" for folder in _shared()]
-
-
-def _private(folder: Path, user: int) -> bool:
-    """Return whether `folder` is a directory that only `user` can enter; every user may write into the shared ones."""
-    try:
-        found = folder.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o077
-
-
 def _make_spare(data: Path) -> Path:
     user = os.geteuid()
-    for base in (*_bases(), *_shared_bases(user)):
-        spare = base / _name(data)
+    for base in (*own_bases(), *shared_bases(user)):
+        spare = base / spare_name(data)
         try:
             base.mkdir(mode=0o700, exist_ok=True)
             spare.mkdir(mode=0o700, exist_ok=True)
             (spare / PLAN).touch()
         except OSError:
             continue
-        if not (_private(base, user) and _private(spare, user)):
+        if not (is_private(base, user) and is_private(spare, user)):
             continue
         return spare
     raise UserError(
@@ -228,6 +207,23 @@ def _make_spare(data: Path) -> Path:
         " the rig. Likely cause: every disk is full, failed or read-only. Next: set XDG_RUNTIME_DIR to a private folder that"
         " can be written"
     )
+
+
+def _only_unknown(spare: Path) -> bool:
+    stop = Latch(spare).read()
+    return stop is not None and not stop.known
+
+
+def _take_from_second_place(spare: Path) -> None:
+    """Begin a spare folder, for a data folder of which nothing could be read, with the stop that this machine recorded.
+
+    Where there is no record either, whether a stop stands is not known; the spare folder keeps that until a person decides.
+    """
+    found, stop = SecondPlace(spare).read()
+    if stop is not None:
+        Latch(spare).set(stop.who, stop.reason)
+    elif not found:
+        Latch(spare).set("unknown", UNKNOWN, known=False)
 
 
 def _bring_home(spare: Path, data: Path) -> None:
@@ -238,6 +234,8 @@ def _bring_home(spare: Path, data: Path) -> None:
                 there = data / path.name
                 if pattern == RECORDS and there.exists():
                     continue  # it was carried from there
+                if pattern == LATCH and _only_unknown(spare):
+                    continue  # what was not known is known now: the data folder can be read
                 shutil.copyfile(path, there)
     except OSError as error:
         print(

@@ -2,6 +2,7 @@
 
 A disk that hangs, or a file server that is gone, blocks the process that asks it, and neither a signal nor a thread ends
 that. So a child process asks. A child that does not answer is left behind; it holds nothing that another process needs.
+The limit counts from the child's word that it is ready, and only while it could run: a busy machine is no hung disk (B2).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from choroid.common.child import python
+from controller.children.patience import NEVER, ChildSilent, Patience, wait_readable
 from controller.guard.wire import PLAN, connect
 
 ANSWER_S = 10.0
@@ -29,6 +31,8 @@ DIES_S = 1.0
 NEEDED_BYTES = 131_072
 """A folder with less room than this cannot take the files that guard and page need at a first start."""
 JOURNAL = "journal.db"
+READY = b"ready"
+"""First line of the child: its start is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +90,29 @@ def _ask(request: dict[str, Any]) -> dict[str, Any]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # a child that is left behind must not hold the terminal or a log
     )
+    to, answers = child.stdin, child.stdout
+    assert to is not None  # noqa: S101  (pipes were asked for)
+    assert answers is not None  # noqa: S101
     try:
-        told, _ = child.communicate(json.dumps(request).encode(), timeout=ANSWER_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        with suppress(subprocess.TimeoutExpired):
-            child.communicate(timeout=DIES_S)
+        wait_readable(answers, Patience(child.pid, NEVER))  # it starts: it ends, or it says that it is ready
+        if answers.readline().strip() == READY:
+            to.write(json.dumps(request).encode())
+            to.close()
+            wait_readable(answers, Patience(child.pid, ANSWER_S))
+        found: dict[str, Any] = json.loads(answers.readline())
+    except ChildSilent:
         raise TimeoutError(
             f"it has not answered for {ANSWER_S:.0f} s: a disk that hangs, or a file server that is not reachable"
         ) from None
-    try:
-        found: dict[str, Any] = json.loads(told)
     except ValueError:
-        raise OSError(f"it could not be looked at (exit status {child.returncode})") from None
+        raise OSError(f"it could not be looked at (exit status {child.wait()})") from None
+    finally:
+        child.kill()
+        with suppress(OSError):
+            to.close()
+        answers.close()
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(DIES_S)
     return found
 
 
@@ -174,5 +188,6 @@ def _copy(path: Path, folder: Path, or_empty: str) -> None:
 
 
 if __name__ == "__main__":
+    print(READY.decode(), flush=True)
     asked = json.load(sys.stdin)
     print(json.dumps({"look": _look, "carry": _carry, "owner": _owner}[asked["do"]](asked)))

@@ -34,6 +34,7 @@ from controller.core.clock import Clock
 from controller.core.discarded import Discarded
 from controller.core.state import State
 from controller.delivery.people import People, people_of
+from controller.gate.latch import SecondPlace
 from controller.guard.guarding import guard_plan
 from controller.guard.notify import notify
 from controller.hazards.loading import load_checked_rig
@@ -176,6 +177,7 @@ async def keep(
         notices=_notices(opened.folder, opened.auth),
         cameras=real_cameras(rig),
         rig_id=opened.rig_id,
+        second_place=SecondPlace(opened.folder.records),
     )
     stop_rig_on_usr1(controller)
     ready = asyncio.Event()

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 from choroid.common.failure import UserError, explain
+from controller.children.patience import ChildSilent, Patience, wait_readable
 from sim.virtual_time import VirtualDeadlock
 
 PATIENCE_S = 20.0
@@ -26,7 +27,7 @@ SAMPLE_S = 0.25
 OUTSIDE = 0.1
 """Weight of a sample outside of the protocol; a sound protocol is in few of the samples."""
 START_S = 60.0
-"""Maximum time (s) without a sample: the child starts, or a call holds the interpreter."""
+"""Maximum time (s) without a sample in which the child could run: it starts, or a call holds the interpreter."""
 
 
 def isolated(
@@ -49,19 +50,21 @@ def isolated(
     child.start()
     there.close()
     try:
-        return _followed(here, protocol, patience_s)
+        return _followed(here, child.pid or 0, protocol, patience_s)
     finally:
         child.kill()
         child.join()
         here.close()
 
 
-def _followed(samples: Connection, protocol: Path, patience_s: float) -> dict[str, Any]:
+def _followed(samples: Connection, pid: int, protocol: Path, patience_s: float) -> dict[str, Any]:
     """Follow the samples of the child until its answer; raise :class:`UserError` when it is blocked."""
-    within_s, place = 0.0, ""
+    within_s, place, begun = 0.0, "", False
     while True:
-        if not samples.poll(max(START_S, patience_s)):
-            raise _blocked(protocol, place, max(START_S, patience_s))
+        try:
+            wait_readable(samples, Patience(pid, max(START_S, patience_s)))
+        except ChildSilent:
+            raise _blocked(protocol, place, max(START_S, patience_s)) if begun else _unbegun(protocol) from None
         try:
             kind, value = samples.recv()
         except EOFError:
@@ -69,6 +72,7 @@ def _followed(samples: Connection, protocol: Path, patience_s: float) -> dict[st
                 f"the process that runs {protocol} ended by itself. Likely cause: the protocol ends the process, or the"
                 " memory is exhausted. Next: remove what ends it"
             ) from None
+        begun = True
         if kind == "answer":
             answer: dict[str, Any] = value
             return answer
@@ -80,6 +84,13 @@ def _followed(samples: Connection, protocol: Path, patience_s: float) -> dict[st
             within_s = max(within_s - OUTSIDE * SAMPLE_S, 0.0)
         if within_s >= patience_s:
             raise _blocked(protocol, place, patience_s)
+
+
+def _unbegun(protocol: Path) -> UserError:
+    return UserError(
+        f"the process that runs {protocol} has not begun its work, although it could run for {START_S:g} s. Likely cause: a"
+        " disk or file server that hangs, from which it reads Python's modules. Next: look at the disk, then try again"
+    )
 
 
 def _blocked(protocol: Path, place: str, seconds: float) -> UserError:

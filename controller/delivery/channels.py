@@ -20,12 +20,15 @@ from typing import Any, Protocol
 import aiomqtt
 
 from controller.alarms.definitions import Priority
+from controller.children.patience import ChildSilent, MachineBusy, Patience, patiently
 from controller.rig.description import Rig
 from controller.rig.notify import ChannelSpec, MonitorSpec
 from controller.rig.sinks import Mqtt
 
 SEND_S = 20.0
 """Maximum time for the confirmation of a delivery (s)."""
+BUSY_S = 120.0
+"""Maximum time in which the process of a delivery gets no processor (s); the delivery is tried again."""
 MAX_SECRET = 4000
 
 
@@ -147,9 +150,11 @@ async def by_sender(order: Mapping[str, str]) -> DeliveryOutcome:
     except OSError as error:
         return DeliveryOutcome(False, f"no delivery process could be started: {error.strerror}")
     try:
-        async with asyncio.timeout(SEND_S):
-            output, _ = await process.communicate(json.dumps(order).encode())
-    except TimeoutError:
+        patience = Patience(process.pid, SEND_S, busy_s=BUSY_S)
+        output, _ = await patiently(process.communicate(json.dumps(order).encode()), patience)
+    except MachineBusy as busy:
+        return DeliveryOutcome(False, str(busy))
+    except ChildSilent:
         return DeliveryOutcome(False, f"the channel did not confirm within {SEND_S:g} s")
     finally:
         if process.returncode is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 from controller.core.state import Reading
@@ -117,11 +118,18 @@ class Emergency:
         self.gate = gate
         journalled, latched = _latched(journal)
         kept = self._latch.read()
-        why = journalled if kept is None else f"{kept[0]}: {kept[1]}"
-        gate.restore(why, latched)
+        why = journalled if kept is None else f"{kept.who}: {kept.reason}"
+        known = journalled is not None or kept is None or kept.known
+        gate.restore(why, latched, known=known)
         if kept is not None and journalled is None:
-            self._alarm("emergency_stop", SOURCE, f"{kept[0]}: {kept[1]}")
-            self._record("safety.estop", {"user": kept[0], "reason": kept[1]})
+            self._alarm("emergency_stop", SOURCE, f"{kept.who}: {kept.reason}")
+            self._record("safety.estop", {"user": kept.who, "reason": kept.reason})
+        with suppress(OSError):  # the journal keeps it
+            if journalled is not None and kept is None:
+                who, _, reason = journalled.partition(": ")
+                self._latch.set(who, reason)
+            else:
+                self._latch.confirm()
         self.forbidden = "" if journal.lost is None else str(journal.lost)
         if (why is not None or self.forbidden) and self._stimulator is not None:
             self._stimulator.forbid_stimulation(self.forbidden or _stop_text(why or ""))

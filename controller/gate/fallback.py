@@ -84,8 +84,10 @@ class Fallback:
                 found[name] = left_s
         return found
 
-    async def everything(self, reason: str, ending: Mapping[str, float]) -> tuple[str, ...]:
-        """Bring every output to its basal state because the controller ends. Return those that failed.
+    async def everything(
+        self, reason: str, ending: Mapping[str, float], without: Container[str] = ()
+    ) -> tuple[str, ...]:
+        """Bring every output except `without` to its basal state. Return those that failed.
 
         The pumps of `ending` (see :meth:`ending`) are awaited first. All others come to rest meanwhile.
         """
@@ -100,8 +102,8 @@ class Fallback:
         async with asyncio.TaskGroup() as group:
             for name in ending:
                 group.create_task(fall(self._outputs[name]))
-            await self._in_order(fall, without=ending)
-        await self._in_order(self._once_more)  # one lost reply is no reason to leave an output to the guard
+            await self._in_order(fall, without={*ending, *(name for name in self._outputs if name in without)})
+        await self._in_order(self._once_more, without)  # one lost reply is no reason to leave an output to the guard
         return tuple(name for name, output in self._outputs.items() if output.debt is not None)
 
     async def settle(self) -> None:

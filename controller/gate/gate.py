@@ -37,7 +37,7 @@ from controller.gate.probes import ProbeOutcome, Probes
 from controller.gate.recording import Recorder, act_row
 from controller.journal.journal import Journal
 from controller.safety.interlocks import watch
-from controller.safety.kernel import comes_to_rest, decide, transfer_limit_s
+from controller.safety.kernel import comes_to_rest, decide, emergency_holds, transfer_limit_s
 from controller.safety.probe_rules import ProbeIntent
 from controller.safety.quiet import quiet_until_s
 from controller.safety.terms import (
@@ -127,6 +127,8 @@ class Gate:
         self._quiet_until_s = -inf
         """Until when (loop s) another evaluation without a change only repeats the last one."""
         self.emergency: str | None = None
+        self.emergency_known = True
+        """Whether the emergency stop is known to stand; otherwise it holds only what moves fluid."""
         self.bypasses = Bypasses(limits, clock, self._record, self._now_s)
         for output in self._outputs.values():
             self._actuation.show(output)
@@ -229,7 +231,7 @@ class Gate:
 
     async def estop(self, user: str, reason: str) -> None:
         """Bring everything to its basal state at once, and refuse all else until :meth:`reset` (A9, I5)."""
-        self.emergency = f"{user}: {reason}"
+        self.emergency, self.emergency_known = f"{user}: {reason}", True
         self._alarm("emergency_stop", "gate", self.emergency)
         # Wait for nothing here: neither for the journal nor for the lock of an output.
         await self._fallback.everything_now()
@@ -244,13 +246,13 @@ class Gate:
         """End an emergency stop and clear latched interlocks; the journal records who and why (I5)."""
         latched = [trip.interlock for trip in self._watch.trips if trip.latched]
         self._record.write("safety.reset", {"user": user, "reason": reason, "latched": latched})
-        self.emergency = None
+        self.emergency, self.emergency_known = None, True
         self._foreign.reset()
         self._watch = self._watch.reset()
 
-    def restore(self, emergency: str | None, latched: Mapping[str, str]) -> None:
+    def restore(self, emergency: str | None, latched: Mapping[str, str], *, known: bool = True) -> None:
         """Restore what the previous process had latched: the emergency stop, and interlocks with their details (I5)."""
-        self.emergency = emergency
+        self.emergency, self.emergency_known = emergency, known
         trips = [
             Trip(rule.name, rule.point, latched[rule.name], self._now_s(), rule.trips, latched=True, present=False)
             for rule in self._limits.interlocks
@@ -310,6 +312,14 @@ class Gate:
         """Return the pumps whose dose should end by itself (:meth:`Fallback.ending`)."""
         return self._fallback.ending(min_doses_ul)
 
+    async def keep_emergency(self) -> None:
+        """Bring what the standing emergency stop holds to its basal state."""
+        held = [name for name in self._outputs if not self._stopped(name)]
+        await self._fallback.everything("emergency stop", {}, held)
+
+    def _stopped(self, actuator: str) -> bool:
+        return emergency_holds(actuator, self._limits, known=self.emergency_known)
+
     async def fall_back(self, reason: str, ending: Mapping[str, float] = MappingProxyType({})) -> tuple[str, ...]:
         """Bring every output to its basal state: the controller is about to exit. Return those that failed.
 
@@ -326,8 +336,8 @@ class Gate:
     def _view(self, volumes: Mapping[str, KernelVolume]) -> View:
         underway = tuple(self._underway())
         now_s, readings, pumps = self._now_s(), self._store.readings, self._calibrated()
-        seen, bypassed = self._actuation.seen, self.bypasses.names
-        return View(now_s, readings, volumes, seen, underway, self.emergency, self._watch, pumps, bypassed)
+        seen, bypassed, known = self._actuation.seen, self.bypasses.names, self.emergency_known
+        return View(now_s, readings, volumes, seen, underway, self.emergency, self._watch, pumps, bypassed, known)
 
     def _underway(self) -> list[Underway]:
         unbooked_s = 0.0 if self._volumes is None else UNBOOKED_S
@@ -438,7 +448,7 @@ class Gate:
         status = output.status
         if isinstance(command, Dispense) and status is not None:
             self._record.write("act.outcome", {"act": seq, "status": asdict(status)})
-        if self.emergency is not None and not comes_to_rest(command) and command != output.basal:
+        if self.emergency is not None and self._stopped(output.name) and not _rests(output, command):
             output.owe(self._fallback.state_of(output), "emergency stop", self._now_s())
             await self._fallback.pay(output)
         return Outcome(True, command, verdict.reasons, seq, status)
@@ -466,3 +476,7 @@ class Gate:
             return None
         self._refused[key] = reason
         return self._record.write("act.refused", act_row(intent, verdict))
+
+
+def _rests(output: GatedOutput, command: Command) -> bool:
+    return comes_to_rest(command) or command == output.basal

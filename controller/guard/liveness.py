@@ -113,14 +113,3 @@ class Liveness:
         """Return the time (s) since `since_s`, less the starvation in it."""
         starved_s = sum(seconds for at_s, seconds in self._starved if at_s > since_s)
         return now_s - since_s - min(starved_s, MAX_STARVED_S)
-
-
-def starved_s(passed_s: float, state: str, ran_s: float, waited_s: float) -> float:
-    """Return how long (s) a thread was runnable without running, out of `passed_s`.
-
-    The kernel adds a wait for a processor (`waited_s`) to its account only when the wait ends. A thread that is runnable (R)
-    and neither ran nor has ended its wait is still waiting. A thread in uninterruptible sleep (D) waits for a disk or memory.
-    """
-    if state in ("R", "D"):
-        waited_s = max(waited_s, passed_s - ran_s)
-    return min(max(waited_s, 0.0), passed_s)

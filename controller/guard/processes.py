@@ -13,18 +13,16 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from controller.guard.liveness import Look, starved_s
+from controller.children.accounts import PROC, max_starved_s, threads_of
+from controller.guard.liveness import Look
 
-PROC = Path("/proc")
 GONE_S = 0.5
 """Time that a killed process gets to end (s). One that waits for a disk takes longer, but cannot send anything."""
-HERTZ = os.sysconf("SC_CLK_TCK")
 NICE = -10
 GUARD_PRIORITY, WATCHED_PRIORITY = 2, 1
 """Real-time priorities: of the guard, and below it of a watched process that gets a chance to show that it is alive."""
 OOM_SCORE = -1000
 MCL_CURRENT, MCL_FUTURE = 1, 2
-_Threads = dict[str, tuple[str, float, float]]
 
 
 class WatchedProcess:
@@ -39,7 +37,8 @@ class WatchedProcess:
         self.pid = pid
         self._folder = proc / str(pid)
         self._pidfd = os.pidfd_open(pid) if pid else None
-        self._threads: _Threads = self._read_threads()
+        self._proc = proc
+        self._threads = threads_of(pid, proc)
         self._looked_s: float | None = None
         self._hastened = False
 
@@ -61,23 +60,14 @@ class WatchedProcess:
             return Look(at_s, "", 0.0, lag_s)
         if self.gone:
             return Look(at_s, "X", 0.0, lag_s)
-        before, self._threads = self._threads, self._read_threads()
+        before, self._threads = self._threads, threads_of(self.pid, self._proc)
         passed_s = 0.0 if self._looked_s is None else at_s - self._looked_s
         self._looked_s = at_s
         # Only the control loop's own wait for a disk counts: a wait of the journal's thread does not excuse a hung loop.
         main = str(self.pid)
-        waits = [
-            starved_s(
-                passed_s,
-                "S" if state == "D" and thread != main else state,
-                ran_s - before[thread][1],
-                waited_s - before[thread][2],
-            )
-            for thread, (state, ran_s, waited_s) in self._threads.items()
-            if thread in before
-        ]
-        state = self._threads.get(main, ("", 0.0, 0.0))[0]
-        return Look(at_s, state, max(waits, default=0.0), lag_s)
+        starved_s = max_starved_s(passed_s, before, self._threads, disk_of=main)
+        state = self._threads[main].state if main in self._threads else ""
+        return Look(at_s, state, starved_s, lag_s)
 
     def hasten(self) -> bool:
         """Give it the highest priority until :meth:`calm`. Return whether that was allowed.
@@ -119,26 +109,6 @@ class WatchedProcess:
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
         return bool(poll.poll(within_s * 1000.0))
-
-    def _read_threads(self) -> _Threads:
-        """Return state, processor time (s) and waiting time (s) of each thread."""
-        threads: _Threads = {}
-        with suppress(OSError):
-            for folder in (self._folder / "task").iterdir():
-                with suppress(OSError, ValueError, IndexError):
-                    stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
-                    words = stat.rpartition(")")[2].split()
-                    threads[folder.name] = (words[0], *_schedule(folder, (int(words[11]) + int(words[12])) / HERTZ))
-        return threads
-
-
-def _schedule(folder: Path, ran_s: float) -> tuple[float, float]:
-    """Return processor time (s) and waiting time (s); `ran_s` and 0 where the kernel keeps no account."""
-    try:
-        ran_ns, waited_ns = (folder / "schedstat").read_text(encoding="ascii").split()[:2]
-    except (OSError, ValueError):
-        return ran_s, 0.0
-    return int(ran_ns) / 1e9, int(waited_ns) / 1e9
 
 
 def raise_priority() -> str:

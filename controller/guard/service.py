@@ -21,7 +21,7 @@ from threading import Thread
 from typing import Any
 
 from controller.core.clock import Clock
-from controller.gate.latch import Latch
+from controller.gate.latch import Latch, SecondPlace
 from controller.guard.liveness import SILENCE_S, Liveness, ProcessFault
 from controller.guard.notify import notify
 from controller.guard.plan import GuardPlan
@@ -398,7 +398,7 @@ class GuardService:
 
     def _latch(self, who: str, reason: str) -> None:
         try:
-            Latch(self._data).set(who, reason)
+            Latch(self._data, SecondPlace(self._data)).set(who, reason)
         except OSError as error:
             self.tell(f"the emergency stop could not be kept for the next controller: {error}")
 

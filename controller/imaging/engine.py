@@ -7,8 +7,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from controller.children.patience import MachineBusy, Patience, patiently
+
 REPLY_S = 60.0
 """Longest time for one image, in addition to its exposure; opening a camera takes seconds."""
+BUSY_S = 600.0
+"""Longest time in which the process gets no processor (s)."""
 MAX_REPLY = 1_000_000
 END_WITHIN_S = 2.0
 Request = Mapping[str, Any]
@@ -69,8 +73,12 @@ class WorkerEngine:
         whole = dict(request) if self._complete is None else {**request, **self._complete(request)}
         async with self._turn:
             try:
-                async with asyncio.timeout(self._pace() * (self._reply_s + float(request["facts"]["exposure_s"]))):
-                    return await self._answer(whole)
+                process = await self._started()
+                limit_s = self._reply_s + float(request["facts"]["exposure_s"])
+                return await patiently(self._answer(process, whole), Patience(process.pid, limit_s, busy_s=BUSY_S))
+            except MachineBusy as busy:
+                await self._end(0.0)
+                return {"error": str(busy)}
             except (TimeoutError, asyncio.CancelledError, OSError, ValueError) as error:
                 await self._end(0.0)
                 if isinstance(error, asyncio.CancelledError):
@@ -86,13 +94,15 @@ class WorkerEngine:
         async with self._turn:
             await self._end(END_WITHIN_S)
 
-    async def _answer(self, request: Request) -> dict[str, Any]:
+    async def _started(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
             pipe = asyncio.subprocess.PIPE
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, stdin=pipe, stdout=pipe, limit=MAX_REPLY
             )
-        process = self._process
+        return self._process
+
+    async def _answer(self, process: asyncio.subprocess.Process, request: Request) -> dict[str, Any]:
         if process.stdin is None or process.stdout is None:
             raise ValueError("no pipe")
         process.stdin.write(json.dumps(request).encode() + b"\n")

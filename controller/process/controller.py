@@ -26,7 +26,7 @@ from controller.delivery.people import People
 from controller.estimator.assays import Assays
 from controller.gate.emergency import Button, Emergency, Stimulator
 from controller.gate.gate import Gate
-from controller.gate.latch import Latch
+from controller.gate.latch import Latch, SecondPlace
 from controller.gate.probes import GatedProbe, Probes
 from controller.guard.heartbeat import Guarded, Heartbeat
 from controller.hazards.rest import rest_periods
@@ -116,6 +116,7 @@ class Controller:
         notices: Mapping[tuple[str, str], str] | None = None,
         cameras: CaptureEngine | None = None,
         rig_id: str = "",
+        second_place: SecondPlace | None = None,
     ) -> None:
         """Open the records of a rig.
 
@@ -129,6 +130,7 @@ class Controller:
             notices: Alarms that stand as long as this process lives, (kind, source) -> detail.
             cameras: Takes the images; None leaves the rig's cameras alone.
             rig_id: Identity of the data folder; empty where it has none (virtual time).
+            second_place: Keeps the emergency stop outside of the data folder.
         """
         self.rig = rig
         self.rig_id = rig_id
@@ -141,6 +143,7 @@ class Controller:
         self.told_to_end = asyncio.Event()
         """Set when the guard wants this controller to end in order."""
         self._opener = opener
+        self._second_place = second_place
         self._limits = limits or limits_of(rig)
         self.sinks = sinks
         self._discarded = DiscardedWatch()
@@ -214,7 +217,7 @@ class Controller:
     def _emergency_stop(self, stimulator: Stimulator | None) -> Emergency:
         button = self.rig.safety.emergency_stop
         return Emergency(
-            latch=Latch(self._data_dir),
+            latch=Latch(self._data_dir, self._second_place),
             stimulator=stimulator,
             button=None if button is None else Button(button),
             record=self._record,
@@ -275,7 +278,7 @@ class Controller:
         self.ledger.listen(lambda movement: self.gate.booked(self.rig.lines[movement.line].pump or ""))
         await self.body.begin(self.gate.poll, self.pace.rest_s)
         if self.gate.emergency is not None:  # an emergency stop of an earlier process
-            await self.gate.fall_back("emergency stop")
+            await self.gate.keep_emergency()
         self.store.volumes(self.ledger.volumes())
         # The hearts run before anything that a crash interrupted is taken up: no medium is drawn while one stands.
         state = self.store.snapshot(self.clock.now_s(), self.clock.utc_text(), ())

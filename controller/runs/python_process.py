@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from controller.children.patience import ChildSilent, Patience, patiently
 from controller.rig.description import Rig
 from controller.runs.python_wire import ALIVE_S, MAX_LINE_BYTES, PATIENCE_S, line, unpacked
 from protocols import earlier
@@ -275,14 +276,12 @@ async def _messages(process: asyncio.subprocess.Process) -> AsyncIterator[dict[s
         ProtocolError: It sends nothing for too long, or something else than messages.
     """
     out = process.stdout
-    speed = float(getattr(asyncio.get_running_loop(), "speed", 1.0))
     begun = False
     while out is not None:
         patience_s = SILENT_S if begun else START_S
         try:
-            async with asyncio.timeout(patience_s * speed):
-                text = await out.readline()
-        except TimeoutError:
+            text = await patiently(out.readline(), Patience(process.pid, patience_s))
+        except ChildSilent:
             raise ProtocolError(
                 f"the process of the protocol has given no sign of life for {patience_s:g} s. Likely cause: a call holds the"
                 " interpreter, or the process was stopped. Next: correct the protocol, then resume"

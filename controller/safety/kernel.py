@@ -74,6 +74,16 @@ def comes_to_rest(command: Command) -> bool:
     return isinstance(command, Stop) or (isinstance(command, Switch) and not command.on)
 
 
+def emergency_holds(actuator: str, limits: Limits, *, known: bool) -> bool:
+    """Return whether an emergency stop holds an actuator at its basal state.
+
+    One that may stand (not `known`) holds pumps, their valves and selectors: temperature and gas go on.
+    """
+    if known or actuator in limits.pumps or actuator in limits.selectors:
+        return True
+    return any(pump.valve == actuator for pump in limits.pumps.values())
+
+
 def transfer_limit_s(dose: Dispense) -> float:
     """Return the duration (s) after which a dose is stopped (A5)."""
     return min(dose.volume_ul / dose.flow_ul_min * 60.0 * SLACK + SLACK_S, MAX_TRANSFER_S)
@@ -115,7 +125,9 @@ class _Narrowing:
 
 def _emergency(narrowing: _Narrowing, intent: Intent, view: View, limits: Limits) -> None:
     """Allow only basal states during an emergency stop, until a person resets it (I5)."""
-    if view.emergency is not None and intent.command != limits.basal[intent.actuator]:
+    if view.emergency is None or not emergency_holds(intent.actuator, limits, known=view.emergency_known):
+        return
+    if intent.command != limits.basal[intent.actuator]:
         narrowing.refuse(f"emergency stop: {view.emergency}; reset it with a reason first")
 
 

@@ -393,3 +393,5 @@ class View:
     """Trust in the calibrations of pumps; a pump without an entry moves the commanded volume."""
     bypassed: frozenset[str] = frozenset()
     """Interlocks that a person has bypassed for a limited time (I6)."""
+    emergency_known: bool = True
+    """Whether the emergency stop is known to stand; otherwise it holds only what moves fluid."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import time
+
+from controller.children.accounts import now_s
 
 POLLIN, POLLOUT = 1, 4
 
@@ -21,11 +22,6 @@ class _Timespec(ctypes.Structure):
 
 
 _ppoll = ctypes.CDLL(None, use_errno=True).ppoll
-
-
-def now_s() -> float:
-    """Return real time (s): a worker's deadline is real time, whatever clock the process uses."""
-    return time.monotonic()  # noqa: TID251
 
 
 def ready(file: int, events: int, until: float) -> bool:

@@ -25,4 +25,4 @@ class ModelLimits:
     max_memory: int = 256 * MIB
     max_cpu_s: int | None = None
     max_start_s: float = 30.0
-    """Start of the worker and load of the model, by real time."""
+    """Start of the worker and load of the model, by real time in which it could run."""

@@ -17,18 +17,22 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+from controller.children.accounts import now_s
+from controller.children.patience import NEVER, ChildSilent, Patience, patiently, wait_readable
 from controller.sandbox.check import ModelFacts, check_model
 from controller.sandbox.errors import ModelFailed, ModelRefused, ModelTooSlow, SandboxUnavailable
-from controller.sandbox.files import POLLIN, POLLOUT, now_s, ready
+from controller.sandbox.files import POLLIN, POLLOUT, ready
 from controller.sandbox.limits import ModelLimits
 from controller.sandbox.wire import HEADER, MAX_TEXT, TYPES, BadTensors, Kind, Port, Tensor, header, pack, unpack
+
+T = TypeVar("T")
 
 WORKER = ("-I", "-m", "controller.sandbox.worker")
 ENVIRONMENT = {
@@ -41,6 +45,8 @@ ENVIRONMENT = {
 
 SEND_WITHIN_S = 5.0
 CHUNK = 1 << 20
+BUSY_S = 600.0
+"""How long a worker that gets no processor may take to receive its model (s)."""
 ENDS_WITHIN_S = 0.02
 """How long the cause of an end is waited for (s)."""
 
@@ -102,10 +108,10 @@ class SandboxedModel:
         limits = limits or ModelLimits()
         opened = cls(_checked(model, limits), limits, command)
         try:
-            deadline = now_s() + limits.max_start_s
-            opened._locked(opened._receive(deadline))
-            opened._send(Kind.MODEL, model, deadline)
-            opened._opened(opened._receive(deadline))
+            patience = Patience(opened.pid, limits.max_start_s)
+            opened._locked(opened._receive_patiently(patience))
+            opened._send(Kind.MODEL, model, now_s() + BUSY_S)
+            opened._opened(opened._receive_patiently(patience))
         except BaseException:
             opened.close()
             raise
@@ -119,10 +125,10 @@ class SandboxedModel:
         limits = limits or ModelLimits()
         opened = cls(_checked(model, limits), limits, command)
         try:
-            deadline = now_s() + limits.max_start_s
-            opened._locked(await opened._receive_async(deadline))
-            await opened._send_async(Kind.MODEL, model, deadline)
-            opened._opened(await opened._receive_async(deadline))
+            patience = Patience(opened.pid, limits.max_start_s)
+            opened._locked(await opened._in_start(opened._receive_async(NEVER), patience))
+            await opened._in_start(opened._send_async(Kind.MODEL, model, NEVER), patience)
+            opened._opened(await opened._in_start(opened._receive_async(NEVER), patience))
         except BaseException:
             opened.close()
             raise
@@ -335,6 +341,24 @@ class SandboxedModel:
             if not part:
                 raise self._died()
             self._received += part
+
+    def _receive_patiently(self, patience: Patience) -> tuple[int, int, bytearray]:
+        """Receive during the start: only time in which the worker could run counts."""
+        while True:
+            try:
+                wait_readable(self._socket, patience)
+                return self._receive(now_s(), kill=False)
+            except ChildSilent:
+                raise self._late() from None
+            except TimeoutError:
+                continue  # a part has come
+
+    async def _in_start(self, work: Awaitable[T], patience: Patience) -> T:
+        """Await a part of the start: only time in which the worker could run counts."""
+        try:
+            return await patiently(work, patience)
+        except ChildSilent:
+            raise self._late() from None
 
     def _complete(self) -> tuple[int, int, bytearray] | None:
         """Take one message from what was received, when it is whole."""

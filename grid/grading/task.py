@@ -15,12 +15,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from controller.children.patience import ChildSilent, Patience, patiently
 from grid.boards.board import TaskSpec
 from grid.grading.frames import LENGTH, FrameError, TaskFrame, Tensors, decode_head, encode, head_length
 
 MODULE = "choroid.board_tasks"
 ANSWER_S = 300.0
-"""Maximum time to one answer; the simulated laboratory takes the longest."""
+"""Maximum time to one answer in which the process could run; the simulated laboratory takes the longest."""
 END_S = 2.0
 MAX_STDERR = 2000
 NICE = 10
@@ -68,9 +69,8 @@ class TaskProcess:
 
     async def _ask(self, frame: TaskFrame) -> Tensors | EpisodeScore:
         try:
-            async with asyncio.timeout(ANSWER_S):
-                answer = await self._exchange(frame)
-        except TimeoutError:
+            answer = await patiently(self._exchange(frame), Patience(self._process.pid, ANSWER_S))
+        except ChildSilent:
             raise TaskFailed(f"the task process did not answer within {ANSWER_S:g} s") from None
         except (FrameError, OSError, EOFError) as error:
             raise TaskFailed(f"the task process ended or failed ({error}). {await self._last_words()}") from None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.gate.latch import Latch
+from controller.gate.latch import Latch, StopRecord
 from tests.processes import Bench, until
 
 
@@ -30,7 +30,7 @@ def test_A9_a_stop_by_page_and_by_signal_with_many_idle_connections_stands_over_
     idle = [socket.create_connection((host, int(port))) for _ in range(300)]
     try:
         post(endpoint, "/api/estop", {"reason": "smoke"})
-        assert Latch(bench.data).read() == ("command line", "smoke")
+        assert Latch(bench.data).read() == StopRecord("command line", "smoke")
         post(endpoint, "/api/estop/reset", {"reason": "only toast"})
         assert Latch(bench.data).read() is None
         with urllib.request.urlopen(endpoint["health"], timeout=10) as answer:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from controller.children.accounts import starved_s
 from controller.guard.liveness import (
     MAX_STARVED_S,
     SILENCE_S,
@@ -19,7 +20,6 @@ from controller.guard.liveness import (
     Liveness,
     Look,
     ProcessFault,
-    starved_s,
 )
 from controller.guard.processes import WatchedProcess
 

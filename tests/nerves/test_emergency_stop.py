@@ -21,7 +21,7 @@ from choroid.running.listening import EngineNerves
 from controller.alarms.definitions import DEFINITIONS
 from controller.alarms.states import Alarm, AlarmState
 from controller.core.clock import Clock
-from controller.gate.latch import Latch
+from controller.gate.latch import Latch, StopRecord
 from controller.nerves import ledger
 from controller.nerves.brake import Brake, BrakeOrder
 from controller.nerves.commands import StimulateCommand
@@ -400,7 +400,7 @@ def test_a_spoilt_latch_file_counts_as_a_stop(tmp_path: Path) -> None:
         (tmp_path / "emergency-stop.json").write_text(text)
         assert latch.read() is not None, text
     latch.set("anna", "„Rauch“ \n")
-    assert latch.read() == ("anna", "„Rauch“ \n")
+    assert latch.read() == StopRecord("anna", "„Rauch“ \n")
     latch.clear()
     latch.clear()
     assert latch.read() is None

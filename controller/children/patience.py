@@ -1,0 +1,115 @@
+"""How long to wait for a child process: busy is not broken (decision 19).
+
+A limit counts only the time in which the child could have gone on. Time in which it waited for a processor, was stopped, or
+in which this process itself was late is counted apart. A child that used up its limit is silent (:class:`ChildSilent`); one
+that did not get the machine for long is not (:class:`MachineBusy`). Only a process whose end the kernel reports is dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from collections.abc import Awaitable
+from math import inf
+from typing import Protocol, TypeVar
+
+from controller.children.accounts import max_starved_s, now_s, threads_of
+
+T = TypeVar("T")
+
+LOOK_S = 0.1
+"""Time between two looks at a child (s)."""
+MAX_LOOK_S = 0.3
+"""A look that comes later than this was delayed by the machine; no more of it is counted (s)."""
+NEVER = inf
+
+
+class ChildSilent(TimeoutError):
+    """A child could run for its whole limit and did not answer."""
+
+
+class MachineBusy(TimeoutError):
+    """A child got no processor for too long, so its answer is not waited for any more. It is not broken."""
+
+
+class HasFileno(Protocol):
+    """What :func:`wait_readable` waits for."""
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+
+
+class Patience:
+    """Counts how long one child kept this process waiting although it could run. Call :meth:`look` regularly."""
+
+    def __init__(self, pid: int, limit_s: float, *, busy_s: float = NEVER, disk: bool = False) -> None:
+        """Begin to count.
+
+        Args:
+            pid: The child.
+            limit_s: Longest time without an answer in which the child could run (s).
+            busy_s: Longest time in which it could not (s).
+            disk: Whether its wait for a disk is excused as well.
+        """
+        self.pid = pid
+        self.limit_s = limit_s
+        self.waited_s = 0.0
+        """Time in which the child could run (s)."""
+        self.starved_s = 0.0
+        """Time in which it could not (s)."""
+        self._busy_s = busy_s
+        self._disk = disk
+        self._looked_s = now_s()
+        self._threads = threads_of(pid)
+
+    def look(self) -> None:
+        """Count the time since the last look.
+
+        Raises:
+            ChildSilent: The child used up its limit.
+            MachineBusy: It could not run for too long.
+        """
+        at_s, before = now_s(), self._threads
+        passed_s, self._looked_s = at_s - self._looked_s, at_s
+        self._threads = threads_of(self.pid)
+        main = self._threads.get(str(self.pid))
+        if main is not None and main.state in ("T", "t"):
+            starved_s = passed_s
+        else:
+            disk_of = str(self.pid) if self._disk else ""
+            starved_s = max_starved_s(passed_s, before, self._threads, disk_of=disk_of)
+            starved_s = max(starved_s, passed_s - MAX_LOOK_S)
+        self.starved_s += starved_s
+        self.waited_s += passed_s - starved_s
+        if self.waited_s > self.limit_s:
+            raise ChildSilent(f"no answer within {self.limit_s:g} s")
+        if self.starved_s > self._busy_s:
+            raise MachineBusy(
+                f"process {self.pid} got no processor for {self.starved_s:.0f} s. Likely cause: the machine is busy, or the"
+                " process was stopped. Next: end what uses the processors, then try again"
+            )
+
+
+def wait_readable(file: HasFileno, patience: Patience) -> None:
+    """Return when `file` can be read, or has ended. Raises as :meth:`Patience.look`."""
+    poll = select.poll()
+    poll.register(file.fileno(), select.POLLIN)
+    while not poll.poll(LOOK_S * 1000.0):
+        patience.look()
+
+
+async def patiently(work: Awaitable[T], patience: Patience) -> T:
+    """Return the result of `work`, which waits for the child; cancel it when patience ends.
+
+    Raises as :meth:`Patience.look`.
+    """
+    task = asyncio.ensure_future(work)
+    step_s = LOOK_S * float(getattr(asyncio.get_running_loop(), "speed", 1.0))
+    try:
+        while not (await asyncio.wait((task,), timeout=step_s))[0]:
+            patience.look()
+        return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
