@@ -61,9 +61,11 @@ def array(value: Any) -> NDArray[np.float32]:
 
 
 def received(action: Values, name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return a tensor of an action; values that are no numbers count as 0."""
+    """Return a tensor of an action. Raises :class:`TaskError` when it is missing, of another shape, or not finite."""
     given = action.get(name)
     if given is None or given.shape != shape:
         found = "is missing" if given is None else f"has the shape {given.shape}"
         raise TaskError(f"the action's tensor “{name}” {found}; it needs {shape}")
-    return np.nan_to_num(given.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    if not np.isfinite(given).all():
+        raise TaskError(f"the action's tensor “{name}” is not finite; no score is given to NaN or infinity")
+    return given.astype(np.float64)

@@ -6,7 +6,7 @@ refused, and so is what could make two parsers disagree. Source of the numbers: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -118,11 +118,34 @@ Not allowed: sparse_initializer (15).
 def _graph(message: memoryview, facts: ModelFacts, limits: ModelLimits, depth: int) -> None:
     if depth > limits.max_depth:
         raise ModelRefused(f"graphs are nested deeper than {limits.max_depth} levels")
+    named: dict[str, list[str]] = {"constants": [], "inputs": [], "outputs": [], "types": [], "results": []}
     for entry in _known(message, "a graph", _GRAPH):
         if entry.number == 1:
-            _node(entry.data, facts, limits, depth)
+            named["results"] += _node(entry.data, facts, limits, depth)
         elif entry.number == 5:
-            _tensor(entry.data, facts, limits)
+            named["constants"].append(_tensor(entry.data, facts, limits))
+        elif entry.number in _VALUES:
+            named[_VALUES[entry.number]].append(_value(entry.data))
+    for what, names in named.items():
+        _distinct(what, names)
+    # an input may be a constant as well, which is then its default; a result is made by one operator and nothing else
+    _distinct("values", [*named["results"], *{*named["inputs"], *named["constants"]}])
+
+
+_VALUES = {11: "inputs", 12: "outputs", 13: "types"}
+
+
+def _value(message: memoryview) -> str:
+    """Return the name of an input, an output or a typed value (name, type, doc_string, metadata_props)."""
+    entries = _known(message, "a value", {1: BYTES, 2: BYTES, 3: BYTES, 4: BYTES}, single=(1, 2))
+    return "".join([_name(entry) for entry in entries if entry.number == 1])
+
+
+def _distinct(what: str, names: Sequence[str]) -> None:
+    """Refuse a name that occurs twice: parsers may differ in which occurrence counts."""
+    if len(set(names)) < len(names):
+        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        raise ModelRefused(f"two {what} of a graph are named {twice[:200]!r}. Next: give each its own name")
 
 
 _NODE = {1: BYTES, 2: BYTES, 3: BYTES, 4: BYTES, 5: BYTES, 6: BYTES, 7: BYTES, 9: BYTES}
@@ -132,23 +155,30 @@ Not allowed: overload (8), device_configurations (10).
 """
 
 
-def _node(message: memoryview, facts: ModelFacts, limits: ModelLimits, depth: int) -> None:
+def _node(message: memoryview, facts: ModelFacts, limits: ModelLimits, depth: int) -> list[str]:
+    """Check an operator; return the names of its results. One that is left out has none."""
     facts.nodes += 1
     if facts.nodes > limits.max_nodes:
         raise ModelRefused(f"the model has more than {limits.max_nodes} operators")
     operator = domain = ""
+    results: list[str] = []
+    attributes: list[str] = []
     for entry in _known(message, "an operator", _NODE, single=(4, 7)):
         if entry.number == 4:
             operator = _text(entry)
         elif entry.number == 7:
             domain = _text(entry)
         elif entry.number == 5:
-            _attribute(entry.data, facts, limits, depth)
+            attributes.append(_attribute(entry.data, facts, limits, depth))
+        elif entry.number == 2 and entry.data:
+            results.append(_name(entry))
+    _distinct("attributes of an operator", attributes)
     if domain not in DOMAINS:
         raise ModelRefused(f"operator {operator!r} is of the domain {domain!r}; only the standard domain is allowed")
     if operator not in OPERATORS:
         raise ModelRefused(f"operator {operator!r} is not allowed. Next: see controller/sandbox/operators.py")
     facts.operators.add(operator)
+    return results
 
 
 _ATTRIBUTE = {1: BYTES, 2: None, 3: VARINT, 4: BYTES, 5: BYTES, 6: BYTES, 7: None, 8: None, 9: BYTES, 10: BYTES}
@@ -159,12 +189,17 @@ Not allowed: type_proto (14), type_protos (15), ref_attr_name (21), sparse_tenso
 """
 
 
-def _attribute(message: memoryview, facts: ModelFacts, limits: ModelLimits, depth: int) -> None:
+def _attribute(message: memoryview, facts: ModelFacts, limits: ModelLimits, depth: int) -> str:
+    """Check an attribute; return its name."""
+    name = ""
     for entry in _known(message, "an attribute", _ATTRIBUTE, single=(1, 5, 6, 20)):
         if entry.number in (5, 10):
             _tensor(entry.data, facts, limits)
         elif entry.number in (6, 11):
             _graph(entry.data, facts, limits, depth + 1)
+        elif entry.number == 1:
+            name = _name(entry)
+    return name
 
 
 _TENSOR = {1: None, 2: VARINT, 4: None, 5: None, 7: None, 8: BYTES, 9: BYTES, 10: None, 11: None, 12: BYTES, 14: VARINT}
@@ -177,13 +212,17 @@ Not allowed: segment (3), string_data (6), external_data (13).
 _TENSOR_DATA = (4, 5, 7, 9, 10, 11)
 
 
-def _tensor(message: memoryview, facts: ModelFacts, limits: ModelLimits) -> None:
+def _tensor(message: memoryview, facts: ModelFacts, limits: ModelLimits) -> str:
+    """Check a constant; return its name."""
+    name = ""
     dims: list[int] = []
     data_type = data = 0
     raw = None
-    for entry in _known(message, "a constant", _TENSOR, single=(2, 9, 14)):
+    for entry in _known(message, "a constant", _TENSOR, single=(2, 8, 9, 14)):
         if entry.number == 1:
             dims += integers(entry)
+        elif entry.number == 8:
+            name = _name(entry)
         elif entry.number == 2:
             data_type = entry.value
         elif entry.number == 14 and entry.value:
@@ -201,10 +240,15 @@ def _tensor(message: memoryview, facts: ModelFacts, limits: ModelLimits) -> None
     facts.initializer_bytes += elements * ITEM_BYTES[data_type]
     if facts.initializer_bytes > limits.max_initializers:
         raise ModelRefused(f"the constants of the model are larger than {limits.max_initializers} bytes")
+    return name
 
 
 def _text(entry: Field) -> str:
+    return _name(entry)[:200]
+
+
+def _name(entry: Field) -> str:
     try:
-        return str(entry.data[:200], "utf-8")
+        return str(entry.data, "utf-8")
     except UnicodeDecodeError:
         raise ModelRefused(f"field {entry.number} is no text") from None

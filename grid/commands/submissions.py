@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from grid.boards.board import split_key
 from grid.errors import GridError, GridRefused
 from grid.grading.frames import Tensors
 from grid.member.boards import BoardsClient
+from grid.member.waiting import patiently
 from grid.wire.boards import boards_pb2 as pb
 
 
@@ -29,34 +31,49 @@ def submit(
         board: Name of the board.
         model: The ONNX file.
         name: The name on the board; empty takes the file's.
-        wait: Whether to wait for the result.
+        wait: Whether to wait for the result, also while the hub is away.
         say: Takes lines of progress.
 
     Raises:
         GridRefused: The hub refuses; the message says why.
-        GridError: The hub cannot be reached.
+        GridError: The hub cannot be reached, and `wait` is false.
     """
-    content = model.read_bytes()
+    content, nonce = model.read_bytes(), secrets.token_bytes(32)
 
-    async def work() -> dict[str, Any]:
+    async def sent() -> pb.SubmissionReply:
         async with BoardsClient(data) as boards:
-            reply = await boards.submit(board, content, name or model.stem)
-            if wait:
-                say(f"submission {reply.submission}")
-                reply = await boards.settled(reply.submission, say)
-            return _submission(reply)
+            return await boards.submit(board, content, name or model.stem, nonce=nonce)
 
-    return asyncio.run(work())
+    async def work() -> pb.SubmissionReply:
+        if not wait:
+            return await sent()
+        reply = await patiently(sent, say)
+        say(f"submission {reply.submission}")
+        return await _settled(data, reply.submission, say)
+
+    return _submission(asyncio.run(work()))
 
 
 def submission(data: Path, which: str, *, wait: bool, say: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
     """Return the state of a submission of this member. Raises as :func:`submit`."""
 
-    async def work() -> dict[str, Any]:
+    async def work() -> pb.SubmissionReply:
+        if wait:
+            return await _settled(data, which, say)
         async with BoardsClient(data) as boards:
-            return _submission(await (boards.settled(which, say) if wait else boards.submission(which)))
+            return await boards.submission(which)
 
-    return asyncio.run(work())
+    return _submission(asyncio.run(work()))
+
+
+async def _settled(data: Path, which: str, say: Callable[[str], None]) -> pb.SubmissionReply:
+    """Wait until a submission is settled. It is safe at the hub, so a hub that is away or starts again is waited for."""
+
+    async def attempt() -> pb.SubmissionReply:
+        async with BoardsClient(data) as boards:
+            return await boards.settled(which, say)
+
+    return await patiently(attempt, say)
 
 
 def board(data: Path, name: str) -> dict[str, Any]:

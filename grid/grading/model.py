@@ -25,6 +25,14 @@ class CalledModel(Protocol):
         ...
 
 
+CAUSES = {
+    "input": "Next: give finite values",
+    "output": (
+        "Likely cause: a logarithm or a root of a negative number, a division by 0, or weights of a training that diverged."
+        " Next: find the first operator whose result is not finite"
+    ),
+}
+"""Of values that are not finite, by the side they are on."""
 OpenModel = Callable[[bytes, Board], AbstractAsyncContextManager[CalledModel]]
 
 
@@ -41,7 +49,7 @@ class BoardModel:
         """Return the outputs for an observation, the memory left out.
 
         Raises:
-            ModelRejected: An input or output has another name, shape or type than the interface says.
+            ModelRejected: An input or output has another name, shape or type than the interface says, or is not finite.
         """
         inputs = dict(observation)
         if self._memory is not None:
@@ -64,4 +72,11 @@ def _check(tensors: Tensors, shapes: Mapping[str, tuple[int, ...]], side: str) -
             raise ModelRejected(
                 f"{side} “{name}” is {found.dtype} of shape {list(found.shape)}; the board has float32 of shape"
                 f" {list(shape)}. Next: export the model with these shapes"
+            )
+    odd = {name: np.count_nonzero(~np.isfinite(found)) for name, found in sorted(tensors.items())}
+    for name, count in odd.items():
+        if count:
+            raise ModelRejected(
+                f"{side}s are not finite: “{name}” has {count} of {tensors[name].size} values that are NaN or infinite."
+                f" {CAUSES[side]}"
             )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -33,6 +35,7 @@ from tests.grid.small_board import BINS, CLASSES, ELECTRODES, NAME, TRIALS, deco
 from tests.grid.test_faults import HubProcess
 from tests.grid.world import a_hub, approved, policy_file, running, until
 
+GRID = [sys.executable, "-m", "choroid", "grid"]
 KIND = "json_extract(CAST(body AS TEXT), '$.kind')"
 
 
@@ -64,12 +67,18 @@ def test_X6_a_model_is_submitted_graded_ranked_and_run_by_name_over_a_hub_that_i
         )
         first = json.loads(said(capsys, "submit", NAME, str(model), "--json", *author))
         assert first["state"] == "queued"
+        words = ["submission", first["submission"], "--wait", "--data", str(tmp_path / "author")]
+        waiting = subprocess.Popen([*GRID, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         with closing(sqlite3.connect(tmp_path / "hub" / "hub.sqlite")) as database:
+            assert waiting.stderr is not None
+            assert waiting.stderr.readline() == "queued\n"
             asyncio.run(until(lambda: database.execute("SELECT COUNT(*) FROM claim").fetchone()[0] == 2))
         hub.kill()
         assert results(tmp_path / "hub") == 0
+        assert waiting.stderr.readline().startswith("waiting: ")
         hub.start()
-        found = said(capsys, "submission", first["submission"], "--wait", *author)
+        found, _ = waiting.communicate()
+        assert waiting.returncode == 0
         assert "graded" in found
         assert results(tmp_path / "hub") == 1
         table = said(capsys, "board", NAME, *user)
@@ -83,6 +92,34 @@ def test_X6_a_model_is_submitted_graded_ranked_and_run_by_name_over_a_hub_that_i
             assert outputs["logits"].shape == (TRIALS, CLASSES)
             assert np.ptp(outputs["logits"]) > 0
         said(capsys, "log", "verify", "--data", str(tmp_path / "hub"))
+    finally:
+        hub.kill()
+
+
+def test_X5_a_submission_that_waits_is_made_when_the_hub_comes_and_prints_its_id(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small_board(tmp_path / "hub")
+    model = tmp_path / "ridge.onnx"
+    model.write_bytes(decoder())
+    hub = HubProcess(tmp_path / "hub", policy_file(tmp_path), grading=True)
+    try:
+        asyncio.run(hub.enrol(tmp_path, "author", "member"))
+        hub.kill()
+        author = ("--data", str(tmp_path / "author"))
+        assert "did not answer" in said(capsys, "submit", NAME, str(model), *author, fails=True)
+        words = ["submit", NAME, str(model), "--wait", *author]
+        waiting = subprocess.Popen([*GRID, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline().startswith("waiting: ")
+        hub.start()
+        found, progress = waiting.communicate()
+        assert waiting.returncode == 0
+        (line,) = (line for line in progress.splitlines() if line.startswith("submission "))
+        assert line in found.splitlines()
+        assert "graded" in found
+        with closing(owned(tmp_path / "hub")) as store:
+            assert store.query("SELECT COUNT(*) FROM submission")[0][0] == 1
     finally:
         hub.kill()
 

@@ -117,6 +117,49 @@ def test_N11_strings_sparse_and_typed_constants_are_refused() -> None:
     assert "field 21" in refused(model)
 
 
+def _twice(what: str) -> Any:
+    """Return a model that defines a name twice, and that the check accepts without the second definition."""
+    model = loop(3) if what == "a nested result" else linear()
+    graph = model.graph
+    if what == "a constant":
+        graph.initializer.append(constant(graph.initializer[0].name, np.zeros((64, 8), np.float32)))
+    elif what == "an input":
+        graph.input.append(graph.input[0])
+    elif what == "an output":
+        graph.output.append(graph.output[0])
+    elif what == "a type":
+        graph.value_info.extend([floats("h", 1), floats("h", 2)])
+    elif what == "a result":
+        graph.node.append(helper.make_node("Relu", [graph.input[0].name], [graph.output[0].name]))
+    elif what == "a result and a constant":
+        graph.node.append(helper.make_node("Relu", [graph.input[0].name], [graph.initializer[0].name]))
+    elif what == "a result and an input":
+        graph.node.append(helper.make_node("Relu", [graph.output[0].name], [graph.input[0].name]))
+    elif what == "a nested result":
+        inner = graph.node[0].attribute[0].g
+        inner.node.append(inner.node[0])
+    else:
+        graph.node[0].attribute.extend([helper.make_attribute("alpha", 1.0), helper.make_attribute("alpha", 2.0)])
+    return model
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["a constant", "an input", "an output", "a type", "a result", "a result and a constant"]
+    + ["a result and an input", "a nested result", "an attribute"],
+)
+def test_N11_a_name_with_two_definitions_is_refused_because_parsers_differ_in_which_counts(what: str) -> None:
+    assert "are named" in refused(_twice(what))
+
+
+def test_N11_an_input_with_a_default_and_results_that_are_left_out_are_no_two_definitions() -> None:
+    model = linear()
+    model.graph.input.append(floats(model.graph.initializer[0].name, 64, 8))
+    check_model(model.SerializeToString(), LIMITS)
+    nodes = [helper.make_node("Dropout", ["x"], ["h", ""]), helper.make_node("Dropout", ["h"], ["y", ""])]
+    check_model(model_of(nodes, [floats("x", 1)], [floats("y", 1)]).SerializeToString(), LIMITS)
+
+
 def test_N11_operator_sets_outside_the_range_and_other_formats_are_refused() -> None:
     for opset in (1, 8, 25, 10_000):
         assert f"operator set {opset}" in refused(

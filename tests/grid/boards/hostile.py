@@ -72,6 +72,23 @@ def memory_bomb() -> bytes:
     return _with(*nodes, constants=constants)
 
 
+def not_a_number() -> bytes:
+    """Return a model whose output is NaN for every observation."""
+    nodes = (helper.make_node("Sub", ["x", "x"], ["zero"]), helper.make_node("Div", ["zero", "zero"], ["nan"]))
+    return _with(
+        *nodes,
+        helper.make_node("ReduceSum", ["nan", "axes"], ["y"], keepdims=1),
+        constants=(constant("axes", np.array([0])),),
+    )
+
+
+def two_meanings() -> bytes:
+    """Return a model with two constants of one name: parsers differ in which counts."""
+    made = ModelProto.FromString(good())
+    made.graph.initializer.append(constant("axes", np.array([-1])))
+    return bytes(made.SerializeToString())
+
+
 def giant_constant() -> bytes:
     """Return a model of some bytes whose constant claims to be 4 TB."""
     claimed = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[10**6, 10**6], raw_data=b"\0" * 16)
@@ -109,6 +126,8 @@ def corpus(canary: str) -> dict[str, bytes]:
         "file by an operator": operator("ReadFile", "ai.onnx.contrib"),
         "socket by an operator": operator("AzureTextToText", "ai.onnx.contrib"),
         "python by an operator": operator("PyOp", "com.microsoft"),
+        "not a number": not_a_number(),
+        "two meanings": two_meanings(),
         "pickle": pickle.dumps(_Touch(canary + ".new")),
         "truncated": good()[:-20],
         "rubbish": bytes(range(256)) * 4,

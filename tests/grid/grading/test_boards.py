@@ -74,6 +74,21 @@ def test_X6_a_decoder_that_ignores_the_spikes_is_void() -> None:
     assert "zero" in grade.void
 
 
+def test_X7_a_task_gives_no_score_to_an_action_that_is_not_finite() -> None:
+    board = newest(BOARDS, "decode-stimulus")
+    (shape,) = board.interface.shapes("outputs").values()
+
+    async def acted(value: float) -> object:
+        async with task_process() as task:
+            await task.begin(board.task, SEED)
+            return await task.act({"logits": np.full(shape, value, np.float32)})
+
+    assert isinstance(asyncio.run(acted(0.0)), EpisodeScore)
+    for value in (np.nan, np.inf, -np.inf):
+        with pytest.raises(TaskFailed, match="is not finite"):
+            asyncio.run(acted(value))
+
+
 @pytest.mark.parametrize(
     ("name", "better", "worse"),
     [("decode-stimulus", "ridge", "chance"), ("held-out-spikes", "ridge", "window-rate")],

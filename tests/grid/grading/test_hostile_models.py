@@ -45,6 +45,8 @@ def test_X6_every_hostile_model_is_refused_and_the_next_good_one_is_graded(hub: 
         assert "Traceback" not in state["reason"]
         assert str(canary) not in state["reason"], name
     assert "did not answer within" in states["endless loop"]["reason"]
+    assert "outputs are not finite: “y” has 1 of 1 values" in states["not a number"]["reason"]
+    assert "two constants of a graph are named 'axes'" in states["two meanings"]["reason"]
     assert not Path(f"{canary}.new").exists()
     good = asyncio.run(hub.graded(hub.submit(hostile.good(), nonce=200)["submission"]))
     assert (good["state"], good["published"]) == ("graded", 1.0)
