@@ -52,6 +52,9 @@ def _hub_parsers(verbs: Any) -> None:
     hub.add_argument("--port", type=port, default=7700, help="port that members join at (default 7700; 0: any)")
     hub.add_argument("--member-port", type=port, default=7701, help="port for approved members (default 7701; 0: any)")
     hub.add_argument("--name", default="", help="name of a new hub and its log, such as grid.example.org/log")
+    hub.add_argument(
+        "--new-log", action="store_true", help="begin a new log, with a new name, where hub.sqlite is lost for good"
+    )
     hub.add_argument("--policy", type=Path, help="policy file (default: the one that comes with Choroid)")
     hub.add_argument(
         "--ray",
@@ -70,6 +73,11 @@ def _hub_parsers(verbs: Any) -> None:
     decision = members.add_mutually_exclusive_group()
     for name in ("approve", "refuse", "revoke"):
         decision.add_argument(f"--{name}", metavar="MEMBER", help=f"{name} it: its name, or the start of its identity")
+    decision.add_argument(
+        "--refuse-waiting",
+        metavar="ADDRESS",
+        help="refuse every request that waits from this address (all: from any); their names are free again",
+    )
     leases = command(verbs, "leases", _operate, "list leases; end one, or let one be the next")
     chosen = leases.add_mutually_exclusive_group()
     chosen.add_argument("--end", default="", metavar="LEASE", help="end it now")
@@ -163,6 +171,7 @@ def _hub_settings(processes: ModuleType, arguments: argparse.Namespace, executor
         enrolment_port=arguments.port,
         member_port=arguments.member_port,
         name=arguments.name,
+        new_log=arguments.new_log,
         policy=arguments.policy,
         grading=not arguments.no_grading,
         executor=executor,
@@ -211,7 +220,11 @@ def _operate(arguments: argparse.Namespace) -> int:
         asked = {name: getattr(arguments, name) for name in ("approve", "refuse", "revoke")}
         decision = next((name for name, who in asked.items() if who), "")
         answer = operate.members(
-            arguments.data, decision=decision, who=asked.get(decision) or "", reason=arguments.reason
+            arguments.data,
+            decision=decision,
+            who=asked.get(decision) or "",
+            refuse_waiting=arguments.refuse_waiting or "",
+            reason=arguments.reason,
         )
     elif arguments.verb == "leases":
         answer = operate.leases(arguments.data, end=arguments.end, first=arguments.first, reason=arguments.reason)

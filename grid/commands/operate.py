@@ -42,8 +42,10 @@ def operator() -> str:
         return "operator"
 
 
-def members(data: Path, *, decision: str = "", who: str = "", reason: str = "") -> dict[str, Any]:
-    """Decide about a member if `decision` is given, and return all members.
+def members(
+    data: Path, *, decision: str = "", who: str = "", refuse_waiting: str = "", reason: str = ""
+) -> dict[str, Any]:
+    """Decide about a member or all requests from an address if asked to, and return all members.
 
     Raises:
         GridError: There is no such hub or member.
@@ -52,7 +54,9 @@ def members(data: Path, *, decision: str = "", who: str = "", reason: str = "") 
         known = Members(store)
         if decision:
             known.decide(who, decision, operator(), reason)
-        return {"members": [_member(row) for row in known.every()]}
+        if refuse_waiting:
+            known.refuse_waiting("" if refuse_waiting == "all" else refuse_waiting, operator(), reason)
+        return {"members": [_member(row) for row in known.every()], "waiting": known.waiting()}
 
 
 def leases(data: Path, *, end: str = "", first: str = "", reason: str = "") -> dict[str, Any]:
@@ -99,6 +103,7 @@ def members_text(answer: dict[str, Any]) -> str:
                 "    " + ", ".join(f"{n} {each['figures'][n]:.4g}" for n in SHOWN_FIGURES if n in each["figures"])
             )
         lines += [f"    no {role}: {'; '.join(why)}" for role, why in each["reasons"].items() if why]
+    lines += [f"{count} requests wait from {address}" for address, count in answer["waiting"].items()]
     return "\n".join(lines)
 
 
@@ -126,6 +131,7 @@ def _member(row: sqlite3.Row) -> dict[str, Any]:
         "kind": row["kind"],
         "state": row["state"],
         "reason": row["reason"],
+        "address": row["address"],
         "working_on": row["working_on"],
         "seen_utc": as_text(row["seen_s"]) if row["seen_s"] else "",
         "roles": list(standing.roles),

@@ -6,7 +6,7 @@ import grpc
 import grpc.aio
 
 from grid.errors import GridError, GridRefused
-from grid.hub.members import Members
+from grid.hub.members import Members, address_of
 from grid.hub.store import Store
 from grid.identity.authority import Authority, expires_utc_s
 from grid.identity.requests import Nonces, check_request
@@ -50,7 +50,7 @@ class EnrolmentService(pb_grpc.EnrolmentServicer):
             now = self._store.utc()
             check_request(request, now)
             self._nonces.spend(request.nonce, now)
-            found = self._members.request(request)
+            found = self._members.request(request, address_of(context.peer()))
             reply = pb.EnrolReply(
                 state=pb.EnrolReply.State.Value(found["state"].upper()),
                 reason=WAITING + f" {found['name']}" if found["state"] == "pending" else found["reason"],

@@ -65,6 +65,7 @@ class HubSettings:
         enrolment_port: Port that people pass on; 0 takes any free one.
         member_port: Port for members with a certificate; 0 takes any free one.
         name: Name of a new hub and its log.
+        new_log: Whether a key that exists may begin a new log.
         policy: Policy file; None means the one that comes with Choroid.
         grading: Whether submitted models are graded here.
         executor: Where the graders spread episodes; None plays them in the hub's task processes, one after the other.
@@ -77,6 +78,7 @@ class HubSettings:
     enrolment_port: int = 0
     member_port: int = 0
     name: str = ""
+    new_log: bool = False
     policy: Path | None = None
     grading: bool = True
     executor: Executor | None = None
@@ -99,9 +101,9 @@ class Hub:
     def __init__(self, settings: HubSettings, policy: GridPolicy) -> None:
         self.policy = policy
         self._utc = SteadyUtc(settings.utc, asyncio.get_running_loop().time)
-        self.store = owned(settings.data, name=settings.name, utc=self._utc)
+        self.store = owned(settings.data, name=settings.name, utc=self._utc, new_log=settings.new_log)
         self.authority = Authority.in_folder(settings.data, self.store.utc)
-        self.members = Members(self.store)
+        self.members = Members(self.store, policy.enrolment)
         self.sessions = Sessions()
         self.tunnels = Tunnels(self.sessions)
         self.book = LeaseBook(self.store, self.members, self.policy.leases)

@@ -20,12 +20,14 @@ from grid.hub.relaying import Tunnels
 from grid.hub.sessions import MemberSession, Sessions
 from grid.hub.store import Store
 from grid.identity.authority import CERTIFICATE_S, expires_utc_s, identity_of
+from grid.identity.requests import PROCESS_KEY
 from grid.policy.policy import GridPolicy
 from grid.wire import grid_pb2 as pb
 from grid.wire import grid_pb2_grpc as pb_grpc
 
 HubContext = grpc.aio.ServicerContext[Any, Any]
 HEARTBEAT_S = 5.0
+MAX_PROCESS = 64
 MAX_ROWS = 1000
 SHOWN_ENDED = 100
 
@@ -62,8 +64,11 @@ class HubService(pb_grpc.HubServicer):
     ) -> AsyncIterator[pb.HubMessage]:
         """The lasting connection of a member or a laboratory."""
         caller, expires_s = await self._caller(context)
-        session = MemberSession(caller["id"], caller["name"], caller["kind"])
-        self._sessions.opened(session)
+        said = {key: value for key, value in context.invocation_metadata() or () if key == PROCESS_KEY}
+        process = str(said.get(PROCESS_KEY, ""))[:MAX_PROCESS]
+        session = MemberSession(caller["id"], caller["name"], caller["kind"], process=process, peer=context.peer())
+        async with _explained(context):
+            self._sessions.opened(session)
         reading = asyncio.create_task(self._read(session, request_iterator))
         lapse = asyncio.get_running_loop().call_later(
             min(max(expires_s - self._store.utc(), 0.0), CERTIFICATE_S), session.end, "its certificate has expired"

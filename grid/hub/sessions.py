@@ -22,13 +22,17 @@ class MemberSession:
         hello: What it said of itself.
         greeted: Whether it has said it; before that the hub does not know which leases a laboratory serves.
         working_on: What its last heartbeat said.
+        process: What the client's process named itself with (random); the same over its reconnections.
+        peer: Where it comes from, as gRPC names it.
         ended: Why the connection is to end; empty while it is not.
     """
 
-    def __init__(self, identity: str, name: str, kind: str) -> None:
+    def __init__(self, identity: str, name: str, kind: str, *, process: str = "", peer: str = "") -> None:
         self.identity = identity
         self.name = name
         self.kind = kind
+        self.process = process
+        self.peer = peer
         self.hello = pb.Hello()
         self.greeted = False
         self.working_on = ""
@@ -97,8 +101,20 @@ class Sessions:
         return len(self._open)
 
     def opened(self, session: MemberSession) -> None:
-        """Add a connection; an earlier one of the same identity ends: its address has changed, or it hangs."""
+        """Add a connection; an earlier one of the same process ends: its address has changed, or it hangs.
+
+        Raises:
+            GridRefused: Another process is connected with the same identity.
+        """
         former = self._open.get(session.identity)
+        if former is not None and former.process != session.process and not former.ended:
+            silent_s = asyncio.get_running_loop().time() - former.alive_at
+            raise GridRefused(
+                f"another process is connected as {former.name}, from {former.peer}, heard {silent_s:.0f} s ago; this one"
+                f" comes from {session.peer}. Likely cause: the data folder was copied, or used twice. Next: end one of"
+                " them, or join with another data folder (--data), which is another member. After the loss of a machine"
+                " this passes within 30 s"
+            )
         self._open[session.identity] = session
         if former is not None:
             former.end("a newer connection of the same identity was opened")

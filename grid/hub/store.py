@@ -21,7 +21,8 @@ CREATE TABLE IF NOT EXISTS nonces (nonce BLOB PRIMARY KEY, until_s REAL NOT NULL
 CREATE TABLE IF NOT EXISTS members (
   id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, public_key BLOB NOT NULL, state TEXT NOT NULL,
   reason TEXT NOT NULL DEFAULT '', requested_s REAL NOT NULL, standing TEXT NOT NULL DEFAULT '{}',
-  claims TEXT NOT NULL DEFAULT '{}', seen_s REAL NOT NULL DEFAULT 0, working_on TEXT NOT NULL DEFAULT '');
+  claims TEXT NOT NULL DEFAULT '{}', seen_s REAL NOT NULL DEFAULT 0, working_on TEXT NOT NULL DEFAULT '',
+  address TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS tissues (
   lab TEXT NOT NULL, organoid TEXT NOT NULL, offer BLOB NOT NULL, PRIMARY KEY (lab, organoid)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS leases (
@@ -37,6 +38,7 @@ CREATE INDEX IF NOT EXISTS leases_to_show ON leases (id) WHERE shown != state;
 """
 
 
+ADDRESS = "ALTER TABLE members ADD COLUMN address TEXT NOT NULL DEFAULT ''"
 GOES_ON = "the hub then continues by itself"
 OTHER_CAUSE = (
     f"Likely cause: the disk is full, or another program holds the file. Next: free space, end that program; {GOES_ON}"
@@ -69,17 +71,26 @@ class Store:
         public_key: The hub's identity, and the key that its log is verified with.
     """
 
-    def __init__(self, folder: Path, *, name: str = "", utc: UtcSeconds = utc_s, key: NoteSigner | None = None) -> None:
-        """Open the database in `folder`; with `key` make one if there is none.
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str = "",
+        utc: UtcSeconds = utc_s,
+        key: NoteSigner | None = None,
+        new: bool = False,
+    ) -> None:
+        """Open the database in `folder`; with `key` and `new` make one if there is none.
 
         Args:
             folder: The hub's data folder.
             name: Name of a new hub and its log; an existing hub keeps its own.
             utc: Source of UTC.
             key: The hub's key (:func:`grid.hub.owner.owned`); None only reads: SQLite refuses every change.
+            new: Whether a log may begin under this key.
 
         Raises:
-            GridError: The folder cannot be used, or the key is not that of the hub.
+            GridError: The folder cannot be used, the key is not that of the hub, or its log is missing.
         """
         if key is None and not (folder / FILE).exists():
             raise GridError(f"{folder} is no folder of a hub. Next: name the hub's folder with --data")
@@ -93,9 +104,13 @@ class Store:
         try:
             self.database.row_factory = sqlite3.Row
             if key is not None:
+                if not new:
+                    self._require_log()
                 self.database.execute("PRAGMA journal_mode = WAL")
                 self.database.execute("PRAGMA synchronous = FULL")
                 self.database.executescript(SCHEMA)
+                if "address" not in {row["name"] for row in self.query("PRAGMA table_info(members)")}:
+                    self.database.execute(ADDRESS)  # of an earlier release
             self.database.execute(f"PRAGMA query_only = {int(key is None)}")
             if key is None:
                 self.database.execute("PRAGMA temp_store = MEMORY")  # a confined process has no folder for it
@@ -112,6 +127,16 @@ class Store:
             if isinstance(error, GridError):
                 raise
             raise (reading_error if key is None else storage_error)(error) from None
+
+    def _require_log(self) -> None:
+        """Refuse to begin a second log under a key that has one: readers could not tell them apart."""
+        begun = self.query("SELECT 1 FROM sqlite_master WHERE name = 'meta'") and self.query("SELECT 1 FROM meta")
+        if not begun:
+            raise GridError(
+                f"{self.folder / FILE} is missing or empty, but the key of this hub exists: its members, leases and log were"
+                " there. Likely cause: the file was deleted, or the folder was copied in part. Next: restore it from a"
+                " backup; if it is lost, or there never was one, begin a new log with `choroid grid hub --new-log`"
+            )
 
     @property
     def secret(self) -> bytes:

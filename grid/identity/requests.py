@@ -19,6 +19,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 KINDS = ("member", "lab")
 MAX_CLOCK_ERROR_S = 300.0
 """A request whose time differs more from the hub's is refused, and a nonce is valid for this long."""
+PROCESS_KEY = "choroid-process"
+"""Metadata of a lasting connection: what tells the processes of one identity apart."""
 CONTEXT = b"choroid grid enrolment v1\n"
 
 

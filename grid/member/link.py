@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable
 
 import grpc
@@ -12,7 +13,7 @@ import grpc.aio
 from grid.clock import as_text, utc_s
 from grid.errors import GridError, GridRefused
 from grid.identity.authority import CERTIFICATE_S
-from grid.identity.requests import MAX_CLOCK_ERROR_S
+from grid.identity.requests import MAX_CLOCK_ERROR_S, PROCESS_KEY
 from grid.member import waiting
 from grid.member.membership import Membership, call_error
 from grid.wire import grid_pb2 as pb
@@ -60,6 +61,7 @@ class HubLink:
         self._take = take
         self._on_state = on_state
         self._heartbeat_s = 5.0
+        self._process = secrets.token_hex(16)
         self._outgoing: asyncio.Queue[pb.MemberMessage] = asyncio.Queue(MAX_WAITING)
 
     def send(self, message: pb.MemberMessage) -> None:
@@ -112,7 +114,7 @@ class HubLink:
             stub: pb_grpc.HubAsyncStub = pb_grpc.HubStub(channel)
             while not self._outgoing.empty():
                 self._outgoing.get_nowait()
-            call: SessionCall = stub.Session()  # type: ignore[call-arg]
+            call: SessionCall = stub.Session(metadata=((PROCESS_KEY, self._process),))  # type: ignore[call-arg]
             sending = asyncio.create_task(self._send_all(call), name="messages to the hub")
             try:
                 async with asyncio.timeout(_until_renewal_s(self.membership.certificate_left_s())):

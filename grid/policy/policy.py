@@ -73,6 +73,20 @@ class LeaseLimits(_Strict):
     pulses_min: Positive
 
 
+class EnrolmentLimits(_Strict):
+    """Limits of requests that wait for an operator's decision.
+
+    Attributes:
+        waiting: How many wait at most; beyond it, a new one takes the place of one from the address with the most.
+        of_address: How many of them from one address (IPv6: from one network of 64 bits).
+        expire_s: How long one waits.
+    """
+
+    waiting: Count = 1000
+    of_address: Count = 20
+    expire_s: Positive = 86_400.0
+
+
 class ChallengeSizes(_Strict):
     """How much each measurement takes."""
 
@@ -97,6 +111,7 @@ class GridPolicy(_Strict):
         max_spread: Allowed spread of the speeds in one task.
         roles: Requirements of each role.
         leases: Limits of leases.
+        enrolment: Limits of requests to enrol.
         challenges: Size of each measurement.
     """
 
@@ -108,6 +123,7 @@ class GridPolicy(_Strict):
     max_spread: Annotated[float, Field(gt=0, lt=1)]
     roles: Mapping[str, Sequence[Requirement]]
     leases: LeaseLimits
+    enrolment: EnrolmentLimits = EnrolmentLimits()
     challenges: ChallengeSizes
 
     def reasons(self, role: str, figures: Mapping[str, float]) -> list[str]:

@@ -40,6 +40,7 @@ RULES: dict[str, Any] = {
         "nc_s": 50,
         "pulses_min": 6000,
     },
+    "enrolment": {},
     "challenges": {
         "hash_iterations": 3200,
         "gemm_size": 64,
