@@ -30,7 +30,7 @@ class Members:
     def request(self, request: pb.EnrolRequest, address: str = "") -> sqlite3.Row:
         """Record a checked request of an identity that is not known yet; return what is known of it.
 
-        It is no row of the log: strangers cannot make that grow.
+        It is no row of the log: unknown clients cannot make that grow.
 
         Args:
             request: The request.
