@@ -110,8 +110,8 @@ class Sessions:
         if former is not None and former.process != session.process and not former.ended:
             silent_s = asyncio.get_running_loop().time() - former.alive_at
             raise GridRefused(
-                f"another process is connected as {former.name}, from {former.peer}, heard {silent_s:.0f} s ago; this one"
-                f" comes from {session.peer}. Likely cause: the data folder was copied, or used twice. Next: end one of"
+                f"another process is connected as {former.name}, from {former.peer}, last message {silent_s:.0f} s ago; this"
+                f" one comes from {session.peer}. Likely cause: the data folder was copied, or used twice. Next: end one of"
                 " them, or join with another data folder (--data), which is another member. After the loss of a machine"
                 " this passes within 30 s"
             )
