@@ -25,7 +25,7 @@ from drivers.commands import (
     Status,
     Stop,
 )
-from drivers.errors import DeviceError, Refused
+from drivers.errors import DeviceError, Refused, WrongDevice
 
 if TYPE_CHECKING:
     from drivers.results import ResultSource
@@ -234,11 +234,24 @@ class Device(ABC):
         No command is accepted before it has succeeded (A6). It never changes an output.
 
         Raises:
-            WrongDevice: Another model answers.
+            WrongDevice: Another model answers, or another device than before (by its serial number).
         """
         with self.conversation.verifying():
-            self.identity = await self._identify()
-        return self.identity
+            identity = await self._identify()
+            self._require_same(identity)
+            self.identity = identity
+        return identity
+
+    def _require_same(self, found: Identity) -> None:
+        """Raise :class:`WrongDevice` if another serial number answers than before in this process."""
+        before = "" if self.identity is None else self.identity.serial
+        if before and found.serial != before:
+            raise WrongDevice(
+                f"serial number {found.serial or 'unknown'} answers, and it was {before}",
+                where=self.config.name,
+                cause="the line now leads to another rig, or the device was exchanged",
+                action="check the address of the link; if the device was exchanged, restart the program",
+            )
 
     @abstractmethod
     async def _identify(self) -> Identity:

@@ -191,6 +191,12 @@ class History:
         """Every point that was ever kept, with the unit it was last in."""
         return dict(self._units)
 
+    def last_at(self) -> float | None:
+        """Return when the newest kept reading was taken (s since 1970, UTC); None if there is none."""
+        query = "SELECT max((SELECT at FROM raw WHERE series=id ORDER BY at DESC LIMIT 1)) FROM series"
+        found: float | None = self._db.execute(query).fetchone()[0]
+        return found
+
     def query(self, point: str, begin: float, end: float, max_points: int = 1000) -> list[SeriesPoint]:
         """`point` from `begin` to `end`, in at most `max_points` (two or more) stretches; empty for an unknown point."""
         series = self._ids.get((point, self._units.get(point, "")))

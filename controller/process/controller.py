@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from controller.memory.checkpoints import Checkpoints
 from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
 from controller.nerves.summary import NervesSource, NervesSummary
+from controller.process.absence import absence_doubt
 from controller.process.assembly import Assembly, NotConnected
 from controller.process.causes import (
     actuator_causes,
@@ -262,6 +264,7 @@ class Controller:
         """
         self._heartbeat.begin()
         self.alarms.restore(self.journal.entries(kinds=ALARM_ROWS), self.clock.now_s())
+        last_utc = self._last_utc()
         started = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
         started |= {"rig_id": self.rig_id} if self.rig_id else {}
         self._record("controller.started", started)
@@ -285,7 +288,15 @@ class Controller:
         hearts = (each for each in self._assembly.regulators.values() if isinstance(each, HeartRegulator))
         await asyncio.gather(*(self._submit(heart.intents(state)) for heart in hearts))
         self._ticked_s = self.clock.now_s()
-        await self.runs.recover()
+        await self.runs.recover(absence_doubt(self.rig, last_utc, self.clock.utc(), self.ledger.volumes()))
+
+    def _last_utc(self) -> str | None:
+        """Return when a controller before this one last recorded a row or a reading."""
+        row = next(self.journal.entries(newest_first=True), None)
+        read = self.history.last_at()
+        times = [] if row is None else [datetime.fromisoformat(row.utc)]
+        times += [] if read is None else [datetime.fromtimestamp(read, UTC)]
+        return max(times).isoformat() if times else None
 
     def _assemble(self, devices: ConnectedRig) -> Assembly:
         """Make gate, runs, scores and regulators for connected `devices`."""

@@ -86,6 +86,8 @@ class ProtocolRun:
         self.started_utc = history.started_utc
         self.starter = history.starter
         self.messages: deque[str] = deque(history.messages, maxlen=50)
+        self.doubt = ""
+        """Why the run is held when it is taken up after a restart; empty if it goes on."""
         self._bench = bench
         self._recipe = recipe
         self._log = StepLog(bench, run_id, history.steps)
@@ -231,10 +233,13 @@ class ProtocolRun:
             self._go(RunEvent.START)
             return
         problems = await self._settle("the controller was restarted")
+        doubted = self.doubt and self.state is RunState.RESTARTING
         await self._bench.transfers.rest(f"run:{self.id}", "the controller was restarted")
         for problem in problems:
             self._tell(advise(problem, 99).message, hold=True)
-        if problems and self.state is RunState.RESTARTING:
+        if doubted:
+            self._tell(self.doubt, hold=True)
+        if (problems or doubted) and self.state is RunState.RESTARTING:
             self._go(RunEvent.FAULT)
         await self.checkpoint()
 

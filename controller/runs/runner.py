@@ -360,19 +360,22 @@ class Runner:
         await asyncio.shield(self._tasks[run_id])
         return self.get(run_id)
 
-    async def recover(self) -> None:
+    async def recover(self, doubt: str = "") -> None:
         """Take up what the journal has begun and not ended; returns at once, the runs go on by themselves.
+
+        With a `doubt`, those that ran are held with it as the message.
 
         Call it once, when the gate and the sampling are at work. Where no row can be written they wait for that first (D2).
         """
         for entry in list(self._journal.entries(kinds=("run.start",))):
             if entry.run is not None and entry.run not in self._runs:
-                self._recover(entry.run, entry)
+                self._recover(entry.run, entry, doubt)
 
-    def _recover(self, run_id: str, started: Entry) -> None:
+    def _recover(self, run_id: str, started: Entry, doubt: str) -> None:
         run = self._rebuilt(run_id, started)
         if run is None:
             return
+        run.doubt = doubt
         unwritten: Exception | None = None
         try:
             self._take_up(run, "the controller was restarted")

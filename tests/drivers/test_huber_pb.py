@@ -231,3 +231,18 @@ async def test_A2_a_lost_confirmation_ends_at_rest() -> None:
 async def test_D7_settings_that_cannot_be(given: dict[str, float | str | bool], address: str, key: str) -> None:
     with pytest.raises(BadSetting, match=key):
         HuberPb(Link(LinkUrl.parse("sim:x"), Peer(lambda _: None).open), DeviceConfig("bath", address, given))
+
+
+@pytest.mark.virtual_time
+async def test_B4_a_device_with_another_serial_number_gets_no_command_after_a_reconnection() -> None:
+    async with against(HuberPb, SimulatedHuber) as pair:
+        serial, bath = pair.box.serial, next(iter(pair.driver.actuators.values()))
+        pair.box.serial = serial + 1
+        with pytest.raises(WrongDevice, match=f"serial number {serial + 1} answers, and it was {serial}"):
+            await pair.driver.verify()
+        assert not pair.driver.conversation.verified
+        with pytest.raises(LinkDown):
+            await bath.apply(Level(37.0))
+        pair.box.serial = serial
+        await pair.driver.verify()
+        assert pair.driver.conversation.verified
