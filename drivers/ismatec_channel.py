@@ -43,9 +43,7 @@ TOTAL_STEP_UL = 1000.0
 ECHO_TOLERANCE = 0.005
 """Maximum relative difference between a value and its echo: the pump rounds to what its motor can do."""
 RECHECK_EVERY = 12
-"""Polls between two readings of a resting channel's total and a running one's settings: the pump's own keys may
-have been used.
-"""
+"""Polls between two readings of a resting channel's total: the pump's own keys may have been used."""
 TIME_TOLERANCE = 0.02
 """A time that its unit would change by more than this share is refused."""
 CHANNEL_TUBING = replace(TUBING, file_key="tubing")
@@ -163,7 +161,7 @@ class IsmatecChannel(Actuator):
         if recheck or self._total_moves(running):
             await self._read_total(running)
         flows_set = self._flows_set
-        if running and (recheck or not self._was_running):
+        if running:
             await self._read_flow()
         self._was_running = running
         self._polls = self._polls + 1 if flows_set == self._flows_set else 0

@@ -25,8 +25,6 @@ from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.6
 ECHO_TOLERANCE = 0.01
-RECHECK_EVERY = 12
-"""Polls between two readings of a running pump's flow: the pump's own keys may have been used."""
 STEP_PERCENT = 0.1
 MIN_FLOW_UL_MIN = 0.1
 MAX_RPM, IPC_MAX_RPM = 100.0, 45.0
@@ -226,8 +224,6 @@ class DigitalPump(RotaryPump):
         self._flows_set = 0
         self._continuous = False
         """Whether this process started the running flow, continuous and in the direction of `_flow_ul_min`."""
-        self._polls = 0
-        self._was_running = True
 
     async def prepare(self) -> None:
         """Set the tubing of the rig file; read the maximum flow and the decimals of a dose. Part of verification."""
@@ -250,18 +246,15 @@ class DigitalPump(RotaryPump):
         self._decimals = int((await self._device.match(b"[", _DECIMALS, "a number of decimals"))[0])
         self._continuous = False
         self._flow_ul_min = math.copysign(await self._flow(), self._flow_ul_min)
-        self._polls = 0
-        self._was_running = True
 
     async def status(self) -> PumpStatus:
         """Return running state, flow, and the pump's own total (µL, in steps of its format).
 
-        The flow of a running pump is read when it was not running before, after a failed poll, and every few polls.
-        The direction is that of the last start, since the pump does not report it.
+        The flow of a running pump is read each time, since another master may have changed it. The direction is that of
+        the last start: the pump does not report it.
         """
-        polls, self._polls = self._polls, 0  # a failed poll is followed by a complete one
         running = await self._running()
-        if running and (polls % RECHECK_EVERY == 0 or not self._was_running):
+        if running:
             told = self._flows_set
             flow_ul_min = await self._flow()
             if told == self._flows_set:  # otherwise another flow was set meanwhile
@@ -270,8 +263,6 @@ class DigitalPump(RotaryPump):
         unit_ul = _UNIT_UL[total[3].lower()]
         decimals = total[2] or b""
         total_ul = unit_ul * float(total[1] + b"." + (decimals or b"0"))
-        self._was_running = running
-        self._polls = polls + 1
         return PumpStatus(running, self._flow_ul_min if running else 0.0, total_ul, unit_ul * 10.0 ** -len(decimals))
 
     # --- hooks ----------------------------------------------------------------------------------------------
@@ -306,7 +297,6 @@ class DigitalPump(RotaryPump):
         await self._set_flow(flow_ul_min)
 
     async def _go(self, dose: bool) -> None:
-        self._polls = 0
         answer = await self._device.status_of(b"H")
         if answer in (b"-", b"#"):
             raise self._refusal(
@@ -342,7 +332,6 @@ class DigitalPump(RotaryPump):
             )
         self._flow_ul_min = math.copysign(taken, flow_ul_min)
         self._flows_set += 1
-        self._polls = 0
 
     async def _flow(self) -> float:
         """Return the flow that is set (µL/min)."""

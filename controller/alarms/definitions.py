@@ -44,6 +44,16 @@ DEFINITIONS: dict[str, Definition] = {
             holds_stimulation=True,
         ),
         Definition(
+            "heart_short", "critical", "the tissue gets less medium than it needs, although the pump is restarted each time",
+            "look who or what stops it: another controller, a person at its panel, the protection of its motor, its supply;"
+            " then look for what makes it heavy to turn", "5 min", 0.0, 60.0, holds_stimulation=True,
+        ),
+        Definition(
+            "output_short", "high", "gas, heat, agitation or flow is less than it should be, and what depends on it drifts",
+            "look at the output named: an empty bottle, a closed valve, a supply that breaks down, another controller",
+            "15 min", 0.0, 60.0,
+        ),
+        Definition(
             "line_flow", "critical", "the tissue behind it gets other medium than the pump reports, perhaps none",
             "look at the line: a kink, a leak, air, a loose or worn tube; then compare the sensor with a weighed dose",
             "15 min", 60.0, suppressed_by=("no_heart_flow", "over_pressure_heart"),

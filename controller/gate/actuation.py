@@ -11,6 +11,7 @@ from dataclasses import replace
 from math import inf
 
 from controller.core.state import ActuatorView, StateStore
+from controller.gate.delivered import Delivered
 from controller.gate.outputs import GatedOutput
 from controller.gate.readback import mismatch, seen
 from controller.safety.kernel import comes_to_rest
@@ -37,6 +38,7 @@ class Actuation:
         self._books = books
         self.seen: dict[str, Seen] = {}
         """The last reported state of each actuator, as the kernel sees it."""
+        self.delivered = Delivered()
 
     async def bring(self, output: GatedOutput, command: Command) -> str | None:
         """Send a command and read it back. Return what went wrong, or None. Only the record of the output changes."""
@@ -61,6 +63,8 @@ class Actuation:
         """Record a status that was requested at `at_s` (loop s)."""
         output.status = status
         output.seen = self.seen[output.name] = seen(status, at_s)
+        given = None if output.commanded is None else self.feasible(output, output.commanded)
+        self.delivered.note(output.name, given, status, at_s)
         transfer = output.transfer
         if transfer is not None and transfer.ended_s is None and not output.seen.on:
             transfer.ended_s = at_s
@@ -76,6 +80,15 @@ class Actuation:
         if output.commanded is None:
             return None
         return mismatch(self.feasible(output, output.commanded), status, asked_s - output.sent_s)
+
+    def departed(self, output: GatedOutput, command: Command) -> str | None:
+        """Return how an output that was given the lasting `command` has left it since; None if it has not."""
+        lasting = isinstance(command, Run) or (isinstance(command, Switch) and command.on and command.for_s is None)
+        if not lasting or output.commanded != command or output.debt is not None or output.status is None:
+            return None
+        if output.seen is None or output.seen.at_s < output.read_back_s:
+            return None  # nothing was read since
+        return mismatch(self.feasible(output, command), output.status, 0.0)
 
     def already(self, output: GatedOutput, command: Command) -> bool:
         """Return whether the output was given this command and follows it, so that nothing has to be sent."""

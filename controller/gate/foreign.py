@@ -1,6 +1,7 @@
 """Foreign commands: an output that followed its command and later does something else (A12).
 
-The cause is a second controller on another host, a tool, or a person at the panel. A single contradiction is answered by
+The cause is a second controller on another host, a tool, or a person at the panel. The protection of a motor, or a supply
+that breaks down under load, looks the same and is answered in the same way. A single contradiction is answered by
 the basal state. Two controllers that correct each other for ever would harm the tissue more than either, so from the third
 contradiction within ten minutes the gate yields:
 
@@ -8,7 +9,7 @@ contradiction within ten minutes the gate yields:
 - An output that rests in its basal state and is found on (a transfer pump, a valve, a heater) is switched off at most once
   a minute: it may drain a vessel or overheat one.
 - A heart is left alone while it circulates at its basal flow or more. Below that it is brought to its basal flow at most
-  once a minute.
+  once a minute. Its regulator restarts a heart that stands each time: that counts as a contradiction too.
 - Gas is left alone. Regulators of heat and gas go on, and interlocks act on every output as always.
 
 This ends after ten minutes without a contradiction, or with a reset by a person.
@@ -62,6 +63,11 @@ class Foreign:
             return self._may_act(output)
         return False
 
+    def commanded_again(self, output: GatedOutput, wrong: str) -> None:
+        """Record that a requester repeats its command because the output has left it, such as a heart that stands."""
+        self._alarm("command_failed", output.name, f"it does not follow its command: {wrong}")
+        self._note(output, wrong, foreign=output.seen is not None and output.seen.on)
+
     def refusal(self, intent: Intent, output: GatedOutput) -> str | None:
         """Return why an intent is refused because its output is under foreign command, or None."""
         if self._runs_again(intent, output):
@@ -99,7 +105,8 @@ class Foreign:
                 "foreign_command",
                 output.name,
                 f"{CONTRADICTIONS} times within {WITHIN_S / 60:g} min it did not follow its command, at last:"
-                f" {wrong}. It is not fought for any more, only kept safe",
+                f" {wrong}. It is not fought for any more, only kept safe. Likely causes: another controller, a tool or a"
+                " person at its panel; of a pump that stands, also the protection of its motor, or its supply",
             )
         elif foreign and not yielded:
             self._alarm(

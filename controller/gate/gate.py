@@ -58,7 +58,9 @@ from drivers.errors import DeviceError
 logger = logging.getLogger(__name__)
 
 ASTRAY_POLLS = 2
-"""Number of consecutive polls that must contradict the command: a single one may have crossed it on the wire."""
+"""Number of consecutive statuses that must contradict the command: a single one may have crossed it on the wire."""
+CONFIRM_S = 0.25
+"""Delay (s) after which a status that contradicts the command is read again."""
 UNBOOKED_S = 600.0
 """Maximum time (s) that an ended transfer still counts against the free volume while the ledger has not booked it."""
 
@@ -153,6 +155,8 @@ class Gate:
                 if self._actuation.already(output, command):
                     self._renew(output, command)
                     return Outcome(True, command, verdict.reasons)
+                if (wrong := self._actuation.departed(output, command)) is not None:
+                    self._foreign.commanded_again(output, wrong)
                 return await self._carry_out(output, intent, verdict, command)
             if output.announced is not None:
                 return Outcome(False, None, ("another dose of this pump waits for its row in the journal",))
@@ -187,9 +191,15 @@ class Gate:
         return status
 
     async def poll(self, actuator: str) -> None:
-        """Read the status of one device as sampling does. A failure is recorded in the state, never raised."""
+        """Read the status of one device as sampling does. A failure is recorded in the state, never raised.
+
+        A status that contradicts the command is read again soon, so that a lasting contradiction is known within one period.
+        """
         try:
             await self.status(actuator)
+            if self._outputs[actuator].astray:
+                await asyncio.sleep(CONFIRM_S)
+                await self.status(actuator)
         except DeviceError as error:
             self._actuation.lost(actuator, str(error))
         except Exception as error:  # a defect in one driver must cost only that driver's output (C3)
@@ -210,6 +220,11 @@ class Gate:
     def trips(self) -> tuple[Trip, ...]:
         """The interlocks that are tripped, held or latched."""
         return self._watch.trips
+
+    @property
+    def shortfalls(self) -> Mapping[str, str]:
+        """The continuous outputs that give less than they are commanded, with how much is missing."""
+        return self._actuation.delivered.shortfalls
 
     @property
     def unsettled(self) -> str:

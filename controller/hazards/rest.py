@@ -32,6 +32,8 @@ MAX_S = 10.0
 regulator of gas acts twice a minute."""
 MARGIN = 0.5
 """Maximum share of the time to harm that detection may take at rest."""
+FOLLOWS_S = 5.0
+"""Maximum period of a heart's pump at rest (s): that it no longer follows its command is an alarm within ten seconds."""
 KNOWN: frozenset[PointKind] = frozenset((GAS, MASS, OXYGEN, PH, PRESSURE, PUMP, SWITCH, TEMPERATURE))
 """Points whose needs are known here. A device with any other point is always read at its full rate."""
 
@@ -97,7 +99,7 @@ def _trusted_for(rig: Rig, limits: Limits) -> Iterator[tuple[str, float]]:
     """Yield each point with the maximum age (s) at which an interlock, the gate, a regulator or an alarm trusts it."""
     for rule in limits.interlocks:
         yield rule.point, rule.stale_s
-    yield from ((heart.pump, heart.stale_s) for heart in limits.hearts)
+    yield from ((heart.pump, min(heart.stale_s, READINGS * FOLLOWS_S)) for heart in limits.hearts)
     yield from limits.switch_stale_s.items()
     lung = rig.organs.lung
     if lung is not None:

@@ -5,7 +5,7 @@ Each function returns alarm details by (alarm kind, source). Causes in readings 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from controller.alarms.definitions import alarm_kind
 from controller.core.state import ActuatorView
@@ -31,6 +31,11 @@ def interlock_causes(trips: Iterable[Trip], bypasses: Iterable[Bypass]) -> Cause
 def actuator_causes(actuators: Mapping[str, ActuatorView]) -> Causes:
     """Return the causes in actuators that report a fault; the source is the device."""
     return {("device_lost", name.partition(".")[0]): view.fault for name, view in actuators.items() if view.fault}
+
+
+def shortfall_causes(shortfalls: Mapping[str, str], hearts: Container[str]) -> Causes:
+    """Return the causes in outputs that give less than commanded; `hearts` are the pumps of the hearts."""
+    return {("heart_short" if name in hearts else "output_short", name): why for name, why in shortfalls.items()}
 
 
 def nerves_causes(stimulator: Stimulator | None) -> Causes:

@@ -51,6 +51,7 @@ from controller.process.causes import (
     loop_causes,
     nerves_causes,
     record_causes,
+    shortfall_causes,
     sink_causes,
 )
 from controller.process.discarded import DiscardedWatch
@@ -147,6 +148,7 @@ class Controller:
         self._opener = opener
         self._second_place = second_place
         self._limits = limits or limits_of(rig)
+        self._hearts = frozenset(heart.pump for heart in self._limits.hearts)
         self.sinks = sinks
         self._discarded = DiscardedWatch()
         self._data_dir = data_dir
@@ -489,6 +491,7 @@ class Controller:
         return {
             **interlock_causes(state.trips, self.gate.bypasses.active()),
             **actuator_causes(state.actuators),
+            **shortfall_causes(self.gate.shortfalls, self._hearts),
             **self.upkeep.causes,
             **self.tissue.causes,
             **({} if self.imaging is None else self.imaging.causes),

@@ -57,7 +57,7 @@ async def test_at_rest_a_device_is_read_at_its_period_at_rest_and_never_later(tm
         before = controller.body.transactions
         times = await taken(controller, 300.0)
         assert controller.pace.needs.reason == ""
-        assert controller.body.transactions - before < 0.65 * 4.86 * 300.0, "4.86 requests a second at full rate"
+        assert controller.body.transactions - before < 0.65 * 5.23 * 300.0, "5.23 requests a second at full rate"
         for point, at_s in times.items():
             rest_s = REST_S[device(point)]
             assert longest_s(at_s) < rest_s + 1.5, point

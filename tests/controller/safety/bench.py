@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, cast
 
 from controller.core.clock import Clock
@@ -180,7 +181,10 @@ class Rows:
 class Bench:
     """Every output of the bench rig, or of one like it, behind a real gate."""
 
-    def __init__(self, *, books: bool = False, rig: Rig = RIG) -> None:
+    def __init__(
+        self, *, books: bool = False, rig: Rig = RIG, real: Mapping[str, Actuator] = MappingProxyType({})
+    ) -> None:
+        """`real` actuators take the place of the bench's own."""
         self.loop = asyncio.get_running_loop()
         self.limits = limits_of(rig)
         self.hearts = tuple(heart.pump for heart in self.limits.hearts)
@@ -199,7 +203,7 @@ class Bench:
         self.said = READINGS | dict.fromkeys(gauges, HEART_READING)
         self.readings: dict[str, float | None] = {point: value for point, (value, _) in self.said.items()}
         self.gate = Gate(
-            actuators=self.outputs,
+            actuators={**self.outputs, **real},
             limits=self.limits,
             basal=self.limits.basal,
             leases_s={heart.pump: heart.lease_s for heart in self.limits.hearts} | {"relay.return_valve": 30.0},
