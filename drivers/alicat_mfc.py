@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from drivers.commands import Guarantee, LevelStatus
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import DeviceFault, NoReply, Refused, WrongDevice
-from drivers.gas_flow import GasFlow
-from drivers.settings import ChoiceSetting, NumberSetting, bad_setting, known_only
+from drivers.gas_flow import GasFlow, is_gas, wrong_gas
+from drivers.settings import ChoiceSetting, FlagSetting, NumberSetting, bad_setting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.replies import Form, bad_reply, decimals, take_line
@@ -55,12 +55,18 @@ _REGISTER = re.compile(rb"([A-Z]) +(\d{1,3}) = (-?\d{1,10}) *")
 _LOOP_VARIABLE = re.compile(rb"[A-Z] +(\d{1,3}) *")
 _LOOP_SETPOINT = re.compile(rb"[A-Z] +[+-]?\d{1,7}(?:\.\d{1,5})? +([+-]?\d{1,7}(?:\.\d{1,5})?) +\d{1,3} +(\S+) *")
 _FULL_SCALE = re.compile(rb"[A-Z] +([+-]?\d{1,7}(?:\.\d{1,5})?) +\d{1,3} +(\S+) *")
+_ACTIVE_GAS = re.compile(rb"[A-Z] +(\d{1,3}) +\S+ +\S+ *")
 _VERSION = re.compile(rb"[A-Z] +((\d{1,2})v(\d{2})\b[ -~]*)")
 _LABELS = {"sccm": "SCCM", "slpm": "SLPM"}
 """The controller's name of each unit of the rig file."""
 
 FULL_SCALE = NumberSetting(
     key="full_scale_ml_min", meaning="the full scale on the controller's label", low=0.1, high=5e6, unit="mL/min"
+)
+GAS_NUMBERS = {"air": 0, "co2": 4, "o2": 11}
+"""The controller's numbers of the gases of a rig file."""
+SET_GAS = FlagSetting(
+    key="set_gas", meaning="whether the driver selects the rig file's gas, while the set-point is zero", default=False
 )
 UNITS = ChoiceSetting(key="units", meaning="unit of the controller's flows", among=tuple(_LABELS), default="sccm")
 
@@ -93,7 +99,7 @@ class AlicatMfc(Device):
     )
     line = LineSettings(baud=19200, bits=8, parity="N", stop=1)
     queries = re.compile(rb"[A-Z](?:R122|VE|LV|FPF 5)?\r")
-    settings = (FULL_SCALE, UNITS)
+    settings = (FULL_SCALE, UNITS, SET_GAS)
     page = Page(
         wiring="RS-232 on the 8-pin mini-DIN or USB (a serial port of its own), RS-485 on request; 19200 8N1, newer"
         " controllers 38400: write `?baud=38400` in the link. Up to 26 on one line, each with its letter.",
@@ -102,6 +108,11 @@ class AlicatMfc(Device):
             ("XR122", "loop variable, which must be mass flow (37); fences late replies", "MC p. 43, BC p. 10"),
             ("XLV", "loop variable, from firmware 10v05 on", "serial primer"),
             ("X", "one data frame: pressure, temperature, flows, set-point, gas, status", "MC p. 43, BC p. 10"),
+            (
+                "XG n, XGS n",
+                "gas (before and from firmware 10v05 on): sent at verification with `set_gas: true` only, set-point zero",
+                "MC p. 43, serial primer",
+            ),
             ("XVE", "firmware, which decides the commands", "MC p. 43, BC p. 10"),
             ("XFPF 5", "full scale and unit of the mass flow, from firmware 6v00 on", "serial primer"),
             ("XSn.nn", "set-point, before firmware 10v05; the frame that answers is compared", "MC p. 43, BC p. 10"),
@@ -113,6 +124,8 @@ class AlicatMfc(Device):
         ),
         traps=(
             "The controller does not end a flow when the host dies: the guard does.",
+            "The gas that is selected decides what the numbers mean: CO2 through a controller set to N2 is another flow than"
+            " it reports. The gas of each data frame is compared with `gas` of the rig file.",
             "A flow meter answers with one number fewer: it is refused.",
             "A set-point has as many decimals as the controller shows in its data frame, five digits in all: the step is"
             " 0.01 sccm for a full scale of 200 sccm, and 1 sccm for 20,000.",
@@ -131,6 +144,8 @@ class AlicatMfc(Device):
         self.ml_min_per_unit = 1000.0 if units == "slpm" else 1.0
         self._label = _LABELS[units]
         self._decimals = max(0, DIGITS - len(str(int(self.full_scale_ml_min / self.ml_min_per_unit))))
+        self._gas = config.gas
+        self._sets_gas = SET_GAS.of(config.settings, config.name)
         self._has_loop_commands = False
         self._letter = _letter(config)
         self._conversation = Conversation(
@@ -159,7 +174,7 @@ class AlicatMfc(Device):
     async def _identify(self) -> Identity:
         self.forget()
         self._form = Form()  # another controller may have been connected
-        await self.frame()
+        frame = await self.frame()
         firmware, version = await self._firmware()
         self._has_loop_commands = version >= LOOP_COMMANDS_SINCE
         if self._has_loop_commands:
@@ -190,7 +205,32 @@ class AlicatMfc(Device):
                     cause="a smaller controller than the rig file says, or two controllers are exchanged",
                     action="compare the label with full_scale_ml_min and address in the rig file",
                 )
+        await self._require_gas(frame)
         return Identity(model="mass flow controller", firmware=firmware)
+
+    async def _require_gas(self, frame: DataFrame) -> None:
+        """Compare the selected gas with the rig file; select it where the rig file says so and nothing flows."""
+        if not self._gas or is_gas(frame.gas, self._gas):
+            return
+        if self._sets_gas and frame.setpoint == 0.0 and not self.link.read_only:
+            number = b"%d" % GAS_NUMBERS[self._gas]
+            if self._has_loop_commands:
+                await self._conversation.ask(self._letter + b"GS " + number + b"\r", self._active_gas)
+            else:
+                await self._conversation.ask(self._letter + b"G " + number + b"\r", self._data_frame)
+            self.forget()
+            frame = await self.frame()
+        if not is_gas(frame.gas, self._gas):
+            raise self._another_gas(frame.gas)
+
+    def _another_gas(self, told: str) -> WrongDevice:
+        return wrong_gas(
+            self.config.name,
+            told,
+            self._gas,
+            "look which bottle is connected; select that gas at its front panel (or `set_gas: true`, while it is closed),"
+            " or correct gas in the rig file",
+        )
 
     async def _firmware(self) -> tuple[str, tuple[int, int]]:
         """Return the answer to `VE` and the version in it; ("", (0, 0)) for a controller that does not answer `VE`
@@ -207,6 +247,8 @@ class AlicatMfc(Device):
         if self._frame is None or loop.time() - self._frame_at_s > SHARED_S:
             self._frame = await self._conversation.ask(self._letter + b"\r", self._data_frame)
             self._frame_at_s = loop.time()
+        if self._conversation.verified and self._gas and not is_gas(self._frame.gas, self._gas):
+            raise self._another_gas(self._frame.gas)
         return self._frame
 
     def forget(self) -> None:
@@ -281,6 +323,10 @@ class AlicatMfc(Device):
     def _loop_setpoint(self, buffer: bytearray) -> tuple[bytes, float, str] | None:
         match = self._own_match(buffer, _LOOP_SETPOINT)
         return (match[0], float(match[1]), match[2].decode("latin-1")) if match else None
+
+    def _active_gas(self, buffer: bytearray) -> bytes | None:
+        match = self._own_match(buffer, _ACTIVE_GAS)
+        return match[1] if match else None
 
     def _full_scale(self, buffer: bytearray) -> tuple[float, str] | None:
         match = self._own_match(buffer, _FULL_SCALE)

@@ -15,7 +15,7 @@ import struct
 from drivers.commands import Guarantee, LevelStatus
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import Refused, WrongDevice
-from drivers.gas_flow import GasFlow
+from drivers.gas_flow import GasFlow, is_gas, wrong_gas
 from drivers.settings import ChoiceSetting, NumberSetting, bad_setting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
@@ -34,7 +34,9 @@ STATUS, WRITE, ANSWER, READ = 0, 1, 2, 4
 PROCESS = 1
 MEASURE, SETPOINT, CAPACITY = 0x20, 0x21, 0x4D
 """Parameters 0, 1 and 13 of process 1 with their type bits: 0x20 a 16-bit number, 0x40 a float."""
-INTEGER, FLOAT = 0x20, 0x40
+FLUID, FLUID_SIZE = 0x71, 10
+"""Parameter 17 of process 1, the name of the selected fluid, a string of ten characters."""
+INTEGER, FLOAT, STRING = 0x20, 0x40, 0x60
 
 _DLE, _ETX = 0x10, 0x03
 _LONGEST = 64
@@ -89,6 +91,7 @@ class BronkhorstPropar(Device):
             ("read process 1 parameter 0", "measured flow, 32000 = 100 %", "p. 22-26"),
             ("read process 1 parameter 1", "set-point", "p. 22-26"),
             ("write process 1 parameter 1", "set-point, acknowledged by a status message", "p. 22-26"),
+            ("read process 1 parameter 17", "selected fluid, compared with `gas` of the rig file", "p. 22-26"),
             ("read process 1 parameter 13", "capacity: identification and barrier", "p. 22-26"),
         ),
         traps=(
@@ -140,7 +143,42 @@ class BronkhorstPropar(Device):
         if self._capacity and abs(capacity - self._capacity) > 0.01 * self._capacity:
             raise self._another(f"its capacity is {capacity:g}, not {self._capacity:g}")
         await self.setpoint_raw()
+        await self._require_gas()
         return Identity(model=f"mass flow controller, capacity {capacity:g}")
+
+    async def _require_gas(self) -> None:
+        """Compare the selected fluid with the rig file. It is never set: 100 % of another fluid is another flow."""
+        wanted = self.config.gas
+        if not wanted:
+            return
+        index = self._next()
+        message = bytes((READ, PROCESS, STRING | index, PROCESS, FLUID, FLUID_SIZE))
+        try:
+            told = await self._conversation.ask(self._packed(index, message), self._text(index))
+        except Refused:
+            return  # an instrument without this parameter: only its label tells its fluid
+        if not is_gas(told, wanted):
+            raise wrong_gas(
+                self.config.name,
+                told or "no fluid",
+                wanted,
+                "look which bottle is connected; select that fluid with the maker's tool and correct full_scale_ml_min, or"
+                " correct gas in the rig file",
+            )
+
+    def _text(self, index: int) -> Parser[str]:
+        """Return a parser of the string under `index`: its length, then its characters, padded."""
+        head = bytes((ANSWER, PROCESS, STRING | index))
+
+        def parse(buffer: bytearray) -> str | None:
+            while (message := self._take(buffer, index)) is not None:
+                if message[:3] == head and len(message) >= 4 and len(message) == 4 + message[3]:
+                    return message[4:].split(b"\0")[0].decode("latin-1").strip()
+                if message[0] == STATUS and len(message) == 3 and message[1] != 0:
+                    raise self._refused(message[1])
+            return None
+
+        return parse
 
     def _another(self, what: str) -> WrongDevice:
         return WrongDevice(

@@ -107,6 +107,8 @@ class DeviceConfig:
     address: str = ""
     settings: Mapping[str, float | str | bool] = field(default_factory=dict)
     channels: Mapping[str, ChannelConfig] = field(default_factory=dict)
+    gas: str = ""
+    """The gas that the rig file says is connected to a flow controller (air, co2, o2); empty where it says none."""
 
 
 class Sensor(ABC):

@@ -7,8 +7,33 @@ from abc import abstractmethod
 
 from drivers.commands import Command, Level, LevelStatus
 from drivers.device import refuse
-from drivers.errors import Refused
+from drivers.errors import Refused, WrongDevice
 from drivers.output import Output
+
+NAMES: dict[str, frozenset[str]] = {
+    "air": frozenset({"AIR"}),
+    "co2": frozenset({"CO2", "CARBON DIOXIDE", "CARBON-DIOXIDE"}),
+    "o2": frozenset({"O2", "OXYGEN"}),
+}
+"""What controllers call each gas of the rig file."""
+
+
+def wrong_gas(where: str, told: str, wanted: str, action: str) -> WrongDevice:
+    """Return the error for a controller that is set to another gas than the rig file says.
+
+    A thermal or laminar meter that is set to another gas gives another flow than it reports.
+    """
+    return WrongDevice(
+        f"it is set to {told}, and the rig file says {wanted.upper() if wanted != 'air' else 'air'}",
+        where=where,
+        cause="another gas was selected in it, or two controllers are exchanged",
+        action=action,
+    )
+
+
+def is_gas(told: str, wanted: str) -> bool:
+    """Return whether a controller's name of its gas is the gas `wanted` of the rig file."""
+    return told.strip().upper() in NAMES[wanted]
 
 
 class GasFlow(Output):

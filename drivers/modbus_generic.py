@@ -476,7 +476,7 @@ class SwitchRegister(_Register):
         elif self._spec.function == 15:
             await unit.write_coils(address, [bool(raw)])
         else:
-            await write_words(unit, self._spec.function, address, raw.to_bytes(2, "big"))
+            await write_words(unit, self._spec.function, address, self._point.in_order(raw.to_bytes(2, "big")))
 
 
 async def write_words(unit: ModbusUnit, function: int, address: int, words: bytes) -> None:

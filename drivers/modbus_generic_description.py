@@ -50,6 +50,8 @@ class PointSpec:
     address: int
     type: str
     word_order: WordOrder
+    byte_order: WordOrder
+    """Order of the two bytes of each register: Modbus has the high one first, some devices do not."""
     bit: int | None
     scale: float
     offset: float
@@ -67,7 +69,7 @@ class PointSpec:
 
     def raw(self, words: bytes) -> float:
         """Return the number in `words` (2 bytes per register as on the wire), before scale and offset."""
-        number: float = struct.unpack(TYPES[self.type][0], self._in_order(words))[0]
+        number: float = struct.unpack(TYPES[self.type][0], self.in_order(words))[0]
         return number if self.bit is None else float(int(number) >> self.bit & 1)
 
     def value(self, raw: float) -> float:
@@ -86,10 +88,15 @@ class PointSpec:
             packed = struct.pack(code, raw if self.type == "f32" else round(raw))
         except struct.error:
             raise OverflowError(f"{value:g} does not fit into {self.type}") from None
-        return self._in_order(packed)
+        return self.in_order(packed)
 
-    def _in_order(self, words: bytes) -> bytes:
-        return words[2:] + words[:2] if self.word_order == "low_first" and len(words) == 4 else words
+    def in_order(self, words: bytes) -> bytes:
+        """Return the bytes of the registers in the order high word and high byte first, or from that in the device's."""
+        if self.word_order == "low_first" and len(words) == 4:
+            words = words[2:] + words[:2]
+        if self.byte_order == "low_first":
+            words = b"".join(words[at : at + 2][::-1] for at in range(0, len(words), 2))
+        return words
 
 
 @dataclass(frozen=True, slots=True)

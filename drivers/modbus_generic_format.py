@@ -78,6 +78,7 @@ DEVICE_KEYS: Mapping[str, DescriptionKey] = {
         _among(0, 1), "0 if the manual's numbers are those on the wire, 1 if it counts from one", 0
     ),
     "word_order": DescriptionKey(_among("high_first", "low_first"), "choose high_first or low_first", "high_first"),
+    "byte_order": DescriptionKey(_among("high_first", "low_first"), "choose high_first or low_first", "high_first"),
     "timeout": DescriptionKey(_number(0.05, 5.0), "write seconds, 0.05 to 5", 0.3),
     "late": DescriptionKey(_number(0.1, 10.0), "write seconds, 0.1 to 10: how late an answer can still come", 1.0),
     "max_block": DescriptionKey(_whole(2, MAX_REGISTERS), f"write 2 to {MAX_REGISTERS} registers", 60),
@@ -97,6 +98,7 @@ POINT_KEYS: Mapping[str, DescriptionKey] = {
     "register": _REGISTER,
     "type": TYPE,
     "word_order": _ORDER,
+    "byte_order": _ORDER,
     "bit": DescriptionKey(_whole(0, 15), "write the bit's number, 0 (lowest) to 15", None),
     "scale": DescriptionKey(
         lambda v: _number(-1e9, 1e9)(v) and v != 0, "write a number other than 0: value = raw x scale", 1.0
@@ -130,6 +132,7 @@ CHECK_KEYS: Mapping[str, DescriptionKey] = {
     "register": _REGISTER,
     "type": TYPE,
     "word_order": _ORDER,
+    "byte_order": _ORDER,
     "equals": DescriptionKey(_number(-1e12, 1e12), "write the raw number that this model tells", None),
     "between": DescriptionKey(_pair, _RANGE, None),
 }

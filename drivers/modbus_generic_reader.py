@@ -132,7 +132,7 @@ def _build(reader: YamlReader, data: dict[str, Any]) -> Description | None:
     device = reader.fields(data, "", DEVICE_KEYS)
     if device is None and not isinstance(data.get("points"), dict):
         return None
-    common = device or {"counted_from": 0, "word_order": "high_first"}
+    common = device or {"counted_from": 0, "word_order": "high_first", "byte_order": "high_first"}
     if not 1 <= len(data["points"]) <= MAX_POINTS:
         reader.problem("points", f"has {len(data['points'])} points", f"write 1 to {MAX_POINTS}")
     points = {
@@ -194,7 +194,7 @@ def _point_fields(reader: YamlReader, name: str, data: Any) -> dict[str, Any] | 
         if not fields["type"]:
             reader.problem(f"{place}.type", "is missing", TYPE.fix)
     else:
-        for key in ("type", "bit", "word_order", "invalid"):
+        for key in ("type", "bit", "word_order", "byte_order", "invalid"):
             if fields[key] not in ("", None, ()):
                 reader.problem(f"{place}.{key}", "does not go with function 1 or 2", "leave it out: a bit has none")
     _require_compatible(reader, place, fields)
@@ -213,6 +213,7 @@ def _point(reader: YamlReader, name: str, data: Any, common: dict[str, Any]) -> 
         _address(reader, place, fields, common, TYPES[fields["type"]][1] if fields["type"] else 1),
         fields["type"],
         fields["word_order"] or common["word_order"],
+        fields["byte_order"] or common["byte_order"],
         fields["bit"],
         float(fields["scale"]),
         float(fields["offset"]),
@@ -311,8 +312,23 @@ def _check(reader: YamlReader, data: dict[str, Any], common: dict[str, Any]) -> 
     count = TYPES[fields["type"]][1]
     address = _address(reader, "check", fields, common, count)
     order: WordOrder = fields["word_order"] or common["word_order"]
+    byte_order: WordOrder = fields["byte_order"] or common["byte_order"]
     point = PointSpec(
-        "check", fields["function"], address, fields["type"], order, None, 1.0, 0.0, "", None, (), "", None, None
+        "check",
+        fields["function"],
+        address,
+        fields["type"],
+        order,
+        byte_order,
+        None,
+        1.0,
+        0.0,
+        "",
+        None,
+        (),
+        "",
+        None,
+        None,
     )
     low, high = (fields["equals"], fields["equals"]) if fields["between"] is None else fields["between"]
     return CheckSpec(point, float(low), float(high))

@@ -125,6 +125,7 @@ class WatsonMarlow(Device):
         self.series = _series(config)
         self.number = _number(config)
         self._conversation = Conversation(link, config.name, timeout_s=TIMEOUT_S)
+        self._conversation.mirrors = True  # the 323 does
         self._conversation.anonymous = self.series == "323"
         self.pump: TachoPump | TimedPump = TimedPump(self) if self.series == "323" else TachoPump(self)
         self.actuators["pump"] = self.pump

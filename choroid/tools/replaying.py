@@ -156,7 +156,7 @@ async def _play(track: _Track) -> list[tuple[float, str]]:
 
 def _config(device: Mapping[str, Any]) -> DeviceConfig:
     channels = {number: ChannelConfig(each["point"], each["settings"]) for number, each in device["channels"].items()}
-    return DeviceConfig(device["name"], device["address"], device["settings"], channels)
+    return DeviceConfig(device["name"], device["address"], device["settings"], channels, device.get("gas", ""))
 
 
 def _shown(data: str | None) -> str:

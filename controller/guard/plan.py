@@ -83,6 +83,7 @@ def _config(config: Mapping[str, object]) -> DeviceConfig:
         str(config["address"]),
         settings,
         {number: ChannelConfig(channel["point"], channel["settings"]) for number, channel in channels.items()},
+        str(config["gas"]),
     )
 
 

@@ -81,7 +81,7 @@ async def connect(rig: Rig, opener: Opener) -> Connected:
 def device_config(name: str, spec: DeviceSpec) -> DeviceConfig:
     """Return the drivers' configuration of a device of the rig."""
     channels = {number: _channel(channel) for number, channel in spec.channels.items()}
-    return DeviceConfig(name, spec.address, spec.settings, channels)
+    return DeviceConfig(name, spec.address, spec.settings, channels, spec.gas or "")
 
 
 def _channel(channel: DeviceChannel) -> ChannelConfig:

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from drivers.errors import BadReply, DeviceError, LinkDown, NoReply
+from drivers.errors import BadReply, DeviceError, DeviceFault, LinkDown, NoReply
 from drivers.transport.link import Link, Overtaken, Parser
 
 T = TypeVar("T")
@@ -51,6 +51,7 @@ class Conversation:
         "addressed",
         "anonymous",
         "link",
+        "mirrors",
         "timeout_s",
         "verified",
         "where",
@@ -77,6 +78,8 @@ class Conversation:
         """Whether replies on this line do not identify their device: late replies of other devices must then be
         fenced too.
         """
+        self.mirrors = False
+        """Whether the device itself, not its line, may repeat a request before it answers; its driver knows that."""
         self._doubts = link.doubts
         """Number of doubts on the whole line that this driver has dealt with."""
         self._barrier = barrier
@@ -99,8 +102,16 @@ class Conversation:
         """Use `barrier` from now on; for devices whose barrier is known only after identification."""
         self._barrier = barrier
 
-    async def ask(self, request: bytes, parse: Parser[T], *, timeout_s: float | None = None) -> T:
-        """Send `request` and return the parsed reply; raise a :class:`~drivers.device.DeviceError` on failure."""
+    async def ask(
+        self, request: bytes, parse: Parser[T], *, timeout_s: float | None = None, mirrored: bool = False
+    ) -> T:
+        """Send `request` and return the parsed reply; raise a :class:`~drivers.device.DeviceError` on failure.
+
+        `mirrored`: the right reply repeats the request. Any other reply that begins with the request is an echo of the line,
+        which verification refuses unless the link's text says `?echo=1`: nothing may be confirmed by it.
+        """
+        if _verifying.get() is self and not (mirrored or self.mirrors or self.link.line.echo):
+            parse = self._no_echo(request, parse)
         while True:
             await self._in_step()
             try:
@@ -109,6 +120,27 @@ class Conversation:
                 )
             except Overtaken:
                 continue
+
+    def _no_echo(self, request: bytes, parse: Parser[T]) -> Parser[T]:
+        """Return `parse` with an error for a reply that begins with the request itself."""
+        begun = False
+
+        def parse_reply(buffer: bytearray) -> T | None:
+            nonlocal begun
+            if not begun and len(buffer) < len(request) and request.startswith(buffer):
+                return None
+            if not begun and buffer.startswith(request):
+                self.doubt()
+                raise DeviceFault(
+                    "its line echoes what is sent",
+                    where=self.where,
+                    cause="an RS-485 adapter that receives its own bytes, as many USB dongles and K converters do",
+                    action="write ?echo=1 in the link, or switch the echo of the adapter off",
+                )
+            begun = True
+            return parse(buffer)
+
+        return parse_reply
 
     async def exchange(self, request: bytes, parse: Parser[T], *, timeout_s: float) -> T:
         """Send `request` as :meth:`ask` does, where a missing reply may be normal: the caller calls :meth:`doubt`

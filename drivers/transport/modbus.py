@@ -79,7 +79,7 @@ class ModbusUnit:
     async def write_register(self, address: int, value: int) -> None:
         """Write one holding register, 0 to 65535 (FC06); the device must echo the request byte for byte."""
         request = _frame(WriteSingleRegisterRequest(address=address, registers=[value], dev_id=self.unit))
-        reply = await self.conversation.ask(request, self.reply_parser(WriteSingleRegisterResponse, 8))
+        reply = await self.conversation.ask(request, self.reply_parser(WriteSingleRegisterResponse, 8), mirrored=True)
         self._confirm(reply == request, reply)
 
     async def write_registers(self, address: int, values: Sequence[int]) -> None:
@@ -120,7 +120,7 @@ class ModbusUnit:
 
     async def _write_coil(self, address: int, value: int) -> None:
         request = _write_coil_frame(self.unit, address, value)
-        reply = await self.conversation.ask(request, self.reply_parser(WriteSingleCoilResponse, 8))
+        reply = await self.conversation.ask(request, self.reply_parser(WriteSingleCoilResponse, 8), mirrored=True)
         self._confirm(reply == request, reply)
 
     def _confirm(self, as_written: bool, reply: bytes) -> None:

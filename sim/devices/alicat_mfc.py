@@ -35,6 +35,12 @@ GAS_NAMES = (
     "Nitrous-Oxide", "Neon", "Oxygen", "Propane", "normal-Butane", "Acetylene",
 )  # fmt: skip
 """Long names of `GASES`, which the answer to `GS` has."""
+RIG_GASES = {"air": "Air", "co2": "CO2", "o2": "O2"}
+"""Name of each gas of a rig file."""
+VISCOSITIES_UP = (
+    184.9, 225.6, 111.2, 176.8, 149.3, 93.5, 89.2, 198.5, 178.0, 148.5, 312.5, 204.9, 81.5, 74.1, 104.4,
+)  # fmt: skip
+"""Viscosity of each of `GASES` at 25 °C (µP): a laminar flow element measures flow × viscosity."""
 LOOP_VARIABLES = (34, 36, 37, 38, 39)
 """What may be controlled: absolute pressure, volumetric flow, mass flow, gauge and differential pressure."""
 LOOP_REGISTER, GAS_REGISTER, STREAM_REGISTER = "122", "46", "91"
@@ -49,7 +55,9 @@ POLLED = "@"
 
 
 class AlicatMfc(AsciiDevice):
-    """A controller of `full_scale_ml_min` (device setting, default 100) for `gas` (default Air).
+    """A controller of `full_scale_ml_min` (device setting, default 100), set to the rig's gas or to the setting `gas`.
+
+    The rig's gas flows through it. Set to another one, it gives another flow than it reports.
 
     Further settings: `units` (sccm or slpm, default sccm) and `firmware` (5v12, 8v30 or 10v05, default 10v05).
     """
@@ -64,7 +72,9 @@ class AlicatMfc(AsciiDevice):
         self.firmware = FIRMWARES[str(spec.settings.get("firmware", "10v05"))]
         self.flow_unit = SLPM if spec.settings.get("units", "sccm") == "slpm" else SCCM
         """Number of the engineering unit in which it counts flows."""
-        self.gas = GASES.index(str(spec.settings.get("gas", "Air")))
+        connected = RIG_GASES[spec.gas] if spec.gas else str(spec.settings.get("gas", "Air"))
+        self._connected = GASES.index(connected)
+        self.gas = GASES.index(str(spec.settings.get("gas", connected)))
         self.setpoint_ml_min = 0.0
         self.loop_variable = 37
         self.serial_number = str(200_000 + sum(name.encode()))
@@ -91,9 +101,20 @@ class AlicatMfc(AsciiDevice):
         """Set the flow by the set-point and the hold of the valve."""
         if self.held != "P":
             flow = 0.0 if self.held == "C" else self.setpoint_ml_min
+            flow *= self._true_share
             if flow != self._given:
                 self._given = flow
                 self.plant.set_gas(self._point, flow)
+
+    @property
+    def _true_share(self) -> float:
+        """Return the true flow of the connected gas over the flow that is measured for the selected one."""
+        return VISCOSITIES_UP[self.gas] / VISCOSITIES_UP[self._connected]
+
+    def _select(self, gas: int) -> None:
+        """Measure for another gas from now on."""
+        self.gas = gas
+        self._act()
 
     @property
     def answers_to(self) -> str | None:
@@ -112,9 +133,11 @@ class AlicatMfc(AsciiDevice):
         """See :meth:`WireDevice.forget`: the gas, the tare, the loop variable, the stream's period."""
         stored = self.gas, self._tare, self.loop_variable, self._stream_s
         self.gas, self._tare, self.loop_variable, self._stream_s = GASES.index("Air"), 0.0, 37, STREAM_S
+        self._act()
 
         def again() -> None:
             self.gas, self._tare, self.loop_variable, self._stream_s = stored
+            self._act()
 
         return again
 
@@ -144,7 +167,7 @@ class AlicatMfc(AsciiDevice):
 
     def frame(self) -> str:
         """Return the data frame without the unit's id."""
-        flow = self.plant.sense(self._point) - self._tare
+        flow = self.plant.sense(self._point) / self._true_share - self._tare
         volumetric = flow * (14.696 / PRESSURE_PSIA)
         codes = " HLD" * bool(self.held) + " LCK" * self.locked + " MOV" * (flow > self.full_scale_ml_min * OVERRANGE)
         return (
@@ -298,7 +321,7 @@ class AlicatMfc(AsciiDevice):
             number = _integer(words[0])
             if len(words) > 2 or number is None or number >= len(GASES) or words[1:] not in ([], ["0"], ["1"]):
                 return None
-            self.gas = number
+            self._select(number)
         return f"{self.gas} {GASES[self.gas]} {GAS_NAMES[self.gas]}"
 
     def _engineering_unit(self, words: list[str]) -> str | None:
@@ -358,7 +381,7 @@ class AlicatMfc(AsciiDevice):
         if register == LOOP_REGISTER and number in LOOP_VARIABLES:
             self.loop_variable = number
         elif register == GAS_REGISTER and number < len(GASES):
-            self.gas = number
+            self._select(number)
         elif register == STREAM_REGISTER and number >= 10:
             self._stream_s = number / 1000.0
         else:

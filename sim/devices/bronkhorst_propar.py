@@ -25,6 +25,9 @@ MOST = 41942
 """131 % of full scale."""
 LONGEST = 160
 
+CONVERSION = {"AIR": 1.0, "CO2": 0.74, "O2": 0.98, "N2": 1.0, "AR": 1.4, "HE": 1.41}
+"""Flow of each fluid over that of air at the same signal of the thermal sensor."""
+
 Parameter = tuple[int, int]
 
 
@@ -39,6 +42,10 @@ class BronkhorstPropar(WireDevice):
         self.node = int(spec.address or ANY_NODE)
         self.full_scale = float(spec.settings.get("full_scale_ml_min", 100.0))
         self.capacity = float(spec.settings.get("capacity", self.full_scale))
+        connected = (spec.gas or "air").upper()
+        self.fluid = str(spec.settings.get("fluid", connected))
+        """The selected fluid; the rig's gas flows through it."""
+        self._true_share = CONVERSION[connected] / CONVERSION[self.fluid]
         self.setpoint = 0
         """Share of full scale, 32000 = 100 %."""
         self.listens = True
@@ -84,7 +91,7 @@ class BronkhorstPropar(WireDevice):
         self._act()
 
     def _act(self) -> None:
-        flow = self.setpoint * self.full_scale / FULL
+        flow = self.setpoint * self.full_scale / FULL * self._true_share
         if flow != self._given:
             self._count()
             self._given = flow
@@ -98,9 +105,9 @@ class BronkhorstPropar(WireDevice):
     def _flow(self) -> float:
         """Return the flow (mL/min) of the plant, or the set-point where the plant has no such gas."""
         try:
-            return self.plant.sense(self._point)
+            return self.plant.sense(self._point) / self._true_share
         except KeyError:
-            return self._given
+            return self._given / self._true_share
 
     # --- what arrives -----------------------------------------------------------------------------------
 
@@ -211,7 +218,7 @@ class BronkhorstPropar(WireDevice):
         values: dict[Parameter, int | float | bytes] = {
             (1, 1): self.setpoint,
             (1, 13): self.capacity,
-            (1, 17): b"AIR",
+            (1, 17): self.fluid.encode("ascii").ljust(10),
             (1, 31): b"mln/min",
             (33, 3): self.setpoint / FULL * self.capacity,
             (104, 1): self.total,

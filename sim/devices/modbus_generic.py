@@ -48,6 +48,9 @@ class _Cell:
     told: dict[str, Any]
     address: int
     low_first: bool
+    """Whether the low word of a 32-bit value comes first."""
+    swapped: bool
+    """Whether the low byte of each register comes first."""
     raw: float = 0.0
     goal: float | None = None
     """The set-point that it follows, in its unit."""
@@ -90,7 +93,7 @@ class _Cell:
             value = int(min(max(round(self.raw), low), high))
             bit = self.told.get("bit")
             data = struct.pack(">" + _CODES[self.kind], (value & 1) << bit if bit is not None else value)
-        return data[2:4] + data[0:2] if self.low_first and self.size == 2 else data
+        return _on_the_wire(self, data)
 
 
 class ModbusGeneric(ModbusSlave):
@@ -102,19 +105,22 @@ class ModbusGeneric(ModbusSlave):
         if text is None:
             text = Path(str(spec.settings["file"])).read_text(encoding="utf-8")
         self._told = _described(str(text))
-        base, order = int(self._told.get("counted_from", 0)), self._told.get("word_order", "high_first")
+        base = int(self._told.get("counted_from", 0))
         self._cells: dict[str, _Cell] = {}
         for point, told in self._told["points"].items():
-            low_first = (told.get("word_order") or order) == "low_first"
-            self._cells[point] = _Cell(point, told, int(told["register"]) - base, low_first)
+            self._cells[point] = _Cell(point, told, int(told["register"]) - base, *self._orders(told))
         self.writes = dict.fromkeys(self._cells, 0)
         for cell in self._cells.values():
             self._fill(cell)
         self._check: _Cell | None = None
         if (check := self._told.get("check")) is not None:
-            low_first = (check.get("word_order") or order) == "low_first"
             told = check["equals"] if "equals" in check else check["between"][0]
-            self._check = _Cell("check", check, int(check["register"]) - base, low_first, raw=float(told))
+            self._check = _Cell("check", check, int(check["register"]) - base, *self._orders(check), raw=float(told))
+
+    def _orders(self, told: Mapping[str, Any]) -> tuple[bool, bool]:
+        """Return whether the low word, and the low byte of each register, come first in a point or check."""
+        orders = [told.get(key) or self._told.get(key) for key in ("word_order", "byte_order")]
+        return orders[0] == "low_first", orders[1] == "low_first"
 
     def forget(self) -> Callable[[], None]:
         """See :meth:`WireDevice.forget`: its address; every level and switch is at rest after a power-up anyway."""
@@ -300,9 +306,18 @@ def _groups(cells: list[_Cell]) -> set[str]:
     return {cell.told["group"] for cell in cells if cell.told.get("group")}
 
 
+def _on_the_wire(cell: _Cell, data: bytes) -> bytes:
+    """Return `data` with words and bytes exchanged as the device has them; twice is the beginning again."""
+    if cell.low_first and cell.size == 2:
+        data = data[2:4] + data[0:2]
+    return (
+        b"".join(data[at + 1 : at + 2] + data[at : at + 1] for at in range(0, len(data), 2)) if cell.swapped else data
+    )
+
+
 def _raw_value(cell: _Cell, data: bytes) -> float:
     """Return the value that is written into a cell. Raises ModbusError for a float that is not finite."""
-    swapped = data[2:4] + data[0:2] if cell.low_first and cell.size == 2 else data
+    swapped = _on_the_wire(cell, data)
     code = "H" if cell.kind == "bit" else _CODES[cell.kind]
     raw = struct.unpack(">" + code, swapped)[0]
     if cell.kind == "f32" and not math.isfinite(raw):

@@ -729,3 +729,67 @@ async def test_a_changed_set_point_that_fails_leaves_the_old_one() -> None:
         with pytest.raises(NoReply):
             await device.actuators["sp"].apply(Level(60.0))
         assert fake.words[20] == 50
+
+
+# --- orders of words and bytes --------------------------------------------------------------------------------------
+
+ORDERS = {
+    "ABCD": ("high_first", "high_first", "3fc00000", "0102"),
+    "CDAB": ("low_first", "high_first", "00003fc0", "0102"),
+    "BADC": ("high_first", "low_first", "c03f0000", "0201"),
+    "DCBA": ("low_first", "low_first", "0000c03f", "0201"),
+}
+
+
+def in_order(letters: str) -> str:
+    word, byte, *_ = ORDERS[letters]
+    return f"""
+format: 1
+name: orders
+word_order: {word}
+byte_order: {byte}
+check: {{function: 3, register: 0, type: u16, equals: 258}}
+points:
+  wide: {{function: 3, register: 10, type: f32, unit: degC, level: {{limits: [1, 9], rest: 0, measured: seen}}}}
+  seen: {{function: 3, register: 12, type: u16, unit: degC, example: 258}}
+  lamp: {{function: 3, register: 20, type: u16, switch: {{on: 258, off: 3}}}}
+  flag: {{function: 3, register: 21, type: u16, bit: 9, example: 1}}
+"""
+
+
+@pytest.mark.parametrize("letters", ORDERS)
+def test_golden_the_four_orders_of_1_5(letters: str) -> None:
+    *_, wide, narrow = ORDERS[letters]
+    spec = described(in_order(letters))
+    assert spec.points["wide"].words(1.5).hex() == wide
+    assert spec.points["wide"].raw(bytes.fromhex(wide)) == 1.5
+    assert spec.check is not None
+    assert spec.check.point.raw(bytes.fromhex(narrow)) == 258.0
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("letters", ORDERS)
+async def test_each_order_is_read_checked_and_written(letters: str) -> None:
+    told = {"description": in_order(letters)}
+    async with against(ModbusGeneric, SimulatedModbus, address="1", settings=told) as rig:
+        assert await rig.driver.sensors["flag"].read() == 1.0
+        wide, lamp = rig.driver.actuators["wide"], rig.driver.actuators["lamp"]
+        await wide.apply(Level(1.5))
+        status = await wide.status()
+        assert isinstance(status, LevelStatus)
+        assert status.setpoint == 1.5
+        await lamp.apply(Switch(True))
+        assert await lamp.status() == SwitchStatus(True)
+        assert rig.box.told("wide") == 1.5
+        assert rig.box.told("lamp") == 1.0
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("letters", ["BADC", "DCBA"])
+async def test_a_wrong_order_of_bytes_is_another_device(letters: str) -> None:
+    theirs = {"description": in_order(letters)}
+    told = {"description": theirs["description"].replace("byte_order: low_first", "byte_order: high_first")}
+    async with against(
+        ModbusGeneric, SimulatedModbus, address="1", settings=told, box_settings=theirs, verified=False
+    ) as rig:
+        assert isinstance(rig.failures["d"], WrongDevice)
