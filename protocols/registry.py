@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -70,26 +68,6 @@ class UnknownProtocol(KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-def load(path: Path) -> Recipe:
-    """Load a laboratory's Python file, which defines `NAME`, `TITLE`, `PARAMS` and `async def protocol(lab, params)`.
-
-    The file is code and runs with the controller's rights. Only the person who starts the controller can name it, never a
-    remote client.
-
-    Raises:
-        UnknownProtocol: The file lacks one of these names.
-    """
-    spec = importlib.util.spec_from_file_location(f"choroid_protocol_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise UnknownProtocol(f"{path} is not a Python file. Next: name a file that ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses and inspect look a module up by name
-    spec.loader.exec_module(module)
-    source = path.read_text(encoding="utf-8")
-    watched = ((path.resolve(), hashlib.sha256(source.encode()).hexdigest()),)
-    return replace(of_module(module, source), watched=watched, earlier=lambda: earlier.of_python(source))
 
 
 def of_module(module: ModuleType, part: str) -> Recipe:

@@ -101,6 +101,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     Timers of the same moment run in the order in which they were set.
     """
 
+    time_stands_still = True
+    """While something else than this loop computes, such as the process of a Python protocol."""
+
     def __init__(self, *, start_s: float = 0.0) -> None:
         self._now_s = start_s
         self._timers: list[tuple[float, int, _Timer]] = []

@@ -121,14 +121,15 @@ def _require_known(tissues: Sequence[str]) -> None:
 def _require_supported(rig: Path, arms: Sequence[str]) -> None:
     """Check each arm on its rig; raise what a start would raise, or :class:`UserError` for assays without a loop."""
     from controller.hazards.loading import load_checked_rig
-    from controller.recipes.catalogue import chosen
     from controller.recipes.on_rig import check_on
+    from controller.runs.chosen import chosen
     from drivers.registry import MODELS
     from protocols.parameters import complete
 
     for arm in arms:
         of = case(rig, arm, 1, 1.0)
-        recipe, on = chosen(of["protocol"]), load_checked_rig(Path(of["rig"]), models=MODELS)
+        on = load_checked_rig(Path(of["rig"]), models=MODELS)
+        recipe = chosen(of["protocol"], on)
         check_on(recipe, on, complete(recipe.params, {}))
         if of["assay_every_d"] is not None and on.loop is None:
             raise UserError(f"{arm}: {on.name} has no loop whose medium could be assayed. Next: leave {ASSAYS} out")

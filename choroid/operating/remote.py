@@ -6,7 +6,6 @@ directory: a user who can read that directory can command the rig.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from pathlib import Path
@@ -18,10 +17,9 @@ from choroid.client.errors import ClientError
 from choroid.client.transport import Address, ApiCall, Transport
 from choroid.common.failure import UserError
 from choroid.running.data_folder import ENDPOINT, folders_of
-from controller.recipes.catalogue import FILES, names, of_file
-from controller.runs.python_process import PythonNames, PythonText, described
+from controller.recipes.catalogue import FILES, of_file, require_own_name
+from controller.runs.python_text import PythonText
 from protocols.answers import MAX_FILE_BYTES
-from protocols.registry import Recipe
 
 TOKEN = "CHOROID_TOKEN"  # noqa: S105  (the name of a variable)
 """Environment variable with a person's own token, for reviews and decisions that take one."""
@@ -109,7 +107,7 @@ def _installed(path: Path, data: Path, endpoint: dict[str, str]) -> str:
 
     The file itself stays where it is: an edit holds a run of it.
     """
-    recipe = _checked(path)
+    name = _checked(path)
     over = {"complete", "stopped", "aborted"}
     active = [run for run in call(endpoint, "GET", "/api/runs")["runs"] if run["state"] not in over]
     if active:
@@ -117,7 +115,7 @@ def _installed(path: Path, data: Path, endpoint: dict[str, str]) -> str:
             f"run {active[-1]['id']} ({active[-1]['protocol']}) is {active[-1]['state']}. Likely cause: it was started"
             " before. Next: wait until it has ended, or abort it"
         )
-    link = data / "recipes" / f"{recipe.name}{'.py' if path.suffix == '.py' else '.yaml'}"
+    link = data / "recipes" / f"{name}{'.py' if path.suffix == '.py' else '.yaml'}"
     link.parent.mkdir(exist_ok=True)
     for other in (".py", ".yaml"):
         if other != link.suffix:
@@ -126,17 +124,16 @@ def _installed(path: Path, data: Path, endpoint: dict[str, str]) -> str:
     made.unlink(missing_ok=True)
     made.symlink_to(path.resolve())
     made.replace(link)
-    return recipe.name
+    return name
 
 
-def _checked(path: Path) -> Recipe | PythonNames:
-    """Check a file of a recipe or of a Python protocol; the text of the latter runs in a process of its own."""
+def _checked(path: Path) -> str:
+    """Check a file of a recipe or of a Python protocol, and return its name; nothing of the latter's text runs."""
     if path.suffix != ".py":
-        return of_file(path)
-    found = asyncio.run(described(PythonText.read(path)))
-    if found.name in names():
-        raise UserError(f"{path}: “{found.name}” is the name of a shipped protocol. Next: give yours another name")
-    return found
+        return of_file(path).name
+    name, _ = PythonText.read(path).declared()
+    require_own_name(path, name)
+    return name
 
 
 def endpoint_of(data: Path) -> dict[str, str]:

@@ -31,12 +31,12 @@ from controller.journal.journal import Journal
 from controller.ledger.flow_paths import FlowPaths
 from controller.ledger.ledger import Ledger
 from controller.memory.calibrations import FILE
-from controller.recipes.catalogue import chosen
 from controller.recipes.on_rig import check_on, preferred
 from controller.recipes.parameters import parse_params
 from controller.rig.description import Medium, Rig
 from controller.rig.organ_lines import fresh_medium
 from controller.rig.perfusion import circulating
+from controller.runs.chosen import chosen
 from controller.runs.rehearsal import HOURS, Rehearsed, rehearse
 from controller.upkeep.upkeep import Upkeep
 from drivers.registry import MODELS
@@ -77,7 +77,7 @@ def plan(
     """
     rig = load_checked_rig(path, models=MODELS)
     protocol = protocol or preferred(rig)
-    recipe = chosen(protocol)
+    recipe = chosen(protocol, rig)
     values = parse_params(recipe, params)
     check_on(recipe, rig, values)
     with contextlib.ExitStack() as stack:

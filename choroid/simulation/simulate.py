@@ -32,10 +32,10 @@ from choroid.tools.recording import recorded
 from controller.core.clock import Clock
 from controller.hazards.loading import load_checked_rig
 from controller.process.controller import Controller
-from controller.recipes.catalogue import chosen
 from controller.recipes.on_rig import check_on, preferred
 from controller.recipes.parameters import parse_params
 from controller.rig.description import Rig
+from controller.runs.chosen import chosen
 from drivers.registry import MODELS
 from sim.lab import SimulatedLab
 from sim.plant.parameters import PlantParameters
@@ -143,7 +143,7 @@ def simulate(
     if assay_every_d is not None and rig.loop is None:
         raise UserError(f"{rig.name} has no loop whose medium could be assayed. Next: leave --assay-every out")
     protocol = protocol or preferred(rig)
-    recipe = chosen(protocol)
+    recipe = chosen(protocol, rig)
     check_on(recipe, rig, parse_params(recipe, dict(params or {})))
     kept = None if data is None else Path(data)
     if kept is not None:
@@ -272,7 +272,7 @@ async def _run(
         await controller.start()
         ticking = asyncio.create_task(controller.run(stop))
         attending = asyncio.create_task(respondent.attend())
-        run_id = await controller.runs.start(chosen(protocol), params, user="simulate", reason="choroid simulate")
+        run_id = await controller.runs.start(chosen(protocol, rig), params, user="simulate", reason="choroid simulate")
         await _pass_time(lab, controller, ticking, technician, watch, begin_s=begin_s, days=days, progress=progress)
         answer = figures(lab, controller, run_id)
         answer["tended"] = technician.done if technician is not None else None

@@ -10,7 +10,7 @@ from pathlib import Path
 import protocols
 from controller.recipes.file import read_recipe
 from protocols import earlier
-from protocols.registry import PROTOCOLS, Recipe, UnknownProtocol, load
+from protocols.registry import PROTOCOLS, Recipe, UnknownProtocol
 
 SHIPPED = Path(protocols.__file__).parent / "recipes"
 FILES = (".yaml", ".yml", ".py")
@@ -58,18 +58,13 @@ def shipped() -> Mapping[str, Recipe]:
 
 
 def of_file(path: Path) -> Recipe:
-    """A lab's own protocol: a recipe (.yaml) or a Python file, which is code and runs with the caller's rights.
-
-    Raises :class:`UnknownProtocol` or :class:`RecipeError` when it is not sound or takes a shipped name.
-    """
-    recipe = load(path) if path.suffix == ".py" else read_recipe(path, find=find)
-    if recipe.name in names() and SHIPPED not in path.resolve().parents:
-        raise UnknownProtocol(
-            f"{path}: “{recipe.name}” is the name of a shipped protocol. Next: give yours another name"
-        )
+    """Return a laboratory's own recipe; raise :class:`UnknownProtocol` or :class:`RecipeError` when it is not sound."""
+    recipe = read_recipe(path, find=find)
+    require_own_name(path, recipe.name)
     return recipe
 
 
-def chosen(protocol: str) -> Recipe:
-    """A protocol as people name it on a command line: a shipped name, or a file."""
-    return of_file(Path(protocol)) if protocol.endswith(FILES) else find(protocol)
+def require_own_name(path: Path, name: str) -> None:
+    """Raise :class:`UnknownProtocol` for a file that takes the name of a shipped protocol."""
+    if name in names() and SHIPPED not in path.resolve().parents:
+        raise UnknownProtocol(f"{path}: “{name}” is the name of a shipped protocol. Next: give yours another name")

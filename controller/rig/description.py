@@ -482,6 +482,8 @@ class Rig(RigPart):
     time_zone: ZoneName = "UTC"
     """The laboratory's, as the IANA names it; pages and messages show local time."""
     mixed: bool = False
+    unlocked_protocols: bool = False
+    """Whether Python protocols of people run with the rights of the controller's user where they cannot be locked in."""
     tissue: dict[Name, TissueSpec] = Field(min_length=1)
     """By the name of its chamber."""
     groups: dict[Name, tuple[Name, ...]] = Field(default_factory=dict)

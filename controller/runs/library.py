@@ -1,16 +1,15 @@
 """The library of uploaded protocols: submitted, reviewed by another person, released; every version kept by its hash.
 
 Only released versions start. The text of a version is a file named by its sha256 in the data folder; its states are rows of
-the journal. The text of a Python protocol does not run before a review: its name is read from the source, and its parameters
-when it is released, in a process of its own. A run goes on with the version with which it began, whatever is released later.
+the journal. Nothing of a Python protocol runs before the row of its release is on the disk: its name is read from the source,
+and its parameters after that row, in a locked process of its own. A run goes on with the version with
+which it began, whatever is released later.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -21,20 +20,27 @@ from controller.journal.journal import Journal
 from controller.journal.terms import Entry
 from controller.recipes.catalogue import find, names
 from controller.recipes.file import read_recipe
-from controller.recipes.form import NAME
 from controller.rig.description import Rig
 from controller.runs.people import Person, is_shared, objection, plain_name
-from controller.runs.python_process import PythonText, described, known_recipe
+from controller.runs.python_conversation import described, known_recipe
+from controller.runs.python_text import PythonText
 from protocols.answers import ROLES
 from protocols.parameters import Param, ParamError
-from protocols.registry import Recipe
+from protocols.registry import Recipe, UnknownProtocol
 from protocols.table import VERBS
 
 FOLDER = "protocols"
 MAX_BYTES = 60_000
 """Maximum size of an uploaded text."""
 MAX_VERSIONS = 2_000
-KINDS = ("protocol.submitted", "protocol.reviewed", "protocol.released", "protocol.withdrawn")
+KINDS = (
+    "protocol.submitted",
+    "protocol.reviewed",
+    "protocol.released",
+    "protocol.described",
+    "protocol.failed",
+    "protocol.withdrawn",
+)
 SUFFIXES = (".yaml", ".py")
 
 
@@ -44,6 +50,8 @@ class VersionState(StrEnum):
     SUBMITTED = "submitted"
     REJECTED = "rejected"
     REVIEWED = "reviewed"
+    LOADING = "loading"
+    """Released, but its parameters are not read yet; it does not start."""
     RELEASED = "released"
     SUPERSEDED = "superseded"
     """Another version of this name was released later."""
@@ -190,28 +198,32 @@ class ProtocolLibrary:
 
         Raises:
             LibraryError: It was not reviewed, or the person submitted it.
-            UnknownProtocol: The Python file does not load.
+            UnknownProtocol: The Python file does not load; it is withdrawn.
+            JournalUnwritten: The row of the release cannot be written; nothing of the text has run.
         """
         version = self.version(sha256)
         _require(by, "engineer", "release a protocol")
         again = (VersionState.SUPERSEDED, VersionState.WITHDRAWN) if version.accepted else ()
-        self._require_state(version, VersionState.REVIEWED, *again)
+        self._require_state(version, VersionState.REVIEWED, VersionState.LOADING, *again)
         self._require_other(version, by, "release")
-        told: dict[str, Any] = {}
         text = self.text(version)
-        if version.suffix == ".py":
-            found = await described(PythonText(self._path(version), text))
-            self._require_state(self.version(version.sha256), version.state)  # it may have been withdrawn meanwhile
-            if found.name != version.name:
-                raise LibraryError(
-                    f"the file calls itself “{found.name}” when it runs. Next: write NAME as a plain text"
-                )
-            told = {
-                "params": [asdict(param) for param in found.params],
-                "verbs": [verb.name for verb in found.verbs],
-                "source_sha256": found.source_sha256,
-            }
-        return self._record("protocol.released", version.sha256, by, reason, told)
+        released = self._record("protocol.released", version.sha256, by, reason, {})
+        if version.suffix != ".py":
+            return released
+        await self._journal.commit()  # nothing of the text runs before
+        try:
+            found = await described(PythonText(self._path(version), text), self._rig)
+        except UnknownProtocol as error:
+            if self.version(version.sha256).state is VersionState.LOADING:
+                self._record("protocol.failed", version.sha256, by, str(error), {})
+            raise
+        self._require_state(self.version(version.sha256), VersionState.LOADING)  # it may have been withdrawn meanwhile
+        told = {
+            "params": [asdict(param) for param in found.params],
+            "verbs": [verb.name for verb in found.verbs],
+            "source_sha256": found.source_sha256,
+        }
+        return self._record("protocol.described", version.sha256, by, reason, told)
 
     def withdraw(self, sha256: str, by: Person, reason: str) -> ProtocolVersion:
         """Let a version start no more; a run of it that is under way goes on."""
@@ -258,17 +270,9 @@ class ProtocolLibrary:
                 )
             return recipe.name, recipe.title
         try:
-            body = ast.parse(text).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise LibraryError(f"the file is no Python ({error}). Next: correct it") from None
-        told = {name: value for node in body if isinstance(node, ast.Assign) for name, value in _plain(node)}
-        functions = {node.name for node in body if isinstance(node, ast.AsyncFunctionDef)}
-        if not {"NAME", "TITLE"} <= set(told) or "protocol" not in functions or not re.match(NAME, told["NAME"]):
-            raise LibraryError(
-                "the file lacks NAME = “a-word”, TITLE = “one line” as plain texts, or async def protocol(lab, params). Next:"
-                " see examples/protocols"
-            )
-        return told["NAME"], told["TITLE"][:200]
+            return PythonText(path, text).declared()
+        except UnknownProtocol as error:
+            raise LibraryError(str(error)) from None
 
     def _keep(self, path: Path, text: bytes) -> None:
         """Write the text of a version, whole or not at all."""
@@ -310,7 +314,9 @@ class ProtocolLibrary:
         if kind == "protocol.reviewed":
             state = VersionState.REVIEWED if body["accepted"] else VersionState.REJECTED
             version = replace(version, state=state, reviewed_by=user, accepted=bool(body["accepted"]))
-        elif kind == "protocol.released":
+        elif kind == "protocol.released" and version.suffix == ".py" and "source_sha256" not in body:
+            version = replace(version, state=VersionState.LOADING, released_by=user)
+        elif kind in ("protocol.released", "protocol.described"):
             for other in self.released().values():
                 if other.name == version.name and other.sha256 != sha256:
                     self._versions[other.sha256] = replace(other, state=VersionState.SUPERSEDED)
@@ -358,10 +364,3 @@ def _require(by: Person, role: str, what: str) -> None:
         raise LibraryError(
             f"{by.name} may not {what}. Likely cause: it takes the role {role}. Next: ask a person with it"
         )
-
-
-def _plain(node: ast.Assign) -> list[tuple[str, str]]:
-    """Return the names that an assignment gives to a plain text."""
-    if not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):
-        return []
-    return [(target.id, node.value.value) for target in node.targets if isinstance(target, ast.Name)]

@@ -1,31 +1,38 @@
 """The process of one Python protocol: it computes here, and each verb is carried out by the run in the controller's process.
 
-Started by :mod:`controller.runs.python_process` with one line on its standard input. A thread watches the protocol and ends
-this process when the protocol blocks, or when the controller is gone; so a fault of it never stops the control loop. It
-is a bound on faults and no sandbox: the text has the rights of the controller's user.
+Started by :mod:`controller.runs.python_process`. It imports what a protocol may use, locks itself in
+(:mod:`controller.sandbox.lock`), and only then receives the text. From then on it can compute and exchange messages with
+its run, nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
+import importlib
+import io
 import itertools
 import json
 import os
 import pickle
-import resource
+import pkgutil
+import random
+import signal
 import sys
-import threading
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
+import protocols
 from controller.runs.facts import RigFacts
-from controller.runs.python_wire import ALIVE_S, MAX_LINE_BYTES, STEP, line, packed
+from controller.runs.python_wire import MAX_START_BYTES, STEP, line, packed
+from controller.sandbox.errors import SandboxUnavailable
+from controller.sandbox.limits import MIB, ProcessLimits
+from controller.sandbox.lock import die_with_the_owner, limit_resources, lock, no_new_privileges
 from controller.transfers.routes import Route, route_of, routes_of
 from protocols.host import Actions, Perform, ProtocolError
 from protocols.language import Lab
@@ -33,9 +40,18 @@ from protocols.registry import UnknownProtocol, of_module
 from protocols.results import VesselVolume
 from protocols.verbs import Verb
 
-MAX_MEMORY_BYTES = 4_000_000_000
+LIMITS = ProcessLimits(max_memory=512 * MIB)
 NICENESS = 10
 """The control loop goes first on a busy processor."""
+MODULES = (
+    "abc", "bisect", "calendar", "cmath", "collections.abc", "contextlib", "copy", "dataclasses", "datetime", "decimal",
+    "encodings.idna", "enum", "fractions", "functools", "hashlib", "heapq", "inspect", "itertools", "json", "logging", "math", "numbers",
+    "numpy", "operator", "pathlib", "random", "re", "statistics", "string", "textwrap", "time", "traceback", "types",
+    "typing", "uuid", "zoneinfo",
+)  # fmt: skip
+"""What a protocol may import beside :mod:`protocols`; when it is locked in, no file can be read."""
+MAX_SAID = 10_000
+"""Maximum length of one message of what the text prints."""
 BRANCH: ContextVar[str] = ContextVar("branch", default="")
 
 
@@ -44,30 +60,30 @@ class ControllerPipe:
 
     def __init__(self, out: int) -> None:
         self._out = out
-        self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self.answered = 0
-        """Number of replies so far; the watching thread compares it."""
+        self._sending = False
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send one message; ends the process when the controller is gone."""
-        with self._lock:
-            try:
-                left = memoryview(line(message))
-                while left:
-                    left = left[os.write(self._out, left) :]
-            except OSError:
-                os._exit(1)
+        self._sending = True
+        try:
+            left = memoryview(line(message))
+            while left:
+                left = left[os.write(self._out, left) :]
+        except OSError:
+            os._exit(1)
+        finally:
+            self._sending = False
+
+    def tell_place(self, _number: int, frame: FrameType | None) -> None:
+        """Say where the protocol computes; the run asks so by a signal."""
+        if not self._sending:  # else it computes no more
+            self.send({"kind": "place", "place": _place(frame)})
 
     def number(self) -> int:
         """Return the number of the next request."""
         return next(self._numbers)
-
-    @property
-    def waits(self) -> bool:
-        """Whether a request is with the controller."""
-        return bool(self._waiting)
 
     async def request(self, number: int, message: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return its reply; raise :class:`ProtocolError` where the run refuses it."""
@@ -83,10 +99,22 @@ class ControllerPipe:
 
     def replied(self, reply: dict[str, Any]) -> None:
         """Give a reply to the request that waits for it."""
-        self.answered += 1
         waiting = self._waiting.get(reply["id"])
         if waiting is not None and not waiting.done():
             waiting.set_result(reply)
+
+
+class _Said(io.TextIOBase):
+    """What the text prints: the run writes it to the log of the controller."""
+
+    def __init__(self, pipe: ControllerPipe) -> None:
+        self._pipe = pipe
+
+    def write(self, text: str) -> int:
+        """Send a text."""
+        if text.strip():
+            self._pipe.send({"kind": "said", "text": text[:MAX_SAID]})
+        return len(text)
 
 
 class _Call:
@@ -190,7 +218,15 @@ def told(error: BaseException) -> str:
         if trace.tb_frame.f_code.co_filename == _Text.path:
             place = f" ({Path(_Text.path).name}:{trace.tb_lineno})"
         trace = trace.tb_next
-    return f"{type(error).__name__}: {error}{place}"
+    return f"{type(error).__name__}: {error}{place}{_advice(error)}"
+
+
+def _advice(error: BaseException) -> str:
+    if isinstance(error, ImportError):
+        return ". Next: import only what docs/protocols.md lists; a protocol is locked in and reads no file"
+    if isinstance(error, OSError) or "can't start new thread" in str(error):
+        return ". Likely cause: a protocol is locked in: no file, network, process or thread. Next: use the verbs of the lab"
+    return ""
 
 
 class _Text:
@@ -209,23 +245,6 @@ def _module(path: str, text: bytes) -> ModuleType:
     return module
 
 
-def _watch(pipe: ControllerPipe, main: int, parent: int, patience_s: float) -> None:
-    """Tell the controller that this process lives; end it when the protocol is blocked or the controller is gone."""
-    still, answered = 0.0, -1
-    pause = threading.Event()
-    while not pause.wait(ALIVE_S):
-        if os.getppid() != parent:
-            os._exit(1)
-        if pipe.waits or pipe.answered != answered:
-            still, answered = 0.0, pipe.answered
-        else:
-            still += ALIVE_S
-        if still >= patience_s:
-            pipe.send({"kind": "blocked", "seconds": still, "place": _place(sys._current_frames().get(main))})
-            os._exit(3)
-        pipe.send({"kind": "alive"})
-
-
 def _place(frame: FrameType | None) -> str:
     while frame is not None:
         if frame.f_code.co_filename == _Text.path:
@@ -234,22 +253,34 @@ def _place(frame: FrameType | None) -> str:
     return ""
 
 
-async def _live(pipe: ControllerPipe, start: Mapping[str, Any], module: ModuleType) -> None:
-    """Run the protocol to its end."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+def _load(path: str, text: bytes) -> tuple[ModuleType | None, dict[str, Any]]:
+    """Run the text; return its module and what it says of itself."""
+    try:
+        module = _module(path, text)
+        recipe = of_module(module, text.decode("utf-8"))
+        params = [asdict(param) for param in recipe.params]
+        verbs = [verb.name for verb in recipe.verbs]
+        json.dumps([recipe.name, recipe.title, params])
+    except (Exception, SystemExit) as error:
+        what = str(error) if isinstance(error, UnknownProtocol) else told(error)
+        return None, {"kind": "hello", "error": what}
+    names = {"name": recipe.name, "title": recipe.title, "params": params, "verbs": verbs}
+    return module, {"kind": "hello", "error": None, **names}
 
-    async def listen() -> NoReturn:
+
+async def _live(
+    pipe: ControllerPipe, start: Mapping[str, Any], reader: asyncio.StreamReader, module: ModuleType
+) -> None:
+    """Run the protocol to its end."""
+
+    async def listen() -> None:
         while text := await reader.readline():
             pipe.replied(json.loads(text))
         os._exit(1)  # the controller is gone, or has no more use for this process
 
     listening = asyncio.create_task(listen())
-    rig = pickle.loads(base64.b64decode(start["rig"]))  # noqa: S301  (written by the controller's own process)
-    actions = RemoteActions(routes_of(rig))
-    steps = RemoteSteps(pipe, actions, start["volumes"])
-    lab = Lab(steps, cast(Actions, actions), RigFacts(rig, steps.volumes_now))
+    steps = RemoteSteps(pipe, start["actions"], start["volumes"])
+    lab = Lab(steps, cast(Actions, start["actions"]), RigFacts(start["rig"], steps.volumes_now))
     try:
         await module.protocol(lab, start["params"])
     except Exception as error:  # of the laboratory's code, of any kind: the run tells it
@@ -259,42 +290,46 @@ async def _live(pipe: ControllerPipe, start: Mapping[str, Any], module: ModuleTy
     await listening
 
 
-def main() -> None:
-    """Take the text of a protocol from the standard input, tell its names, and run it if parameters are given."""
-    out = os.dup(1)
-    os.dup2(2, 1)  # what the protocol prints goes to the log
+async def _work(pipe: ControllerPipe) -> None:
+    """Lock this process in, take the text and run it."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=MAX_START_BYTES)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    start: dict[str, Any] = json.loads(await reader.readline())
+    if start.get("rig") is not None:
+        rig = start["rig"] = pickle.loads(base64.b64decode(start["rig"]))  # noqa: S301  (of the controller's own process)
+        start["actions"] = RemoteActions(routes_of(rig))
+    lacks = ""
     os.nice(NICENESS)
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
-    pipe, parent = ControllerPipe(out), os.getppid()
-    start = json.loads(_first_line())
-    watched = (pipe, threading.get_ident(), parent, float(start["patience_s"]))
-    threading.Thread(target=_watch, args=watched, daemon=True).start()
-    text = base64.b64decode(start["text"])
     try:
-        module = _module(start["path"], text)
-        recipe = of_module(module, text.decode("utf-8"))
-        params = [asdict(param) for param in recipe.params]
-        verbs = [verb.name for verb in recipe.verbs]
-    except (Exception, SystemExit) as error:
-        what = str(error) if isinstance(error, UnknownProtocol) else told(error)
-        pipe.send({"kind": "hello", "error": what})
-        return
-    names = {"name": recipe.name, "title": recipe.title, "params": params, "verbs": verbs}
-    sha256 = hashlib.sha256(text).hexdigest()
-    pipe.send({"kind": "hello", "error": None, **names, "sha256": sha256, "source_sha256": recipe.source_sha256})
-    if start.get("params") is not None:
-        asyncio.run(_live(pipe, start, module))
+        lock(LIMITS, waits=True)
+    except (SandboxUnavailable, OSError) as error:
+        lacks = str(error)
+        with suppress(SandboxUnavailable, OSError, ValueError):
+            no_new_privileges()
+            limit_resources(LIMITS)
+    pipe.send({"kind": "locked", "lacks": lacks})
+    given = json.loads(await reader.readline())
+    module, hello = _load(given["path"], base64.b64decode(given["text"]))
+    pipe.send(hello)
+    if module is not None and start.get("rig") is not None:
+        await _live(pipe, start, reader, module)
 
 
-def _first_line() -> bytes:
-    """Read one line from the standard input, and nothing of what follows."""
-    text = bytearray()
-    while not text.endswith(b"\n"):
-        part = os.read(0, 1)
-        if not part:
-            os._exit(1)
-        text += part
-    return bytes(text)
+def main() -> None:
+    """Prepare what a protocol may use, then work."""
+    out = os.dup(1)
+    os.dup2(2, 1)
+    pipe = ControllerPipe(out)
+    signal.signal(signal.SIGUSR1, pipe.tell_place)
+    die_with_the_owner(int(sys.argv[1]))
+    for name in (*MODULES, *(f"protocols.{each.name}" for each in pkgutil.iter_modules(protocols.__path__))):
+        importlib.import_module(name)
+    random.seed(0)  # a protocol repeats itself after a restart
+    sys.stdout = sys.stderr = cast(Any, _Said(pipe))
+    with suppress(Exception, SystemExit, KeyboardInterrupt):  # the run finds that this process has ended
+        asyncio.run(_work(pipe))
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""A laboratory's Python protocol on a rig: it computes in a process of its own, its verbs are steps of the run.
+"""The process of a Python protocol as its run sees it: started, proven to be locked in, watched, killed.
 
-The journal, the gate and every device stay in the controller's process. A protocol that loops, sleeps, exits or takes all
-memory ends its own process, and its run is held with the reason; the control loop goes on. After a restart the protocol
-runs again from its beginning in a new process and is given what is recorded, like any other.
+Its limits count processor time, or looks at which it sleeps without having asked for anything: a busy machine makes no
+protocol fail. On a loop of virtual time the process is read while time stands still, so a run is as deterministic there
+as that of a shipped protocol.
 """
 
 from __future__ import annotations
@@ -10,297 +10,359 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import hashlib
-import inspect
-import json
-import pickle
+import logging
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Protocol, cast
 
-from controller.children.patience import ChildSilent, Patience, patiently
-from controller.rig.description import Rig
-from controller.runs.python_wire import ALIVE_S, MAX_LINE_BYTES, PATIENCE_S, line, unpacked
-from protocols import earlier
-from protocols.host import Actions, ProtocolError, Way
-from protocols.language import Lab
-from protocols.parameters import Param, ParamError
-from protocols.registry import Recipe, UnknownProtocol
-from protocols.table import VERBS
-from protocols.verbs import ChamberVerb, TransferVerb, Verb, way_of_step
+from controller.runs.python_text import PythonText
+from controller.runs.python_wire import MAX_LINE_BYTES, line, parsed
+from controller.sandbox.files import POLLIN, POLLOUT, now_s, ready
+from controller.sandbox.proof import gaps
+from protocols.host import ProtocolError
 
-MAX_TEXT_BYTES = 1_000_000
+logger = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+"""Real time between two looks at a process that is to answer."""
+PATIENCE_S = 20.0
+"""Maximum processor time between two verbs, and maximum sleep without a request (s)."""
 START_S = 60.0
-"""Maximum real time (s) from the start of the process to its first message."""
-SILENT_S = PATIENCE_S + 10 * ALIVE_S
-"""Maximum real time (s) without a sign of life: a call holds the interpreter, or the process was stopped."""
-ACTIONS = frozenset(name for name in vars(Actions) if not name.startswith("_")) - {"route"}
+"""The same until the process is locked in."""
+MAX_IDLE_MESSAGES = 1_000
+"""Messages that ask for nothing, between two requests."""
+SAID_LINES = 100
+"""Printed texts of one process that come into the log."""
+WORDS = (sys.executable, "-P", "-s", "-m", "controller.runs.python_child")
+ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "LANG": "C.UTF-8",
+}
+"""All that the process sees of the environment."""
+TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(frozen=True, slots=True)
-class PythonText:
-    """The text of a Python protocol as it was read, and the file that it came from."""
+class Watch:
+    """Judges a process that is to answer, by what the kernel counts of it."""
 
-    path: Path
-    text: bytes
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.limit_s = START_S
+        self._asked_place = False
+        self.place = ""
+        self.turn()
 
-    @classmethod
-    def read(cls, path: Path) -> PythonText:
-        """Read a file; raise :class:`UnknownProtocol` for one that is too large, OSError if it cannot be read."""
-        text = path.read_bytes()
-        if len(text) > MAX_TEXT_BYTES:
-            raise UnknownProtocol(
-                f"{path} has more than {MAX_TEXT_BYTES / 1e6:g} MB. Next: keep data out of the protocol"
+    def turn(self) -> None:
+        """Begin to count anew: the process has got something to do."""
+        self._begun_s = self._cpu()[1]
+        self._asleep = self._stopped = 0
+        self._asked_place = False
+
+    def look(self) -> str | None:
+        """Look once; return what is wrong, if anything is."""
+        state, cpu_s = self._cpu()
+        used_s = cpu_s - self._begun_s
+        self._asleep = self._asleep + 1 if state == "S" else 0
+        self._stopped = self._stopped + 1 if state in "Tt" and state else 0
+        if self._stopped * LOOK_S >= 3 * self.limit_s:
+            return (
+                "the process of the protocol gets no time. Likely cause: it was stopped from outside (SIGSTOP, a debugger),"
+                " or the machine was suspended or is very busy; the protocol is not at fault. Next: let it go on, then resume"
             )
-        return cls(path.resolve(), text)
+        if max(used_s, self._asleep * LOOK_S) < self.limit_s:
+            return None
+        if not self._asked_place:
+            self._asked_place = True
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGUSR1)  # where? it may say so until the next look
+            return None
+        return self.blocked(used_s)
 
-    @property
-    def sha256(self) -> str:
-        """The hash of the text."""
-        return hashlib.sha256(self.text).hexdigest()
+    def told_place(self, place: str) -> str | None:
+        """Take where the protocol computes; return what is wrong if that was asked."""
+        self.place = place
+        return self.blocked(self._cpu()[1] - self._begun_s) if self._asked_place else None
 
-
-@dataclass(frozen=True, slots=True)
-class PythonNames:
-    """What a Python protocol says of itself."""
-
-    name: str
-    title: str
-    params: tuple[Param, ...]
-    verbs: tuple[Verb, ...]
-    source_sha256: str
-
-
-async def described(source: PythonText) -> PythonNames:
-    """Return what a Python protocol says of itself; its text runs in a process of its own.
-
-    Raises:
-        UnknownProtocol: It lacks one of the names that a protocol defines, or does not come to its end when it is loaded.
-    """
-    async with _process(source, {}) as (_, messages):
-        hello = await anext(messages)
-    if hello["error"] is not None:
-        raise UnknownProtocol(
-            f"{source.path}: {hello['error']}. Next: correct the file; `choroid plan RIG {source.path.name}` runs it on the"
-            " twin"
+    def blocked(self, used_s: float) -> str:
+        """Return the fault of a protocol that computes or waits without asking for a verb."""
+        where = f", at {self.place}" if self.place else ""
+        return (
+            f"the protocol has not asked for a verb for {self.limit_s:g} s{where} (computed {used_s:.3g} s). Likely cause: a"
+            " loop without an await, time.sleep, asyncio.sleep, or a call that waits for something else than a verb. Next:"
+            " await a verb in the loop, and take times and readings only from the lab"
         )
-    try:
-        params = tuple(Param(**each) for each in hello["params"])
-        verbs = tuple(VERBS[name] for name in hello["verbs"])
-        return PythonNames(str(hello["name"]), str(hello["title"]), params, verbs, str(hello["source_sha256"]))
-    except (TypeError, KeyError, ParamError) as error:
-        raise UnknownProtocol(f"{source.path}: its PARAMS or VERBS are not usable ({error})") from None
+
+    def _cpu(self) -> tuple[str, float]:
+        """Return state and processor time (s); an empty state if the process is gone."""
+        try:
+            fields = (
+                Path(f"/proc/{self._pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+            )
+            return fields[0], (int(fields[11]) + int(fields[12])) * TICK_S
+        except (OSError, IndexError, ValueError):
+            return "", 0.0
 
 
-async def python_recipe(source: PythonText, rig: Rig) -> Recipe:
-    """Return a Python protocol that computes in a process of its own; raise :class:`UnknownProtocol` as :func:`described`."""
-    found = await described(source)
-    recipe = known_recipe(source, rig, found.name, found.source_sha256)
-    return replace(recipe, title=found.title, params=found.params, verbs=found.verbs)
+class Lines(Protocol):
+    """The two pipes of a process."""
+
+    def write(self, text: bytes) -> None:
+        """Give a text to the process."""
+
+    async def readline(self, look: Any) -> bytes:
+        """Return the next line, empty at the end; call `look` while there is none; raise ValueError for a line too long."""
+
+    def close(self) -> None:
+        """Close both."""
 
 
-def known_recipe(source: PythonText, rig: Rig, name: str, source_sha256: str) -> Recipe:
-    """Return a protocol whose name and hash are known, to go on with a run of it; nothing of its text is run here."""
-    text = source.text.decode("utf-8", errors="replace")
-    watched = ((source.path, source.sha256),)
-    return Recipe(
-        name, name, (), IsolatedProtocol(source, rig), source_sha256, watched, lambda: earlier.of_python(text)
-    )
+class LiveLines:
+    """The pipes on an event loop of real time."""
 
-
-@dataclass(frozen=True, slots=True)
-class IsolatedProtocol:
-    """A protocol function that computes in another process."""
-
-    source: PythonText
-    rig: Rig
-
-    async def __call__(self, lab: Lab, params: Mapping[str, float]) -> None:
-        """Run the protocol; raise :class:`ProtocolError` with what it ended with, if not at its end."""
-        rig = base64.b64encode(pickle.dumps(self.rig)).decode()
-        start = {"params": dict(params), "rig": rig, "volumes": _volumes(lab)}
-        async with _process(self.source, start) as (process, messages):
-            hello = await anext(messages)
-            if hello["error"] is not None:
-                raise ProtocolError(str(hello["error"]))
-            await ProtocolConversation(lab, process, messages).live()
-
-
-class ProtocolConversation:
-    """Carries out the requests of one process, branch by branch."""
-
-    def __init__(self, lab: Lab, process: asyncio.subprocess.Process, messages: AsyncIterator[dict[str, Any]]) -> None:
-        self._lab = lab
-        self._steps, self._actions = lab.host
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
-        self._messages = messages
-        self._inboxes: dict[str, asyncio.Queue[dict[str, Any]]] = {"": asyncio.Queue()}
+        self._reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+        self._coming: asyncio.Task[bytes] | None = None
 
-    async def live(self) -> None:
-        """Carry out requests until the protocol has ended."""
-        sorting = asyncio.create_task(self._sort())
-        try:
-            await self._serve("")
-        finally:
-            sorting.cancel()
-            await asyncio.gather(sorting, return_exceptions=True)
+    async def connect(self) -> None:
+        """Connect the pipes with the loop."""
+        loop = asyncio.get_running_loop()
+        self._look_s = LOOK_S * float(getattr(loop, "speed", 1.0))
+        reading = asyncio.StreamReaderProtocol(self._reader)
+        self._from, _ = await loop.connect_read_pipe(lambda: reading, self._process.stdout)
+        self._to, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, self._process.stdin)
 
-    async def _sort(self) -> None:
-        """Put each message into the inbox of its branch; a fault of the process into every inbox."""
-        fault = (
-            "the process of the protocol ended by itself. Likely cause: the protocol ends the process, or the memory is"
-        )
-        fault += " exhausted. Next: remove what ends it"
-        try:
-            async for message in self._messages:
-                if message["kind"] == "blocked":
-                    fault = _blocked(message)
-                    break
-                if message["kind"] == "together":  # the branches' own requests may come before this one is carried out
-                    for child in message["children"]:
-                        self._inboxes[str(child)] = asyncio.Queue()
-                inbox = self._inboxes.get(str(message.get("branch")))
-                if message["kind"] != "alive" and inbox is not None:
-                    inbox.put_nowait(message)
-        except (ProtocolError, UnknownProtocol) as error:
-            fault = str(error)
-        for inbox in list(self._inboxes.values()):
-            inbox.put_nowait({"kind": "ended", "error": fault})
+    def write(self, text: bytes) -> None:
+        """Give a text to the process."""
+        if not self._to.is_closing():
+            self._to.write(text)
 
-    async def _serve(self, branch: str) -> None:
-        """Carry out the requests of one branch until it has ended."""
-        inbox = self._inboxes[branch]
-        while True:
-            coming = asyncio.ensure_future(inbox.get())
-            try:
-                message = await self._steps.attend(coming)
-            finally:
-                coming.cancel()
-            if message["kind"] == "ended":
-                if message["error"] is not None:
-                    raise ProtocolError(str(message["error"]))
-                return
-            reply: dict[str, Any] = {"id": message["id"], "error": None, "result": None}
-            try:
-                if message["kind"] == "together":
-                    await self._together(message)
-                else:
-                    reply["result"] = await self._step(message)
-            except (ProtocolError, ParamError) as error:
-                reply["error"] = str(error)
-            await self._send({**reply, "volumes": _volumes(self._lab)})
+    async def readline(self, look: Any) -> bytes:
+        """Return the next line; call `look` while there is none."""
+        self._coming = self._coming or asyncio.ensure_future(self._reader.readline())
+        while not self._coming.done():
+            await asyncio.wait({self._coming}, timeout=self._look_s)
+            if not self._coming.done():
+                look()
+        done, self._coming = self._coming, None
+        return done.result()
 
-    async def _step(self, message: Mapping[str, Any]) -> Any:
-        """Carry out one step. What is journalled is what is done: volumes come from the recorded arguments alone."""
-        verb, args = VERBS.get(str(message["verb"])), message["args"]
-        action, values = str(message["action"]), list(message["values"])
-        if verb is None or action not in ACTIONS or not isinstance(args, dict):
-            raise ProtocolError(f"no verb is called “{message['verb']}”. Next: use the verbs of the lab")
-        if isinstance(verb, TransferVerb | ChamberVerb) or action == "transfer":
-            values = self._transfer(way_of_step(verb, args), args)
+    def close(self) -> None:
+        """Close the pipes."""
+        if self._coming is not None:
+            self._coming.cancel()
+        self._from.close()
+        if not self._to.is_closing():
+            self._to.abort()
 
-        async def perform(step: Any) -> Any:
-            found = getattr(self._actions, action)(*(unpacked(value, step) for value in values))
-            return await found if inspect.isawaitable(found) else found
 
-        return await self._steps.step(verb, args, perform)
+class StandingLines:
+    """The pipes while the loop's time stands still."""
 
-    def _transfer(self, verb: str, args: Mapping[str, Any]) -> list[Any]:
-        """Return the arguments of a transfer; raise :class:`ProtocolError` for one that cannot be requested."""
-        volume_ul = args.get("volume_ul")
-        way: Way = self._actions.route(verb)
-        if not isinstance(volume_ul, int | float) or (refusal := way.refusal(volume_ul)):
-            why = refusal if isinstance(volume_ul, int | float) else "it is no number"
-            raise ProtocolError(f"{verb}({volume_ul}): {why}. Next: correct the volume")
-        return [{"$step": True}, verb, volume_ul]
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._to, self._from = cast(IO[bytes], process.stdin), cast(IO[bytes], process.stdout)
+        os.set_blocking(self._to.fileno(), False)
+        self._received = bytearray()
+        self._left = bytearray()
 
-    async def _together(self, message: Mapping[str, Any]) -> None:
-        children = [str(child) for child in message["children"]]
-        try:
-            await self._steps.together([self._serve(child) for child in children], [str(n) for n in message["names"]])
-        finally:
-            for child in children:
-                self._inboxes.pop(child, None)
+    def write(self, text: bytes) -> None:
+        """Keep a text; it is given while the next line is waited for."""
+        self._left += text
 
-    async def _send(self, message: Mapping[str, Any]) -> None:
-        if self._process.stdin is None or self._process.stdin.is_closing():
-            return  # its inbox says that it has ended
+    async def readline(self, look: Any) -> bytes:
+        """Return the next line; call `look` while there is none."""
+        return self._readline(look)
+
+    def _readline(self, look: Any) -> bytes:
+        looked_s = now_s()
+        while (end := self._received.find(b"\n")) < 0:
+            if len(self._received) > MAX_LINE_BYTES:
+                raise ValueError("too long")
+            if self._left and ready(self._to.fileno(), POLLOUT, now_s()):
+                with contextlib.suppress(BlockingIOError):
+                    try:
+                        del self._left[: os.write(self._to.fileno(), self._left)]
+                    except BrokenPipeError:
+                        self._left.clear()
+            if ready(self._from.fileno(), POLLIN, now_s() + (0.001 if self._left else LOOK_S)):
+                part = os.read(self._from.fileno(), 1 << 16)
+                if not part:
+                    return b""
+                self._received += part
+            elif now_s() - looked_s >= LOOK_S:
+                looked_s = now_s()
+                look()
+        text = bytes(self._received[: end + 1])
+        del self._received[: end + 1]
+        return text
+
+    def close(self) -> None:
+        """Close both."""
+        self._from.close()
         with contextlib.suppress(OSError):
-            self._process.stdin.write(line(message))
+            self._to.close()
 
 
-def _blocked(message: Mapping[str, Any]) -> str:
-    where = f", at {message['place']}" if message.get("place") else ""
-    return (
-        f"the protocol has not asked for a verb for {message['seconds']:g} s{where}. Likely cause: a loop without an await,"
-        " time.sleep, asyncio.sleep, or a call that waits for a file or the network. Next: await a verb in the loop, and take"
-        " times and readings only from the lab"
-    )
+class ProtocolProcess:
+    """A process with the text of one protocol, locked in."""
 
+    def __init__(self, process: subprocess.Popen[bytes], lines: Lines, *, standing: bool) -> None:
+        self.standing = standing
+        """Whether the loop's time stands still while the process computes."""
+        self.pid = process.pid
+        self._process = process
+        self._lines = lines
+        self._watch = Watch(process.pid)
+        self._with_us = 0
+        """Requests that the run has not replied to."""
+        self._idle = self._said = 0
 
-def _volumes(lab: Lab) -> dict[str, Any]:
-    return {role: asdict(volume) for role, volume in lab.volumes().items()}
+    def send(self, message: Mapping[str, Any], *, reply: bool = True) -> None:
+        """Send a message: a reply to a request, or what the process begins with."""
+        self._with_us -= reply
+        self._watch.turn()
+        self._lines.write(line(message))
+
+    async def message(self) -> dict[str, Any] | None:
+        """Return the next message that asks for something; None when the process has ended.
+
+        Raises:
+            ProtocolError: It computes or sleeps for too long, or sends something else than messages.
+        """
+        while True:
+            try:
+                text = await self._lines.readline(self._look)
+            except ValueError:
+                raise ProtocolError("the protocol sends too large a message. Next: give verbs less data") from None
+            if not text:
+                return None
+            try:
+                message = parsed(text)
+            except ValueError:
+                raise ProtocolError(
+                    "the process of the protocol sends no messages. Next: do not write to its pipes"
+                ) from None
+            if message["kind"] not in ("said", "place"):
+                self._with_us += message["kind"] in ("step", "together")
+                self._idle = 0
+                return message
+            self.idle_message()
+            if message["kind"] == "said":
+                self._log(str(message.get("text"))[:1000])
+            elif fault := self._watch.told_place(str(message.get("place"))[:200]):
+                raise ProtocolError(fault)
+
+    def idle_message(self) -> None:
+        """Count a message that asks for nothing; raise :class:`ProtocolError` when they are too many."""
+        self._idle += 1
+        if self._idle > MAX_IDLE_MESSAGES:
+            raise ProtocolError(
+                f"the process of the protocol has sent {MAX_IDLE_MESSAGES} messages without asking for a verb. Likely cause:"
+                " it prints in a loop. Next: print less"
+            )
+
+    def _log(self, text: str) -> None:
+        self._said += 1
+        if self._said <= SAID_LINES:
+            logger.info("protocol: %s", text)
+        if self._said == SAID_LINES:
+            logger.warning("what the protocol prints from now on is not shown")
+
+    def _look(self) -> None:
+        if self._with_us <= 0 and (fault := self._watch.look()):
+            raise ProtocolError(fault)
+
+    async def begin(self, source: PythonText, start: Mapping[str, Any], *, unlocked: bool) -> dict[str, Any]:
+        """Have the process lock itself in, prove that it is, give it the text; return what the text says of itself.
+
+        Raises:
+            ProtocolError: It is not locked in, or ends before it has loaded the text.
+        """
+        self.send(start, reply=False)
+        locked = await self._expected("locked")
+        lacks = str(locked.get("lacks") or "") or ", ".join(gaps(self.pid))
+        if lacks and not unlocked:
+            raise ProtocolError(
+                f"a Python protocol cannot be locked in on this machine: {lacks}. Next: use Linux 5.13 or newer, write it as"
+                " a recipe (YAML), or let the rig file say `unlocked_protocols: true`: its text then has the rights of the"
+                " controller's user"
+            )
+        if lacks:
+            logger.warning("a Python protocol runs with the rights of this user: %s", lacks)
+        self._watch.limit_s = PATIENCE_S
+        self.send({"path": str(source.path), "text": base64.b64encode(source.text).decode()}, reply=False)
+        return await self._expected("hello")
+
+    async def _expected(self, kind: str) -> dict[str, Any]:
+        message = await self.message()
+        if message is None:
+            raise ProtocolError("the process of the protocol ended before it was loaded. Next: look into the log")
+        if message["kind"] != kind:
+            raise ProtocolError("the process of the protocol sends no messages. Next: do not write to its pipes")
+        return message
+
+    def kill(self) -> None:
+        """Kill the process, and all of its group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._lines.close()
 
 
 @contextlib.asynccontextmanager
-async def _process(
-    source: PythonText, start: Mapping[str, Any]
-) -> AsyncIterator[tuple[asyncio.subprocess.Process, AsyncIterator[dict[str, Any]]]]:
-    """Start a process with the text of a protocol; yield it and its messages, `hello` first. It ends with this."""
-    words = (sys.executable, "-P", "-m", "controller.runs.python_child")
-    process = await asyncio.create_subprocess_exec(
-        *words, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MAX_LINE_BYTES
-    )
-    try:
-        first = {
-            "path": str(source.path),
-            "text": base64.b64encode(source.text).decode(),
-            "patience_s": PATIENCE_S,
-            **start,
-        }
-        if process.stdin is not None:
-            process.stdin.write(line(first))
-        yield process, _messages(process)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+async def protocol_process(*, standing: bool = False) -> AsyncIterator[ProtocolProcess]:
+    """Start a process in a session of its own; it ends with this block, or with this process.
 
-
-async def _messages(process: asyncio.subprocess.Process) -> AsyncIterator[dict[str, Any]]:
-    """Yield the messages of a process until it ends.
-
-    Raises:
-        ProtocolError: It sends nothing for too long, or something else than messages.
+    Args:
+        standing: Whether to wait without a loop, as is done anyway where the loop's time stands still.
     """
-    out = process.stdout
-    begun = False
-    while out is not None:
-        patience_s = SILENT_S if begun else START_S
+    loop = None if standing else asyncio.get_running_loop()
+    standing = standing or bool(getattr(loop, "time_stands_still", False))
+    lifeline, ours = os.pipe()
+    try:
+        process = subprocess.Popen(  # noqa: S603, ASYNC220  (our own module; a start takes a millisecond)
+            (*WORDS, str(lifeline)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(lifeline,),
+            env=ENVIRONMENT,
+            cwd="/",
+            start_new_session=True,
+            bufsize=0,
+        )
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(lifeline)
+    lines = StandingLines(process) if standing else LiveLines(process)
+    try:
+        if isinstance(lines, LiveLines):
+            await lines.connect()
+        child = ProtocolProcess(process, lines, standing=standing)
         try:
-            text = await patiently(out.readline(), Patience(process.pid, patience_s))
-        except ChildSilent:
-            raise ProtocolError(
-                f"the process of the protocol has given no sign of life for {patience_s:g} s. Likely cause: a call holds the"
-                " interpreter, or the process was stopped. Next: correct the protocol, then resume"
-            ) from None
-        except ValueError:
-            raise ProtocolError("the protocol sends too large a message. Next: give verbs less data") from None
-        if not text and not begun:
-            raise UnknownProtocol("the process of the protocol ended before it was loaded")
-        if not text:
+            yield child
+        finally:
+            child.kill()
+    finally:
+        os.close(ours)
+        if standing:
+            process.wait()
+        else:
+            await _reaped(process, LOOK_S * float(getattr(loop, "speed", 1.0)) / 100)
+
+
+async def _reaped(process: subprocess.Popen[bytes], pause_s: float) -> None:
+    for _ in range(500):
+        if process.poll() is not None:
             return
-        try:
-            message = json.loads(text)
-            kind = message["kind"]
-        except (ValueError, TypeError, KeyError):
-            raise ProtocolError(
-                "the process of the protocol sends no messages. Next: do not write to its pipes"
-            ) from None
-        if kind == "blocked" and not begun:
-            raise UnknownProtocol(_blocked(message))
-        if kind == "hello" or begun:
-            begun = True
-            yield message
+        await asyncio.sleep(pause_s)
+    logger.warning("the killed process %d of a protocol has not ended yet", process.pid)

@@ -30,7 +30,7 @@ from controller.rig.probes import (
 )
 from controller.runs.facts import RigFacts
 from controller.runs.paper_volumes import PaperVolumes
-from controller.runs.python_process import IsolatedProtocol
+from controller.runs.python_conversation import IsolatedProtocol
 from controller.steps.barrier import bounds_kpa
 from controller.steps.branches import BRANCH, Branch, abreast, spoken
 from controller.steps.budget import StepBudget
@@ -148,7 +148,8 @@ async def rehearse(
     paper = _Paper(rig, volumes, readings or {}, estimate, calibrated, now, hours * 3600.0, contents)
     before = BRANCH.set(paper.root)
     try:
-        async with asyncio.timeout(FOREIGN_S * _haste(recipe)) as limit:
+        within_s = None if isinstance(recipe.function, IsolatedProtocol) else FOREIGN_S  # its own process is watched
+        async with asyncio.timeout(within_s) as limit:
             await recipe.function(Lab(paper, paper, RigFacts(rig, paper.volumes_now)), params)
         paper.out.ended = True
     except _Over:
@@ -163,12 +164,6 @@ async def rehearse(
     paper.out.seconds = paper.latest_s
     paper.out.volumes, paper.out.passed_ul = paper.volumes.now(), paper.volumes.passed_ul
     return paper.out
-
-
-def _haste(recipe: Recipe) -> float:
-    """Return the loop seconds in a real second, for a protocol whose process needs real time; else 1."""
-    loop = asyncio.get_running_loop()
-    return float(getattr(loop, "speed", 1.0)) if isinstance(recipe.function, IsolatedProtocol) else 1.0
 
 
 class _Paper:

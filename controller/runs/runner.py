@@ -31,7 +31,8 @@ from controller.runs.assay_requests import AssayRequests
 from controller.runs.library import LibraryError, ProtocolLibrary
 from controller.runs.people import Person, is_shared
 from controller.runs.performer import RunContext
-from controller.runs.python_process import IsolatedProtocol, PythonText, known_recipe, python_recipe
+from controller.runs.python_conversation import IsolatedProtocol, described, known_recipe
+from controller.runs.python_text import PythonText
 from controller.runs.rehearsal import HOURS, Calibrated, rehearse
 from controller.runs.replies import AssayReply, by_decision, by_file, by_text
 from controller.runs.run import DISK_ERRORS, ProtocolRun, RunHistory
@@ -127,15 +128,22 @@ class Runner:
         path = None if self._recipes is None or name in self._shipped else self._recipes / f"{name}.py"
         return None if path is None or "/" in name or not path.is_file() else PythonText.read(path)
 
-    async def _found(self, name: str) -> Recipe:
-        """Return a protocol by its name; one of a Python file computes in a process of its own."""
+    async def _found(self, name: str, user: str, reason: str) -> Recipe:
+        """Return a protocol by its name; one of a Python file computes in a locked process of its own.
+
+        A file that a person has put on this machine has no release; a row says whose start let it run, and is on the disk
+        before anything of the text runs.
+        """
         source = self._python(name)
         if source is None:
             return self._find(name)  # also those of the library
-        recipe = await python_recipe(source, self._bench.rig)
-        if recipe.name != name:
-            raise UnknownProtocol(f"{source.path} is called “{recipe.name}” inside. Next: start it by that name")
-        return recipe
+        inside, _ = source.declared()
+        if inside != name:
+            raise UnknownProtocol(f"{source.path} is called “{inside}” inside. Next: start it by that name")
+        told = {"name": name, "sha256": source.sha256, "file": str(source.path), "user": user, "reason": reason}
+        self._journal.append("protocol.unreviewed", told)
+        await self._journal.commit()
+        return await described(source, self._bench.rig)
 
     def _found_again(self, body: Mapping[str, Any]) -> Recipe | None:
         """Return the protocol of a run that is taken up; None if it is not there, or not what it was."""
@@ -173,7 +181,7 @@ class Runner:
                 " Next: wait until it has ended, or abort it"
             )
         await self._journal.commit()  # a run whose rows no disk takes is not begun
-        recipe = protocol if isinstance(protocol, Recipe) else await self._found(protocol)
+        recipe = protocol if isinstance(protocol, Recipe) else await self._found(protocol, user, reason)
         _require_starter(recipe, user)
         values = parse_params(recipe, params)
         check_on(recipe, self._bench.rig, values)

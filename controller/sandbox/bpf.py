@@ -1,20 +1,22 @@
-"""Assemble the seccomp filter: an allow-list of system calls; any other one ends the process.
+"""Assemble the seccomp filter: an allow-list of system calls; any other one ends the process, or is refused.
 
 Sources: linux/seccomp.h, linux/bpf_common.h, linux/audit.h, and the system call tables of x86-64 and arm64.
 """
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 LOAD, JUMP_EQUAL, JUMP_FROM, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-ALLOW, KILL_PROCESS = 0x7FFF0000, 0x80000000
+ALLOW, KILL_PROCESS, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EACCES
 NUMBER, MACHINE, FIRST_ARGUMENT = 0, 4, 16
 """Offsets in `struct seccomp_data`."""
 
 PROT_EXEC = 4
+SIGABRT = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Machine:
     audit: int
     seccomp: int
     calls: Mapping[str, int]
+    waiting: Mapping[str, int]
+    """What an event loop over files that are open needs as well."""
 
 
 X86_64 = Machine(
@@ -35,6 +39,7 @@ X86_64 = Machine(
         "sched_yield": 24, "nanosleep": 35, "clock_nanosleep": 230, "gettimeofday": 96, "getrandom": 318, "getpid": 39,
         "gettid": 186, "getcpu": 309, "restart_syscall": 219, "tgkill": 234, "exit": 60, "exit_group": 231,
     },
+    waiting={"epoll_wait": 232, "epoll_pwait": 281, "epoll_ctl": 233, "close": 3, "fstat": 5, "lseek": 8},
 )  # fmt: skip
 ARM64 = Machine(
     audit=0xC00000B7,
@@ -45,6 +50,7 @@ ARM64 = Machine(
         "sched_yield": 124, "nanosleep": 101, "clock_nanosleep": 115, "gettimeofday": 169, "getrandom": 278, "getpid": 172,
         "gettid": 178, "getcpu": 168, "restart_syscall": 128, "tgkill": 131, "exit": 93, "exit_group": 94,
     },
+    waiting={"epoll_pwait": 22, "epoll_ctl": 21, "close": 57, "fstat": 80, "lseek": 62},
 )  # fmt: skip
 MACHINES: Mapping[str, Machine] = {"x86_64": X86_64, "aarch64": ARM64}
 """Machines that a filter is known for, by the name that uname(2) gives."""
@@ -53,15 +59,19 @@ X32_CALLS = 0x40000000
 """System calls of the x32 interface of x86-64 begin here; they would bypass a filter by number."""
 
 
-def assemble(machine: Machine, pid: int) -> bytes:
+def assemble(machine: Machine, pid: int, *, waits: bool = False) -> bytes:
     """Return the filter program for a process.
 
-    Memory can be mapped but not made executable, and a signal (of `abort`) reaches only the process itself.
+    Memory can be mapped but not made executable, and the only signal is that of `abort`, to the process itself.
 
     Args:
         machine: Whose numbers to use.
         pid: The process that is to be locked in.
+        waits: Whether the process has an event loop. A call that is not allowed then fails as "permission denied", so that
+            the process can say in which line it was.
     """
+    other = REFUSE if waits else KILL_PROCESS
+    calls = {**machine.calls, **(machine.waiting if waits else {})}
     program = [
         _step(LOAD, MACHINE),
         _step(JUMP_EQUAL, machine.audit, yes=1),
@@ -70,18 +80,19 @@ def assemble(machine: Machine, pid: int) -> bytes:
         _step(JUMP_FROM, X32_CALLS, no=1),
         _step(RETURN, KILL_PROCESS),
     ]
-    for name, number in machine.calls.items():
-        program += _allow(name, number, pid)
-    program.append(_step(RETURN, KILL_PROCESS))
+    for name, number in calls.items():
+        program += _allow(name, number, pid, other)
+    program.append(_step(RETURN, other))
     return b"".join(program)
 
 
-def _allow(name: str, number: int, pid: int) -> list[bytes]:
+def _allow(name: str, number: int, pid: int, other: int) -> list[bytes]:
     """Return the steps that end the filter if the call is `number`."""
     if name in ("mmap", "mprotect"):
-        body = [_step(LOAD, FIRST_ARGUMENT + 2 * 8), _step(JUMP_ANY_BIT, PROT_EXEC, no=1), _step(RETURN, KILL_PROCESS)]
+        body = [_step(LOAD, FIRST_ARGUMENT + 2 * 8), _step(JUMP_ANY_BIT, PROT_EXEC, no=1), _step(RETURN, other)]
     elif name == "tgkill":
-        body = [_step(LOAD, FIRST_ARGUMENT), _step(JUMP_EQUAL, pid, yes=1), _step(RETURN, KILL_PROCESS)]
+        body = [_step(LOAD, FIRST_ARGUMENT), _step(JUMP_EQUAL, pid, yes=1), _step(RETURN, other)]
+        body += [_step(LOAD, FIRST_ARGUMENT + 2 * 8), _step(JUMP_EQUAL, SIGABRT, yes=1), _step(RETURN, other)]
     else:
         body = []
     body.append(_step(RETURN, ALLOW))

@@ -1,4 +1,4 @@
-"""How much a model may use."""
+"""How much a locked process may use."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ from dataclasses import dataclass
 MIB = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ModelLimits:
-    """Limits of one model. Sizes are in bytes; `max_memory` is added to what the runtime itself needs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessLimits:
+    """Limits of one locked process."""
+
+    max_memory: int = 256 * MIB
+    """Size (bytes), added to what the process has when it is locked in."""
+    max_cpu_s: int | None = None
+    """Over the life of the process; None: only its owner limits it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelLimits(ProcessLimits):
+    """Limits of one model. Sizes are in bytes.
 
     Without `max_cpu_s` only the time of each call is limited, by its deadline, not that over the life of the worker.
     """
@@ -22,7 +32,5 @@ class ModelLimits:
     """Inputs, and outputs, of the model."""
     max_io: int = 16 * MIB
     """All inputs of one call together, and all outputs."""
-    max_memory: int = 256 * MIB
-    max_cpu_s: int | None = None
     max_start_s: float = 30.0
     """Start of the worker and load of the model, by real time in which it could run."""

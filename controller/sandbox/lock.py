@@ -1,23 +1,26 @@
 """Lock this process in: rlimits, Landlock, seccomp, none of which can be undone. Linux only.
 
 The layers overlap on purpose: files are out of reach by Landlock, by the limit of zero open files and by seccomp. A function
-raises :class:`SandboxUnavailable` when its layer is not to be had; a process that is not locked must not read a model.
+raises :class:`SandboxUnavailable` when its layer is not to be had; a process that is not locked must not run a model or a
+protocol of people.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import platform
 import resource
+import signal
 import struct
 from collections.abc import Iterable
 from pathlib import Path
 
 from controller.sandbox.bpf import MACHINES, Machine, assemble
 from controller.sandbox.errors import SandboxUnavailable
-from controller.sandbox.limits import ModelLimits
+from controller.sandbox.limits import ProcessLimits
 
 PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP = 38, 39, 21
 SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC = 1, 1
@@ -29,11 +32,12 @@ FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
 """Version of Landlock → number of its rights on files, which are the lowest bits."""
 
 
-def lock(limits: ModelLimits) -> None:
+def lock(limits: ProcessLimits, *, waits: bool = False) -> None:
     """Apply all layers, and check from inside that they hold.
 
     Args:
         limits: Memory (over what the process has now) and processor time.
+        waits: Whether the process has an event loop (:func:`controller.sandbox.bpf.assemble`).
 
     Raises:
         SandboxUnavailable: A layer cannot be applied; the process must end.
@@ -46,7 +50,14 @@ def lock(limits: ModelLimits) -> None:
     require_closed(errno.EACCES, "Landlock")
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
     require_closed(errno.EMFILE, "the limit of open files")
-    filter_calls(machine)
+    filter_calls(machine, waits=waits)
+
+
+def die_with_the_owner(lifeline: int) -> None:
+    """Let the kernel kill this process when the other end of a pipe closes, also in the midst of a computation."""
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def require_one_thread() -> None:
@@ -55,7 +66,7 @@ def require_one_thread() -> None:
     if len(threads) != 1:
         raise SandboxUnavailable(
             f"the worker has {len(threads)} threads before it is locked. Likely cause: a library started some at its import."
-            " Next: report this with the versions of numpy and onnxruntime"
+            " Next: report this with the versions of its libraries"
         )
 
 
@@ -64,7 +75,7 @@ def no_new_privileges() -> None:
     _call("no_new_privs", _libc().prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
-def limit_resources(limits: ModelLimits) -> None:
+def limit_resources(limits: ProcessLimits) -> None:
     """Limit memory and processor time; no new files, processes, locked memory, messages or core dumps."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     memory = pages * os.sysconf("SC_PAGE_SIZE") + limits.max_memory
@@ -132,9 +143,9 @@ def require_closed(error: int, layer: str) -> None:
     )
 
 
-def filter_calls(machine: Machine) -> None:
-    """Allow only the system calls of computing and of answering."""
-    program = assemble(machine, os.getpid())
+def filter_calls(machine: Machine, *, waits: bool = False) -> None:
+    """Allow only the system calls of computing and of answering; with `waits`, those of an event loop as well."""
+    program = assemble(machine, os.getpid(), waits=waits)
     steps = ctypes.create_string_buffer(program, len(program))
 
     class Program(ctypes.Structure):
@@ -174,6 +185,6 @@ def _call(layer: str, function: ctypes._NamedFuncPointer, *arguments: object) ->
         error = os.strerror(ctypes.get_errno())
         raise SandboxUnavailable(
             f"{layer} cannot be applied: {error}. Likely cause: the kernel is older than 5.13, or was built or started"
-            f" without {layer}, or a container forbids it. Next: see docs/sandbox.md; no model runs without it"
+            f" without {layer}, or a container forbids it. Next: see docs/sandbox.md; nothing of a stranger's runs without it"
         )
     return result

@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import json
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -20,7 +19,6 @@ import sys
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -30,6 +28,7 @@ from controller.sandbox.check import ModelFacts, check_model
 from controller.sandbox.errors import ModelFailed, ModelRefused, ModelTooSlow, SandboxUnavailable
 from controller.sandbox.files import POLLIN, POLLOUT, ready
 from controller.sandbox.limits import ModelLimits
+from controller.sandbox.proof import gaps
 from controller.sandbox.wire import HEADER, MAX_TEXT, TYPES, BadTensors, Kind, Port, Tensor, header, pack, unpack
 
 T = TypeVar("T")
@@ -225,15 +224,7 @@ class SandboxedModel:
             raise SandboxUnavailable(_text(body))
         if kind != Kind.LOCKED:
             raise self._end(ModelFailed(f"the worker sent message {kind} before it was locked"))
-        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii", errors="replace")
-        facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
-        wanted = {"NoNewPrivs": "1", "Seccomp": "2", "Threads": "1"}
-        wrong = [f"{key} is {facts.get(key)}" for key, value in wanted.items() if facts.get(key) != value]
-        for limit in ("NOFILE", "NPROC", "FSIZE", "CORE"):
-            if resource.prlimit(self.pid, getattr(resource, f"RLIMIT_{limit}")) != (0, 0):
-                wrong.append(f"RLIMIT_{limit} is not 0")
-        if resource.prlimit(self.pid, resource.RLIMIT_AS)[1] == resource.RLIM_INFINITY:
-            wrong.append("RLIMIT_AS is unlimited")
+        wrong = gaps(self.pid)
         if wrong:
             raise SandboxUnavailable(f"the worker is not locked in: {', '.join(wrong)}; no model was given to it")
 

@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import json
 import os
-import signal
 import sys
 from dataclasses import asdict
 from typing import Any
@@ -19,7 +17,7 @@ import onnxruntime
 
 from controller.sandbox.errors import SandboxUnavailable
 from controller.sandbox.limits import ModelLimits
-from controller.sandbox.lock import lock
+from controller.sandbox.lock import die_with_the_owner, lock
 from controller.sandbox.wire import HEADER, MAX_TEXT, TYPES, Kind, Port, header, pack, unpack
 
 SMALLEST = bytes.fromhex(
@@ -115,13 +113,6 @@ def open_model(model: bytes) -> Any:
     options.log_severity_level = 4
     options.use_deterministic_compute = True
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
-def die_with_the_owner(lifeline: int) -> None:
-    """Let the kernel kill this process when the other end of a pipe closes, also in the midst of a computation."""
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def _ports(arguments: Any) -> list[Port]:

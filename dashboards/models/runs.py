@@ -91,7 +91,9 @@ class GivenReview(RequestBody):
 
 
 class VersionModel(BaseModel):
-    """One version of an uploaded protocol. `state`: submitted, rejected, reviewed, released, superseded or withdrawn."""
+    """One version of an uploaded protocol. `state`: submitted, rejected, reviewed, loading, released, superseded or
+    withdrawn.
+    """
 
     sha256: str
     name: str

@@ -18,7 +18,7 @@ from controller.core.clock import Clock
 from controller.figures.records import Records
 from controller.hazards.loading import load_checked_rig
 from controller.process.controller import Controller
-from controller.recipes.catalogue import chosen, shipped
+from controller.recipes.catalogue import find, shipped
 from controller.recipes.on_rig import UnavailableError, check_on
 from controller.recipes.on_rig import lacking as lacking_for
 from controller.regulation.regulators import regulators_of
@@ -206,8 +206,8 @@ def test_without_an_organ_the_rig_is_smaller_and_its_recipes_say_why(organ: str,
     assert "not recycle: the rig has no" in as_text(answer, capabilities=True)
     rig = load_checked_rig(path, models=MODELS)
     with pytest.raises(UnavailableError, match=f"organs.{organ}"):
-        check_on(chosen("recycle"), rig, {})
-    assert lacking_for(chosen("circulate"), rig) == ()
+        check_on(find("recycle"), rig, {})
+    assert lacking_for(find("circulate"), rig) == ()
 
 
 def test_a_return_without_a_sterile_filter_is_a_gap_that_a_person_may_accept(tmp_path: Path) -> None:

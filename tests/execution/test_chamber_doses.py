@@ -16,11 +16,12 @@ from controller.recipes.on_rig import check_on
 from controller.runs.runner import RunnerError
 from controller.safety.terms import Intent
 from drivers.commands import Level
-from protocols.registry import Recipe, load
+from protocols.registry import Recipe
 from sim.virtual_time import ScaledLoop
 from tests.execution.plate import PLATE, WELLS, PlateWorld, of_kind, recipe_of
 from tests.execution.two_media import TWO_LINES
 from tests.execution.world import Controller, Killed, StepClock
+from tests.protocols.in_process import load
 
 pytestmark = pytest.mark.virtual_time
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,12 @@ from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.journal.journal import Journal
 from controller.recipes.file import RecipeError
+from controller.rig.description import Rig
 from controller.runs.library import LibraryError, ProtocolLibrary, VersionState
 from controller.runs.people import Person
-from protocols.registry import UnknownProtocol
+from controller.runs.python_conversation import described
+from controller.runs.python_text import PythonText
+from protocols.registry import Recipe, UnknownProtocol
 from tests.execution.test_python_protocols import HEAD, scaled
 from tests.execution.test_recipes import HEAD as RECIPE
 from tests.execution.test_recipes import notes
@@ -188,11 +193,10 @@ def test_a_text_that_is_no_protocol_is_not_kept(file: str, text: bytes, why: str
     asyncio.run(work())
 
 
-def test_a_run_goes_on_with_its_own_version_and_nothing_runs_before_the_review(tmp_path: Path) -> None:
+def test_a_run_goes_on_with_its_own_version(tmp_path: Path) -> None:
     async def work() -> None:
-        proof = tmp_path / "proof"
         body = "    await lab.ask('Now')\n    await lab.note('seen', {'text': 'first'})\n"
-        text = f"{HEAD}{body}open({str(proof)!r}, 'w').close()\n".encode()
+        text = f"{HEAD}{body}".encode()
         world = World()
         first = Controller(world, tmp_path / "j.db")
         books = ProtocolLibrary(tmp_path, rig=RIG, journal=first.journal)
@@ -201,9 +205,7 @@ def test_a_run_goes_on_with_its_own_version_and_nothing_runs_before_the_review(t
         with pytest.raises(UnknownProtocol, match="no protocol is called “mine”"):
             await first.runs.start("mine", {}, "anna", "")
         books.review(sha256, accept=True, by=BEN, reason="")
-        assert not proof.exists()
         await books.release(sha256, CLEO, "")
-        assert proof.exists()
         assert [param.name for param in first.runs.catalogue["mine"].params] == ["volume"]
         run = await first.runs.start("mine", {"volume": "3 mL"}, "anna", "")
         await first.until(lambda: first.runs.get(run).state is RunState.HELD, 600.0)
@@ -227,3 +229,59 @@ def test_a_run_goes_on_with_its_own_version_and_nothing_runs_before_the_review(t
         await second.gone()
 
     scaled(work())
+
+
+async def test_P3_nothing_of_a_text_runs_before_the_row_of_its_release_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books = library(tmp_path)
+    rows: list[str] = []
+
+    async def seen(source: PythonText, rig: Rig) -> Recipe:
+        with closing(sqlite3.connect(f"file:{tmp_path / 'l.db'}?mode=ro", uri=True)) as disk:
+            rows.extend(kind for (kind,) in disk.execute("SELECT kind FROM entries ORDER BY seq"))
+        return await described(source, rig)
+
+    monkeypatch.setattr("controller.runs.library.described", seen)
+    sha256 = books.submit("mine.py", f"{HEAD}    pass\n".encode(), ANNA, "").sha256
+    books.review(sha256, accept=True, by=BEN, reason="")
+    assert rows == []
+    version = await books.release(sha256, BEN, "go")
+    assert rows[-1] == "protocol.released"
+    assert version.state is VersionState.RELEASED
+    assert [param["name"] for param in version.params] == ["volume"]
+
+
+async def test_P3_a_text_that_does_not_load_leaves_the_released_version_in_force(tmp_path: Path) -> None:
+    books = library(tmp_path)
+    good = books.submit("mine.py", f"{HEAD}    pass\n".encode(), ANNA, "").sha256
+    books.review(good, accept=True, by=BEN, reason="")
+    await books.release(good, BEN, "")
+    bad = books.submit("mine.py", f"{HEAD}    pass\nopen('/etc/hostname')\n".encode(), ANNA, "").sha256
+    books.review(bad, accept=True, by=BEN, reason="")
+    with pytest.raises(UnknownProtocol, match="a protocol is locked in"):
+        await books.release(bad, BEN, "")
+    assert [each.state for each in books.versions()] == [VersionState.RELEASED, VersionState.WITHDRAWN]
+    assert "PermissionError" in books.version(bad).reason
+    assert books.released()["mine"].sha256 == good
+
+
+async def test_P3_a_release_that_was_cut_off_by_a_crash_starts_nothing_and_is_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def killed(source: PythonText, rig: Rig) -> Recipe:
+        raise asyncio.CancelledError
+
+    books = library(tmp_path)
+    sha256 = books.submit("mine.py", f"{HEAD}    pass\n".encode(), ANNA, "").sha256
+    books.review(sha256, accept=True, by=BEN, reason="")
+    with monkeypatch.context() as patched:
+        patched.setattr("controller.runs.library.described", killed)
+        with pytest.raises(asyncio.CancelledError):
+            await books.release(sha256, BEN, "")
+    OPENED.pop().close()
+    again = library(tmp_path)
+    assert again.version(sha256).state is VersionState.LOADING
+    assert again.released() == {}
+    await again.release(sha256, BEN, "")
+    assert list(again.released()) == ["mine"]

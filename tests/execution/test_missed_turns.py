@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from controller.core.run_states import RunState
-from protocols.registry import PROTOCOLS, load
+from protocols.registry import PROTOCOLS
 from tests.execution.test_recipes import recipe_of
 from tests.execution.world import BENCH, Controller, World
+from tests.protocols.in_process import load
 
 EVERY_H = 4.0
 EVERY = f"{EVERY_H:g} h"

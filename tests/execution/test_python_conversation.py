@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, cast
+
+import pytest
 
 from controller.hazards.loading import load_checked_rig
 from controller.runs.facts import RigFacts
-from controller.runs.python_process import ProtocolConversation
+from controller.runs.python_conversation import ProtocolConversation
+from controller.runs.python_process import ProtocolProcess
 from protocols.host import Actions, Perform
 from protocols.language import Lab
 from protocols.results import VesselVolume
@@ -18,17 +20,22 @@ from tests.execution.world import BENCH
 
 
 class Process:
-    """A process whose input is kept."""
+    """A process whose messages are given and whose replies are kept."""
 
-    def __init__(self) -> None:
-        self.stdin = self
-        self.lines: list[bytes] = []
+    standing = False
 
-    def write(self, line: bytes) -> None:
-        self.lines.append(line)
+    def __init__(self, *messages: dict[str, Any]) -> None:
+        self._messages = list(messages)
+        self.sent: list[Mapping[str, Any]] = []
 
-    def is_closing(self) -> bool:
-        return False
+    def send(self, message: Mapping[str, Any]) -> None:
+        self.sent.append(message)
+
+    def idle_message(self) -> None:
+        raise AssertionError("no message was to be discarded")
+
+    async def message(self) -> dict[str, Any] | None:
+        return self._messages.pop(0) if self._messages else None
 
 
 class Steps:
@@ -72,15 +79,63 @@ def ended(branch: str) -> dict[str, Any]:
 async def test_requests_of_a_branch_that_come_before_its_parents_is_carried_out_are_kept() -> None:
     """The process writes the request for branches and the branches' first verbs at once: they may come in one read."""
 
-    async def messages() -> AsyncIterator[dict[str, Any]]:
-        yield {"kind": "together", "id": 1, "branch": "", "names": ["a", "b"], "children": ["1.a", "1.b"]}
-        for message in (note(2, "1.a"), note(3, "1.b"), ended("1.a"), ended("1.b"), note(4, ""), ended("")):
-            yield message
-
-    process, steps = Process(), Steps()
+    together = {"kind": "together", "id": 1, "branch": "", "names": ["a", "b"], "children": ["1.a", "1.b"]}
+    process = Process(together, note(2, "1.a"), note(3, "1.b"), ended("1.a"), ended("1.b"), note(4, ""), ended(""))
+    steps = Steps()
     rig = load_checked_rig(BENCH)
     lab = Lab(steps, cast(Actions, None), RigFacts(rig, steps.volumes_now))
-    async with asyncio.timeout(5.0):
-        await ProtocolConversation(lab, cast(asyncio.subprocess.Process, process), messages()).live()
+    async with asyncio.timeout(60.0):
+        await ProtocolConversation(lab, cast(ProtocolProcess, process)).live()
     assert [args["kind"] for _, args in steps.done] == ["note2", "note3", "note4"]
-    assert sorted(json.loads(line)["id"] for line in process.lines) == [1, 2, 3, 4]
+    assert sorted(message["id"] for message in process.sent) == [1, 2, 3, 4]
+
+
+STEP = {"kind": "step", "id": 1, "branch": "", "verb": "note", "args": {}, "action": "noted", "values": []}
+"""A step as a process may send it."""
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"kind": "step"} | {"branch": ""}],
+        [STEP | {"id": "1"}],
+        [STEP | {"args": [1]}],
+        [STEP | {"values": None}],
+        [STEP | {"kind": "other"}],
+        [STEP, STEP, STEP, STEP],
+        [{"kind": "together", "id": 1, "branch": "", "names": ["a"], "children": [""]}],
+        [{"kind": "together", "id": 1, "branch": "", "names": ["a"], "children": ["1.a", "1.b"]}],
+        [{"kind": "together", "id": 1, "branch": "", "names": ["a"] * 200, "children": [str(n) for n in range(200)]}],
+    ],
+)
+async def test_P3_messages_that_no_protocol_sends_end_the_conversation(messages: list[dict[str, Any]]) -> None:
+    class Slow(Steps):
+        async def step(self, verb: Verb, args: Mapping[str, Any], perform: Perform) -> Any:
+            await asyncio.sleep(3600.0)
+
+    steps = Slow()
+    lab = Lab(steps, cast(Actions, None), RigFacts(load_checked_rig(BENCH), steps.volumes_now))
+    conversation = ProtocolConversation(lab, cast(ProtocolProcess, Process(*messages)))
+    while await conversation._sort_next():
+        pass
+    inbox = conversation._inboxes[""]
+    last = [inbox.get_nowait() for _ in range(inbox.qsize())][-1]
+    assert last["kind"] == "ended"
+    assert "messages that no protocol sends" in last["error"]
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        ({"verb": "note", "action": "calibrated", "values": [{"$step": True}, "ph.ph"]}, "no verb is called “note”"),
+        ({"verb": "note", "action": "transfer", "values": [{"$step": True}, "gut.feed", 1.0]}, "no verb is called"),
+        ({"verb": "nothing"}, "no verb is called “nothing”"),
+        ({"verb": "sleep", "action": "slept", "values": [{"$step": True}, 1.0]}, "lacks an argument"),
+    ],
+)
+async def test_P3_a_step_does_only_what_is_journalled_of_it(step: dict[str, Any], why: str) -> None:
+    steps, process = Steps(), Process(STEP | step, ended(""))
+    lab = Lab(steps, cast(Actions, None), RigFacts(load_checked_rig(BENCH), steps.volumes_now))
+    await ProtocolConversation(lab, cast(ProtocolProcess, process)).live()
+    assert not steps.done
+    assert why in process.sent[0]["error"]

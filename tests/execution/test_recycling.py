@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from controller.core.run_states import RunState
-from protocols.registry import PROTOCOLS, load
+from protocols.registry import PROTOCOLS
 from sim.virtual_time import run_virtual
 from tests.execution.world import BENCH, Controller, World
+from tests.protocols.in_process import load
 
 EXAMPLE = BENCH.parents[1] / "protocols" / "gentle_exchange.py"
 CATALOGUE = {**PROTOCOLS, "gentle-exchange": load(EXAMPLE)}

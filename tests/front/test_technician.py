@@ -17,7 +17,7 @@ from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.ledger.batches import Batch
 from controller.process.controller import Controller
-from controller.recipes.catalogue import chosen
+from controller.recipes.catalogue import find
 from controller.rig.description import Rig, UpkeepSpec, required
 from controller.rig.loading import load_rig
 from controller.rig.upkeep import TubingSpec
@@ -97,7 +97,7 @@ async def test_a_round_does_what_the_alarms_ask_for(tmp_path: Path) -> None:
 @pytest.mark.virtual_time
 async def test_a_run_that_waits_is_looked_after_within_the_hour_and_goes_on(tmp_path: Path) -> None:
     async with tended(tmp_path) as (lab, controller, technician):
-        run = await controller.runs.start(chosen("exchange"), {"volume": "2 mL"}, user="anna", reason="a test")
+        run = await controller.runs.start(find("exchange"), {"volume": "2 mL"}, user="anna", reason="a test")
         change(lab, controller, "reservoir", 10_500.0)  # after it was rehearsed, and less than the dose wants
         await held(controller, run)
         await technician.look(3600.0)
@@ -119,7 +119,7 @@ async def test_a_run_that_nothing_helps_is_left_until_the_next_round(
     async with tended(tmp_path) as (lab, controller, technician):
         technician._hands.clear()
         monkeypatch.setattr(technician, "_half_used", lambda: ())
-        run = await controller.runs.start(chosen("exchange"), {"volume": "2 mL"}, user="anna", reason="a test")
+        run = await controller.runs.start(find("exchange"), {"volume": "2 mL"}, user="anna", reason="a test")
         change(lab, controller, "reservoir", 10_500.0)
         for hour in range(1, MAX_RESUMES + 4):
             await held(controller, run)

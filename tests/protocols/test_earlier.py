@@ -11,8 +11,9 @@ import pytest
 
 from controller.recipes.catalogue import find, of_file, shipped
 from protocols import earlier, language
-from protocols.registry import PROTOCOLS, load
+from protocols.registry import PROTOCOLS
 from protocols.results import Amount, Barrier, Calibrated, Measurement, VesselVolume
+from tests.protocols.in_process import load
 
 MINE = """recipe: 1
 name: mine

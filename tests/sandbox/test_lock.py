@@ -101,7 +101,8 @@ def test_N11_the_filter_kills_other_machines_and_other_interfaces() -> None:
     for machine in (X86_64, ARM64):
         program = assemble(machine, 4711)
         for name, number in machine.calls.items():
-            assert verdict(program, machine.audit, number, 0 if name != "tgkill" else 4711, 3) == "allow", name
+            third = 6 if name == "tgkill" else 3
+            assert verdict(program, machine.audit, number, 0 if name != "tgkill" else 4711, third) == "allow", name
         allowed = set(machine.calls.values())
         for number in range(600):
             if number not in allowed:
@@ -110,8 +111,27 @@ def test_N11_the_filter_kills_other_machines_and_other_interfaces() -> None:
             assert verdict(program, machine.audit, number | 0x40000000) == "kill"
         for name in ("mmap", "mprotect"):
             assert verdict(program, machine.audit, machine.calls[name], 0, 7) == "kill"
-        assert verdict(program, machine.audit, machine.calls["tgkill"], 1) == "kill"
+        assert verdict(program, machine.audit, machine.calls["tgkill"], 1, 6) == "kill"
+        assert verdict(program, machine.audit, machine.calls["tgkill"], 4711, 19) == "kill"
     assert set(MACHINES) == {"x86_64", "aarch64"}
+
+
+def test_P3_the_filter_of_an_event_loop_refuses_the_rest_and_kills_other_interfaces() -> None:
+    for machine in (X86_64, ARM64):
+        program = assemble(machine, 4711, waits=True)
+        allowed = {**machine.calls, **machine.waiting}
+        assert not set(machine.calls.values()) & set(machine.waiting.values())
+        for name, number in allowed.items():
+            first, third = (4711, 6) if name == "tgkill" else (0, 3)
+            assert verdict(program, machine.audit, number, first, third) == "allow", name
+        for number in range(600):
+            if number not in allowed.values():
+                assert verdict(program, machine.audit, number) == "refuse"
+            assert verdict(program, machine.audit ^ 1, number) == "kill"
+            assert verdict(program, machine.audit, number | 0x40000000) == "kill"
+        assert verdict(program, machine.audit, machine.calls["mmap"], 0, 7) == "refuse"
+        assert verdict(program, machine.audit, machine.calls["tgkill"], 1, 6) == "refuse"
+        assert verdict(program, machine.audit, machine.calls["tgkill"], 4711, 19) == "refuse"
 
 
 def verdict(program: bytes, audit: int, number: int, first: int = 0, third: int = 0) -> str:
@@ -133,7 +153,7 @@ def verdict(program: bytes, audit: int, number: int, first: int = 0, third: int 
         if code == 0x20:
             register = data[k]
         elif code == 0x06:
-            return {0x7FFF0000: "allow", 0x80000000: "kill"}[k]
+            return {0x7FFF0000: "allow", 0x80000000: "kill", 0x0005000D: "refuse"}[k]
         else:
             holds = {0x15: register == k, 0x35: register >= k, 0x45: bool(register & k)}[code]
             at += yes if holds else no

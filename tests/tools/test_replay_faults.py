@@ -18,7 +18,7 @@ from choroid.tools.replaying import as_text, replay
 from controller.core.clock import Clock
 from controller.links.connect import device_config
 from controller.process.controller import Controller
-from controller.recipes.catalogue import chosen
+from controller.recipes.catalogue import find
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from drivers.errors import DeviceError
@@ -54,7 +54,7 @@ def capture(path: Path, rig: Rig, faults: Sequence[Fault], for_s: float, seed: i
             stop = asyncio.Event()
             await controller.start()
             running = [asyncio.create_task(controller.run(stop)), asyncio.create_task(injector.run())]
-            await controller.runs.start(chosen("recycle"), DRAWN, user="test", reason="test")
+            await controller.runs.start(find("recycle"), DRAWN, user="test", reason="test")
             await asyncio.sleep(for_s)
             running[1].cancel()
             stop.set()

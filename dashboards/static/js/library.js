@@ -14,6 +14,10 @@ const ACTIONS = /** @type {Record<string, [string, string, Record<string, unknow
     ["Reject", "review", { accept: false }],
   ],
   reviewed: [["Release", "release", {}]],
+  loading: [
+    ["Release", "release", {}],
+    ["Withdraw", "withdraw", {}],
+  ],
   released: [["Withdraw", "withdraw", {}]],
   superseded: [["Release", "release", {}]],
 });
