@@ -45,11 +45,12 @@ NICENESS = 10
 """The control loop goes first on a busy processor."""
 MODULES = (
     "abc", "bisect", "calendar", "cmath", "collections.abc", "contextlib", "copy", "dataclasses", "datetime", "decimal",
-    "encodings.idna", "enum", "fractions", "functools", "hashlib", "heapq", "inspect", "itertools", "json", "logging", "math", "numbers",
+    "encodings.idna",
+    "enum", "fractions", "functools", "hashlib", "heapq", "inspect", "itertools", "json", "logging", "math", "numbers",
     "numpy", "operator", "pathlib", "random", "re", "statistics", "string", "textwrap", "time", "traceback", "types",
     "typing", "uuid", "zoneinfo",
 )  # fmt: skip
-"""What a protocol may import beside :mod:`protocols`; when it is locked in, no file can be read."""
+"""What a protocol may import in addition to :mod:`protocols`; when it is locked in, no file can be read."""
 MAX_SAID = 10_000
 """Maximum length of one message of what the text prints."""
 BRANCH: ContextVar[str] = ContextVar("branch", default="")

@@ -61,7 +61,7 @@ class Watch:
         self.turn()
 
     def turn(self) -> None:
-        """Begin to count anew: the process has got something to do."""
+        """Begin a new count: the process has got something to do."""
         self._begun_s = self._cpu()[1]
         self._asleep = self._stopped = 0
         self._asked_place = False
@@ -325,7 +325,7 @@ async def protocol_process(*, standing: bool = False) -> AsyncIterator[ProtocolP
     """
     loop = None if standing else asyncio.get_running_loop()
     standing = standing or bool(getattr(loop, "time_stands_still", False))
-    lifeline, ours = os.pipe()
+    lifeline, held_end = os.pipe()
     try:
         process = subprocess.Popen(  # noqa: S603, ASYNC220  (our own module; a start takes a millisecond)
             (*WORDS, str(lifeline)),
@@ -339,7 +339,7 @@ async def protocol_process(*, standing: bool = False) -> AsyncIterator[ProtocolP
             bufsize=0,
         )
     except BaseException:
-        os.close(ours)
+        os.close(held_end)
         raise
     finally:
         os.close(lifeline)
@@ -353,7 +353,7 @@ async def protocol_process(*, standing: bool = False) -> AsyncIterator[ProtocolP
         finally:
             child.kill()
     finally:
-        os.close(ours)
+        os.close(held_end)
         if standing:
             process.wait()
         else:

@@ -185,6 +185,6 @@ def _call(layer: str, function: ctypes._NamedFuncPointer, *arguments: object) ->
         error = os.strerror(ctypes.get_errno())
         raise SandboxUnavailable(
             f"{layer} cannot be applied: {error}. Likely cause: the kernel is older than 5.13, or was built or started"
-            f" without {layer}, or a container forbids it. Next: see docs/sandbox.md; nothing of a stranger's runs without it"
+            f" without {layer}, or a container forbids it. Next: see docs/sandbox.md; nothing foreign runs without it"
         )
     return result

@@ -234,11 +234,12 @@ def test_a_run_goes_on_with_its_own_version(tmp_path: Path) -> None:
 async def test_P3_nothing_of_a_text_runs_before_the_row_of_its_release_is_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    books = library(tmp_path)
+    OPENED.append(Journal(tmp_path / "d.db", Clock(follow_system=False, epoch=EPOCH), durable=True))
+    books = ProtocolLibrary(tmp_path, rig=RIG, journal=OPENED[-1])
     rows: list[str] = []
 
     async def seen(source: PythonText, rig: Rig) -> Recipe:
-        with closing(sqlite3.connect(f"file:{tmp_path / 'l.db'}?mode=ro", uri=True)) as disk:
+        with closing(sqlite3.connect(f"file:{tmp_path / 'd.db'}?mode=ro", uri=True)) as disk:
             rows.extend(kind for (kind,) in disk.execute("SELECT kind FROM entries ORDER BY seq"))
         return await described(source, rig)
 
