@@ -19,9 +19,10 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
+from controller.children.accounts import now_s
 from controller.runs.python_text import PythonText
 from controller.runs.python_wire import MAX_LINE_BYTES, line, parsed
-from controller.sandbox.files import POLLIN, POLLOUT, now_s, ready
+from controller.sandbox.files import POLLIN, POLLOUT, ready
 from controller.sandbox.proof import gaps
 from protocols.host import ProtocolError
 
