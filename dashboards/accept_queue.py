@@ -59,7 +59,8 @@ class AcceptQueue:
         """Accept no more connections, and hand none over."""
         for timer in self._timers.values():
             timer.cancel()
-        self._loop.remove_reader(self._listening.fileno())
+        if self._listening.fileno() >= 0:
+            self._loop.remove_reader(self._listening.fileno())
 
     async def wait_closed(self) -> None:
         """Return at once: :meth:`close` leaves nothing to wait for."""

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import functools
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
@@ -25,6 +25,7 @@ from dashboards.accept_queue import AcceptQueue
 from dashboards.access import identify
 from dashboards.admission import Admission, AdmittedConnection
 from dashboards.auth import User
+from dashboards.port_holder import port_holder
 
 TOO_MANY = "too many requests without a credential; try again in a second, or send one"
 KEEP_ALIVE_S = 30.0
@@ -32,11 +33,13 @@ GRACE_S = 0.5
 MAX_MESSAGE_BYTES = 16_384
 
 
-async def serve(app: FastAPI, host: str, port: int, *, time_scale: float = 1.0) -> None:
+async def serve(
+    app: FastAPI, host: str, port: int, *, time_scale: float = 1.0, opened: Callable[[int], object] | None = None
+) -> None:
     """Serve `app` until cancelled; then close everything within a second of real time.
 
-    `time_scale`: maximum speed of the loop's time against real time. Raises OSError when the port is taken, with the
-    port and what to do.
+    `time_scale`: maximum speed of the loop's time against real time. `opened` is called with the port as soon as it is
+    open. Raises OSError when the port is taken, with the port, its holder and what to do.
     """
     listening = listen(host, port)
     admission = Admission(time_scale=time_scale)
@@ -59,13 +62,16 @@ async def serve(app: FastAPI, host: str, port: int, *, time_scale: float = 1.0) 
     server = _Server(config, app, admission, time_scale)
     running = asyncio.ensure_future(server.serve(sockets=[listening]))
     try:
+        if opened is not None:
+            opened(listening.getsockname()[1])
         await asyncio.shield(running)
-    except asyncio.CancelledError:
+    except BaseException:
         app.state.feed.close()
         server.end()
-        await running
+        await asyncio.gather(running, return_exceptions=True)
         raise
     finally:
+        server.end_accepting()
         admission.close()
         listening.close()
 
@@ -80,10 +86,11 @@ def listen(host: str, port: int, *, option: str = "--port") -> socket.socket:
         listening.setblocking(False)
     except OSError as error:
         listening.close()
+        holder = port_holder(port) or "another program"
         raise OSError(
             error.errno,
-            f"nothing can be served on {host}:{port} ({error.strerror}). Likely cause: another program has that"
-            f" port. Next: choose another with {option}, or end the other program",
+            f"nothing can be served on {host}:{port} ({error.strerror}). Likely cause: {holder} has that port."
+            f" Next: choose another with {option}, or end that program",
         ) from None
     return listening
 
@@ -98,11 +105,17 @@ class _Server(uvicorn.Server):
         self._admission = admission
         self._time_scale = time_scale
         self._entering: set[asyncio.Task[object]] = set()
+        self.servers = []
 
     def end(self) -> None:
         """Close now."""
         self.should_exit = True
         self._ending.set()
+
+    def end_accepting(self) -> None:
+        """Accept no more connections, also after a failure, when the server closes nothing itself."""
+        for queue in self.servers:
+            queue.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections through an :class:`AcceptQueue`."""

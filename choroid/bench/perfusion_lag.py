@@ -73,7 +73,7 @@ async def _period(rig: Rig, folder: Path, for_s: float) -> tuple[list[float], in
     agent = None
     try:
         if nerves is not None:
-            await nerves.start()
+            nerves.start(controller.edges)
             while nerves.engine is None:  # noqa: ASYNC110
                 await asyncio.sleep(POLL_S)
             command = python("choroid.bench.perfusion_lag", str(folder / ENDPOINT), str(WARM_UP_S + for_s + 5.0))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from choroid.common.child import python
 from choroid.common.extras import load_extra
+from choroid.common.failure import UserError
 from controller.imaging.engine import CaptureEngine, InlineEngine, WorkerEngine
 from controller.rig.description import Rig
 
@@ -18,11 +19,15 @@ if TYPE_CHECKING:
 def real_cameras(rig: Rig) -> CaptureEngine | None:
     """Return what takes the images of a rig in a process of its own; None for a rig without cameras.
 
-    Raises:
-        UserError: The extra `[imaging]` is not installed.
+    Without the extra `[imaging]` each image fails with what to install: cameras end no rig (B1).
     """
-    if not _wanted(rig):
+    if not rig.cameras:
         return None
+    try:
+        _wanted(rig)
+    except UserError as error:
+        missing = {"error": str(error)}
+        return InlineEngine(lambda request: missing)
     return WorkerEngine(python("controller.imaging.worker"))
 
 

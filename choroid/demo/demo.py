@@ -16,7 +16,6 @@ from pathlib import Path
 from choroid.cameras.engines import simulated_cameras
 from choroid.common.examples import bench_rig
 from choroid.common.failure import UserError
-from choroid.common.ports import free_port
 from choroid.common.signals import stop_on_signals, stop_rig_on_usr1
 from choroid.demo.faults import LabFaults
 from choroid.running.data_folder import ENDPOINT
@@ -26,6 +25,7 @@ from choroid.simulation.twin import plant_of
 from controller.core.clock import Clock
 from controller.hazards.loading import load_checked_rig
 from controller.process.controller import Controller
+from controller.process.edges import Up
 from controller.recipes.on_rig import preferred
 from controller.rig.description import Rig
 from dashboards.admission import more_descriptors
@@ -112,7 +112,6 @@ async def _demo(
     assert isinstance(loop, ScaledLoop)  # noqa: S101  (run_scaled gave it)
     stop = asyncio.Event()
     stop_on_signals(stop, duration_s)
-    port = free_port("127.0.0.1", port)
     lab = SimulatedLab(rig, seed=seed, parameters=plant)
     nerves = EngineNerves(rig, folder, seed) if rig.nerves else None
     clock = Clock(follow_system=False, epoch=_now())
@@ -129,35 +128,47 @@ async def _demo(
     stop_rig_on_usr1(controller)
     auth = Auth(demo=True)
     faults = LabFaults(rig, lab, seed)
-    app = create_app(
-        controller,
-        auth,
-        speed=LoopSpeed(loop),
-        mishaps=faults,
-        agents=nerves.agents if nerves else None,
-        recordings=nerves.recordings if nerves else None,
-        array=nerves,
-    )
+
+    async def page(up: Up) -> None:
+        def opened(port: int) -> None:
+            print(f"Open http://127.0.0.1:{port}/ in a browser (Ctrl-C ends)", file=sys.stderr, flush=True)
+            leave_endpoint(folder, f"http://127.0.0.1:{port}", auth.command_line_token())
+            up()
+
+        app = create_app(
+            controller,
+            auth,
+            speed=LoopSpeed(loop),
+            mishaps=faults,
+            agents=nerves.agents if nerves else None,
+            recordings=nerves.recordings if nerves else None,
+            array=nerves,
+        )
+        await serve(app, "127.0.0.1", port, time_scale=MAX_SPEED, opened=opened)
+
+    async def hands(up: Up) -> None:
+        up()
+        await pour(lab, controller, stop)
+
+    async def culture(up: Up) -> None:
+        up()
+        if nerves is not None:
+            await follow_tissue(nerves, lab.plant, stop)
+
     try:
+        await controller.start()
         async with asyncio.TaskGroup() as group:
-            await controller.start()
-            page = group.create_task(serve(app, "127.0.0.1", port, time_scale=MAX_SPEED))
-            ticking = group.create_task(controller.run(stop))
-            pouring = group.create_task(pour(lab, controller, stop))
-            if nerves is not None:
-                group.create_task(nerves.start())
-                group.create_task(follow_tissue(nerves, lab.plant, stop))
+            group.create_task(controller.run(stop))
             protocol = preferred(rig)
             reason = f"the demo shows {protocol}"
             if controller.runs.active is None:  # the run of a demo before it goes on with its --data
                 await controller.runs.start(protocol, SHOWN.get(protocol, {}), user="demo", reason=reason)
             print(f"Choroid demo: rig {rig.name}, simulated, {speed:g} × real time", file=sys.stderr)
-            print(f"Open http://127.0.0.1:{port}/ in a browser (Ctrl-C ends)", file=sys.stderr, flush=True)
-            leave_endpoint(folder, f"http://127.0.0.1:{port}", auth.command_line_token())
-            await stop.wait()
-            await ticking
-            page.cancel()
-            pouring.cancel()
+            controller.edges.keep("page", page)
+            controller.edges.keep("hands", hands)
+            if nerves is not None:
+                nerves.start(controller.edges)
+                controller.edges.keep("culture", culture)
     finally:
         (folder / ENDPOINT).unlink(missing_ok=True)
         faults.clear()

@@ -7,15 +7,16 @@ of scores and raises an alarm if it lasts.
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from choroid.common.failure import UserError
 from choroid.running.local_agent import ENDPOINT
 from choroid.running.nerves_handle import ALLOWED_WITHIN_S, LEDGER, EngineHandle, spawn_engine
 from choroid.running.nerves_source import GatewayNerves
 from choroid.running.recording_plan import recording_plan
+from choroid.running.tls_folder import tls_files
 from controller.core.clock import Clock
 from controller.nerves.access import AgentAccess
 from controller.nerves.budgets import BudgetUse
@@ -25,14 +26,12 @@ from controller.nerves.inspection import ElectrodeTable, LeaseSeen, Waveforms
 from controller.nerves.ledger import StimulationRecord, latest
 from controller.nerves.ledger_head import LedgerRefused
 from controller.nerves.recording.access import RecordingAccess
-from controller.nerves.summary import NervesSummary, life_s
+from controller.nerves.summary import NervesSummary
+from controller.process.edges import AlarmedFailure, Edges, Pauses, Up
 from controller.rig.description import Rig
 
 if TYPE_CHECKING:
     from sim.plant.plant import Plant
-
-logger = logging.getLogger(__name__)
-
 
 FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 300.0
@@ -107,57 +106,53 @@ class EngineNerves:
         """The engine's process when it is ready: address and tokens of its API."""
         return self._engine
 
-    async def start(self) -> None:
-        """Start the engine in the background and keep it running; return at once.
+    def start(self, edges: Edges) -> None:
+        """Have `edges` keep the engine running; return at once.
 
-        A failure is logged and leaves the rig without nerves for a while, never without life support.
+        A failure is an alarm and leaves the rig without nerves for a while, never without life support.
         """
-        self._keeping = asyncio.create_task(self._keep(), name="electrode engine")
+        pauses = Pauses(FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S)
+        self._keeping = edges.keep("electrode engine", self._live, pauses=pauses)
 
-    async def _keep(self) -> None:
-        pause_s = FIRST_PAUSE_S
-        while True:
-            lived_s = 0.0
-            try:
-                lived_s = await self._live()
-            except LedgerRefused as error:
-                self.ledger_problem = str(error)
-                logger.error("the electrode engine did not start: %s", error)
-            except CardRefused as error:
-                self._card_refused = str(error)
-                logger.error("the electrode engine did not start: %s", error)
-            except ValueError:
-                logger.exception("this rig's electrode engine cannot be started; the rig continues without nerves")
-                return
-            except Exception:
-                logger.exception("the electrode engine did not start; the rig continues without nerves meanwhile")
-            if lived_s > life_s(STEADY_S):
-                pause_s = FIRST_PAUSE_S
-            logger.warning("the electrode engine is started again in %g s", pause_s)
-            await asyncio.sleep(life_s(pause_s))
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+    async def _live(self, up: Up) -> None:
+        """Run the engine once, from its start to its end.
 
-    async def _live(self) -> float:
-        """Run the engine once, from its start to its end; return how long its API was open (s of the loop)."""
-        loop = asyncio.get_running_loop()
-        self._engine = await spawn_engine(
-            self._rig, self._data_dir, self._seed, NOT_ALLOWED_YET, self._remote, self.recordings.plan
-        )
+        Raises:
+            AlarmedFailure: The ledger or the card is refused.
+            OSError, RuntimeError, UserError: It did not start, or has ended.
+        """
+        if self._remote is not None and tls_files(self._data_dir) is None:
+            raise UserError(
+                f"agents on other machines need mutual TLS, and {self._data_dir} has no certificate of the electrode engine."
+                f" Next: choroid agents certify-engine --host {self._remote[0]} --data {self._data_dir}"
+            )
+        try:
+            self._engine = await spawn_engine(
+                self._rig, self._data_dir, self._seed, NOT_ALLOWED_YET, self._remote, self.recordings.plan
+            )
+        except LedgerRefused as error:
+            self.ledger_problem = str(error)
+            raise AlarmedFailure(str(error)) from error
+        except CardRefused as error:
+            self._card_refused = str(error)
+            raise AlarmedFailure(str(error)) from error
         self.ledger_problem = self._card_refused = ""
-        began_s = loop.time()
         try:
             await self._engine.order(self._stopped, ALLOWED_WITHIN_S)
             self._gateway = GatewayNerves(self._engine.address, self._engine.token)
+            up()
             print(
                 f"Nerves: the address for agents is {self._engine.address}; {self._data_dir / ENDPOINT} holds a token",
                 file=sys.stderr,
                 flush=True,
             )
             status = await self._engine.ended()
-            logger.error("the electrode engine ended by itself, with status %d; every lease is gone", status)
+            raise RuntimeError(
+                f"the electrode engine ended by itself, with status {status}, and every lease is gone. Likely cause: a"
+                " defect, its card or memory. Next: look at its lines in the log; it is started again"
+            )
         finally:
             await self._let_go()
-        return loop.time() - began_s
 
     async def _let_go(self) -> None:
         """Disconnect, end the engine's process if it still runs, and remove its address file."""

@@ -236,6 +236,12 @@ DEFINITIONS: dict[str, Definition] = {
             "see whether the broker runs and the network reaches it", "1 d", 60.0, 10.0,
         ),
         Definition(
+            "edge_lost", "high",
+            "the part named (page, health port, electrode engine) cannot be used; heart, temperature, gas and runs go on",
+            "do what the alarm says; the part is tried again by itself. `choroid stop` works without the page", "1 h",
+            2.0, 10.0,
+        ),
+        Definition(
             "data_discarded", "medium", "data that were recorded are gone for good where the alarm says",
             "read what and why; make room, or correct what refuses them", "1 d",
         ),

@@ -53,11 +53,15 @@ class People:
                 group.create_task(self._monitor.run(), name="heartbeat to the external monitor")
 
 
-def people_of(rig: Rig, data: Path, clock: Clock, record: Callable[[str, Mapping[str, Any]], object]) -> People | None:
-    """Return the notification that the rig file asks for, or None. `record` writes to the journal."""
+def people_of(rig: Rig, data: Path, clock: Clock, record: Callable[[str, Mapping[str, Any]], object]) -> People:
+    """Return the notification that the rig file asks for. `record` writes to the journal.
+
+    Raises:
+        ValueError: It asks for none.
+    """
     spec = rig.alarms.notify
     if spec is None:
-        return None
+        raise ValueError(f"the rig file of {rig.name} has no alarms.notify")
     notifier = Notifier(
         spec,
         rig=rig.name,

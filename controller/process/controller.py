@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ from controller.nerves.summary import NervesSource, NervesSummary
 from controller.process.absence import absence_doubt
 from controller.process.assembly import Assembly, NotConnected
 from controller.process.causes import (
+    Causes,
     actuator_causes,
     interlock_causes,
     loop_causes,
@@ -55,6 +56,7 @@ from controller.process.causes import (
     sink_causes,
 )
 from controller.process.discarded import DiscardedWatch
+from controller.process.edges import Edges
 from controller.process.health import ControllerHealth
 from controller.process.load import ProcessLoad
 from controller.process.notices import notices
@@ -142,6 +144,8 @@ class Controller:
         self.nerves_summary: NervesSummary | None = None
         self.people = people
         self.load = ProcessLoad()
+        self.edges = Edges()
+        """What cannot end the control loop: page, health port, electrode engine, sinks, delivery."""
         self._stimulator = stimulator
         self.told_to_end = asyncio.Event()
         """Set when the guard wants this controller to end in order."""
@@ -488,24 +492,30 @@ class Controller:
 
     def _causes(self, state: State, late_s: float) -> dict[tuple[str, str], str]:
         """Return the present causes of alarms other than those in readings: detail by (alarm kind, source)."""
-        return {
+        found = {
             **interlock_causes(state.trips, self.gate.bypasses.active()),
             **actuator_causes(state.actuators),
             **shortfall_causes(self.gate.shortfalls, self._hearts),
             **self.upkeep.causes,
             **self.tissue.causes,
-            **({} if self.imaging is None else self.imaging.causes),
             **self._notices,
             **self._connected.scoring.concerns,
-            **self._connected.analysers.causes,
             **self.runs.requests.causes(state.at_s),
-            **nerves_causes(self._stimulator),
             **loop_causes(late_s, TICK_S, self.load),
             **record_causes(self.journal, self.history),
-            **({} if self.people is None else self.people.causes()),
-            **sink_causes(self.sinks),
             **self._discarded.causes(self.discarded(), state.at_s),
+            **self.edges.causes,
         }
+        edges: dict[str, Callable[[], Causes]] = {  # one that fails leaves the alarms of all others
+            "nerves": lambda: nerves_causes(self._stimulator),
+            "sinks": lambda: sink_causes(self.sinks),
+            "images": lambda: {} if self.imaging is None else self.imaging.causes,
+            "people": lambda: {} if self.people is None else self.people.causes(),
+            "analysers": lambda: dict(self._connected.analysers.causes),
+        }
+        for name, causes in edges.items():
+            self._tasks.isolate(name, lambda causes=causes: found.update(causes()))
+        return found
 
     def discarded(self) -> list[Discarded]:
         """Return what was discarded since the start, for every reason; of an outbox, since its file was made."""
@@ -550,6 +560,7 @@ class Controller:
         if self._closed:
             return
         self._closed = True
+        self.edges.cancel()
         self._heartbeat.ending()
         if self._assembly is not None:
             await self.runs.close()
@@ -564,6 +575,7 @@ class Controller:
             self._record("controller.stopped", {})
         self._heartbeat.leave()  # now that the links are free
         await self._heartbeat.close()
+        await self.edges.close()
         self.journal.close()
         self.history.close()
 

@@ -21,7 +21,8 @@ import pytest
 from choroid.running.data_folder import open_folder
 from choroid.running.guarding import stop, write_plan
 from choroid.running.journal_opening import JOURNAL, open_journal
-from choroid.running.run import _notices, _sinks
+from choroid.running.run import _notices
+from choroid.running.sinks import sinks_of
 from controller.core.clock import Clock
 from controller.delivery.people import people_of
 from controller.guard.guarding import guard_plan
@@ -152,13 +153,13 @@ class Start:
         self.journal = open_journal(data / JOURNAL, clock, folder.problem, threaded=False)
         self.auth = Auth(data, demo=False)
         write_plan(rig, data)
-        self.outboxes, sinks = _sinks(rig, data, "0c9b5a7f21de")
+        self.sinks = sinks_of(rig, data, "0c9b5a7f21de")
         self.controller = Controller(
             rig=rig,
             opener=self.lab.opener,
             data_dir=data,
             clock=clock,
-            sinks=sinks,
+            sinks=self.sinks,
             journal=self.journal,
             people=people_of(rig, data, clock, self.journal.append),
             notices=_notices(folder, self.auth),
@@ -166,6 +167,8 @@ class Start:
 
     async def lives(self, seconds: float) -> None:
         await self.controller.start()
+        for sink in self.sinks:
+            self.controller.edges.keep(sink.name, sink.live, alarm=("telemetry_lost", sink.name))
         self.stop = asyncio.Event()
         self.ticking = asyncio.create_task(self.controller.run(self.stop))
         await asyncio.sleep(seconds)
@@ -174,8 +177,6 @@ class Start:
         self.stop.set()
         await self.ticking
         await self.controller.close()
-        for outbox in self.outboxes:
-            outbox.close()
         await self.lab.close()
 
     def alarms(self) -> set[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from choroid.running import endpoint, run
+from choroid.running import endpoint, sinks
 from choroid.running.data_folder import ENDPOINT
 from choroid.running.guarding import write_plan
 from controller.guard.guarding import guard_plan
@@ -42,7 +42,7 @@ def test_D2_an_endpoint_that_cannot_be_left_is_told_and_ends_nothing(
     assert "secret" not in said
 
 
-def test_D2_a_sink_without_its_outbox_says_so_and_stops_no_start(
+async def test_D2_a_sink_without_its_outbox_says_so_and_stops_no_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = EXAMPLE.read_text().replace("  mqtt: null", '  mqtt: {broker: "127.0.0.1:1883", prefix: choroid}', 1)
@@ -51,8 +51,8 @@ def test_D2_a_sink_without_its_outbox_says_so_and_stops_no_start(
     def full(path: Path, *, autocheckpoint: bool) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr(run, "Outbox", full)
-    outboxes, (sink,) = run._sinks(load_rig(tmp_path / "rig.yaml"), tmp_path, "0c9b5a7f21de")
-    assert outboxes == []
+    monkeypatch.setattr(sinks, "Outbox", full)
+    (sink,) = sinks.sinks_of(load_rig(tmp_path / "rig.yaml"), tmp_path, "0c9b5a7f21de")
     assert sink.name == "mqtt"
-    assert "disk I/O error" in str(sink.problem)
+    with pytest.raises(OSError, match="disk I/O error"):
+        await sink.live(lambda: None)

@@ -143,7 +143,7 @@ async def living(data: Path) -> AsyncIterator[tuple[Controller, EngineNerves]]:
     stop = asyncio.Event()
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))
-    await nerves.start()
+    nerves.start(controller.edges)
     try:
         await until(lambda: bool(nerves.recent_spikes()))
         yield controller, nerves

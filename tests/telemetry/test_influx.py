@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from choroid.common.failure import UserError
-from choroid.running import run
+from choroid.running.sinks import sinks_of
 from controller.core.state import Reading, State
 from controller.rig.loading import load_rig
 from controller.rig.sinks import Influx
@@ -287,7 +287,7 @@ async def test_a_token_file_that_is_no_text_is_told_like_any_other_trouble(
         assert rig.sink.problem is None
 
 
-def test_a_rig_that_wants_it_without_the_package_says_what_to_install(
+async def test_B1_a_rig_that_wants_it_without_the_package_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> Any:
@@ -299,6 +299,6 @@ def test_a_rig_that_wants_it_without_the_package_says_what_to_install(
     text = RIG.read_text().replace("mqtt: null", f"mqtt: {{broker: '127.0.0.1:1'}}\n  {influx}")
     (tmp_path / "rig.yaml").write_text(text)
     monkeypatch.setattr("choroid.common.extras.import_module", missing)
+    _, sink = sinks_of(load_rig(tmp_path / "rig.yaml"), tmp_path, RIG_ID)
     with pytest.raises(UserError, match=r"telemetry.influx needs the package influxdb_client.*choroid\[influx\]"):
-        run._sinks(load_rig(tmp_path / "rig.yaml"), tmp_path, RIG_ID)
-    assert not list(tmp_path.glob("*.db")), "no outbox was opened"
+        await sink.live(lambda: None)

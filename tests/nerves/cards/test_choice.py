@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from choroid.cli import main
-from choroid.common.ports import free_port
 from choroid.rig_file.card_catalogue import CARDS
 from choroid.running.card_process import CardProcess
 from choroid.running.cards import open_card
@@ -26,6 +25,7 @@ from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from sim.neurons.array import SAMPLE_RATE_HZ, SimulatedArray
 from sim.neurons.conditions import TissueConditions
+from tests.browser.pages import free_port
 
 BENCH = Path(__file__).parents[3] / "examples" / "rigs" / "bench.yaml"
 
@@ -71,7 +71,7 @@ def test_J3_a_card_that_is_not_the_described_one_is_refused_with_the_words_to_wr
 
 
 def test_J3_the_card_process_passes_a_refusal_on() -> None:
-    link = f"tcp://127.0.0.1:{free_port('127.0.0.1', 0)}"
+    link = f"tcp://127.0.0.1:{free_port()}"
     config = card_config(nerves(card="intan-rhx", link=link, options={"channels": ["A-000:A-003"]}), 1, Path())
     with pytest.raises(CardRefused, match=r"press Connect in its Remote TCP Control window"):
         CardProcess(config)
