@@ -21,7 +21,9 @@ def main(argv: list[str] | None = None) -> int:
     except UserError as error:
         print(f"choroid: {error}", file=sys.stderr)
         return 1
-    arguments = _parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    arguments = _parser().parse_args(words)
+    arguments.words = words
     try:
         return int(arguments.handler(arguments))
     except KeyboardInterrupt:

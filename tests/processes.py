@@ -55,7 +55,7 @@ class Bench:
         return process
 
     def run(self) -> subprocess.Popen[bytes]:
-        process = self.start("run", str(self.rig), "--data", str(self.data), "--port", "0")
+        process = self.start("run", str(self.rig), "--data", str(self.data), "--port", "0", "--no-restart")
         served = self.data / "endpoint.json"
         until(lambda: served.exists() and self.answers(), "the controller's page answers", seconds=START_S)
         return process

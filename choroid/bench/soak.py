@@ -128,7 +128,7 @@ def soak_real(rig: Path, *, hours: float, progress: bool = True) -> dict[str, An
         data, served = Path(folder) / "data", Path(folder) / "served.yaml"
         processes = {"lab": stack.enter_context(_started(Path(folder), "lab", str(rig), "--write", str(served)))}
         _until(served.exists, "the lab serves")
-        words = ("run", str(served), "--data", str(data), "--port", "0")
+        words = ("run", str(served), "--data", str(data), "--port", "0", "--no-restart")
         processes["controller"] = stack.enter_context(_started(Path(folder), *words))
         _until((data / ENDPOINT).exists, "the controller answers")
         endpoint = endpoint_of(data)

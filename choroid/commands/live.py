@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 from choroid.commands.options import command, host_and_port, json_option, port, seconds, seed, speed
+from choroid.common.child import python
+from choroid.common.parent import LINK
 
 
 def add(commands: Any) -> None:
@@ -48,9 +52,10 @@ def add(commands: Any) -> None:
     )
 
     run.add_argument(
-        "--restart-controller",
-        action="store_true",
-        help="the guard restarts this command when the controller is lost (for use without a service manager)",
+        "--restart",
+        action=argparse.BooleanOptionalAction,
+        default=not os.environ.get("NOTIFY_SOCKET"),
+        help="a small parent process starts a lost controller again (default: on, except under systemd, which does it)",
     )
     run.add_argument(
         "--agents",
@@ -88,6 +93,10 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.restart and LINK not in os.environ:
+        words = python("choroid.running.parent", *arguments.words)
+        sys.stderr.flush()
+        os.execv(words[0], words)  # noqa: S606  (our own module: a small process that outlives the controller)
     from choroid.running.run import run
 
     return run(
@@ -97,7 +106,6 @@ def _run(arguments: argparse.Namespace) -> int:
         port=arguments.port,
         health_port=arguments.health_port,
         capture=arguments.capture,
-        restart_controller=arguments.restart_controller,
         agents=arguments.agents,
     )
 

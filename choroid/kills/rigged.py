@@ -279,7 +279,7 @@ class Rigged:
         data = ("--data", str(self.data))
         words = python("choroid", "guard", str(self.served), *data)
         if name == "controller":
-            words = python("choroid", "run", str(self.served), *data, "--port", "0")
+            words = python("choroid", "run", str(self.served), *data, "--port", "0", "--no-restart")
             if self.namespace:
                 words = ["unshare", "--pid", "--fork", "--mount-proc", *words]
         with (self.folder / f"{name}.log").open("ab") as log:

@@ -25,7 +25,7 @@ from choroid.running.data_folder import folders_of, open_folder
 from controller.guard.channel import SocketChannel
 from controller.guard.guarding import guard_plan
 from controller.guard.heartbeat import Guarded
-from controller.guard.wire import LOG, PLAN, Message, connect, digest, receive, send
+from controller.guard.wire import LOG, PLAN, Message, connect, digest, peer_of, receive, send
 from controller.links.ownership import OWNER, holders
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
@@ -116,15 +116,16 @@ class _Refusal:
 class GuardFinder:
     """Connects a controller of `rig` with a guard."""
 
-    def __init__(self, rig: Rig, data: Path, *, restart: bool = False) -> None:
-        """`restart`: the guard may restart this process's command when it is lost."""
+    def __init__(self, rig: Rig, data: Path) -> None:
+        """Write the guard's plan into `data`."""
         self._text = write_plan(rig, data)
         self._rig = rig
-        self._data = data
+        self.data = data
         self._hello: Message = {"hello": True, "rig": rig.name, "plan": digest(self._text)}
-        if restart:
-            self._hello |= {"command": [sys.executable, "-P", *sys.orig_argv[1:]], "folder": str(Path.cwd())}
-        self._service = False
+        self.service = False
+        """Whether the guard is a service of its own."""
+        self.guard = 0
+        """Process number of the guard; 0 when it cannot be seen."""
 
     async def guarded(self) -> Guarded:
         """Connect to a guard before anything is done to the rig.
@@ -136,7 +137,7 @@ class GuardFinder:
 
     async def restore(self) -> SocketChannel:
         """Connect to another guard after one was lost. Raises as :meth:`guarded`."""
-        return await self._found(SERVICE_BACK_S if self._service else 0.0)
+        return await self._found(SERVICE_BACK_S if self.service else 0.0)
 
     async def _found(self, patience_s: float) -> SocketChannel:
         """Connect to the present guard; after `patience_s` (s) start one and wait for it."""
@@ -154,9 +155,9 @@ class GuardFinder:
                 started = await self._start()
             if _failed(started) or waited_s > patience_s + READY_S:
                 raise UserError(
-                    f"the guard of {self._data} does not answer: {answer.why}. Nothing was done to the rig, as without a"
+                    f"the guard of {self.data} does not answer: {answer.why}. Nothing was done to the rig, as without a"
                     " guard nothing brings it to rest when this process fails. Likely cause: see the end of"
-                    f" {self._data / LOG}. Next: run `choroid guard RIG --data {self._data}` by hand and read its output"
+                    f" {self.data / LOG}. Next: run `choroid guard RIG --data {self.data}` by hand and read its output"
                 )
             await asyncio.sleep(POLL_S)
 
@@ -164,13 +165,14 @@ class GuardFinder:
         """Ask the guard once; return the connection to it, or why there is none."""
         connection: socket.socket | None = None
         try:
-            connection = connect(self._data)
+            connection = connect(self.data)
             welcome = await self._greet(connection)
         except OSError as error:
             if connection is not None:
                 connection.close()
             return _Refusal(str(error) or type(error).__name__, listens=connection is not None)
-        self._service = bool(welcome.get("service"))
+        self.service = bool(welcome.get("service"))
+        self.guard = peer_of(connection).pid
         return SocketChannel(connection, _now_s)
 
     async def _greet(self, connection: socket.socket) -> Message:
@@ -199,9 +201,9 @@ class GuardFinder:
         try:
             return self._spawn()
         except OSError:
-            folder = await asyncio.to_thread(open_folder, self._data, self._text)
-            self._data = folder.records
-            write_plan(self._rig, self._data)
+            folder = await asyncio.to_thread(open_folder, self.data, self._text)
+            self.data = folder.records
+            write_plan(self._rig, self.data)
             return self._spawn()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
@@ -209,15 +211,19 @@ class GuardFinder:
 
         The returned process ends at once; the guard is its child.
         """
-        plan = self._data / PLAN
-        with (self._data / LOG).open("ab") as said:
+        with (self.data / LOG).open("ab") as said:
             return subprocess.Popen(  # noqa: S603  (our own module, our own arguments)
-                python("controller.guard", str(plan), "--own", "--detach"),
+                own_guard(self.data),
                 stdin=subprocess.DEVNULL,
                 stdout=said,  # a reader of this process's own output must not wait for the guard, which outlives it
                 stderr=said,
                 start_new_session=True,
             )
+
+
+def own_guard(data: Path) -> list[str]:
+    """Return the command of a guard for the controller of `data`, with the plan that lies there."""
+    return python("controller.guard", str(data / PLAN), "--own", "--detach")
 
 
 def _failed(started: subprocess.Popen[bytes] | None) -> bool:

@@ -230,7 +230,8 @@ class EngineNerves:
     async def close(self) -> None:
         """Disconnect and end the engine's process."""
         if self._keeping is not None:
-            self._keeping.cancel()
+            if not self._keeping.cancelling():
+                self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +19,11 @@ from choroid.common.signals import stop_on_signals, stop_rig_on_usr1
 from choroid.running.claiming import GUARD_LETS_GO_S, claim_rig
 from choroid.running.data_folder import ENDPOINT, DataFolder, open_folder
 from choroid.running.edges import EdgePlan, RunEdges
-from choroid.running.guarding import GuardFinder
+from choroid.running.guarding import GuardFinder, own_guard
 from choroid.running.journal_opening import JOURNAL, open_journal
 from choroid.running.listening import EngineNerves
+from choroid.running.parent_link import ParentLink
+from choroid.running.shared_fate import shared_fates
 from choroid.running.sinks import sinks_of
 from choroid.tools.recording import recorded
 from controller.core.clock import Clock
@@ -27,6 +31,7 @@ from controller.delivery.people import people_of
 from controller.gate.latch import SecondPlace
 from controller.guard.guarding import guard_plan
 from controller.guard.notify import notify
+from controller.guard.wire import LOG
 from controller.hazards.loading import load_checked_rig
 from controller.journal.journal import Journal
 from controller.memory.identity import kept_identity
@@ -37,6 +42,8 @@ from dashboards.auth import Auth
 from drivers.registry import MODELS, load_third_party
 from drivers.transport.claims import Claim
 from drivers.transport.opener import Opener, open_real
+
+logger = logging.getLogger(__name__)
 
 ENDED_BY_GUARD = 3
 """Exit status when the guard has asked the controller to end; a service manager must not restart it then."""
@@ -51,7 +58,6 @@ def run(
     port: int,
     health_port: int = 0,
     capture: Path | None = None,
-    restart_controller: bool = False,
     agents: tuple[str, int] | None = None,
 ) -> int:
     """Run until interrupted; resume what a crash interrupted, by each step's policy.
@@ -63,7 +69,6 @@ def run(
         port: Port of the page.
         health_port: Port of the health check; 0 for any free one.
         capture: New file for every byte of every link.
-        restart_controller: The guard restarts this command when it is lost.
         agents: Address and port for agents on other machines, with mutual TLS.
 
     Returns:
@@ -79,7 +84,7 @@ def run(
         )
     more_descriptors()
     with recorded(capture, rig, open_real) as opener:
-        return asyncio.run(_run(rig, data, host, port, health_port, opener, restart_controller, agents))
+        return asyncio.run(_run(rig, data, host, port, health_port, opener, agents))
 
 
 async def _run(
@@ -89,7 +94,6 @@ async def _run(
     port: int,
     health_port: int,
     opener: Opener,
-    restart_controller: bool,
     agents: tuple[str, int] | None,
 ) -> int:
     return await keep(
@@ -100,7 +104,6 @@ async def _run(
         opener,
         health_port=health_port,
         clock=Clock(follow_system=True),
-        restart_controller=restart_controller,
         agents=agents,
     )
 
@@ -116,7 +119,6 @@ async def keep(
     clock: Clock,
     journal: Journal | None = None,
     time_scale: float = 1.0,
-    restart_controller: bool = False,
     agents: tuple[str, int] | None = None,
 ) -> int:
     """Run the rig until a signal: guard, controller, page, nerves, sinks. Return the exit status.
@@ -129,17 +131,23 @@ async def keep(
         ClaimHeld: Another program holds a link of the rig.
         JournalError: Another controller uses `data`; nothing was done.
     """
+    link = ParentLink()
     with contextlib.ExitStack() as undone:
         # All that may fail comes before the guard: the guard of a controller that may not run, because another one
         # does, would bring that other one's rig to rest.
         opened = _open(rig, data, clock, journal, agents, undone)
         claimed = await claim_rig(rig, opened.folder.guard)
-        guarded = await GuardFinder(rig, opened.folder.guard, restart=restart_controller).guarded()
+        finder = GuardFinder(rig, opened.folder.guard)
+        guarded = await finder.guarded()
         claimed = claimed or await claim_rig(rig, opened.folder.guard, wait_s=GUARD_LETS_GO_S)
         undone.pop_all()
     stop = asyncio.Event()
     stop_on_signals(stop, None)
     records, kept = opened.folder.records, opened.journal
+    managed = bool(os.environ.get("NOTIFY_SOCKET"))
+    fates = shared_fates(rig, link, guard=finder.guard, service=finder.service, managed=managed)
+    for warning in fates.values():
+        logger.warning("%s", warning)
     sinks = sinks_of(rig, records, opened.rig_id)
     controller = Controller(
         rig=rig,
@@ -153,12 +161,14 @@ async def keep(
         guard=guarded,
         journal=kept,
         threaded=True,
-        notices=_notices(opened.folder, opened.auth),
+        notices=_notices(opened.folder, opened.auth) | fates,
         cameras=real_cameras(rig),
         rig_id=opened.rig_id,
         second_place=SecondPlace(opened.folder.records),
     )
     stop_rig_on_usr1(controller)
+    guard = [*own_guard(finder.data), str(finder.data / LOG)]
+    link.report(listens=True, guard=guard)
     ready = asyncio.Event()
     telling = asyncio.create_task(_tell_service_manager(controller, stop, ready), name="service manager")
     plan = EdgePlan(
@@ -175,6 +185,11 @@ async def keep(
     try:
         await controller.start()
         ready.set()
+        link.report(ready=True)
+        if link.restarted:
+            controller.alarms.event("controller_restarted", "controller", link.restarted)
+        if link.exists:
+            controller.edges.keep("parent", link.watch, alarm=("restart_unsure", "parent"))
         notify(f"READY=1\nSTATUS=rig {rig.name} is running")
         RunEdges(controller, plan).start()
         await controller.run(stop)

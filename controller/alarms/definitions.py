@@ -363,6 +363,14 @@ DEFINITIONS: dict[str, Definition] = {
             event=True,
         ),
         Definition(
+            "controller_restarted", "high", "the rig was at its basal state meanwhile; what was in work may have been held",
+            "read why and what is held; nothing more if it comes once, else find what ends the controller", "2 h", event=True,
+        ),
+        Definition(
+            "restart_unsure", "low", "what ends controller and guard together leaves the rig without care",
+            "do what the alarm says, best before tissue goes in", "1 d",
+        ),
+        Definition(
             "interlock_bypassed", "high", "an interlock does not act: what it prevents can happen",
             "stay at the rig, replace the probe, then end the bypass (docs/safety.md)", "30 min", 0.0, 0.0,
         ),

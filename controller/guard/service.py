@@ -27,7 +27,6 @@ from controller.guard.notify import notify
 from controller.guard.plan import GuardPlan
 from controller.guard.processes import WatchedProcess
 from controller.guard.rescue import Rescue
-from controller.guard.respawn import Respawner
 from controller.guard.watched import StopOrder, Watched, born_of, settle
 from controller.guard.wire import SEEN, SOCKET, Message, SocketPeer, digest, listen, peer_of, receive, send
 from controller.links.ownership import OWNER, holders
@@ -49,8 +48,6 @@ CONFIRM_S = 0.5
 """Time that the controller gets to confirm that it has begun an emergency stop (s)."""
 CARRIED_OUT_S = 3.0
 """Time that the requester waits for the confirmation of every output (s)."""
-RESTART_AFTER_S = 10.0
-"""Time (s) after which the controller may be restarted although not everything is at rest."""
 END_S = 20.0
 """Time that the controller gets to end in order when the guard is ordered to end (s)."""
 PATIENCE_S = 3600.0
@@ -109,7 +106,6 @@ class GuardService:
         self._exit: int | None = None
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[object]] = set()
-        self._respawner = Respawner(self._data, self.tell)
         self._notified_s = 0.0
 
     async def run(self, *, ready: Callable[[], None]) -> int:
@@ -155,10 +151,7 @@ class GuardService:
         if watched is not None:
             self._receive(watched)
             self._look(watched, now_s, lag_s)
-        elif self._rescue is not None:
-            if now_s > self._rescue_begun_s + RESTART_AFTER_S:
-                self._respawner.due(now_s)  # the rest may take an hour; a controller can do more than the guard
-        elif not self._admitting:
+        elif self._rescue is None and not self._admitting:
             self._unwatched(now_s)
         if self._ending_s is not None and self._exit is None and now_s > self._ending_s + END_PATIENCE_S:
             self.tell("gives up: not everything could be brought to rest in time; look at the rig yourself")
@@ -191,7 +184,7 @@ class GuardService:
             self._begin_rescue("no controller is connected")
         elif self._ending_s is not None:
             self._exit = EXIT_DONE
-        elif self._own and not self._respawner.due(now_s):
+        elif self._own:
             self._exit = EXIT_LEFT if self._left else EXIT_RESCUED
 
     def _lose(self, watched: Watched, why: str) -> None:
@@ -205,7 +198,6 @@ class GuardService:
             report += (
                 f"; killed in {took_s:.2f} s" if gone else "; killed, and not gone yet: it waits for a disk or a device"
             )
-        self._respawner.lost(now_s)
         self._begin_rescue(report)
 
     def _forget(self, watched: Watched) -> None:
@@ -271,13 +263,11 @@ class GuardService:
                     self._beat(watched, number, tick)
                 case {"goodbye": _}:
                     self._at_rest, self._left = True, []
-                    self._respawner.forget()
                     self._forget(watched)
                     if self._own:
                         self._exit = EXIT_DONE
                     return
                 case {"leave": _}:
-                    self._respawner.forget()
                     self._forget(watched)
                     self._begin_rescue("the controller has ended and could not bring everything to rest")
                     return
@@ -325,7 +315,6 @@ class GuardService:
                 connection, process, Liveness(now_s, silence_s=self._silence_s), beat_s=now_s
             )
             self._at_rest = False
-            self._respawner.came(now_s, message)
             with suppress(OSError):
                 (self._data / SEEN).write_text(
                     json.dumps({"pid": peer.pid, "born": born_of(peer.pid)}), encoding="utf-8"
@@ -407,7 +396,6 @@ class GuardService:
         if self._ending_s is not None:
             return
         self._ending_s = self._loop.time()
-        self._respawner.forget()
         self.tell(f"{why}: bringing the rig to its basal state, then exit")
         notify(f"STOPPING=1\nEXTEND_TIMEOUT_USEC={round((END_S + END_PATIENCE_S) * 1e6)}")
         if self._watched is not None:

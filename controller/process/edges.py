@@ -65,7 +65,8 @@ class Edges:
     def cancel(self) -> None:
         """Begin to end every edge; waits for none."""
         for task in self._tasks:
-            task.cancel()
+            if not task.cancelling():  # a second time would break off what ends it
+                task.cancel()
 
     async def close(self) -> None:
         """End every edge, and wait briefly for it."""
@@ -85,6 +86,8 @@ class Edges:
                 self.causes.pop(alarm, None)
 
             why = await self._lived(name, work, up, logged)
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                return  # its work took the cancellation for its own
             if up_s and loop.time() - up_s[0] > life_s(pauses.steady_s):
                 pause_s = pauses.first_s
             if why:

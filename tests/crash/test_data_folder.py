@@ -55,7 +55,18 @@ def _end_guard(folder: Path) -> None:
 
 
 def _run_there(bench: Bench, mount: str) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-m", "choroid", "run", str(bench.rig), "--data", str(bench.data), "--port", "0"]
+    words = [
+        sys.executable,
+        "-m",
+        "choroid",
+        "run",
+        str(bench.rig),
+        "--data",
+        str(bench.data),
+        "--port",
+        "0",
+        "--no-restart",
+    ]
     script = f'{mount.format(data=bench.data)} && exec "$@"'
     with (bench.data.parent / "run.log").open("ab") as log:
         process = subprocess.Popen(["unshare", "-m", "sh", "-c", script, "sh", *words], stdout=log, stderr=log)
@@ -115,7 +126,7 @@ def test_A11_a_data_folder_that_cannot_be_written_stops_neither_heart_nor_gas_no
     assert process.wait(30) == 0
     until(lambda: not holders(spare / "guard.lock"), "the guard ends with its controller")
 
-    process = bench.start("run", str(bench.rig), "--data", str(bench.data), "--port", "0")
+    process = bench.start("run", str(bench.rig), "--data", str(bench.data), "--port", "0", "--no-restart")
     until(lambda: _answers(bench), "the controller's page answers")
     assert spare_of(bench.data) is None, "the records went home"
     assert list(bench.data.glob("degraded-*.jsonl"))
@@ -203,7 +214,18 @@ def test_A11_a_disk_that_turns_read_only_under_a_run_lets_a_controller_start_nex
     first.kill()
     first.wait()
     with (bench.data.parent / "run.log").open("ab") as log:
-        words = [sys.executable, "-m", "choroid", "run", str(bench.rig), "--data", str(bench.data), "--port", "0"]
+        words = [
+            sys.executable,
+            "-m",
+            "choroid",
+            "run",
+            str(bench.rig),
+            "--data",
+            str(bench.data),
+            "--port",
+            "0",
+            "--no-restart",
+        ]
         second = subprocess.Popen([*inside, *words], stdout=log, stderr=log)
     bench._processes.append(second)
 

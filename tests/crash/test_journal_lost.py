@@ -67,7 +67,7 @@ def test_F7_A11_a_journal_that_is_removed_under_choroid_run_fails_health_at_once
     controller.send_signal(signal.SIGKILL)
     controller.wait()
     (bench.data / "endpoint.json").unlink()
-    again = bench.start("run", str(bench.rig), "--data", str(bench.data), "--port", "0")
+    again = bench.start("run", str(bench.rig), "--data", str(bench.data), "--port", "0", "--no-restart")
     until(lambda: (bench.data / "endpoint.json").exists() and lost(bench), "it runs in degraded mode", seconds=90)
     until(lambda: heart(bench), "the heart turns")
     assert not (bench.data / "journal.db").exists(), "no blank journal was begun"

@@ -26,7 +26,18 @@ def test_A12_a_second_controller_with_data_of_its_own_is_refused(bench: Bench, t
     renamed = tmp_path / "renamed.yaml"
     renamed.write_text(bench.rig.read_text().replace("127.0.0.1", "localhost"))
     for rig in (bench.rig, renamed):
-        command = [sys.executable, "-m", "choroid", "run", str(rig), "--data", str(second), "--port", "0"]
+        command = [
+            sys.executable,
+            "-m",
+            "choroid",
+            "run",
+            str(rig),
+            "--data",
+            str(second),
+            "--port",
+            "0",
+            "--no-restart",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode != 0
         assert f"process {first.pid} (controller of rig " in done.stderr, done.stderr

@@ -26,7 +26,7 @@ async def test_a_second_run_on_one_data_directory_starts_no_guard_and_leaves_the
     guards: list[Path] = []
     opened: list[str] = []
 
-    def find_guard(rig: Rig, data: Path, *, restart: bool) -> None:
+    def find_guard(rig: Rig, data: Path) -> None:
         guards.append(data)
 
     async def opener(url: LinkUrl, line: LineSettings) -> Streams:

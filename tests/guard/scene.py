@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -75,9 +76,11 @@ class Scene:
         await asyncio.sleep(0.3)
         return guard, puppet
 
-    async def controller(self, *words: str, before: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+    async def controller(
+        self, *words: str, before: tuple[str, ...] = (), restart: str = "--no-restart"
+    ) -> subprocess.Popen[bytes]:
         """A real one, when its heart beats at its set-point and its heater has been on."""
-        words = ("run", str(self.rig), "--data", str(self.data), "--port", "0", *words)
+        words = ("run", str(self.rig), "--data", str(self.data), "--port", "0", restart, *words)
         process = self.start(*before, *python("choroid", *words))
         await self.until(lambda: (self.data / "endpoint.json").exists() and self.at_work(), 60.0)
         return process
@@ -117,6 +120,14 @@ class Scene:
                 pytest.fail(f"it did not happen within {seconds:g} s\n{self.log()}\n{self.said()}\n{self.plant.told}")
             await asyncio.sleep(0.02)
         return time.monotonic() - begun
+
+    def alarms(self) -> list[str]:
+        """The alarms that the journal names."""
+        database = sqlite3.connect(f"file:{self.data / 'journal.db'}?mode=ro", uri=True)
+        try:
+            return [body for (body,) in database.execute("SELECT body FROM entries WHERE kind LIKE 'alarm.%'")]
+        finally:
+            database.close()
 
     def log(self) -> str:
         path = self.data / LOG
