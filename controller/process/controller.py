@@ -543,12 +543,12 @@ class Controller:
         self.told_to_end.set()
 
     def health(self) -> ControllerHealth:
-        """Whether the control loop lives (D6); a page that still answers proves nothing."""
+        """Whether the control loop lives and the journal is written (D6); a page that still answers proves nothing."""
         if self._ticked_s is None:
             return ControllerHealth(False, ("the control loop has not ticked yet",), float("inf"))
         age_s = self.clock.now_s() - self._ticked_s
         reasons = [f"the control loop has not ticked for {age_s:.1f} s"] if age_s > DEAD_AFTER_S else []
-        reasons += [str(self.journal.lost)] if self.journal.lost is not None else []
+        reasons += [problem] if (problem := self.journal.problem) is not None else []
         return ControllerHealth(not reasons, tuple(reasons), age_s)
 
     async def close(self, *, leave_running: bool = False) -> None:

@@ -47,8 +47,10 @@ async def test_D2_a_run_whose_row_cannot_be_written_waits_and_is_taken_up(full_a
     moving = {line: flow for line, flow in lab.plant.truth().flows_ul_min.items() if flow}
     assert set(moving) <= {"heart", "overflow"}, "nothing else moves without its row"
     assert "journal_unwritten" in {alarm.kind for alarm in controller.alarms.active()}
+    assert not controller.health().ok, "what is not written is lost with this process"
     disk.full = False
     await asyncio.sleep(2400.0)
+    assert controller.health().ok
     view = controller.runs.get(run_id)
     assert view.state is RunState.RUNNING, view.messages
     assert [row.run for row in controller.journal.entries(kinds=("note.recycle",))] == [run_id], "it has done its cycle"
