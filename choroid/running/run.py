@@ -37,6 +37,7 @@ from controller.journal.journal import Journal
 from controller.memory.identity import kept_identity
 from controller.process.controller import DEAD_AFTER_S, Controller
 from controller.rig.description import Rig
+from controller.rig.quantities import prepare_units
 from dashboards.admission import more_descriptors
 from dashboards.auth import Auth
 from drivers.registry import MODELS, load_third_party
@@ -132,6 +133,7 @@ async def keep(
         JournalError: Another controller uses `data`; nothing was done.
     """
     link = ParentLink()
+    prepare_units()  # later it would stop the loop for longer than a guard waits for a beat
     with contextlib.ExitStack() as undone:
         # All that may fail comes before the guard: the guard of a controller that may not run, because another one
         # does, would bring that other one's rig to rest.

@@ -1,4 +1,4 @@
-"""How long to wait for a child process: busy is not broken (decision 19).
+"""How long to wait for a child process: a busy machine is not a broken child.
 
 A limit counts only the time in which the child could have gone on. Time in which it waited for a processor, was stopped, or
 in which this process itself was late is counted apart. A child that used up its limit is silent (:class:`ChildSilent`); one

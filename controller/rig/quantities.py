@@ -34,7 +34,8 @@ USUAL: Mapping[str, Mapping[str, float]] = {
     "Hz": {"kHz": 1e3},
 }
 """Wanted unit → those that nearly every file is written in, and their size. pint, which knows all the others and what is
-wrong with them, takes half a second to begin; it begins when it is wanted. The tests hold each of these against it.
+wrong with them, takes half a second or more to begin; it begins when it is wanted, or with :func:`prepare_units`. The tests
+hold each of these against it.
 """
 
 LONGEST_TEXT = 64
@@ -103,6 +104,11 @@ def quantity_text(value: float, unit: str) -> str:
     if abs(value) >= 1000 and unit in _READABLE:
         value, unit = value / 1000, _READABLE[unit]
     return f"{value:.6g} {unit}"
+
+
+def prepare_units() -> None:
+    """Load the units that are not in :data:`USUAL`, so that no text of a person delays a control loop that runs already."""
+    _units().parse_units("mg/dL")
 
 
 @lru_cache(maxsize=1)
