@@ -220,7 +220,8 @@ def test_the_list_of_what_is_not_run_is_short_and_in_use() -> None:
 
 def test_the_services_of_the_pages_were_those_that_answered(place: Place) -> None:
     endpoint = json.loads((place.folder / "data" / "endpoint.json").read_text(encoding="utf-8"))
-    assert endpoint["pid"] == place.services["run"].pid
+    parent = Path(f"/proc/{endpoint['pid']}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[1]
+    assert int(parent) == place.services["run"].pid, "the controller is the child of `choroid run`"
     assert place.services["lab"].poll() is None
     assert (place.folder / "data" / "emergency-stop.json").exists(), "`choroid stop` comes last, and was obeyed"
     assert (place.folder / "week.html").stat().st_size > 10_000
