@@ -51,7 +51,7 @@ ENVIRONMENT = {
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 
-class Watch:
+class ProtocolWatch:
     """Judges a process that is to answer, by what the kernel counts of it."""
 
     def __init__(self, pid: int) -> None:
@@ -221,7 +221,7 @@ class ProtocolProcess:
         self.pid = process.pid
         self._process = process
         self._lines = lines
-        self._watch = Watch(process.pid)
+        self._watch = ProtocolWatch(process.pid)
         self._with_us = 0
         """Requests that the run has not replied to."""
         self._idle = self._said = 0

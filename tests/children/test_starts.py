@@ -108,7 +108,7 @@ UNLIMITED = {
     "choroid/running/nerves_handle.py": "the first line of the engine is waited for without a limit",
     "choroid/simulation/served_lab.py": "the first line of the laboratory is waited for without a limit",
     "controller/guard/respawn.py": "the controller: it may take COMES_S to connect, and is started again",
-    "controller/runs/python_process.py": "counts processor time and sleep (Watch, test_hostile_protocols)",
+    "controller/runs/python_process.py": "counts processor time and sleep (ProtocolWatch, test_hostile_protocols)",
     "controller/nerves/recording/service.py": "the writer of recordings: a refusal names the load as a cause",
     "grid/challenges/hardware.py": "nvidia-smi, which is no part of this software",
     "grid/commands/bench.py": "measurements",

@@ -241,7 +241,7 @@ async def test_P3_a_process_that_gets_no_time_is_called_stopped_not_broken(monke
     with subprocess.Popen(["sleep", "1000"]) as process:
         try:
             os.kill(process.pid, signal.SIGSTOP)
-            watch = python_process.Watch(process.pid)
+            watch = python_process.ProtocolWatch(process.pid)
             while watch._cpu()[0] != "T":
                 await asyncio.sleep(0.01)
             said = [watch.look() for _ in range(9)]
