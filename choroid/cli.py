@@ -41,6 +41,7 @@ def main(argv: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     # Not before these are known to be our own packages.
     from choroid.commands import (
+        audit,
         commissioning,
         compare,
         export,
@@ -69,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
         live, virtual, files, tools, ledger, compare, kills, handover, report, export, operate, guards, measure,
-        commissioning, new, tissue, grid, record, lsl, fit,
+        commissioning, new, tissue, grid, record, lsl, fit, audit,
     )  # fmt: skip
     for group in groups:
         group.add(commands)

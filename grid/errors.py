@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from controller.signed_log.errors import SignedLogError
 
-class GridError(Exception):
-    """What happened, where, the likely cause and the next action."""
+GridError = SignedLogError
+"""What happened, where, the likely cause and the next action. The signed log, which the grid shares, has no other error."""
 
 
 class GridRefused(GridError):

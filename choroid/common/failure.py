@@ -15,6 +15,7 @@ def explain(error: Exception) -> str | None:
     from controller.rig.problems import RigError
     from controller.rig.quantities import QuantityError
     from controller.runs.runner import RunnerError
+    from controller.signed_log.errors import SignedLogError
     from dashboards.auth import CredentialsError
     from drivers.errors import DeviceError
     from protocols.parameters import ParamError
@@ -22,13 +23,11 @@ def explain(error: Exception) -> str | None:
 
     of_the_rig = (RigError, QuantityError, ConnectError, DeviceError, CalibrationError)
     of_a_run = (JournalError, LedgerError, RunnerError, ParamError, UnknownProtocol)
-    if isinstance(error, (*of_the_rig, *of_a_run, ClientError, CredentialsError, UserError)):
+    if isinstance(error, (*of_the_rig, *of_a_run, ClientError, CredentialsError, SignedLogError, UserError)):
         return str(error)
     if isinstance(error, ExceptionGroup):
         texts = [explain(inner) for inner in error.exceptions]
         return None if None in texts else "\n".join(text for text in texts if text is not None)
-    if type(error).__module__ == "grid.errors":  # an extra: not imported for this
-        return str(error)
     return _explain_file(error)
 
 

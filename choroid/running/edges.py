@@ -1,4 +1,4 @@
-"""The edges of `choroid run`: page, health port, electrode engine, sinks and delivery, each supervised (B1)."""
+"""The edges of `choroid run`: page, health port, electrode engine, sinks, checkpoints and delivery, each supervised (B1)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from choroid.running.endpoint import leave_endpoint
 from choroid.running.listening import EngineNerves
+from choroid.running.notary import Notary
 from choroid.running.sinks import EdgeSink
 from controller.delivery.people import People
 from controller.process.controller import Controller
@@ -35,6 +36,7 @@ class EdgePlan:
     nerves: EngineNerves | None
     sinks: tuple[EdgeSink, ...]
     people: Callable[[], People] | None
+    notary: Notary | None = None
     time_scale: float = 1.0
 
 
@@ -57,6 +59,8 @@ class RunEdges:
             plan.nerves.start(edges)
         for sink in plan.sinks:
             edges.keep(sink.name, sink.live, alarm=("telemetry_lost", sink.name))
+        if plan.notary is not None:
+            edges.keep("checkpoints", plan.notary.run, alarm=("checkpoint_failed", "journal"))
         if plan.people is not None:
             edges.keep("delivery", self._deliver, alarm=("channel_failed", "delivery"))
 

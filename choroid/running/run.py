@@ -22,6 +22,7 @@ from choroid.running.edges import EdgePlan, RunEdges
 from choroid.running.guarding import GuardFinder, own_guard
 from choroid.running.journal_opening import JOURNAL, open_journal
 from choroid.running.listening import EngineNerves
+from choroid.running.notary import Notary
 from choroid.running.parent_link import ParentLink
 from choroid.running.shared_fate import shared_fates
 from choroid.running.sinks import sinks_of
@@ -167,6 +168,7 @@ async def keep(
         cameras=real_cameras(rig),
         rig_id=opened.rig_id,
         second_place=SecondPlace(opened.folder.records),
+        alarm_sources=() if opened.notary is None else (opened.notary,),
     )
     stop_rig_on_usr1(controller)
     guard = [*own_guard(finder.data), str(finder.data / LOG)]
@@ -181,6 +183,7 @@ async def keep(
         health_port=health_port,
         nerves=opened.nerves,
         sinks=sinks,
+        notary=opened.notary,
         people=None if rig.alarms.notify is None else lambda: people_of(rig, records, clock, kept.append),
         time_scale=time_scale,
     )
@@ -211,6 +214,7 @@ class _Opened:
     journal: Journal
     auth: Auth
     nerves: EngineNerves | None
+    notary: Notary | None
 
 
 def _open(
@@ -228,9 +232,10 @@ def _open(
         journal = open_journal(data / JOURNAL, clock, folder.problem)
     undone.callback(journal.close)
     auth = Auth(data, demo=False, threaded=True)
-    return _Opened(
-        folder, kept_identity(data), journal, auth, _nerves(rig, data, agents, recordable=not folder.problem)
-    )
+    nerves = _nerves(rig, data, agents, recordable=not folder.problem)
+    # In a spare folder there is no journal, and its own alarm says so.
+    notary = None if folder.problem else Notary(data, rig.name, rig.audit)
+    return _Opened(folder, kept_identity(data), journal, auth, nerves, notary)
 
 
 async def _close(controller: Controller, opened: _Opened, claimed: tuple[Claim, ...]) -> None:

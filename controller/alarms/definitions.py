@@ -242,6 +242,15 @@ DEFINITIONS: dict[str, Definition] = {
             2.0, 10.0,
         ),
         Definition(
+            "journal_contradicted", "high",
+            "rows of the journal are not those that were signed: who did what to the tissue is not proven",
+            "keep a copy of the data folder; run `choroid audit verify`; compare with backups, exports and witnesses", "4 h",
+        ),
+        Definition(
+            "checkpoint_failed", "medium", "a later change of the journal's rows may not be noticed",
+            "make the place of the key or of the witness writable, as the alarm says", "1 d",
+        ),
+        Definition(
             "data_discarded", "medium", "data that were recorded are gone for good where the alarm says",
             "read what and why; make room, or correct what refuses them", "1 d",
         ),

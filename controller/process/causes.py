@@ -6,6 +6,7 @@ Each function returns alarm details by (alarm kind, source). Causes in readings 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from typing import Protocol
 
 from controller.alarms.definitions import alarm_kind
 from controller.core.state import ActuatorView
@@ -18,6 +19,14 @@ from controller.process.sink import Sink
 from controller.safety.terms import Trip
 
 Causes = dict[tuple[str, str], str]
+
+
+class CauseSource(Protocol):
+    """A part outside the controller that raises alarms."""
+
+    @property
+    def causes(self) -> Mapping[tuple[str, str], str]:
+        """The present causes: details by (alarm kind, source)."""
 
 
 def interlock_causes(trips: Iterable[Trip], bypasses: Iterable[Bypass]) -> Causes:

@@ -47,6 +47,7 @@ from controller.process.absence import absence_doubt
 from controller.process.assembly import Assembly, NotConnected
 from controller.process.causes import (
     Causes,
+    CauseSource,
     actuator_causes,
     interlock_causes,
     loop_causes,
@@ -122,6 +123,7 @@ class Controller:
         cameras: CaptureEngine | None = None,
         rig_id: str = "",
         second_place: SecondPlace | None = None,
+        alarm_sources: tuple[CauseSource, ...] = (),
     ) -> None:
         """Open the records of a rig.
 
@@ -134,6 +136,7 @@ class Controller:
             threaded: Whether writes that wait for a disk run in threads (real time).
             notices: Alarms that stand as long as this process lives, (kind, source) -> detail.
             cameras: Takes the images; None leaves the rig's cameras alone.
+            alarm_sources: Parts outside the controller that raise alarms.
             rig_id: Identity of the data folder; empty where it has none (virtual time).
             second_place: Keeps the emergency stop outside of the data folder.
         """
@@ -154,6 +157,7 @@ class Controller:
         self._limits = limits or limits_of(rig)
         self._hearts = frozenset(heart.pump for heart in self._limits.hearts)
         self.sinks = sinks
+        self._alarm_sources = alarm_sources
         self._discarded = DiscardedWatch()
         self._data_dir = data_dir
         self._threaded = threaded
@@ -503,6 +507,7 @@ class Controller:
             **self.runs.requests.causes(state.at_s),
             **loop_causes(late_s, TICK_S, self.load),
             **record_causes(self.journal, self.history),
+            **{cause: detail for part in self._alarm_sources for cause, detail in part.causes.items()},
             **self._discarded.causes(self.discarded(), state.at_s),
             **self.edges.causes,
         }

@@ -14,6 +14,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field, StringConstraints
 
 from controller.rig.agitation import Agitator
+from controller.rig.audit import AuditSpec
 from controller.rig.camera import CameraSpec
 from controller.rig.card import CardName, CardOptions
 from controller.rig.grading import shipped_grading
@@ -504,6 +505,7 @@ class Rig(RigPart):
     safety: Safety = Safety()
     upkeep: UpkeepSpec = UpkeepSpec()
     telemetry: Telemetry = Telemetry()
+    audit: AuditSpec = AuditSpec()
     alarms: AlarmSpec = AlarmSpec()
     grading: Grading = Field(default_factory=shipped_grading)
     """In the rig file: the path of a rule file, relative to the rig file."""

@@ -8,13 +8,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from controller.signed_log import merkle
+from controller.signed_log.notes import COSIGNATURE, ED25519, NoteKey
 from grid.clock import as_text
 from grid.commands.operate import opened
 from grid.errors import GridError
 from grid.hub.store import FILE
 from grid.identity.keys import write_private
-from grid.log import merkle
-from grid.log.notes import COSIGNATURE, ED25519, NoteKey
 from grid.log.verification import require_sound, verify_log
 from grid.log.witness import Witness
 from grid.log.witnesses import LogWitnesses

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from statistics import fmean
 from typing import Any
 
+from controller.signed_log.public import fingerprint
 from grid.boards.board import Board, split_key
 from grid.boards.loading import UnknownBoard, board_hash, newest
 from grid.boards.manifest import ManifestError, ModelManifest, read_manifest, verify
@@ -19,7 +20,6 @@ from grid.grading.ladder import Ladder
 from grid.grading.model import BoardModel, ModelRejected, OpenModel
 from grid.grading.rotation import DAY_S, SECRET_BYTES, Rotation, is_over
 from grid.grading.store import BoardRow, BoardStore
-from grid.identity.public import fingerprint
 
 GRADERS = 2
 """Verdicts that must be equal before a score counts."""

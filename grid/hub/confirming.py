@@ -6,10 +6,10 @@ import asyncio
 import logging
 import sqlite3
 
+from controller.signed_log import merkle
+from controller.signed_log.notes import Checkpoint, NoteKey, signature_time
 from grid.errors import GridError, GridRefused
 from grid.hub.store import Store, hub_reading_error
-from grid.log import merkle
-from grid.log.notes import Checkpoint, NoteKey, signature_time
 from grid.log.witness import SIGNED, request_body
 from grid.log.witnesses import LogWitness, LogWitnesses
 from grid.member.membership import CALL_S, HubAddress, authority_of, enrolment_channel, explained

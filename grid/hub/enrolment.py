@@ -5,12 +5,12 @@ from __future__ import annotations
 import grpc
 import grpc.aio
 
+from controller.signed_log.notes import ED25519, NoteKey
 from grid.errors import GridError, GridRefused
 from grid.hub.members import Members, address_of
 from grid.hub.store import Store
 from grid.identity.authority import Authority, expires_utc_s
 from grid.identity.requests import Nonces, check_request
-from grid.log.notes import ED25519, NoteKey
 from grid.policy.policy import GridPolicy
 from grid.wire import grid_pb2 as pb
 from grid.wire import grid_pb2_grpc as pb_grpc

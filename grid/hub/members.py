@@ -8,9 +8,9 @@ import sqlite3
 from typing import Any
 from urllib.parse import unquote
 
+from controller.signed_log.public import fingerprint
 from grid.errors import GridError, GridRefused
 from grid.hub.store import Store
-from grid.identity.public import fingerprint
 from grid.policy.policy import EnrolmentLimits
 from grid.policy.standing import MemberStanding
 from grid.wire import grid_pb2 as pb

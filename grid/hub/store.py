@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from controller.signed_log.notes import NoteSigner
 from grid.clock import UtcSeconds, as_text, utc_s
 from grid.errors import GridError
 from grid.log.ledger import GridLog
-from grid.log.notes import NoteSigner
 
 FILE = "hub.sqlite"
 SCHEMA = """

@@ -8,8 +8,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from controller.signed_log.public import fingerprint
 from grid.errors import GridError
-from grid.identity.public import fingerprint
 
 RAW = serialization.Encoding.Raw
 KEY_FILE = "identity.key"

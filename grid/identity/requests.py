@@ -9,10 +9,10 @@ import secrets
 import struct
 from collections.abc import Callable
 
+from controller.signed_log.public import verified
 from grid.clock import as_text
 from grid.errors import GridRefused
 from grid.identity.keys import IdentityKey
-from grid.identity.public import verified
 from grid.wire import grid_pb2 as pb
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")

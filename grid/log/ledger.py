@@ -11,9 +11,9 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
+from controller.signed_log import merkle
+from controller.signed_log.notes import Checkpoint, NoteSigner, cosignature, signed
 from grid.errors import GridError
-from grid.log import merkle
-from grid.log.notes import Checkpoint, NoteSigner, cosignature, signed
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, body BLOB NOT NULL);

@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from controller.signed_log import merkle
+from controller.signed_log.notes import Checkpoint, NoteKey, signature_time
 from grid.errors import GridError
-from grid.log import merkle
 from grid.log.ledger import START
-from grid.log.notes import Checkpoint, NoteKey, signature_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,17 @@ class _Tree:
     """A tree that grows by leaves and remembers the roots at the sizes that are asked for."""
 
     sizes: frozenset[int]
-    nodes: dict[tuple[int, int], bytes] = field(default_factory=dict)
     roots: dict[int, bytes] = field(default_factory=dict)
-    size: int = 0
+    growing: merkle.Growing = field(default_factory=merkle.Growing)
+
+    @property
+    def size(self) -> int:
+        return self.growing.size
 
     def add(self, leaf: bytes) -> None:
-        for level, index, found in merkle.completed(self.size, leaf, self.node):
-            self.nodes[level, index] = found
-        self.size += 1
+        self.growing.add(leaf)
         if self.size in self.sizes:
-            self.roots[self.size] = merkle.root(self.size, self.node)
-
-    def node(self, level: int, index: int) -> bytes:
-        return self.nodes[level, index]
+            self.roots[self.size] = self.growing.root
 
 
 def verify_log(

@@ -11,12 +11,12 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from controller.signed_log import merkle
+from controller.signed_log.notes import Checkpoint, NoteKey, signature_time, signed_only_by
+from controller.signed_log.public import verified
 from grid.clock import as_text
 from grid.errors import GridError, GridRefused
-from grid.identity.public import verified
-from grid.log import merkle
 from grid.log.ledger import GridLog
-from grid.log.notes import Checkpoint, NoteKey, signature_time, signed_only_by
 
 MAX_PROOF = 63
 MAX_BODY = 16_384

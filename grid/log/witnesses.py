@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
+from controller.signed_log.notes import COSIGNATURE, DASH, NoteKey, signature_time
 from grid.errors import GridError
 from grid.log.ledger import GridLog
-from grid.log.notes import COSIGNATURE, DASH, NoteKey, signature_time
 
 
 @dataclass(frozen=True, slots=True)

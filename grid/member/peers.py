@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from controller.signed_log.public import fingerprint
 from grid.errors import GridRefused
-from grid.identity.public import fingerprint
 
 ALLOWED_FILE = "peers.txt"
 

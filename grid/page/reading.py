@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from controller.signed_log.notes import ED25519, NoteKey
 from grid.clock import UtcSeconds, as_text, utc_s
 from grid.hub.leases import LeaseBook
 from grid.hub.members import SEEN_S, Members
 from grid.hub.store import Store, reading_error
-from grid.log.notes import ED25519, NoteKey
 from grid.log.tiles import tile
 from grid.log.witness import Witness
 from grid.log.witnesses import LogWitnesses

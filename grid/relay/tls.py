@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.x509.oid import NameOID
 
+from controller.signed_log.public import fingerprint
 from grid.errors import GridError, GridRefused
 from grid.identity.keys import RAW, IdentityKey
-from grid.identity.public import fingerprint
 
 Send = Callable[[bytes], Awaitable[None]]
 Receive = Callable[[], Awaitable[bytes]]

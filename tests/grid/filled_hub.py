@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from controller.signed_log.notes import COSIGNATURE, NoteKey, cosignature
 from grid.boards.loading import load_boards, newest
 from grid.boards.manifest import sign_manifest
 from grid.clock import utc_s
@@ -15,7 +16,6 @@ from grid.hub.members import Members
 from grid.hub.owner import owned
 from grid.hub.store import Store
 from grid.identity.keys import IdentityKey
-from grid.log.notes import COSIGNATURE, NoteKey, cosignature
 from grid.log.witnesses import LogWitnesses
 from grid.policy.policy import load_policy
 from grid.policy.standing import MemberStanding

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from choroid.cli import main
+from controller.signed_log.notes import ED25519, NoteKey
 from grid.boards.loading import boards_of
 from grid.boards.manifest import sign_manifest
 from grid.errors import GridError, GridRefused
@@ -27,7 +28,6 @@ from grid.grading.hosting import HostedBoards
 from grid.hub.owner import owned
 from grid.hub.store import Store
 from grid.identity.keys import IdentityKey
-from grid.log.notes import ED25519, NoteKey
 from grid.log.verification import verify_log
 from grid.member.boards import BoardsClient
 from grid.wire.boards import boards_pb2, boards_pb2_grpc

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from controller.signed_log.notes import ED25519, NoteKey
 from grid.errors import GridError
 from grid.hub.leases import LeaseBook
 from grid.hub.members import Members
@@ -24,7 +25,6 @@ from grid.hub.owner import owned
 from grid.hub.store import Store
 from grid.lab.daemon import LabDaemon
 from grid.lab.engine import EngineAccess
-from grid.log.notes import ED25519, NoteKey
 from grid.log.verification import verify_log
 from grid.member import waiting
 from grid.member.daemon import MemberDaemon, enrolled

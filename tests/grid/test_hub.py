@@ -14,6 +14,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from controller.signed_log.notes import ED25519, NoteKey
 from grid.boards.loading import load_boards
 from grid.clock import utc_s
 from grid.errors import GridError, GridRefused
@@ -24,7 +25,6 @@ from grid.hub.sessions import MemberSession
 from grid.identity.authority import Authority, key_pem, new_tls_key, signing_request
 from grid.identity.keys import IdentityKey
 from grid.identity.requests import signed_request
-from grid.log.notes import ED25519, NoteKey
 from grid.log.verification import verify_log
 from grid.member.daemon import MemberDaemon
 from grid.member.membership import HubAddress, Membership

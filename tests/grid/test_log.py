@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.signed_log import merkle
+from controller.signed_log.notes import COSIGNATURE, ED25519, Checkpoint, NoteKey, NoteSigner, body_of, signature_time
 from grid.errors import GridError, GridRefused
 from grid.identity.keys import IdentityKey
-from grid.log import merkle
 from grid.log.ledger import GridLog
-from grid.log.notes import COSIGNATURE, ED25519, Checkpoint, NoteKey, NoteSigner, body_of, signature_time
 from grid.log.tiles import index_path, tile
 from grid.log.verification import LogVerdict, verify_log
 from grid.log.witness import Conflict, Witness, request_body

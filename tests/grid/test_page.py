@@ -19,13 +19,13 @@ import httpx
 import pytest
 
 from choroid.cli import main
+from controller.signed_log import merkle
+from controller.signed_log.notes import Checkpoint, NoteKey, signature_time
 from grid.errors import GridError
 from grid.hub.members import Members
 from grid.hub.owner import owned
 from grid.hub.store import Store
 from grid.identity.keys import KEY_FILE
-from grid.log import merkle
-from grid.log.notes import Checkpoint, NoteKey, signature_time
 from grid.page.app import page_app
 from grid.page.reading import HubReader, spans
 from tests.browser.pages import Server, free_port

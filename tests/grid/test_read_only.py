@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.signed_log.notes import ED25519, NoteKey
 from grid.errors import GridError
 from grid.grading.sealing import SecretSeal
 from grid.grading.store import BoardStore
@@ -23,7 +24,6 @@ from grid.hub.owner import owned
 from grid.hub.sessions import MemberSession
 from grid.hub.store import storage_error
 from grid.identity.keys import IdentityKey
-from grid.log.notes import ED25519, NoteKey
 from grid.log.verification import verify_log
 from grid.wire import grid_pb2 as pb
 from tests.grid.filled_hub import MODEL, fill

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from choroid.cli import main
+from controller.signed_log import merkle
+from controller.signed_log.notes import COSIGNATURE, ED25519, NoteKey
 from grid.errors import GridError
 from grid.hub.hub import Hub
 from grid.identity.keys import IdentityKey
-from grid.log import merkle
-from grid.log.notes import COSIGNATURE, ED25519, NoteKey
 from grid.log.witness import SIGNED, Conflict, Contradiction, Witness, request_body
 from grid.page.models import HeadModel
 from grid.page.reading import HubReader

@@ -38,6 +38,33 @@ def root(size: int, node: Node) -> bytes:
     return EMPTY_ROOT if size == 0 else _range(0, size, node)
 
 
+class Growing:
+    """The root of a tree that grows leaf by leaf, in the memory of its open nodes alone."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._open: list[bytes] = []
+        """The complete nodes from the left, one for each bit of the size."""
+
+    def add(self, leaf: bytes) -> None:
+        """Add the hash of a leaf."""
+        found, rest = leaf, self.size
+        while rest & 1:
+            found, rest = node_hash(self._open.pop(), found), rest >> 1
+        self._open.append(found)
+        self.size += 1
+
+    @property
+    def root(self) -> bytes:
+        """Return the root over all leaves so far."""
+        if not self._open:
+            return EMPTY_ROOT
+        found = self._open[-1]
+        for left in reversed(self._open[:-1]):
+            found = node_hash(left, found)
+        return found
+
+
 def inclusion_proof(index: int, size: int, node: Node) -> list[bytes]:
     """Return the proof that leaf `index` is in the tree of `size` leaves.
 

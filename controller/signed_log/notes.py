@@ -9,8 +9,8 @@ import struct
 from dataclasses import dataclass
 from typing import Protocol
 
-from grid.errors import GridError
-from grid.identity.public import verified
+from controller.signed_log.errors import SignedLogError
+from controller.signed_log.public import verified
 
 ED25519 = 0x01
 COSIGNATURE = 0x04
@@ -47,7 +47,7 @@ class NoteKey:
 
     @classmethod
     def parse(cls, text: str) -> NoteKey:
-        """Read a verifier key. Raises :class:`GridError` when it is malformed."""
+        """Read a verifier key. Raises :class:`SignedLogError` when it is malformed."""
         name, _, rest = text.strip().partition("+")
         hashed, _, encoded = rest.partition("+")
         try:
@@ -55,10 +55,12 @@ class NoteKey:
         except binascii.Error:
             body = b""
         if len(body) != 33 or body[0] not in (ED25519, COSIGNATURE):
-            raise GridError(f"“{text[:80]}” is no verifier key. Next: copy the line that `choroid grid log key` prints")
+            raise SignedLogError(
+                f"“{text[:80]}” is no verifier key. Next: copy the line that `choroid grid log key` prints"
+            )
         key = cls(name, body[0], body[1:])
         if key.hash.hex() != hashed:
-            raise GridError(f"the verifier key of {name} is damaged: its hash differs. Next: copy it again")
+            raise SignedLogError(f"the verifier key of {name} is damaged: its hash differs. Next: copy it again")
         return key
 
 
@@ -77,7 +79,7 @@ class Checkpoint:
 
     @classmethod
     def parse(cls, note: str) -> Checkpoint:
-        """Read the body of a note. Raises :class:`GridError` when it is malformed."""
+        """Read the body of a note. Raises :class:`SignedLogError` when it is malformed."""
         lines = body_of(note).split("\n")
         try:
             if not lines[1].isdecimal() or (lines[1] != "0" and lines[1].startswith("0")):
@@ -87,14 +89,14 @@ class Checkpoint:
                 raise ValueError("no root")
             return cls(lines[0], int(lines[1]), root)
         except (ValueError, IndexError) as error:
-            raise GridError(f"this is no checkpoint of a log ({error}). Next: fetch it again") from None
+            raise SignedLogError(f"this is no checkpoint of a log ({error}). Next: fetch it again") from None
 
 
 def body_of(note: str) -> str:
-    """Return the text that is signed. Raises :class:`GridError` without one."""
+    """Return the text that is signed. Raises :class:`SignedLogError` without one."""
     body, blank, _ = note.rpartition("\n\n")
     if not blank:
-        raise GridError("this is no signed note: it has no blank line before its signatures. Next: fetch it again")
+        raise SignedLogError("this is no signed note: it has no blank line before its signatures. Next: fetch it again")
     return body + "\n"
 
 
