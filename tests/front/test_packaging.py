@@ -84,7 +84,6 @@ NEVER_NEEDED = (
     "onnxruntime",
     "matplotlib",
     "influxdb_client",
-    "cryptography",
     "onnxruntime",
     "ray",
     "atheris",
