@@ -30,7 +30,8 @@ logger = logging.getLogger(__name__)
 FILE = "credentials.json"
 VERSION = 1
 SESSION_AGE = timedelta(days=30)
-MAX_SESSIONS = 500
+MAX_SESSIONS = 20
+"""Maximum number of sessions of one user; a further one ends the oldest of this user, and of no other."""
 LONGEST_SECRET = 200
 """Maximum number of characters; longer tokens are not hashed."""
 
@@ -209,8 +210,9 @@ class Auth:
             self._tickets.remove(digest)
             del self._passing[digest]
         self._sessions = {key: kept for key, kept in self._sessions.items() if kept.until > now}
-        while len(self._sessions) >= MAX_SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
+        own = [key for key, kept in self._sessions.items() if kept.user.name == user.name]
+        for oldest in own[: max(0, len(own) - MAX_SESSIONS + 1)]:
+            del self._sessions[oldest]
         value = secrets.token_urlsafe(32)
         self._sessions[_hash(value)] = _Session(user, now + SESSION_AGE)
         try:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from controller.journal.terms import JournalUnwritten
-from dashboards.auth import FILE, SESSION_AGE, Auth, CredentialsError, LastAdmin, Role, User
+from dashboards.auth import FILE, MAX_SESSIONS, SESSION_AGE, Auth, CredentialsError, LastAdmin, Role, User
 from tests.dashboards.world import BASE, World, world
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
@@ -170,6 +170,18 @@ async def test_a_session_cookie_is_out_of_reach_of_scripts_and_ends() -> None:
             assert (await browser.get("/api/rig")).json()["role"] == "viewer"
             assert (await browser.delete("/api/session")).status_code == 204
             assert (await browser.get("/api/rig")).status_code == 401
+
+
+@pytest.mark.virtual_time
+async def test_S2_a_user_with_very_many_sessions_signs_out_no_other() -> None:
+    """A viewer once signed everybody out by opening 520 of them."""
+    async with world() as w, w.http(Role.ADMIN) as admin, w.http(Role.VIEWER) as viewer:
+        person = (await admin.post("/api/session")).cookies["choroid_session_8080"]
+        opened = [(await viewer.post("/api/session")).cookies["choroid_session_8080"] for _ in range(520)]
+        async with w.http(Cookie=f"choroid_session_8080={person}") as browser:
+            assert (await browser.get("/api/rig")).json()["role"] == "admin"
+        now = w.controller.clock.utc()
+        assert [value for value in opened if w.auth.by_session(value, now)] == opened[-MAX_SESSIONS:]
 
 
 async def test_the_demo_lets_only_this_machine_in() -> None:
