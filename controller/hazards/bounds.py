@@ -69,5 +69,18 @@ MEMBRANE_PER_M = 8.3e10
 VISCOSITY_PA_S = 0.72e-3
 """Medium at 37 °C [R]."""
 
+BORNE_MOSM = (220.0, 360.0)
+"""Osmolality that tissue bears for days: grade C ends at 12 % around 285 [P]; some margin beyond it."""
+LIQUID_HARMS_S = 1800.0
+"""Time to harm in a liquid that is no medium: viability falls by half within three hours at 900 mOsm/kg [D, the plant]."""
+STERILE_UM = 0.22
+"""Pores that hold bacteria back [R]: 0.2 or 0.22 um by maker."""
+STILL_AIR_W_M2_K = 5.0
+"""Heat transfer to still air, lower end [R]."""
+BORE_FACTOR = 2.0
+"""Ratio of a pump's tubing to the bore of its line that connectors still bridge [P]."""
+BRIM_SHARE = 0.02
+"""Part of a vessel's capacity that an overflow needs above it: waves, menisci, a slanting bench [P]."""
+
 PERSON_S = 3600.0
 """A hazard that harms later than this can be accepted: a person who is called has time to act (docs/alarms.md)."""

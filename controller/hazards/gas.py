@@ -56,6 +56,7 @@ def _by_lung(subject: Subject, lung: LungConfig) -> Iterator[Hazard]:
     gaps = [
         *_identity(subject, lung),
         *_capacity(subject, lung),
+        *_bubbled_elsewhere(rig, lung),
         *place_gap(subject, lung.ph, around, (*PLACE, "ph"), "pH probe"),
     ]
     gaps += time_gap(subject, slowest, takes_s, harm_s, f"CO2 alone brings the medium to pH {bounds.HARM_PH:g}")
@@ -183,6 +184,14 @@ def _fresh(subject: Subject, point: str, stale_s: float) -> Iterator[Finding]:
 def _full_scale(subject: Subject, point: str) -> float | None:
     scale = subject.device(point).settings.get("full_scale_ml_min")
     return float(scale) if isinstance(scale, int | float) and not isinstance(scale, bool) else None
+
+
+def _bubbled_elsewhere(rig: Rig, lung: LungConfig) -> Iterator[Finding]:
+    """Yield a finding if the gas does not enter the loop, which carries it to the tissue."""
+    if rig.loop is not None and lung.vessel != rig.loop:
+        fix = f"Write “vessel: {rig.loop}”, and lead the gas there"
+        what = f"the gas enters “{lung.vessel}”; probes and tissue rely on that of “{rig.loop}”"
+        yield Finding((*PLACE, "vessel"), what, fix)
 
 
 def _identity(subject: Subject, lung: LungConfig) -> Iterator[Finding]:

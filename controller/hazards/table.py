@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from controller.hazards import agitation, bounds, gas, heat, perfusion, pressure, sampling, selectors, static, volumes
+from controller.hazards import (
+    agitation,
+    bounds,
+    fluids,
+    gas,
+    heat,
+    parts,
+    perfusion,
+    pressure,
+    sampling,
+    selectors,
+    static,
+    volumes,
+)
 from controller.hazards.terms import Hazard, HazardVerdict, Subject
 from controller.rig.description import Rig
 from controller.rig.problems import Finding, nearest
 from controller.safety.limits import limits_of
 from controller.safety.terms import Limits
 
-SUBJECTS = (heat, pressure, perfusion, static, volumes, selectors, gas, agitation, sampling)
+SUBJECTS = (heat, pressure, perfusion, static, volumes, selectors, gas, agitation, sampling, fluids, parts)
 
 
 def hazards_of(rig: Rig, limits: Limits | None = None) -> tuple[Hazard, ...]:
