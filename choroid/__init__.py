@@ -197,7 +197,7 @@ _NEEDS = {
     "choroid.rig_file.check": ("controller", "drivers", "protocols"),
     "choroid.simulation.served_lab": (),  # its own process finds them, with the safe path
     "choroid.simulation.simulate": ("controller", "drivers", "protocols", "sim"),
-    "controller.rig.description": ("controller",),
+    "controller.rig.description": ("controller", "drivers"),
     "controller.rig.problems": ("controller",),
     "drivers.commands": ("drivers",),
     "drivers.device": ("drivers",),

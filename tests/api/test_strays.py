@@ -55,7 +55,7 @@ for name in ("simulate", "Device", "load_rig"):
         getattr(choroid, name)
     except ImportError as error:
         print(error)
-print(choroid.Rig.__name__)
+print(choroid.RigError.__name__)
 """,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -65,7 +65,7 @@ print(choroid.Rig.__name__)
         assert "`drivers`" in error
         assert str(tmp_path / "drivers.py") in error
         assert "Next: rename it" in error
-    assert last == "Rig", "what needs no hidden package is there"
+    assert last == "RigError", "what needs no hidden package is there"
 
 
 def test_an_import_of_a_users_own_module_is_noticed(tmp_path: Path) -> None:
