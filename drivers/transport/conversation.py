@@ -110,7 +110,7 @@ class Conversation:
         `mirrored`: the right reply repeats the request. Any other reply that begins with the request is an echo of the line,
         which verification refuses unless the link's text says `?echo=1`: nothing may be confirmed by it.
         """
-        if _verifying.get() is self and not (mirrored or self.mirrors or self.link.line.echo):
+        if request and _verifying.get() is self and not (mirrored or self.mirrors or self.link.line.echo):
             parse = self._no_echo(request, parse)
         while True:
             await self._in_step()

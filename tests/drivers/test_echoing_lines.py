@@ -34,7 +34,9 @@ NO_SHARED_LINE = {"roche-cedex-bio-ht"}
 """Analysers on RS-232 with both directions of their own; each block names its sender."""
 DAISY_CHAINS = {"masterflex-ls"}
 """RS-232 from drive to drive: there is no adapter that could echo, and its one-byte answers are not told from an echo."""
-HALF_DUPLEX = sorted(set(MODELS) & set(DEVICES) - ECHO_THEMSELVES - NO_SHARED_LINE)
+LISTENERS = {"jobst-six"}
+"""Nothing is sent to it, so nothing can come back."""
+HALF_DUPLEX = sorted(set(MODELS) & set(DEVICES) - ECHO_THEMSELVES - NO_SHARED_LINE - LISTENERS)
 
 
 class Plant(RecordingPlant):
@@ -88,6 +90,13 @@ async def test_Q4_verification_names_the_echo_and_its_fix(model: str) -> None:
 @pytest.mark.parametrize("model", sorted((set(HALF_DUPLEX) | ECHO_THEMSELVES) - DAISY_CHAINS))
 async def test_Q4_with_the_option_each_model_is_verified_on_that_line(model: str) -> None:
     async with on_an_echoing_line(model, "?echo=1") as (device, _, link):
+        assert link.failures == {}
+        assert device.conversation.verified
+
+
+@pytest.mark.parametrize("model", sorted(LISTENERS))
+async def test_Q4_a_listener_comes_up_on_that_line_without_the_option(model: str) -> None:
+    async with on_an_echoing_line(model, "") as (device, _, link):
         assert link.failures == {}
         assert device.conversation.verified
 
