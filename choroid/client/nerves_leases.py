@@ -86,6 +86,7 @@ class AsyncHeldLease:
             metadata=metadata
         )
         self._beating: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._released = asyncio.Event()
         self.reply = pb.LeaseReply()
 
@@ -98,7 +99,8 @@ class AsyncHeldLease:
         except BaseException:
             self._call.cancel()
             raise
-        self._beating = asyncio.create_task(self._beat(), name="heartbeats of a lease")
+        self._ending = asyncio.create_task(self._read_to_end(), name="end of a lease")
+        self._beating = asyncio.create_task(self._beat(self._ending), name="heartbeats of a lease")
 
     async def release(self) -> None:
         """End the lease; it is over when this returns. Nothing happens to one that the engine has ended."""
@@ -106,20 +108,30 @@ class AsyncHeldLease:
         with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError, TimeoutError):
             async with asyncio.timeout(RELEASED_WITHIN_S):
                 await self._call.done_writing()
-                while isinstance(await self._call.read(), pb.LeaseReply):
-                    pass
-        self._call.cancel()  # a lease ends with its call, also when the engine does not answer
-        await self._call.code()
+                await self._closed()
+        await self.drop()  # a lease ends with its call, also when the engine does not answer
 
     async def drop(self) -> None:
         """Let the connection end the lease."""
         self._call.cancel()
         await self._stop_beating()
+        await self._closed()
         await self._call.code()
 
     async def _first(self) -> pb.LeaseReply:
         reply = await self._call.read()  # raises the error of a call that was refused
         return reply if isinstance(reply, pb.LeaseReply) else pb.LeaseReply(reason="the engine has ended the call")
+
+    async def _read_to_end(self) -> None:
+        """Read what the engine says until it has ended the call: gRPC keeps a call whose last message is not read."""
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+            while isinstance(await self._call.read(), pb.LeaseReply):
+                pass
+
+    async def _closed(self) -> None:
+        """Wait until the engine has ended the call, or it is cancelled."""
+        if self._ending is not None:
+            await asyncio.wait([self._ending])
 
     async def _stop_beating(self) -> None:
         """End the heartbeats between two of them: to cancel one that is being written would cancel the call."""
@@ -127,10 +139,10 @@ class AsyncHeldLease:
         if self._beating is not None:
             await asyncio.wait([self._beating], timeout=RELEASED_WITHIN_S)
 
-    async def _beat(self) -> None:
+    async def _beat(self, ending: asyncio.Task[None]) -> None:
         beat = pb.HoldRequest()
         with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
-            while not self._call.done() and not await self._waited():
+            while not (ending.done() or self._call.done()) and not await self._waited():
                 await self._call.write(beat)
 
     async def _waited(self) -> bool:
