@@ -188,7 +188,7 @@ def _edits(rng: np.random.Generator) -> dict[str, Any]:
     perhaps("organs.skin.setpoint", f"{rng.uniform(36.3, 37.4):.1f} degC")
     perhaps("organs.skin.ambient", f"{rng.uniform(20.0, 28.0):.0f} degC")
     perhaps("devices.balance.every", f"{rng.choice([1, 2, 3])} s")
-    perhaps("devices.reglo.every", f"{rng.choice([2, 5, 8])} s")
+    perhaps("devices.reglo.every", f"{rng.choice([2, 3, 5])} s")
     perhaps("devices.relay.every", f"{rng.choice([2, 5])} s")
     perhaps("devices.ph_loop.every", f"{rng.choice([2, 5, 10])} s")
     return edits

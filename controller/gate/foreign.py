@@ -8,8 +8,8 @@ contradiction within ten minutes the gate yields:
 - A transfer pump or valve is given no new task, so that no dose goes out twice.
 - An output that rests in its basal state and is found on (a transfer pump, a valve, a heater) is switched off at most once
   a minute: it may drain a vessel or overheat one.
-- A heart is left alone while it circulates at its basal flow or more. Below that it is brought to its basal flow at most
-  once a minute. Its regulator restarts a heart that stands each time: that counts as a contradiction too.
+- A heart is left alone while it circulates at its basal flow or more: its regulator's flow is not sent, and its lease does
+  not end. Below that it is brought to its basal flow at most once a minute.
 - Gas is left alone. Regulators of heat and gas go on, and interlocks act on every output as always.
 
 This ends after ten minutes without a contradiction, or with a reset by a person.
@@ -57,9 +57,7 @@ class Foreign:
         self._note(output, wrong, foreign=on and not timed)
         if not self.yields(output):
             return True
-        pump = self._limits.pumps.get(output.name)
-        heart = pump is not None and pump.role == "heart"
-        if (heart and not _circulates(output, status)) or (on and comes_to_rest(output.basal)):
+        if (self._is_heart(output) and not _circulates(output, status)) or (on and comes_to_rest(output.basal)):
             return self._may_act(output)
         return False
 
@@ -78,6 +76,13 @@ class Foreign:
             return (
                 f"foreign: another controller or a person commands {output.name}; it gets no task until"
                 f" {WITHIN_S / 60:g} min have passed without that, or a person resets"
+            )
+        elif self._is_heart(output) and intent.requester != GATE and self.yields(output):
+            if intent.command == output.commanded and output.lease_until_s is not None:
+                output.renew(self._now_s())  # its end would be one more command
+            return (
+                f"foreign: another controller or a person commands {output.name}; it is only kept at its basal flow or"
+                f" more until {WITHIN_S / 60:g} min have passed without that, or a person resets"
             )
         return None
 
@@ -126,6 +131,10 @@ class Foreign:
         if intent.requester != GATE or not intent.command == output.commanded == Stop():
             return False
         return output.seen is not None and output.seen.on and output.debt is None
+
+    def _is_heart(self, output: GatedOutput) -> bool:
+        pump = self._limits.pumps.get(output.name)
+        return pump is not None and pump.role == "heart"
 
     def _transfers(self, output: GatedOutput) -> bool:
         pump = self._limits.pumps.get(output.name)

@@ -9,7 +9,7 @@ from controller.alarms.definitions import DEFINITIONS
 from controller.hazards import bounds, physics
 from controller.hazards.interlocks import time_gap
 from controller.hazards.terms import Hazard, Subject
-from controller.hazards.timing import READINGS, blind_s
+from controller.hazards.timing import FOLLOWS_S, READINGS, blind_s
 from controller.rig.description import HeartConfig, Rig
 from controller.rig.families import max_flow_ul_min
 from controller.rig.flow_sensors import MEAN_OVER_S, line_flow_sensors
@@ -72,6 +72,7 @@ def _loss_of_flow(
     gaps = [gap for chamber in chambers if chamber in rig.tissue for gap in _flows(rig, name, heart, chamber, fed)]
     gaps += [*others, *_lease(name, heart, harm_s)]
     gaps += time_gap(subject, limits.pump, takes_s, harm_s, "the chamber's oxygen is used up")
+    gaps += _read_seldom(rig, limits.pump)
     drawn = draws_from(rig, {*chambers, *((rig.loop,) if limits.loop and rig.loop else ())})
     stopped = (*limits.draws, *limits.loop_draws)
     if not set(drawn) <= set(stopped) or (not drawn and rig.organs.kidney is not None and _is_first(rig, name)):
@@ -141,6 +142,14 @@ def _pumps(subject: Subject) -> Iterator[Finding]:
             what = f"{flow / 1000:g} mL/min is more than “{pump}” can move with its tubing ({limit})"
             fix = "Lower the flow, or fit wider tubing and say so under its channel"
             yield Finding((*each.place, each.flow_key), what, fix)
+
+
+def _read_seldom(rig: Rig, pump: str) -> Iterator[Finding]:
+    device = pump.partition(".")[0]
+    every_s = rig.devices[device].every_s
+    if every_s > FOLLOWS_S:
+        what = f"“{pump}” circulates medium and is read every {every_s:g} s: another controller could stop it unseen"
+        yield Finding(("devices", device, "every"), what, f"Write at most {FOLLOWS_S:g} s")
 
 
 def _lease(name: str, heart: HeartConfig, harm_s: float) -> Iterator[Finding]:

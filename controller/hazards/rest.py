@@ -18,7 +18,7 @@ from math import ceil
 
 from controller.hazards.table import hazards_of
 from controller.hazards.terms import Hazard
-from controller.hazards.timing import READINGS
+from controller.hazards.timing import FOLLOWS_S, READINGS
 from controller.regulation import oxygen, ph
 from controller.regulation.temperature import WINDOW_S
 from controller.rig.description import Rig
@@ -32,8 +32,6 @@ MAX_S = 10.0
 regulator of gas acts twice a minute."""
 MARGIN = 0.5
 """Maximum share of the time to harm that detection may take at rest."""
-FOLLOWS_S = 5.0
-"""Maximum period of a heart's pump at rest (s): that it no longer follows its command is an alarm within ten seconds."""
 KNOWN: frozenset[PointKind] = frozenset((GAS, MASS, OXYGEN, PH, PRESSURE, PUMP, SWITCH, TEMPERATURE))
 """Points whose needs are known here. A device with any other point is always read at its full rate."""
 

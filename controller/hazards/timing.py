@@ -10,6 +10,8 @@ TICK_S = 1.0
 """The controller evaluates every interlock once a second."""
 ACTUATION_S = 2.0
 """Command and readback on a bus whose other devices time out (vigilance.TURN_S)."""
+FOLLOWS_S = 5.0
+"""Longest sampling period of a heart's pump (s): that it no longer follows its command is an alarm within ten seconds."""
 READINGS = 2.0
 """A reading may be late by one period."""
 

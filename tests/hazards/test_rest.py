@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +18,7 @@ from controller.rig.description import EmergencyButton, Rig
 from controller.safety.limits import limits_of
 from controller.safety.probe_rules import max_age_s
 from drivers.registry import MODELS
-from tests.hazards.files import BENCH, SHIPPED
+from tests.hazards.files import BENCH, SHIPPED, problems_of_data
 
 RIG = load_checked_rig(BENCH, models=MODELS)
 
@@ -88,11 +89,13 @@ def test_I8_at_rest_every_need_of_any_rig_is_served(data: st.DataObject) -> None
 
 
 def test_a_hazard_that_leaves_little_time_keeps_its_devices_at_full_rate() -> None:
-    """A spent vessel with a brim 0.6 mL above its ceiling: a stray dose of 4 mL/min fills it within 9 s."""
-    spent = RIG.vessels["spent"].model_copy(update={"ceiling_ul": 44_400.0})
-    rest_s = rest_periods(RIG.model_copy(update={"vessels": {**RIG.vessels, "spent": spent}}))
-    assert rest_periods(RIG)["reglo"] > RIG.devices["reglo"].every_s
-    assert rest_s["reglo"] == RIG.devices["reglo"].every_s
+    """A spent vessel with a floor at 1 mL: what draws 4 mL/min out of it empties it within 15 s."""
+    spent = RIG.vessels["spent"].model_copy(update={"floor_ul": 1000.0})
+    reglo = RIG.devices["reglo"].model_copy(update={"every_s": 2.0})
+    rig = RIG.model_copy(update={"devices": {**RIG.devices, "reglo": reglo}})
+    rest_s = rest_periods(rig.model_copy(update={"vessels": {**RIG.vessels, "spent": spent}}))
+    assert rest_periods(rig)["reglo"] > 2.0
+    assert rest_s["reglo"] == 2.0
     assert rest_s["ph_loop"] > RIG.devices["ph_loop"].every_s, "it has nothing to do with that vessel"
 
 
@@ -104,3 +107,12 @@ def test_an_emergency_button_and_a_device_with_unknown_points_are_always_read_at
     rest_s = rest_periods(RIG.model_copy(update={"safety": safety, "devices": devices}))
     assert rest_s["relay"] == RIG.devices["relay"].every_s
     assert rest_s["described"] == unknown.every_s
+
+
+def test_A12_a_heart_that_is_read_too_seldom_to_notice_a_foreign_stop_is_refused(tmp_path: Path) -> None:
+    def seldom(data: dict[str, Any]) -> None:
+        data["devices"]["reglo"]["every"] = "10 s"
+
+    (problem,) = problems_of_data(tmp_path, seldom)
+    assert problem.key == "devices.reglo.every"
+    assert "another controller could stop it unseen" in str(problem)

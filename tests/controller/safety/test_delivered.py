@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from controller.gate.delivered import GAP_S, Delivered
-from controller.hazards.rest import FOLLOWS_S
+from controller.hazards.timing import FOLLOWS_S
 from controller.regulation.heart import HeartRegulator
 from drivers.atlas_ezo_pmp import AtlasEzoPmp
 from drivers.commands import Command, Dispense, Level, LevelStatus, PumpStatus, Run, Status, Stop, Switch, SwitchStatus

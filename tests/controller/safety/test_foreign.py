@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from controller.gate.foreign import AGAIN_S, WITHIN_S
+from controller.regulation.heart import HeartRegulator
 from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 from tests.controller.safety.bench import Bench
-from tests.controller.safety.facts import CO2, LIMITS
+from tests.controller.safety.facts import CO2, LIMITS, RIG
 
 HEART, DRAW = LIMITS.hearts[0].pump, "reglo.draw"
 HEATER = LIMITS.heaters[0]
@@ -67,6 +68,67 @@ async def test_A12_a_heart_that_another_controller_stops_is_brought_to_its_basal
     assert set(sent) == {BASAL}
     await bench.live(int(AGAIN_S) + 5, poll_every=1)  # the other master is gone
     assert bench.pump(HEART).flow > 0.0, "the tissue is circulated"
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(("foreign_ul_min", "every_s"), [(1500.0, 2), (5000.0, 2), (1500.0, 10_000)])
+async def test_A12_the_regulator_of_a_heart_does_not_fight_what_circulates_it(
+    foreign_ul_min: float, every_s: int
+) -> None:
+    """Its flow was sent at each renewal of its lease, and two masters overrode each other for ever."""
+    bench = Bench()
+    await bench.circulate()
+    regulating = asyncio.create_task(regulate(bench))
+    bench.pump(HEART).obey(Run(foreign_ul_min))
+    await second_master(bench, HEART, Run(foreign_ul_min), 60)
+    if every_s > 60:
+        bench.gate.reset("anna", "the other one is gone")
+        await bench.live(60, poll_every=1)
+        assert bench.pump(HEART).flow == 2000.0
+        for _ in range(3):  # a person at the panel, three times within ten minutes
+            bench.pump(HEART).obey(Run(foreign_ul_min))
+            await bench.live(20, poll_every=1)
+    assert await second_master(bench, HEART, Run(foreign_ul_min), 1200, every_s) == []
+    assert bench.pump(HEART).flow == foreign_ul_min
+    assert not bench.raised("lease_expired")
+    assert told(bench, HEART)
+    bench.gate.reset("anna", "the other controller is off")
+    await bench.live(int(WITHIN_S), poll_every=1)
+    assert bench.pump(HEART).flow == 2000.0
+    await stop(regulating)
+
+
+@pytest.mark.virtual_time
+async def test_A12_a_heart_below_its_basal_flow_is_restarted_once_a_minute_although_its_regulator_asks_each_second() -> (
+    None
+):
+    bench = Bench()
+    await bench.circulate()
+    regulating = asyncio.create_task(regulate(bench))
+    await second_master(bench, HEART, Stop(), 60)
+    sent = await second_master(bench, HEART, Stop(), 600)
+    assert set(sent) == {BASAL}
+    assert 600 / AGAIN_S - 2 <= len(sent) <= 600 / AGAIN_S + 2
+    await bench.live(int(AGAIN_S) + 5, poll_every=1)  # the other master is gone
+    assert Run(bench.pump(HEART).flow) == BASAL
+    await bench.live(int(WITHIN_S) + 30, poll_every=1)
+    assert bench.pump(HEART).flow == 2000.0, "after ten minutes without a contradiction"
+    await stop(regulating)
+
+
+async def regulate(bench: Bench) -> None:
+    """Do what the controller does for a heart, once a second."""
+    regulator = HeartRegulator(RIG.organs.hearts["heart"], HEART, "heart")
+    while True:
+        state = bench.store.snapshot(bench.loop.time(), "", ())
+        for intent in regulator.intents(state):
+            await bench.gate.submit(intent)
+        await asyncio.sleep(1.0)
+
+
+async def stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.mark.virtual_time
