@@ -21,6 +21,8 @@ from controller.rig.loading import load_rig as load_described_rig
 from controller.rig.problems import Problem, RigError
 from drivers.registry import MODELS, load_third_party
 
+UNPROVEN = "unproven"
+"""Verdict on a hazard of a refused rig that the table would call covered."""
 COLUMNS = ("hazard", "place", "sensor", "interlock", "acts on", "limits", "detected", "harm", "verdict")
 
 
@@ -46,7 +48,8 @@ def load_rig(path: Path | str) -> Rig:
 def check_rig(path: Path | str) -> dict[str, Any]:
     """Validate a rig file, as `choroid check --json` does. Nothing is opened or moved.
 
-    `warnings` of a valid rig are texts: they change nothing, and a person should know them.
+    `warnings` of a valid rig are texts: they change nothing, and a person should know them. No hazard of a refused rig
+    counts as covered: what its rows rest on may be what is wrong.
     """
     path = Path(path)
     load_third_party()
@@ -62,6 +65,8 @@ def check_rig(path: Path | str) -> dict[str, Any]:
         load_described_rig(path, models=MODELS, rules=(drivers_accept, gaps_of))
     except RigError as error:
         answer["problems"] = [_problem(problem) for problem in error.problems]
+        for row in answer["hazards"] or ():
+            row["verdict"] = UNPROVEN if row["verdict"] == HazardVerdict.COVERED else row["verdict"]
         return answer
     return answer | {"ok": True, "rig": rig.name, "hash": effective_hash(rig), "warnings": list(coarse_flows(rig))}
 
@@ -144,7 +149,8 @@ def _table(rows: list[dict[str, Any]] | None) -> list[str]:
         return ["no hazard table: the file is invalid", ""]
     lines = aligned(COLUMNS, [_cells(row) for row in rows])
     notes = [f"{row['hazard']}: {row['note']}" for row in rows if row["verdict"] == HazardVerdict.RESIDUAL]
-    counts = {verdict.value: sum(row["verdict"] == verdict for row in rows) for verdict in HazardVerdict}
+    verdicts = [*(verdict.value for verdict in HazardVerdict), UNPROVEN]
+    counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in verdicts}
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     return [*lines, "", f"{len(rows)} hazards: {told}", *(f"residual: {note}" for note in notes), ""]
 

@@ -24,7 +24,7 @@ def drivers_accept(rig: Rig) -> Iterator[Finding]:
 
     Devices without an installed driver are left out. No link is opened.
     """
-    built, problems = _built(rig)
+    built, problems = built_devices(rig)
     yield from problems
     yield from points_fit_their_roles(rig, built)
     yield from _agitators_turn(rig, built)
@@ -32,7 +32,7 @@ def drivers_accept(rig: Rig) -> Iterator[Finding]:
 
 def coarse_flows(rig: Rig) -> Iterator[str]:
     """Yield a warning for each flow of a heart that its pump gives only roughly, because its speed has steps."""
-    built, _ = _built(rig)
+    built, _ = built_devices(rig)
     for name, heart in rig.organs.hearts.items():
         pump = rig.lines[heart.line].pump or ""
         device, _, point = pump.partition(".")
@@ -60,8 +60,11 @@ def _flows(heart: HeartConfig) -> tuple[tuple[str, float], ...]:
     )
 
 
-def _built(rig: Rig) -> tuple[dict[str, Device], list[Finding]]:
-    """Return the devices with an installed driver by name, and what is wrong with the others and with their links."""
+def built_devices(rig: Rig) -> tuple[dict[str, Device], list[Finding]]:
+    """Return the devices with an installed driver by name, and what is wrong with the others and with their links.
+
+    No link is opened.
+    """
     links: dict[str, Link | None] = {}
     built: dict[str, Device] = {}
     problems: list[Finding] = []

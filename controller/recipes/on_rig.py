@@ -8,6 +8,7 @@ from pathlib import Path
 from controller.recipes.catalogue import find
 from controller.recipes.doses_on_rig import dose_on_rig, lacking_doses, serves_none
 from controller.recipes.file import RecipeError
+from controller.recipes.readings_on_rig import reading_problems
 from controller.recipes.sensors import SENSORS
 from controller.rig.description import Rig
 from controller.rig.places import has_organ, roles_of
@@ -91,7 +92,8 @@ def _lacking(verb: Verb, rig: Rig, routes: Mapping[str, Route]) -> str | None:
 def check_on(recipe: Recipe, rig: Rig, params: Mapping[str, float]) -> None:
     """Check a recipe against a rig and the parameters of a run, as far as its text alone tells.
 
-    Raises :class:`RecipeError`: a sensor or a dialyser that the rig lacks, a volume that no vessel of it holds.
+    Raises :class:`RecipeError`: a sensor or a dialyser that the rig lacks, a reading in another unit, a volume that no vessel
+    of it holds.
     Raises :class:`UnavailableError`: a shipped or a Python protocol needs what the rig lacks.
     """
     made = recipe.program
@@ -103,7 +105,7 @@ def check_on(recipe: Recipe, rig: Rig, params: Mapping[str, float]) -> None:
             )
         return
     routes = routes_of(rig)
-    problems: list[Problem] = []
+    problems = reading_problems(made, rig)
     own = {param.name: params[param.key] for param in made.params}
     called = _called(made)
     for step in made.all_steps():
@@ -142,10 +144,6 @@ def _on_rig(
     if isinstance(step, Read) and step.heart and step.heart not in rig.organs.hearts:
         what = f"the rig has no heart “{step.heart}”"
         return step.verb.name, what, nearest(step.heart, rig.organs.hearts, "hearts")
-    if isinstance(step, Read) and step.point is not None:
-        device = step.point.partition(".")[0]
-        if device not in rig.devices:
-            return step.verb.name, f"the rig has no device “{device}”", nearest(device, rig.devices, "devices")
     if isinstance(step, Move) and step.volume.names <= set(values):
         return _volume_on_rig(step, rig, routes[step.verb.name], step.volume.number(lambda name: values[name]))
     return None

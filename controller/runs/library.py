@@ -20,6 +20,7 @@ from controller.journal.journal import Journal
 from controller.journal.terms import Entry
 from controller.recipes.catalogue import find, names
 from controller.recipes.file import read_recipe
+from controller.recipes.readings_on_rig import refuse_wrong_readings
 from controller.rig.description import Rig
 from controller.runs.people import Person, is_shared, objection, plain_name
 from controller.runs.python_conversation import described, known_recipe
@@ -198,6 +199,7 @@ class ProtocolLibrary:
 
         Raises:
             LibraryError: It was not reviewed, or the person submitted it.
+            RecipeError: The rig lacks a sensor that the recipe reads, or it is in another unit.
             UnknownProtocol: The Python file does not load; it is withdrawn.
             JournalUnwritten: The row of the release cannot be written; nothing of the text has run.
         """
@@ -207,6 +209,8 @@ class ProtocolLibrary:
         self._require_state(version, VersionState.REVIEWED, VersionState.LOADING, *again)
         self._require_other(version, by, "release")
         text = self.text(version)
+        if version.suffix == ".yaml":
+            refuse_wrong_readings(self.recipe(version), self._rig)
         released = self._record("protocol.released", version.sha256, by, reason, {})
         if version.suffix != ".py":
             return released

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from choroid.rig_file.check import as_text, check_rig
 from controller.hazards.loading import load_checked_rig
 from controller.links.connect import device_config
 from controller.links.units import points_fit_their_roles
@@ -70,6 +71,19 @@ def test_Q1_a_point_in_another_unit_than_its_role_is_refused_with_the_fix(
     for problem in refused.values():
         assert fix in problem.fix
         assert problem.line > 1
+
+
+def test_Q1_no_hazard_of_a_refused_rig_is_called_covered(tmp_path: Path) -> None:
+    """Its over-pressure was called covered by a gauge in bar, in the same answer that refused the gauge."""
+    problems_of_data(tmp_path, lambda data: with_gauge(data, "pressure", "bar"))
+    answer = check_rig(tmp_path / "rig.yaml")
+    assert not answer["ok"]
+    assert len(answer["hazards"]) > 10
+    assert not {"covered"} & {row["verdict"] for row in answer["hazards"]}
+    text = as_text(answer, hazards=True)
+    assert "covered" not in text
+    assert "UNPROVEN" in text
+    assert "covered" in as_text(check_rig(BENCH), hazards=True)
 
 
 @pytest.mark.parametrize(
