@@ -21,11 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from choroid.common.child import python
-from controller.children.patience import NEVER, ChildSilent, Patience, wait_readable
+from controller.children.patience import ChildSilent, Patience, wait_readable
 from controller.guard.wire import PLAN, connect
 
 ANSWER_S = 10.0
 """How long (s) a folder may take to answer: a slow disk needs some seconds for one fsync, and a lost server never answers."""
+START_S = 60.0
+"""How long (s) the child may take to start while it has a processor and need not wait for the disk of the program."""
 DIES_S = 1.0
 """How long (s) to wait for a killed child; one that a hung disk holds does not die."""
 NEEDED_BYTES = 131_072
@@ -81,7 +83,7 @@ def _ask(request: dict[str, Any]) -> dict[str, Any]:
     """Have a child carry out `request`.
 
     Raises:
-        TimeoutError: nothing came back within :data:`ANSWER_S`.
+        TimeoutError: Nothing came back within :data:`START_S` or :data:`ANSWER_S`.
         OSError: the child could not be started, or it failed.
     """
     child = subprocess.Popen(  # noqa: S603  (our own module; the folder's name goes through a pipe)
@@ -93,16 +95,19 @@ def _ask(request: dict[str, Any]) -> dict[str, Any]:
     to, answers = child.stdin, child.stdout
     assert to is not None  # noqa: S101  (pipes were asked for)
     assert answers is not None  # noqa: S101
+    ready = False
     try:
-        wait_readable(answers, Patience(child.pid, NEVER))  # it starts: it ends, or it says that it is ready
-        if answers.readline().strip() == READY:
+        wait_readable(answers, Patience(child.pid, START_S, disk=True))
+        ready = answers.readline().strip() == READY
+        if ready:
             to.write(json.dumps(request).encode())
             to.close()
             wait_readable(answers, Patience(child.pid, ANSWER_S))
         found: dict[str, Any] = json.loads(answers.readline())
     except ChildSilent:
         raise TimeoutError(
-            f"it has not answered for {ANSWER_S:.0f} s: a disk that hangs, or a file server that is not reachable"
+            f"it has not answered for {ANSWER_S if ready else START_S:.0f} s: a disk that hangs, or a file server that is not"
+            " reachable"
         ) from None
     except ValueError:
         raise OSError(f"it could not be looked at (exit status {child.wait()})") from None

@@ -139,7 +139,7 @@ def test_A11_a_folder_that_never_answers_is_given_up_and_no_process_is_left_behi
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr(folder_probe, "ANSWER_S", 0.5)
+    monkeypatch.setattr(folder_probe, "START_S", 0.5)
     monkeypatch.setattr(folder_probe, "python", lambda module: ["sleep", "12345.5"])
     data = tmp_path / "data"
     begun_s = time.monotonic()
