@@ -11,8 +11,8 @@ import pytest
 from choroid.tools.conformance.benches import _config
 from controller.rig.description import DeviceChannel, DeviceSpec
 from controller.rig.families import FAMILIES
-from drivers.commands import Switch
-from drivers.device import Device, DeviceConfig
+from drivers.commands import Command, Level, Run, Switch
+from drivers.device import Actuator, Device, DeviceConfig
 from drivers.errors import DeviceError, DeviceFault
 from drivers.modbus_coil_relay import ModbusCoilRelay
 from drivers.modbus_generic import ModbusGeneric
@@ -45,7 +45,9 @@ class Plant(RecordingPlant):
 
 
 @asynccontextmanager
-async def on_an_echoing_line(model: str, options: str) -> AsyncIterator[tuple[Device, WireDevice, Link]]:
+async def on_an_echoing_line(
+    model: str, options: str, *, echo: bool = True
+) -> AsyncIterator[tuple[Device, WireDevice, Link]]:
     driver = MODELS[model]
     if model == ModbusGeneric.model.id:
         config = DeviceConfig("bench", "1", {"file": str(DESCRIBED)})
@@ -59,7 +61,7 @@ async def on_an_echoing_line(model: str, options: str) -> AsyncIterator[tuple[De
         model=model, link="sim:t", address=config.address, channels=channels, settings=dict(config.settings)
     )
     sim = DEVICES[model](config.name, spec, Plant())
-    line = Bus("sim:t", baud=sim.baud, echo=True)
+    line = Bus("sim:t", baud=sim.baud, echo=echo)
     line.attach(sim)
     sim.power_on()
 
@@ -108,3 +110,31 @@ async def test_Q4_a_dead_relay_is_not_confirmed_by_the_echo(options: str) -> Non
         output = next(iter(device.actuators.values()))
         with pytest.raises(DeviceError):
             await output.apply(Switch(True))
+
+
+COMMANDS: dict[str, Command] = {"pump": Run(100.0), "switch": Switch(True), "level": Level(1.0)}
+
+
+@pytest.mark.parametrize("alive", [False, True], ids=["dead", "alive"])
+@pytest.mark.parametrize("model", sorted((set(HALF_DUPLEX) | ECHO_THEMSELVES) - DAISY_CHAINS))
+async def test_Q4_an_echo_that_begins_while_the_rig_runs_confirms_nothing(model: str, alive: bool) -> None:
+    """The adapter was replaced, or its jumper moved: commands and readings fail, as the gate makes them."""
+    async with on_an_echoing_line(model, "", echo=False) as (device, sim, link):
+        assert link.failures == {}
+        assert sim.line is not None
+        sim.line.echo = True
+        if not alive:
+            sim.power_off()
+        elif model in ECHO_THEMSELVES:
+            return  # its own echo and that of the line are one
+        for output in device.actuators.values():
+            with pytest.raises(DeviceError):
+                await _as_the_gate_does(output)
+        for sensor in device.sensors.values():
+            with pytest.raises(DeviceError):
+                await sensor.read()
+
+
+async def _as_the_gate_does(output: Actuator) -> None:
+    await output.apply(output.nearest(COMMANDS[output.kind]))
+    await output.status()
