@@ -16,7 +16,7 @@ from drivers.commands import Guarantee, LevelStatus
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import Refused, WrongDevice
 from drivers.gas_flow import GasFlow, is_gas, wrong_gas
-from drivers.settings import ChoiceSetting, NumberSetting, bad_setting, known_only
+from drivers.settings import ChoiceSetting, FlagSetting, NumberSetting, bad_setting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import bad_reply, take_line
@@ -57,6 +57,12 @@ FULL_SCALE_SETTING = NumberSetting(
     unit="mL/min",
 )
 MODE = ChoiceSetting(key="mode", meaning="form of the messages", among=("binary", "ascii"), default="binary")
+GAS_BY_LABEL = FlagSetting(
+    key="gas_by_label",
+    meaning="whether a person has read on the label that the instrument is made for the rig file's gas; for one that does not"
+    " tell its fluid",
+    default=False,
+)
 CAPACITY_SETTING = NumberSetting(
     key="capacity",
     meaning="the capacity that the instrument reports, in its own unit",
@@ -82,7 +88,7 @@ class BronkhorstPropar(Device):
     )
     line = LineSettings(baud=38400, bits=8, parity="N", stop=1)
     queries = re.compile(rb"\x10\x02(?:\x10\x10|[^\x10]){3}\x04.*\x10\x03", re.DOTALL)
-    settings = (FULL_SCALE_SETTING, MODE, CAPACITY_SETTING)
+    settings = (FULL_SCALE_SETTING, MODE, CAPACITY_SETTING, GAS_BY_LABEL)
     page = Page(
         wiring="RS232 on the 9-pin sub-D of the instrument (Bronkhorst's own cable), 38400 8N1; USB and some RS485 models "
         "run at 115200: write it in the link (?baud=115200).",
@@ -99,6 +105,8 @@ class BronkhorstPropar(Device):
             "The instrument takes set-points from here only when its control mode is RS232/bus; otherwise the readback "
             "differs and the command fails.",
             "Node 128 reaches any instrument on RS232; on RS485 each needs its own node as address, or all would answer.",
+            "An instrument that does not tell its fluid (parameter 17) is refused, unless a person has read its label and "
+            "the rig file says `gas_by_label: true`; its identity and `choroid check` name that.",
             "100 % is that of the selected fluid: after changing it, correct full_scale_ml_min.",
             "Binary messages have no checksum: only framing, length, sequence and index separate noise from an answer.",
         ),
@@ -110,6 +118,7 @@ class BronkhorstPropar(Device):
         self.full_scale_ml_min = FULL_SCALE_SETTING.of(config.settings, config.name)
         self._capacity = CAPACITY_SETTING.of(config.settings, config.name)
         self._mode = MODE.of(config.settings, config.name)
+        self.gas_by_label = GAS_BY_LABEL.of(config.settings, config.name)
         self._node = _node(config)
         self._sequence = 0
         self._flow_raw = 0
@@ -143,28 +152,49 @@ class BronkhorstPropar(Device):
         if self._capacity and abs(capacity - self._capacity) > 0.01 * self._capacity:
             raise self._another(f"its capacity is {capacity:g}, not {self._capacity:g}")
         await self.setpoint_raw()
-        await self._require_gas()
-        return Identity(model=f"mass flow controller, capacity {capacity:g}")
+        told = await self._require_gas()
+        return Identity(model=f"mass flow controller, capacity {capacity:g}{told}")
 
-    async def _require_gas(self) -> None:
-        """Compare the selected fluid with the rig file. It is never set: 100 % of another fluid is another flow."""
+    async def _require_gas(self) -> str:
+        """Compare the selected fluid with the rig file. It is never set: 100 % of another fluid is another flow.
+
+        Returns:
+            What is said of an instrument that does not tell its fluid; empty for one that does.
+
+        Raises:
+            WrongDevice: It is another fluid, or it is not known and no person has read the label.
+        """
         wanted = self.config.gas
         if not wanted:
-            return
-        index = self._next()
-        message = bytes((READ, PROCESS, STRING | index, PROCESS, FLUID, FLUID_SIZE))
-        try:
-            told = await self._conversation.ask(self._packed(index, message), self._text(index))
-        except Refused:
-            return  # an instrument without this parameter: only its label tells its fluid
+            return ""
+        told = await self._fluid()
+        if not told:
+            if self.gas_by_label:
+                return f", which does not tell its fluid: {wanted} by its label"
+            raise WrongDevice(
+                "it does not tell its fluid, so that nothing shows which gas its numbers mean",
+                where=self.config.name,
+                cause="an instrument for one gas, without parameter 17",
+                action=f"read its label: if it says {wanted}, write `gas_by_label: true` in its settings; else correct gas",
+            )
         if not is_gas(told, wanted):
             raise wrong_gas(
                 self.config.name,
-                told or "no fluid",
+                told,
                 wanted,
                 "look which bottle is connected; select that fluid with the maker's tool and correct full_scale_ml_min, or"
                 " correct gas in the rig file",
             )
+        return ""
+
+    async def _fluid(self) -> str:
+        """Return the name of the selected fluid; empty if the instrument does not tell it."""
+        index = self._next()
+        message = bytes((READ, PROCESS, STRING | index, PROCESS, FLUID, FLUID_SIZE))
+        try:
+            return await self._conversation.ask(self._packed(index, message), self._text(index))
+        except Refused:
+            return ""
 
     def _text(self, index: int) -> Parser[str]:
         """Return a parser of the string under `index`: its length, then its characters, padded."""

@@ -12,7 +12,7 @@ from controller.capabilities.catalogue import capabilities_of
 from controller.hazards.loading import load_checked_rig
 from controller.hazards.table import gaps_of, hazards_of
 from controller.hazards.terms import Hazard, HazardVerdict
-from controller.links.settings import coarse_flows, drivers_accept
+from controller.links.settings import coarse_flows, drivers_accept, gases_by_label
 from controller.recipes.catalogue import shipped
 from controller.recipes.on_rig import lacking
 from controller.rig.description import Rig
@@ -68,7 +68,12 @@ def check_rig(path: Path | str) -> dict[str, Any]:
         for row in answer["hazards"] or ():
             row["verdict"] = UNPROVEN if row["verdict"] == HazardVerdict.COVERED else row["verdict"]
         return answer
-    return answer | {"ok": True, "rig": rig.name, "hash": effective_hash(rig), "warnings": list(coarse_flows(rig))}
+    return answer | {
+        "ok": True,
+        "rig": rig.name,
+        "hash": effective_hash(rig),
+        "warnings": [*coarse_flows(rig), *gases_by_label(rig)],
+    }
 
 
 def as_text(answer: dict[str, Any], *, hazards: bool = False, capabilities: bool = False) -> str:

@@ -8,6 +8,7 @@ from controller.links.connect import device_config
 from controller.links.units import points_fit_their_roles
 from controller.rig.description import HeartConfig, Rig
 from controller.rig.problems import Finding, nearest
+from drivers.bronkhorst_propar import BronkhorstPropar
 from drivers.commands import Run
 from drivers.device import Device
 from drivers.errors import DeviceError
@@ -49,6 +50,16 @@ def coarse_flows(rig: Rig) -> Iterator[str]:
                     f"organs.hearts.{name}.{key}: {pump} has steps, and gives {given_ul_min / 1000:.4g} mL/min instead of"
                     f" {flow_ul_min / 1000:g} mL/min ({error:+.0%}). Write that flow, or fit narrower tubing"
                 )
+
+
+def gases_by_label(rig: Rig) -> Iterator[str]:
+    """Yield a warning for each gas controller whose gas only a person has read."""
+    for name, device in built_devices(rig)[0].items():
+        if isinstance(device, BronkhorstPropar) and device.gas_by_label:
+            yield (
+                f"devices.{name}.settings.gas_by_label: nothing checks that {name} gives {device.config.gas or 'its gas'} if"
+                " it does not tell its fluid. Look at its label and its bottle after each change of either"
+            )
 
 
 def _flows(heart: HeartConfig) -> tuple[tuple[str, float], ...]:

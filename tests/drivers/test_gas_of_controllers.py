@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from choroid.rig_file.check import check_rig
 from controller.guard.guarding import guard_plan
 from controller.guard.plan import GuardPlan
 from controller.links.connect import device_config
 from controller.rig.description import DeviceSpec
+from controller.rig.document import read_document
 from drivers.alicat_mfc import AlicatMfc
 from drivers.bronkhorst_propar import BronkhorstPropar
 from drivers.commands import Level, LevelStatus
@@ -27,6 +31,7 @@ from sim.devices.bronkhorst_propar import BronkhorstPropar as SimBronkhorst
 from sim.devices.wire import Bus, WireDevice
 from sim.serving import open_in_memory
 from tests.controller.test_life import RIG
+from tests.hazards.files import BENCH
 from tests.sim.bench import RecordingPlant
 
 pytestmark = pytest.mark.virtual_time
@@ -162,13 +167,56 @@ async def test_Q3_a_gas_that_is_changed_at_the_panel_is_found_by_the_next_poll()
             await rig.device.sensors["flow"].read()
 
 
-async def test_Q3_an_instrument_that_does_not_tell_its_fluid_is_used() -> None:
-    class Silent(SimBronkhorst):
-        def _value(self, parameter: tuple[int, int]) -> int | float | bytes | None:
-            return None if parameter == (1, 17) else super()._value(parameter)
+class Silent(SimBronkhorst):
+    """An instrument without parameter 17."""
 
-    async with controller(BronkhorstPropar, Silent) as rig:
+    def _value(self, parameter: tuple[int, int]) -> int | float | bytes | None:
+        return None if parameter == (1, 17) else super()._value(parameter)
+
+
+class Nameless(SimBronkhorst):
+    """An instrument whose fluid has no name."""
+
+    def _value(self, parameter: tuple[int, int]) -> int | float | bytes | None:
+        return b" " * 10 if parameter == (1, 17) else super()._value(parameter)
+
+
+@pytest.mark.parametrize("instrument", [Silent, Nameless])
+async def test_Q3_an_instrument_that_does_not_tell_its_fluid_needs_a_person_who_has_read_its_label(
+    instrument: type[SimBronkhorst],
+) -> None:
+    async with controller(BronkhorstPropar, instrument) as rig:
+        assert isinstance(rig.failure, WrongDevice)
+        assert "it does not tell its fluid" in str(rig.failure)
+        assert "gas_by_label: true" in str(rig.failure)
+        with pytest.raises(DeviceError):
+            await rig.device.actuators["flow"].apply(Level(3.0))
+        assert rig.plant.last("gas.flow") == 0.0
+    async with controller(BronkhorstPropar, instrument, settings={"gas_by_label": True}) as rig:
         assert rig.link.failures == {}
+        assert "does not tell its fluid: co2 by its label" in str(await rig.device.verify())
+    async with controller(BronkhorstPropar, instrument, gas="") as rig:
+        assert rig.link.failures == {}
+
+
+async def test_Q3_the_statement_of_a_label_does_not_outweigh_what_the_instrument_tells() -> None:
+    stated: dict[str, float | str | bool] = {"gas_by_label": True}
+    async with controller(BronkhorstPropar, SimBronkhorst, settings=stated, sim_settings={"fluid": "N2"}) as rig:
+        assert "it is set to N2, and the rig file says CO2" in str(rig.failure)
+
+
+def test_Q3_check_names_a_gas_that_only_a_label_tells(tmp_path: Path) -> None:
+    data = json.loads(json.dumps(read_document(BENCH).data))
+    stated = {"full_scale_ml_min": 20, "gas_by_label": True}
+    data["devices"]["gas_co2"] = {
+        "model": "bronkhorst-propar", "gas": "co2", "link": "sim:co2", "every": "5 s", "settings": stated,
+    }  # fmt: skip
+    path = tmp_path / "rig.yaml"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    answer = check_rig(path)
+    assert answer["ok"], answer["problems"]
+    assert any("nothing checks that gas_co2 gives co2" in warning for warning in answer["warnings"])
+    assert not any("label" in warning for warning in check_rig(BENCH)["warnings"])
 
 
 async def test_Q3_the_gas_of_the_rig_reaches_driver_and_guard() -> None:
