@@ -181,6 +181,7 @@ def test_P3_a_hostile_protocol_ends_in_a_held_run_with_an_alarm_and_leaves_no_pr
         run = await controller.runs.start("mine", {}, "anna", "a test")
         await controller.until(lambda: controller.runs.get(run).state is RunState.HELD, 600.0)
         assert DENIED in controller.runs.get(run).messages[-1]
+        assert [(kind, source) for kind, source, detail in controller.alarms if DENIED in detail] == [("run_held", run)]
         kinds = [row.kind for row in controller.journal.entries()]
         assert kinds.index("protocol.unreviewed") < kinds.index("run.start")
         (note,) = notes(controller, "pid")
