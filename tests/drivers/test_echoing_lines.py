@@ -12,7 +12,7 @@ import pytest
 from choroid.tools.conformance.benches import _config
 from controller.rig.description import DeviceChannel, DeviceSpec
 from controller.rig.families import FAMILIES
-from drivers.commands import Command, Level, Run, Switch
+from drivers.commands import Command, Dispense, Level, Run, Switch
 from drivers.device import Actuator, Device, DeviceConfig
 from drivers.errors import DeviceError, DeviceFault
 from drivers.modbus_coil_relay import ModbusCoilRelay
@@ -114,6 +114,20 @@ async def test_Q4_a_dead_relay_is_not_confirmed_by_the_echo(options: str) -> Non
 
 
 COMMANDS: dict[str, Command] = {"pump": Run(100.0), "switch": Switch(True), "level": Level(1.0)}
+LEVELS: dict[str, Command] = {"degC": Level(37.0), "position": Level(2.0)}
+DOSE, ONLY_DOSES = Dispense(100.0, 1000.0, "a"), {"tecan-cavro"}
+"""Commands that each output takes; on a sound line none of them fails."""
+
+
+@pytest.mark.parametrize("model", sorted((set(HALF_DUPLEX) | ECHO_THEMSELVES) - DAISY_CHAINS))
+async def test_Q4_on_a_line_without_an_echo_the_same_commands_and_readings_succeed(model: str) -> None:
+    async with on_an_echoing_line(model, "", echo=False) as (device, _, link):
+        assert link.failures == {}
+        for output in device.actuators.values():
+            await _as_the_gate_does(output, model)
+        await asyncio.sleep(1.0)
+        for sensor in device.sensors.values():
+            await sensor.read()
 
 
 @pytest.mark.parametrize("alive", [False, True], ids=["dead", "alive"])
@@ -130,13 +144,14 @@ async def test_Q4_an_echo_that_begins_while_the_rig_runs_confirms_nothing(model:
             return  # its own echo and that of the line are one
         for output in device.actuators.values():
             with pytest.raises(DeviceError):
-                await _as_the_gate_does(output)
+                await _as_the_gate_does(output, model)
         await asyncio.sleep(1.0)  # one reading may serve for some tenths of a second
         for sensor in device.sensors.values():
             with pytest.raises(DeviceError):
                 await sensor.read()
 
 
-async def _as_the_gate_does(output: Actuator) -> None:
-    await output.apply(output.nearest(COMMANDS[output.kind]))
+async def _as_the_gate_does(output: Actuator, model: str) -> None:
+    command = DOSE if model in ONLY_DOSES else LEVELS.get(output.unit, COMMANDS[output.kind])
+    await output.apply(output.nearest(command))
     await output.status()
