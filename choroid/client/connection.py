@@ -25,7 +25,7 @@ from choroid.client.answers import (
     RunInfo,
     StateInfo,
 )
-from choroid.client.errors import ClientError
+from choroid.client.errors import ClientError, ConnectionFailed
 from choroid.client.live import LiveUpdate
 from choroid.client.series import HistorySeries
 from choroid.client.transport import Address, ApiCall, Transport
@@ -37,6 +37,11 @@ COMMAND_TIMEOUT_S = 30.0
 """A command is answered when its rows are on the disk; the controller waits up to 20 s for a slow one."""
 THREADS = 16
 """Requests of one asynchronous client at a time."""
+NO_PAGE = (
+    "the controller of {path} has no page at present. Likely cause: the page's port is taken; it is tried again within a"
+    " minute, and the care goes on. Next: see the alarm edge_lost in its log, then try again"
+)
+"""What is said when a controller has left no address of its page."""
 ENDPOINT = "endpoint.json"
 """What `choroid run` leaves in its data folder: its address and a token, readable by their owner alone."""
 
@@ -453,17 +458,18 @@ def _transport(
 ) -> Transport:
     if bool(url) == (data is not None):
         raise ClientError("connect takes either the address of a controller or its data folder (data=…)")
+    pid = 0
     if data is not None:
-        url, found = _endpoint(Path(data) / ENDPOINT)
+        url, found, pid = _endpoint(Path(data) / ENDPOINT)
         token = token or found
     address, in_link = Address.parse(url)
-    return Transport(address, token or in_link, timeout_s=timeout_s, context=context)
+    return Transport(address, token or in_link, timeout_s=timeout_s, context=context, pid=pid)
 
 
-def _endpoint(path: Path) -> tuple[str, str]:
+def _endpoint(path: Path) -> tuple[str, str, int]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return str(found["url"]), str(found["token"])
+        where = str(found["url"]), str(found["token"]), int(found.get("pid", 0))
     except FileNotFoundError:
         raise ClientError(
             f"there is no {path}. Likely cause: `choroid run` is not running with this data folder. Next: start it, or name"
@@ -479,3 +485,6 @@ def _endpoint(path: Path) -> tuple[str, str]:
             f"{path} cannot be read ({type(error).__name__}: {error}). Likely cause: the disk was full when `choroid run`"
             " began, or the file was edited. Next: start `choroid run` again; it resumes by itself"
         ) from None
+    if not where[0]:
+        raise ConnectionFailed(NO_PAGE.format(path=path))
+    return where

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import secrets
 import ssl
 from collections.abc import Callable, Mapping
@@ -86,7 +87,13 @@ class Transport:
     """
 
     def __init__(
-        self, address: Address, token: str, *, timeout_s: float = 10.0, context: ssl.SSLContext | None = None
+        self,
+        address: Address,
+        token: str,
+        *,
+        timeout_s: float = 10.0,
+        context: ssl.SSLContext | None = None,
+        pid: int = 0,
     ) -> None:
         """Keep what a request needs; nothing is sent yet.
 
@@ -95,8 +102,10 @@ class Transport:
             token: A bearer token.
             timeout_s: How long to wait for the connection and for each part of an answer (s).
             context: TLS settings for https; by default the system's certificates.
+            pid: The controller's process on this machine, as its data folder tells; 0 if that is not known.
         """
         self.address = address
+        self._pid = pid
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._timeout_s = timeout_s
         self.context = context
@@ -131,6 +140,11 @@ class Transport:
             connection.request(call.method, self.address.prefix + call.path, body, headers)
             reply = connection.getresponse()
             content = reply.read(MAX_ANSWER_BYTES + 1)
+        except http.client.RemoteDisconnected:
+            raise ConnectionFailed(
+                f"the controller at {self.address.url} closed the connection without an answer. Likely cause: its machine is"
+                " busy and its page takes no more connections at present, or it is ending. Next: try again in some seconds"
+            ) from None
         except http.client.HTTPException as error:
             raise self._foreign(error) from None
         except TimeoutError:
@@ -140,14 +154,32 @@ class Transport:
             ) from None
         except OSError as error:
             raise ConnectionFailed(
-                f"the controller at {self.address.url} does not answer ({error}). Likely cause: it has ended."
-                " Next: start `choroid run` again; it resumes by itself"
+                f"the controller at {self.address.url} does not answer ({error}). {self._why(error)}"
             ) from None
         finally:
             connection.close()
         if len(content) > MAX_ANSWER_BYTES:
             raise self._foreign(ValueError("an answer of more than 64 MB"))
         return reply.status, content
+
+    def _why(self, error: OSError) -> str:
+        """Return the likely cause of a failed connection, and what to do. Only a process that is gone has ended."""
+        if self._pid and not _exists(self._pid):
+            return (
+                f"Its process {self._pid} has ended, or runs in another container. Next: start `choroid run` again if it has"
+                " ended; it resumes by itself"
+            )
+        if self._pid:
+            return (
+                f"Its process {self._pid} exists. Likely cause: its page has failed, and is started again within a minute;"
+                " the care goes on. Next: try again, and see the alarms in its log"
+            )
+        if isinstance(error, ConnectionRefusedError):
+            return (
+                "Nothing listens there. Likely cause: it has ended, or its page has failed and is started again within a"
+                " minute. Next: try again; where `choroid run` does not run, start it, and it resumes by itself"
+            )
+        return "Likely cause: its machine or the network is busy or down; it may well run. Next: try again"
 
     def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
         if self.address.scheme == "https":
@@ -158,9 +190,20 @@ class Transport:
 
     def _foreign(self, error: Exception) -> ConnectionFailed:
         return ConnectionFailed(
-            f"what answers at {self.address.url} is no controller ({type(error).__name__}). Likely cause: it has ended, and"
-            " another program has its port. Next: start `choroid run` again, with another --port"
+            f"what answers at {self.address.url} is no controller ({type(error).__name__}). Likely cause: another program has"
+            " its port. Next: look at the log of `choroid run`, and start it with another --port"
         )
+
+
+def _exists(pid: int) -> bool:
+    """Return whether a process of this machine exists, as far as this user may know."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def refusal(status: int, detail: Any) -> RequestRefused:

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from choroid.client.calls import anything
+from choroid.client.connection import NO_PAGE
 from choroid.client.errors import ClientError
 from choroid.client.transport import Address, ApiCall, Transport
 from choroid.common.failure import UserError
@@ -141,7 +142,13 @@ def endpoint_of(data: Path) -> dict[str, str]:
     left = next((folder for folder in folders_of(data) if (folder / ENDPOINT).exists()), data)
     try:
         found = json.loads((left / ENDPOINT).read_text(encoding="utf-8"))
-        return {"url": _address(found["url"]), "token": os.environ.get(TOKEN) or str(found["token"])}
+        if found["url"] == "":
+            raise UserError(NO_PAGE.format(path=left / ENDPOINT))
+        return {
+            "url": _address(found["url"]),
+            "pid": str(found.get("pid", 0)),
+            "token": os.environ.get(TOKEN) or str(found["token"]),
+        }
     except FileNotFoundError:
         raise UserError(
             f"no running controller is known in {data}. Likely cause: `choroid run` is not running, or with another"
@@ -185,7 +192,8 @@ def call(
 def _sent(endpoint: dict[str, str], request: ApiCall[dict[str, Any]], *, timeout_s: float = 10.0) -> dict[str, Any]:
     try:
         address, _ = Address.parse(endpoint["url"])
-        transport = Transport(address, endpoint["token"], timeout_s=timeout_s)
+        pid = int(endpoint.get("pid", 0))
+        transport = Transport(address, endpoint["token"], timeout_s=timeout_s, pid=pid)
         return transport.do(request)
     except ClientError as error:
         raise UserError(str(error)) from None
