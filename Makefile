@@ -14,7 +14,7 @@ PORT ?= 8090
 GRID_PORT ?= 7780
 JOBS ?= 2
 
-.PHONY: demo grid test fuzz fuzzer lint lint-page types bench trace mutate proto docs clean
+.PHONY: demo grid test test-long fuzz fuzzer lint lint-page types bench trace mutate proto docs clean
 .DEFAULT_GOAL := test
 
 $(BIN)/python:
@@ -49,6 +49,9 @@ grid: $(GRID)  ## watch a whole grid on this computer: hub, members, laboratory,
 
 test: $(DEV)  ## the whole suite, in as many processes as JOBS says
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20
+
+test-long: $(DEV)  ## unsafe mutants of all shipped rigs: each refused, warned of, or simulated. On demand; half an hour or more
+	$(BIN)/python -m tests.rigs.unsafe --jobs $(JOBS)
 
 fuzz: $(FUZZ)  ## every parser on both sides of the wire, a million inputs each, led by coverage
 	$(BIN)/python -m tests.fuzz --jobs $(JOBS)

@@ -42,6 +42,12 @@ DRAWN_AFTER_S = 60.0
 """Maximum time of drawing from the loop of a heart that stands still (s): its status may be 29 s old."""
 LOST_VIABILITY = 0.10
 ML = 1000.0
+MOSM_LOW, MOSM_HIGH = 220.0, 360.0
+"""Osmolality that tissue bears for days; no fault that it must survive goes beyond."""
+HARDLY_FILLED = 0.1
+"""Share of a chamber's volume below which there is no medium to judge."""
+BORNE_S = 3600.0
+"""Maximum time of a pH beyond its limits around tissue (s): neither an alarm nor a person excuses more."""
 TELLS_OF_HEART = frozenset(("no_heart_flow", "over_pressure_heart", "command_failed", "device_lost"))
 """Alarms that announce a heart that stands."""
 Active = set[tuple[str, str]]
@@ -101,6 +107,8 @@ class Surroundings:
         self._pressed_since_s: dict[str, float] = {}
         self._first_viability = {name: tissue.viability for name, tissue in lab.plant.truth().tissue.items()}
         self._watched = _watched(rig, self._thermometer)
+        self._beyond_since_s: dict[str, float] = {}
+        """Since when the pH of a chamber has been beyond its limits while nothing ailed the gas (s)."""
 
     def look(self, truth: PlantTruth, active: Active, *, at_work: bool, last_s: float, now_s: float) -> None:
         """Compare the truth with the limits; `active` are the alarms, `last_s` is the time of the previous check.
@@ -121,6 +129,7 @@ class Surroundings:
             self._see_acidity(truth.ph[loop], truth.concentrations[loop]["co2"], kinds, at_work, now_s)
         if self._troubles.survivable:
             self._see_tissue(truth)
+            self._see_medium(truth, at_work, now_s)
 
     def _see_tissue(self, truth: PlantTruth) -> None:
         """Check that the tissue of every chamber lives."""
@@ -130,6 +139,23 @@ class Surroundings:
                 where, subject = ("", "viability") if len(self._first_viability) == 1 else (f" in {name}", name)
                 what = f"viability{where} fell from {first:.2f} to {now:.2f} under survivable faults"
                 self._tell("no organoid lost", subject, what)
+
+    def _see_medium(self, truth: PlantTruth, at_work: bool, now_s: float) -> None:
+        """Check the medium around the tissue, whatever was announced: its liquids and the way of its gas are the rig's."""
+        lung = self._rig.organs.lung
+        air_troubled = lung is not None and self._troubles.near(lung.air, now_s)
+        excused = not at_work or air_troubled or self._gas_troubled(now_s)
+        for name in truth.tissue:
+            if truth.volumes_ul[name] < HARDLY_FILLED * self._rig.vessels[name].volume_ul:
+                continue  # a chamber that ran dry is judged as such
+            mosm, acidity = truth.concentrations[name]["osmoles"], truth.ph[name]
+            if not MOSM_LOW <= mosm <= MOSM_HIGH:
+                self._tell("medium within hard limits", f"{name} osmolality", f"{name} has {mosm:.0f} mOsm/kg (I1)")
+            if PH_LOW <= acidity <= PH_HIGH or excused:
+                self._beyond_since_s.pop(name, None)
+            elif now_s - self._beyond_since_s.setdefault(name, now_s) > BORNE_S:
+                what = f"{name} has been beyond pH {PH_LOW:g} to {PH_HIGH:g} for an hour, now at {acidity:.2f} (I1)"
+                self._tell("medium within hard limits", f"{name} pH", what)
 
     def _see_heart(
         self, heart: _Heart, moved: Mapping[str, float], active: Active, at_work: bool, last_s: float, now_s: float

@@ -71,6 +71,8 @@ VISCOSITY_PA_S = 0.72e-3
 
 BORNE_MOSM = (220.0, 360.0)
 """Osmolality that tissue bears for days: grade C ends at 12 % around 285 [P]; some margin beyond it."""
+GLUCOSE_SHIFTS_PH = 0.25
+"""Maximum shift of pH by a dose of glucose: from the middle of grade A to the end of grade B [P]; nothing doses acid."""
 LIQUID_HARMS_S = 1800.0
 """Time to harm in a liquid that is no medium: viability falls by half within three hours at 900 mOsm/kg [D, the plant]."""
 STERILE_UM = 0.22

@@ -39,6 +39,8 @@ hold each of these against it.
 """
 
 LONGEST_TEXT = 64
+SMALLEST = 1e-9
+"""Sizes below it are slips, and divide by nothing: a bore of 1e-100 mm has no fourth power."""
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)"
     r"\s*(?P<unit>(?:[^\W\d_]|[%°])[\w %°/*^().-]*)?"
@@ -63,7 +65,7 @@ def parse_quantity(text: str, unit: str) -> float:
     """Return the magnitude of `text` (say "2 mL/min") in `unit` (say "uL/min"), to twelve digits.
 
     Raises :class:`QuantityError` when the unit is missing, unknown or of another kind (F6), or when the number is
-    not finite.
+    not finite or next to nothing.
     """
     match = _QUANTITY.fullmatch(text.strip()) if len(text) <= LONGEST_TEXT else None
     if match is None:
@@ -83,6 +85,8 @@ def parse_quantity(text: str, unit: str) -> float:
     magnitude = float(number) * factor if factor is not None else _converted(float(number), written, text, unit)
     if not math.isfinite(magnitude):
         raise QuantityError(f"“{text}” is not a finite number; write one, such as “1 {unit}”")
+    if 0.0 < abs(magnitude) < SMALLEST:
+        raise QuantityError(f"“{text}” is less than a billionth of 1 {unit}; write 0, or the size that it has")
     # Twelve digits: 0.04 L and 40 mL are then the same number, and give the same hash of the rig (D7).
     return float(f"{magnitude:.12g}")
 

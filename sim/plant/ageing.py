@@ -32,18 +32,18 @@ def breathe(
 ) -> None:  # fmt: skip
     """Exchange gas in open vessels and through silicone tubing, for half of the step, with the gas of their spaces.
 
-    In a rig with a lung its gas fills the housing [P].
+    The gas of a lung that is led into the loop fills the housing [P]; see :func:`sim.plant.layout.gassed_alone`.
     """
     for number in range(sizes.vessels):
         trait = traits[number]
         kla = trait.kla_per_s
         if trait.surface_mm2 > 0.0:
-            kla = surfaces.still_kla_per_s(trait.surface_mm2, vessels[number, Content.LIQUID])
+            kla += surfaces.still_kla_per_s(trait.surface_mm2, vessels[number, Content.LIQUID])
         if kla > 0.0 and vessels[number, Content.LIQUID] >= MIN_UL:
             elapsed_s = 0.5 * waited(nodes[number].group, due, waits, dt_s)
             if elapsed_s > 0.0:
                 ph[number] = exchange(
-                    vessels[number], spaces[nodes[number].space], ph[number], kla, tally, elapsed_s
+                    vessels[number], spaces[nodes[number].gas], ph[number], kla, tally, elapsed_s
                 )  # fmt: skip
     for number in range(sizes.pumped + sizes.branches):
         if links[number].breathes == 0:

@@ -95,6 +95,8 @@ class Node:
 
     space: int
     """Number of the space in which it stands."""
+    gas: int
+    """Number of the space whose gas is above its medium: another one only where the lung's gas enters."""
     group: int
     """-1: gas and turnover advance in each step; else only in the steps of this group, by all the time since the last."""
     first_outlet: int
@@ -176,6 +178,8 @@ class LineRecord:
     """The dialysate flow at which `koa_ul_s` holds; 0: at any."""
     fouling: float
     """Resistance of the filter on the line over that of a new one."""
+    retained: float
+    """Part of the microbes that its pores hold back."""
     filter_kpa_per_ul_min: float
     """Resistance of a new filter."""
     fouling_per_ul: float

@@ -24,12 +24,10 @@ Number = TypeVar("Number", bound=np.number[Any])
 
 OUTER_MM = ((0.51, 1.02, 1.6), (2.1, 3.0, 4.8))
 """Bores and outer diameters of common silicone tubing [biology.md §1.3]."""
-STIRRED = {"loop": gas.KLA_LOOP_PER_S, "process": gas.KLA_SPENT_PER_S}
-"""Gas transfer of vessels by kind (1/s)."""
 START_VIABILITY = 0.97
 FRESH_LDH_U_L = 10.0
-START_O2, START_CO2 = gas.AIR_O2 * 0.93, 0.07
-"""The gas under which medium was kept before the lung begins."""
+KEPT_UNDER = (gas.AIR_O2 * 0.93, 0.07)
+"""Oxygen and CO2 of the gas under which medium was kept before the lung begins (fractions)."""
 
 
 class Fleet:
@@ -79,7 +77,7 @@ class Fleet:
         self._begin()
         for name, vessel in rig.vessels.items():
             if vessel.kind in INSIDE:
-                self._equilibrate(layout.nodes[name], self._start_gas(layout.space_of(name)))
+                self._equilibrate(layout.nodes[name], self._kept_under(name))
         self.held = self._primed()
         self.profile: F8 = np.zeros((rigs, sizes.tissues, sphere.NODES))
         self._settle_cores()
@@ -119,6 +117,7 @@ class Fleet:
         every["fouling"] = 1.0
         if line.filter is not None:
             area_cm2 = rig.filters[line.filter].area_cm2
+            every["retained"] = membranes.retained(rig.filters[line.filter].pore_um)
             every["filter_kpa_per_ul_min"] = membranes.filter_kpa_per_ul_min(area_cm2)
             every["fouling_per_ul"] = membranes.FOULING_PER_UL_CM2 / area_cm2
         if dialyser is not None:
@@ -135,7 +134,7 @@ class Fleet:
             row["capacity_ul"] = vessel.capacity_ul
             row["overflow_ul"] = min(full_ul if vessel.overflow_ul is None else vessel.overflow_ul, vessel.capacity_ul)
             row["live"] = vessel.kind in INSIDE
-            row["kla_per_s"] = STIRRED.get(vessel.kind, 0.0)
+            row["kla_per_s"] = self._kla_per_s(name, full_ul)
             surface_mm2 = 100.0 * (vessel.surface_cm2 or 0.0)
             if vessel.kind == "chamber" and vessel.surface_cm2 is None and name not in flows:
                 surface_mm2 = surfaces.well_mm2(vessel.capacity_ul)
@@ -145,6 +144,19 @@ class Fleet:
             loss_ul_s = surfaces.evaporation_ul_s(surface_mm2, zone.temperature_c, humidity)
             row["evaporation_ul_s"] = self.parameters.water_loss * loss_ul_s
         return traits
+
+    def _kla_per_s(self, name: str, volume_ul: float) -> float:
+        """Return the gas exchange of a vessel (1/s) without that of a still surface."""
+        vessel, lung = self.rig.vessels[name], self.rig.organs.lung
+        if lung is not None and lung.vessel == name:
+            return gas.KLA_LUNG_PER_S
+        if vessel.surface_cm2 is not None:
+            return 0.0
+        if vessel.kind == "process":
+            return gas.KLA_SPENT_PER_S
+        if vessel.kind == "loop":
+            return gas.KLA_LUNG_PER_S if lung is None else gas.surface_kla_per_s(vessel.capacity_ul, volume_ul)
+        return 0.0
 
     def _filled(self, rigs: int) -> F8:
         """Return the contents of the nodes by the rig file, shape (rigs, nodes, COLUMNS)."""
@@ -171,6 +183,8 @@ class Fleet:
             space["ambient_c"] = kept_c
             space["temperature_c"] = kept_c if heated is None else heated.setpoint_c
             space["o2_fraction"], space["co2_fraction"] = self._start_gas(number)
+        if (gassed := self.gassed_space) is not None:
+            self.spaces["o2_fraction"][:, gassed], self.spaces["co2_fraction"][:, gassed] = KEPT_UNDER
         volumes = [spec.count * spec.diameter_mm**3 for spec in rig.tissue.values()]
         for number, spec in enumerate(rig.tissue.values()):
             tissue = self.tissues[:, number]
@@ -191,15 +205,20 @@ class Fleet:
     def gassed_space(self) -> int | None:
         """Return the space that the lung's gas fills; None without a lung."""
         lung = self.rig.organs.lung
-        return None if lung is None else self.layout.space_of(lung.vessel)
+        return None if lung is None else self.layout.gas_of(lung.vessel)
 
     def _start_gas(self, space: int) -> tuple[float, float]:
         """Return the fractions of oxygen and CO2 in a space at the start; without a lung they stay those of its zone."""
         if space == self.gassed_space:
-            return START_O2, START_CO2
+            return KEPT_UNDER
         zone = self.rig.zones.get(self.layout.zones[space] or "")
         oxygen_pct, co2_pct = (ROOM_OXYGEN_PCT, ROOM_CO2_PCT) if zone is None else (zone.oxygen_pct, zone.co2_pct)
         return oxygen_pct / 100.0, co2_pct / 100.0
+
+    def _kept_under(self, vessel: str) -> tuple[float, float]:
+        """Return the fractions of oxygen and CO2 under which the medium of a vessel was kept before the start."""
+        alone, space = self.layout.gassed_alone, self.layout.space_of(vessel)
+        return KEPT_UNDER if alone is not None and space == 0 else self._start_gas(space)
 
     def _nearest(self, node: int) -> list[int]:
         """Return a vessel itself; of a junction the vessels that lines connect with it, those upstream first."""
@@ -271,7 +290,7 @@ class Fleet:
         """Set the initial necrotic core of each tissue: the one of this size in the slowest stream."""
         flows = perfused(self.rig)
         for number, (name, host) in enumerate(self.chambers.items()):
-            oxygen_mm = chemistry.oxygen_mm(self._start_gas(int(self.nodes["space"][host]))[0])
+            oxygen_mm = chemistry.oxygen_mm(self._kept_under(self.vessel_names[host])[0])
             tissue = self.tissues[:, number]
             radius = organoid.radius_m(float(tissue["volume_mm3"][0]))
             velocity = flows.get(name, 0.0) * 1e-9 / 60 / organoid.CHAMBER_SECTION_M2 + organoid.STILL_M_S

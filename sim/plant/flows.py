@@ -236,9 +236,9 @@ def lose_insulin(entering: F8, taken: float, tally: F8) -> None:
 def filter_out(leaving: F8, line: LineRecord, body: Body, tally: F8) -> None:
     """Retain particles and microbes in the filter of a line, which fouls; a torn one retains little and fouls no more."""
     torn = body.torn > 0.0
-    stopped = 1.0 - membranes.TORN_PASSES if torn else membranes.RETENTION
     for column in (Content.PARTICLES, Content.MICROBES):
-        part = leaving[column] * stopped
+        whole = line.retained if column == Content.MICROBES else membranes.RETENTION
+        part = leaving[column] * (1.0 - membranes.TORN_PASSES if torn else whole)
         leaving[column] -= part
         tally[TallyCause.FILTER, column] -= part
     if not torn:

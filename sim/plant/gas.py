@@ -9,9 +9,14 @@ from sim.plant.compiled import compiled
 
 AIR_O2 = 0.209
 AIR_CO2 = 0.0004
-KLA_LOOP_PER_S = 0.02
+KLA_LUNG_PER_S = 0.02
+"""Gas exchange of the vessel into which the lung leads its gas; without a lung that of the loop's oxygenator [P]."""
 KLA_SPENT_PER_S = 0.01
-"""Gas exchange of the loop's oxygenator and of the stirred spent vessel, both under the lung's gas [P]."""
+"""Gas exchange of the stirred spent vessel with the gas around it [P]."""
+SURFACE_KL_M_S = 1.2e-5
+"""Oxygen through the surface of medium that moves slowly: the lower end of 1.18 to 3.54e-5 m/s in a stirred vessel for animal
+cells [V Lavery and Nienow 1987, doi 10.1002/bit.260300307].
+"""
 
 MIN_STAYS = 1e-9
 """Share of added carbon that stays CO2 below which the exchange is linear in time; dividing by it would lose all digits."""
@@ -47,6 +52,13 @@ def tube_conductance_m2_s(bore_mm: float, outer_mm: float) -> float:
 def tube_kla_per_s(bore_mm: float, outer_mm: float) -> float:
     """Return the kLa of the medium in such a tube (1/s)."""
     return tube_conductance_m2_s(bore_mm, outer_mm) / (pi / 4 * (bore_mm * 1e-3) ** 2)
+
+
+def surface_kla_per_s(capacity_ul: float, volume_ul: float) -> float:
+    """Return the gas exchange through the surface of a vessel (1/s): a cylinder as high as it is wide."""
+    capacity_m3, volume_m3 = capacity_ul * 1e-9, volume_ul * 1e-9
+    area_m2 = pi / 4 * (4 / pi * capacity_m3) ** (2 / 3)
+    return SURFACE_KL_M_S * area_m2 / volume_m3 if volume_m3 > 0.0 else 0.0
 
 
 @compiled

@@ -37,6 +37,8 @@ class Layout:
     sizes: Sizes
     zones: list[str | None]
     """Zone of each space; the first is that of the loop, or of the first chamber where there is no loop."""
+    gassed_alone: str | None
+    """See :func:`gassed_alone`; the last space is the head space of this vessel."""
     loop: int | None
     spent: int | None
     hosts: list[int]
@@ -53,6 +55,10 @@ class Layout:
         """Return the number of the space of a vessel."""
         zone = self.rig.vessels[vessel].zone
         return self.zones.index(zone) if zone in self.zones else 0
+
+    def gas_of(self, vessel: str) -> int:
+        """Return the number of the space whose gas is above the medium of a vessel."""
+        return self.sizes.spaces - 1 if vessel == self.gassed_alone else self.space_of(vessel)
 
     @property
     def vessel_names(self) -> list[str]:
@@ -77,15 +83,16 @@ def layout_of(rig: Rig) -> Layout:
     outlets = list(_outlets(nodes, lines, len(pumped), set(branches), set(joints)))
     main = rig.vessels[loop or next(iter(rig.tissue))].zone
     zones = dict.fromkeys((main, *(rig.vessels[name].zone for name in with_space(rig))))
+    alone = gassed_alone(rig)
     chambers = sum(vessel.kind == "chamber" for vessel in rig.vessels.values())
     stride = min(MAX_STRIDE, ceil(chambers / EACH_STEP))
     sizes = Sizes(
         vessels=len(rig.vessels), junctions=len(joints), pumped=len(pumped), branches=len(branches),
-        lines=len(lines), outlets=len(outlets), spaces=len(zones), tissues=len(rig.tissue),
+        lines=len(lines), outlets=len(outlets), spaces=len(zones) + (alone is not None), tissues=len(rig.tissue),
         stride=stride if stride > 1 else 0,
     )  # fmt: skip
     return Layout(
-        rig, nodes, lines, sizes, list(zones), None if loop is None else nodes[loop],
+        rig, nodes, lines, sizes, list(zones), alone, None if loop is None else nodes[loop],
         None if kidney is None else nodes[kidney.vessel], [nodes[name] for name in rig.tissue], outlets,
     )  # fmt: skip
 
@@ -95,6 +102,18 @@ def with_space(rig: Rig) -> list[str]:
     points = (point.partition(".")[0] for point, kind in points_of(rig).items() if kind == TEMPERATURE)
     measured = {rig.devices[name].at for name in points}
     return [name for name, vessel in rig.vessels.items() if vessel.kind in INSIDE or name in measured]
+
+
+def gassed_alone(rig: Rig) -> str | None:
+    """Return the vessel that alone has the lung's gas; None without a lung, or where its gas fills the housing [P].
+
+    The gas of an oxygenator leaves it into the housing of loop and tubes; in a rig without a loop the culture vessel is the
+    oxygenator. From any other vessel the gas leaves through a vent, and the housing keeps the gas of its zone.
+    """
+    lung, loop = rig.organs.lung, loop_of(rig)
+    if lung is None or lung.vessel == loop or (loop is None and rig.vessels[lung.vessel].kind in INSIDE):
+        return None
+    return lung.vessel
 
 
 def joints_of(rig: Rig) -> tuple[str, ...]:
@@ -117,7 +136,7 @@ def node_rows(layout: Layout) -> NDArray[np.void]:
     chambers = 0
     for name, vessel in rig.vessels.items():
         row = rows[layout.nodes[name]]
-        row["space"], row["holds"] = layout.space_of(name), 1
+        row["space"], row["gas"], row["holds"] = layout.space_of(name), layout.gas_of(name), 1
         if sizes.stride and vessel.kind == "chamber":
             row["group"] = chambers % sizes.stride
             chambers += 1

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from choroid.campaign import trial as module
 from choroid.campaign.trial import run_trial
 from choroid.campaign.world import Trial, interlocks, limits_without, rig_of
+from choroid.common.examples import bench_rig
+from controller.rig.problems import RigError
 from sim.faults.schedule import Fault
+from tests.rigs.unsafe import lacking, unsafe_rigs
 
 PROVOKED = {
     "over_pressure_filter": (Fault("clogged_filter", "sterile", 240.0, 900.0, 40.0), "pressure within hard limits"),
@@ -63,3 +68,26 @@ def test_several_interlocks_are_taken_away_at_once() -> None:
     assert both.mixture is None
     assert both.vessels == limits_without(rig, "volumes").vessels
     assert both.interlocks == limits_without(rig, None).interlocks
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "what"),
+    [
+        ("gas into spent", "co2_excess", "pH"),
+        ("fresh: osmolality 900 mOsm/kg", "liquid", "osmolality"),
+    ],
+)
+def test_Q5_the_campaign_finds_gas_and_liquids_gone_wrong_where_the_check_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, rule: str, what: str
+) -> None:
+    monkeypatch.setattr(module, "QUIET_S", 0.0)
+    unsafe = next(each for each in unsafe_rigs(bench_rig()) if each.name == name)
+    file = tmp_path / "rig.yaml"
+    file.write_text(json.dumps(unsafe.data), encoding="utf-8")
+    hours = 2.3 if what == "pH" else 0.1
+    trial = Trial(1, hours, "stand-by", {"time": "4 h"}, rig_file=str(file))
+    with pytest.raises(RigError):
+        rig_of(trial)
+    with lacking(rule):
+        found = {violation["text"] for violation in run_trial(trial).violations}
+    assert any("chamber has " in text or "chamber has been beyond pH" in text for text in found), found

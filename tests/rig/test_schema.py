@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from choroid.cli import main
-from controller.rig.quantities import parse_quantity
+from controller.rig.quantities import QuantityError, parse_quantity
 from controller.rig.schema import UNITS, quantity
 from tests.protocols import make_schema
 from tests.rig.test_mistakes import MISTAKES, TEXT, changed
@@ -84,7 +84,11 @@ def test_each_quantity_of_the_schema_is_one_of_the_reader(unit: str) -> None:
     @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(st.from_regex(pattern, fullmatch=True).filter(lambda text: len(text) <= 40))
     def read(text: str) -> None:
-        parse_quantity(text, unit)
+        try:
+            parse_quantity(text, unit)
+        except QuantityError as error:
+            if "billionth" not in str(error):  # a size of next to nothing is refused for its size, not for its form
+                raise
 
     read()
 
