@@ -85,8 +85,7 @@ def _straws(rig: Rig) -> Iterator[Finding]:
         if vessel is None or not line.draws_above_ul:
             continue
         level_ul = vessel.volume_ul if vessel.overflow_ul is None else vessel.overflow_ul
-        fed = any(each.pump is not None and each.to == line.from_ for each in rig.lines.values())
-        if line.draws_above_ul > level_ul and not (fed and vessel.kind == "chamber"):
+        if line.draws_above_ul > level_ul:
             what = f"its straw ends at {quantity_text(line.draws_above_ul, 'uL')}, above the level of “{line.from_}”"
             fix = f"Write at most {quantity_text(level_ul, 'uL')}, or start with more medium"
             yield Finding(("lines", name, "draws_above"), what, fix)

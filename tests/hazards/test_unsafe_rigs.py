@@ -57,6 +57,7 @@ def test_Q5_an_unsafe_rig_is_refused_at_its_line(tmp_path: Path, name: str, key:
 @pytest.mark.parametrize(
     ("rig", "name", "key"),
     [
+        ("straw_vial", "straw of extract above the level", "lines.extract.draws_above"),
         ("bench_dialysis", "reservoir and basal: content exchanged", "organs.gut.feed"),
         ("bench_dialysis", "reservoir and basal: tubes exchanged", "organs.gut.feed"),
         ("skimmed_plates", "maturation: glucose 0 mM", "media.maturation.glucose"),
@@ -64,9 +65,7 @@ def test_Q5_an_unsafe_rig_is_refused_at_its_line(tmp_path: Path, name: str, key:
         ("skimmed_plates", "maturation: bicarbonate 1000 mM, osmolality 290 mOsm/kg", "media.maturation.osmolality"),
     ],
 )
-def test_Q5_a_bottle_that_feeds_tissue_holds_what_tissue_lives_on(
-    tmp_path: Path, rig: str, name: str, key: str
-) -> None:
+def test_Q5_unsafe_bottles_and_straws_of_other_rigs_are_refused(tmp_path: Path, rig: str, name: str, key: str) -> None:
     path = next(path for path in SHIPPED if path.stem == rig)
     file = tmp_path / "rig.yaml"
     file.write_text(json.dumps(mutant(name, path).data), encoding="utf-8")
