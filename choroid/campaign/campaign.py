@@ -100,6 +100,14 @@ def campaign(
     return answer
 
 
+def results_of(
+    trials: Sequence[Trial], *, head: dict[str, Any], jobs: int, resume: Path | None, progress: bool
+) -> list[dict[str, Any]]:
+    """Run trials that the caller made; return the result of each. `head` identifies them in the folder `resume`."""
+    with _executor(jobs, None) as executor:
+        return _run_all(executor, trials, _Kept(resume, head), jobs, progress)
+
+
 def replay(text_or_file: str) -> dict[str, Any]:
     """Run one trial again, from its text or from a file that contains it; return its result."""
     text = text_or_file

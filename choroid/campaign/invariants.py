@@ -61,6 +61,7 @@ class InvariantWatch:
         self._surroundings = Surroundings(rig, lab, self._findings, self._troubles)
         self._readings = Readings(rig, lab)
         self._events = 0
+        self._raised: set[str] = set()
         self._life: int | None = None
         """Number of the controller's process at work at the last check."""
         self._last_s = asyncio.get_running_loop().time()
@@ -76,6 +77,11 @@ class InvariantWatch:
         """Number of raised alarms."""
         return self._telling.raised_in_all
 
+    @property
+    def raised(self) -> list[str]:
+        """The alarms that were raised, each once, in order of name."""
+        return sorted(self._raised)
+
     def on_row(self, seq: int, kind: str, body: Mapping[str, Any], run: str | None) -> None:
         """Process a journal row."""
         self.rows += 1
@@ -88,6 +94,7 @@ class InvariantWatch:
             self._doses.stray_booked(body["line"])
         elif kind == "alarm.raised":
             self._telling.on_raised(body["alarm"])
+            self._raised.add(body["alarm"])
         self._events_of_plant()
 
     def _of_chambers(self, kind: str, body: Mapping[str, Any], run: str | None) -> None:

@@ -30,8 +30,9 @@ MUCH_CO2_MM = 2.5
 """Dissolved CO2 of a gas with 11 % of it, twice that of the loop. Dead tissue and microbes also acidify the medium:
 then the gas is not the cause.
 """
-TELLS_OF_PH = frozenset(("acidity", "gas_mixture", "device_lost", "command_failed"))
+TELLS_OF_PH = frozenset(("acidity", "gas_mixture", "device_lost", "command_failed", "probe_disagreement"))
 """Alarms that announce medium that is too acid or too alkaline."""
+TELLS_OF_COLD = frozenset(("temperature", "device_lost", "command_failed", "probe_disagreement"))
 PH_FOR_S = 180.0
 """Gas that stops or changes is announced within a minute; the medium follows within another."""
 PRESSED = 1.3
@@ -192,7 +193,7 @@ class Surroundings:
             return
         self._cold_since_s = now_s if self._cold_since_s is None else self._cold_since_s
         cold_s = now_s - self._cold_since_s
-        if cold_s > COLD_TOLD_S and not kinds & {"temperature", "device_lost", "command_failed"}:
+        if cold_s > COLD_TOLD_S and not kinds & TELLS_OF_COLD:
             self._tell(
                 "temperature within hard limits",
                 "cold",

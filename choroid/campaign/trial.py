@@ -51,6 +51,8 @@ class Result:
     lives: int = 0
     rows: int = 0
     alarms: int = 0
+    raised: list[str] = field(default_factory=list)
+    """The alarms that were raised, each once."""
     looks: int = 0
     cycles: int = 0
     refused: str = ""
@@ -133,7 +135,7 @@ async def _run(trial: Trial, data: Path, log: _Log) -> Result:
     result.simulated_s = round(simulated_s, 3)
     result.faults = dict(Counter(applied.fault.kind for applied in injector.applied))
     result.lives, result.rows, result.alarms = host.lives, watch.rows, watch.alarms_raised
-    result.looks = watch.looks
+    result.looks, result.raised = watch.looks, watch.raised
     result.viability = round(watch.min_viability, 4)
     result.down_s = round(host.down_s, 1)
     return result

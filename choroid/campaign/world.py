@@ -194,6 +194,8 @@ def _edits(rng: np.random.Generator) -> dict[str, Any]:
     return edits
 
 
+AGREEMENT = "agreement"
+"""Value of `--without` that takes away the comparison of probes and the limit of heat; only a drift of hours shows that."""
 FORMER_PLACES = {"organoid.count": "tissue.chamber.count"}
 """Former names of what a trial changes: trials of earlier campaigns are still run."""
 
@@ -236,6 +238,9 @@ def limits_without(rig: Rig, interlock: str | None) -> Limits:
     """
     limits = limits_of(rig)
     for name in (interlock or "").split(",") if interlock else ():
+        if name == AGREEMENT:
+            limits = replace(limits, compared=False)
+            continue
         if name not in interlocks(rig):
             raise UserError(
                 f"the kernel has no interlock “{name}”. Likely cause: a slip."

@@ -85,6 +85,11 @@ def add(commands: Any) -> None:
     campaign.add_argument(
         "--ray", metavar="ADDRESS", help="run the trials on this Ray cluster (local: on this machine)"
     )
+    campaign.add_argument(
+        "--drifts",
+        action="store_true",
+        help="each probe of --rig (default: of every shipped rig) drifts alone through its range in --days, up and down",
+    )
     campaign.add_argument("--replay", metavar="TEXT_OR_FILE", help="repeat one trial")
     json_option(campaign)
 
@@ -165,7 +170,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
 
 
 def _campaign(arguments: argparse.Namespace) -> int:
-    from choroid.campaign import detection
+    from choroid.campaign import detection, drifts
     from choroid.campaign.campaign import campaign, default_jobs, replay
     from choroid.campaign.report import as_text
 
@@ -176,6 +181,17 @@ def _campaign(arguments: argparse.Namespace) -> int:
         )
         emit(answer, as_json=arguments.json, text=detection.as_text(answer))
         return 0 if answer["detected_all"] and not answer["violations"] else 1
+    if arguments.drifts:
+        answer = drifts.drifts(
+            drifts.shipped_rigs() if arguments.rig is None else [arguments.rig],
+            days=arguments.days,
+            seed=arguments.seed,
+            jobs=jobs,
+            without=arguments.without,
+            resume=arguments.resume,
+        )
+        emit(answer, as_json=arguments.json, text=drifts.text_of(answer))
+        return 0 if not answer["violations"] else 1
     if arguments.replay is not None:
         answer = replay(arguments.replay)
     else:

@@ -164,6 +164,12 @@ DEFINITIONS: dict[str, Definition] = {
             "check the probe and its cable; restart it", "30 min",
         ),
         Definition(
+            "probe_disagreement", "high",
+            "one of the probes named is wrong, and what is regulated by it may follow it; heat is limited meanwhile",
+            "compare with an instrument of your own; clean, calibrate or replace what is wrong; then `choroid commission`",
+            "1 h", 0.0, 300.0,
+        ),
+        Definition(
             "viability_loss", "high", "by the estimate the tissue has lost viability, and what harmed it may go on",
             "read the causes on the viability card; assay the medium; see that medium is exchanged (`recycle` does so by"
             " itself) until the estimate is stable", "4 h",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from controller.hazards import (
     agitation,
     bounds,
+    drift,
     fluids,
     gas,
     heat,
@@ -25,7 +26,7 @@ from controller.rig.problems import Finding, nearest
 from controller.safety.limits import limits_of
 from controller.safety.terms import Limits
 
-SUBJECTS = (heat, pressure, perfusion, static, volumes, selectors, gas, agitation, sampling, fluids, parts)
+SUBJECTS = (heat, pressure, perfusion, static, volumes, selectors, gas, agitation, sampling, fluids, parts, drift)
 
 
 def hazards_of(rig: Rig, limits: Limits | None = None) -> tuple[Hazard, ...]:

@@ -68,11 +68,14 @@ from controller.process.tasks import Tasks
 from controller.process.timer import Timer
 from controller.process.tissue_changes import TissueChanges
 from controller.process.trip_record import TripRecord
+from controller.readings.agreement import Agreement
 from controller.readings.liveliness import Liveliness
 from controller.readings.nerves import NervesReader
 from controller.readings.plausibility import Plausibility
 from controller.readings.vigilance import Vigilance, oldest_answers
 from controller.regulation.heart import HeartRegulator
+from controller.regulation.heat_balance import HeatBalance
+from controller.regulation.references import References
 from controller.regulation.regulators import Regulator, regulators_of
 from controller.rig.description import Rig
 from controller.rig.loading import effective_hash
@@ -170,6 +173,7 @@ class Controller:
         self._closed = False
         self._assembly: Assembly | None = None
         self._vigilance = Vigilance(rig)
+        self._agreement: Agreement | None = None
         rest_s = rest_periods(rig)
         self._plausibility = Plausibility(rig, rest_s)
         self.store = StateStore(Liveliness(rig).flat, oldest_answers(rig), self._plausibility)
@@ -341,8 +345,11 @@ class Controller:
             tissue_loss=lambda: self._connected.scoring.tissue_loss,
         )
         vitals = vital_signs(self.rig, runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock)
+        memory, skin = References(self.journal), self.rig.organs.skin
+        heat = HeatBalance(skin, memory) if self._limits.compared and skin is not None else None
+        self._agreement = Agreement(self.rig, memory, heat) if self._limits.compared else None
         scoring = Scoring(vitals, care=FailedCare(self.rig), record=self._record)
-        return Assembly(devices, gate, runs, self._analysers(devices, runs), scoring, regulators_of(self.rig))
+        return Assembly(devices, gate, runs, self._analysers(devices, runs), scoring, regulators_of(self.rig, heat))
 
     def _analysers(self, devices: ConnectedRig, runs: Runner) -> Analysers:
         """Make the way of at-line results into the assays."""
@@ -492,6 +499,9 @@ class Controller:
 
     def _alarm_levels(self, state: State, late_s: float) -> None:
         causes, unseen = self._vigilance.causes(state)
+        if self._agreement is not None:
+            differing, unknown = self._agreement.causes(state)
+            causes, unseen = causes | differing, [*unseen, *unknown]
         self.alarms.levels(causes | self._causes(state, late_s), state.at_s, unseen)
 
     def _causes(self, state: State, late_s: float) -> dict[tuple[str, str], str]:

@@ -9,6 +9,7 @@ from controller.regulation.agitation import AgitationRegulator
 from controller.regulation.bath import BathRegulator
 from controller.regulation.gas import GasMixer
 from controller.regulation.heart import HeartRegulator
+from controller.regulation.heat_balance import HeatBalance
 from controller.regulation.temperature import TemperatureRegulator
 from controller.regulation.watchdog import WatchdogRegulator
 from controller.rig.description import Rig
@@ -24,12 +25,15 @@ class Regulator(Protocol):
         """Return the intents of this tick, in the order of submission."""
 
 
-def regulators_of(rig: Rig) -> dict[str, Regulator]:
-    """Return the regulators of `rig` by name, those of the hearts first. What the rig does not have is not regulated."""
+def regulators_of(rig: Rig, balance: HeatBalance | None = None) -> dict[str, Regulator]:
+    """Return the regulators of `rig` by name, those of the hearts first. What the rig does not have is not regulated.
+
+    `balance` limits the heater's power.
+    """
     skin, lung, limit, watchdog = rig.organs.skin, rig.organs.lung, rig.safety.temperature, rig.safety.watchdog
     found: list[Regulator] = []
     if skin is not None and limit is not None:  # without its interlock a heater stays off
-        found.append(BathRegulator(skin, limit) if by_thermostat(rig) else TemperatureRegulator(skin, limit))
+        found.append(BathRegulator(skin, limit) if by_thermostat(rig) else TemperatureRegulator(skin, limit, balance))
     if lung is not None:
         found.append(GasMixer(lung, air_every_s=rig.devices[lung.air.partition(".")[0]].every_s))
     if watchdog is not None:

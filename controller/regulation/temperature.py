@@ -1,11 +1,13 @@
 """Temperature by a heater: a PI regulator whose output is the heater's share of each time window.
 
-The heater only gets pulses that end by themselves, so the last one lasts at most a window, whatever fails.
+The heater only gets pulses that end by themselves, so the last one lasts at most a window, whatever fails. A probe that
+drifts is followed only as far as the power that held the temperature permits (:mod:`controller.regulation.heat_balance`).
 """
 
 from __future__ import annotations
 
 from controller.core.state import State
+from controller.regulation.heat_balance import HeatBalance
 from controller.regulation.trust import trusted
 from controller.rig.description import SkinConfig, TemperatureLimit
 from controller.safety.terms import Intent
@@ -25,8 +27,9 @@ GRAIN_S = 0.1
 class TemperatureRegulator:
     """Keeps `skin.temperature` at `skin.setpoint`. `duty` (0..1) is that of the present window."""
 
-    def __init__(self, skin: SkinConfig, limit: TemperatureLimit) -> None:
+    def __init__(self, skin: SkinConfig, limit: TemperatureLimit, balance: HeatBalance | None = None) -> None:
         self._skin = skin
+        self._balance = balance
         self._stale_s = limit.stale_s
         self._next_s = float("-inf")
         self._integral = START_DUTY
@@ -41,8 +44,12 @@ class TemperatureRegulator:
         celsius = trusted(state, self._skin.temperature, self._stale_s)
         if celsius is None:
             self.duty = self._saved_s = 0.0
+        else:
+            self.duty = self._step(self._skin.setpoint_c - celsius)
+        if self._balance is not None:
+            self._balance.note(self.duty, celsius, WINDOW_S, state.at_s)
+        if celsius is None:
             return ()
-        self.duty = self._step(self._skin.setpoint_c - celsius)
         wanted_s = self.duty * WINDOW_S + self._saved_s
         pulse_s = min(round(wanted_s / GRAIN_S) * GRAIN_S, WINDOW_S)
         if pulse_s < MIN_PULSE_S:
@@ -55,6 +62,8 @@ class TemperatureRegulator:
     def _step(self, error_k: float) -> float:
         wanted = GAIN_PER_K * error_k + self._integral
         duty = min(max(wanted, 0.0), 1.0)
+        if self._balance is not None:
+            duty = self._balance.limited(duty, WINDOW_S)
         # At the limits the integral only moves back inwards: no wind-up while the rig warms from cold.
         if wanted == duty or (wanted - duty) * error_k < 0:
             self._integral = min(max(self._integral + GAIN_PER_K * error_k * WINDOW_S / INTEGRAL_S, 0.0), 1.0)

@@ -305,6 +305,8 @@ class Limits:
     mixture: Mixture | None = None
     selectors: Mapping[str, SelectorLimits] = field(default_factory=dict)
     """By the valve."""
+    compared: bool = True
+    """Whether probes are compared and heat is limited by its balance; campaigns take it away (docs/campaign.md)."""
 
 
 # --- what is known ----------------------------------------------------------------------------------------

@@ -214,7 +214,7 @@ def test_dishes_without_a_pump_have_their_own_hazards(tmp_path: Path) -> None:
     found = rows(answer)
     assert set(found) == {
         "over_temperature", "under_temperature", "oxygen_at_rest", "evaporation", "missed_feeding", "ph_out_of_range",
-        "oxygen_out_of_range", "late_commands",
+        "oxygen_out_of_range", "late_commands", "drift_t.temperature",
     }  # fmt: skip
     text = as_text(answer, capabilities=True)
     assert "no perfusion of each chamber: oxygen reaches the tissue in plate_a, plate_b from the surface only" in text

@@ -81,7 +81,7 @@ def test_I8_check_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture
     text = as_text(answer, hazards=True)
     for row in answer["hazards"]:
         assert any(line.startswith(row["hazard"]) and row["sensor"] in line for line in text.splitlines())
-    assert "2 residual" in text
+    assert "4 residual" in text
     assert "thermal fuse" in text
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer
     spoilt = tmp_path / "rig.yaml"
