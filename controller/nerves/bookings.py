@@ -12,6 +12,7 @@ from bisect import bisect_left, insort
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 STRETCH_S = 600.0
 """Length of the stretches in which the day is counted: a stretch with a single pulse counts as stimulated."""
@@ -180,9 +181,13 @@ class Bookings:
         rest_s: float,
         minutes: Mapping[int, float] | None = None,
         stretches: Sequence[int] = (),
+        restarts: Sequence[int] = (),
     ) -> None:
         """Book what earlier sessions gave: pulses (frame, requester, electrode, nC) of the last minute, seconds with
-        stimulation of the last hour, the charge (nC) of its earlier minutes, stretches of the last day.
+        stimulation of the last hour, the charge (nC) of its earlier minutes, stretches of the last day, frames of restarts.
+
+        What passed at a restart is unknown: up to a rest, which would end the stretch without one. So a stretch counts as
+        longer by a rest for each restart in it.
         """
         for second in seconds:
             self._mark(second, rest_s)
@@ -191,6 +196,10 @@ class Bookings:
         self.hour.add(minutes or {})
         for frame, requester, electrode, charge_nc in pulses:
             self.add(requester, [Booking(frame, frame + 1, electrode, charge_nc)], 0, rest_s)
+        if self._session is not None:
+            first, last = self._session
+            within = sum(self.seconds.bin_of(frame) > first for frame in restarts)
+            self._session = first - within * ceil(rest_s), last
 
     def _mark(self, second: int, rest_s: float) -> None:
         if not self.seconds.holds(second):

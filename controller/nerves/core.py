@@ -145,7 +145,7 @@ class Core:
         if self._brake.why:
             self.events.add(EventKind.STIMULATION_STOPPED, 0, self._brake.why)
         past = ledger.past(info.sample_rate_hz)
-        self._bookings.restore(past.pulses, past.seconds, envelope.rest_s, past.minutes, past.stretches)
+        self._bookings.restore(past.pulses, past.seconds, envelope.rest_s, past.minutes, past.stretches, past.restarts)
         self._tissue = tissue or Tissue()
         self.permit: Permit = permit(self._tissue, 0.0)
         """What age and review of the organoid allow now."""

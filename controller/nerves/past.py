@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, floor
 
 from controller.nerves.bookings import STRETCH_S
@@ -56,6 +56,8 @@ class Past:
     seconds: list[int]
     minutes: dict[int, float]
     stretches: list[int]
+    restarts: list[int] = field(default_factory=list)
+    """Frames, within the last hour, before which time of unknown length without an engine was left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ def past(db: sqlite3.Connection, session: int, sample_rate_hz: float) -> Past:
     seconds: set[int] = set()
     minutes: dict[int, float] = {}
     stretches: set[int] = set()
+    restarts: list[int] = []
     number: int | None = session
     ended = 0
     while -ended <= day and (number := _one(db, _SESSION_BEFORE, session=number)) is not None:
@@ -108,6 +111,8 @@ def past(db: sqlite3.Connection, session: int, sample_rate_hz: float) -> Past:
         if last is None:
             continue
         shift = ended - last - 1
+        if ended >= -hour:
+            restarts.append(ended)
         earlier = _Session(db, number, sample_rate_hz, shift)
         for pulse in earlier.given(-hour, ended):
             frame, _, _, charge_nc = pulse
@@ -121,7 +126,7 @@ def past(db: sqlite3.Connection, session: int, sample_rate_hz: float) -> Past:
             if k not in stretches and earlier.any_given(max(ceil(k * stretch), -day), ceil((k + 1) * stretch)):
                 stretches.add(k)
         ended = shift
-    return Past(sorted(pulses), sorted(seconds), minutes, sorted(stretches))
+    return Past(sorted(pulses), sorted(seconds), minutes, sorted(stretches), sorted(restarts))
 
 
 def settle(db: sqlite3.Connection, sample_rate_hz: float) -> int:

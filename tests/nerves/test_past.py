@@ -15,6 +15,7 @@ import pytest
 
 from choroid.running.simulated_card import simulated_card
 from controller.nerves import ledger
+from controller.nerves.bookings import Bookings
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Reason, Request, StimulationDecision
 from controller.nerves.ledger import StimulationLedger
@@ -226,3 +227,22 @@ def test_F7_a_head_file_that_cannot_be_read_stops_no_engine(text: str, path: Pat
     begin(path).close()
     path.with_name(path.name + ".head").write_text(text)
     begin(path).close()
+
+
+def test_N9_time_that_a_restart_leaves_out_counts_as_stimulation_without_a_rest(path: Path) -> None:
+    chance, envelope = random.Random(1), Envelope()
+    for _ in range(3):
+        live(path, chance, 60 * RATE, 30, killed=False)
+    book = begin(path)
+    found = book.past(RATE)
+    book.close()
+    assert len(found.restarts) == 3
+    firsts = []
+    for restarts in ([], found.restarts):
+        bookings = Bookings(RATE)
+        bookings.restore(
+            found.pulses, found.seconds, envelope.rest_s, found.minutes, found.stretches, restarts=restarts
+        )
+        firsts.append(bookings.session_with(1, envelope.rest_s)[0])
+    assert firsts[0] - firsts[1] == 3 * envelope.rest_s
+    assert 1 - firsts[1] < envelope.session_s
