@@ -9,6 +9,7 @@ from pathlib import Path
 from choroid.common.extras import load_extra
 from controller.core.discarded import Discarded
 from controller.core.state import State
+from controller.memory.quarantine import quarantined_files
 from controller.process.edges import Up
 from controller.rig.description import Rig
 from controller.telemetry.batches import ReadingBatch
@@ -28,11 +29,12 @@ class EdgeSink:
         self._sink: OutboxSink | None = None
         self._batch = ReadingBatch()
         self._dropped = 0
+        self._set_aside: dict[str, str] = {}
 
     @property
     def causes(self) -> Mapping[str, str]:
         """Present causes of alarms; the supervisor reports a sink that cannot be opened."""
-        return {} if self._sink is None else self._sink.causes
+        return self._set_aside | ({} if self._sink is None else dict(self._sink.causes))
 
     @property
     def discarded(self) -> tuple[Discarded, ...]:
@@ -51,6 +53,7 @@ class EdgeSink:
 
     async def live(self, up: Up) -> None:
         """Open outbox and sink, and send until cancelled."""
+        before = quarantined_files(self._file.parent)
         try:
             outbox = Outbox(self._file, autocheckpoint=False)
         except (sqlite3.Error, OSError) as error:
@@ -58,6 +61,8 @@ class EdgeSink:
                 f"{self._file.name} cannot be opened: {error}. Readings go only into the history. Likely"
                 " cause: the disk is full or read-only, or the file is damaged. Next: free space, or move the file away"
             ) from error
+        if renamed := sorted({*quarantined_files(self._file.parent)} - {*before}):
+            self._set_aside = {"file_set_aside": f"in {self._file.parent}: {', '.join(renamed)}"}
         try:
             self._sink = self._made(outbox)
             up()

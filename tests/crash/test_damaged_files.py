@@ -27,6 +27,7 @@ from controller.core.clock import Clock
 from controller.delivery.people import people_of
 from controller.guard.guarding import guard_plan
 from controller.guard.wire import SOCKET
+from controller.memory.identity import kept_identity
 from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
@@ -153,7 +154,7 @@ class Start:
         self.journal = open_journal(data / JOURNAL, clock, folder.problem, threaded=False)
         self.auth = Auth(data, demo=False)
         write_plan(rig, data)
-        self.sinks = sinks_of(rig, data, "0c9b5a7f21de")
+        self.sinks = sinks_of(rig, data, kept_identity(data))
         self.controller = Controller(
             rig=rig,
             opener=self.lab.opener,
@@ -245,7 +246,13 @@ OF_THE_ENGINE = ("stimulation.db", "nerves-credentials.json", "nerves-local.json
 """Files that the electrode engine reads, which is not started here."""
 
 
+OF_THE_NOTARY = ("audit.key.pub", "journal.checkpoints")
+"""Files that only the process of signed checkpoints reads; tests/front/test_audit.py spoils them."""
+
+
 def _must_tell(name: str, damage: Callable[[Path], None]) -> bool:
+    if name in OF_THE_NOTARY:
+        return False
     if damage in (directory, dead_link):
         return (name, damage) != ("recipes", directory)
     if name.startswith(REWRITTEN) or name.endswith(("-wal", "-shm")) or name in OF_THE_ENGINE:
