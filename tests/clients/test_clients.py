@@ -40,7 +40,7 @@ async def test_alicat_reads_and_sets_a_mass_flow_controller() -> None:
     python = environment("alicat==0.9.0")
     async with lab_on_terminals() as (_, ends):
         found = await answer(python, "alicat_gas.py", end_of(ends, "gas_co2"), "B", "4.0")
-        assert found["before"]["gas"] == "Air"
+        assert found["before"]["gas"] == "CO2"
         assert found["after"]["setpoint"] == pytest.approx(4.0, abs=0.05)
         assert found["after"]["mass_flow"] == pytest.approx(4.0, abs=0.2)
 
