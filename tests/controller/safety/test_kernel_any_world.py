@@ -92,7 +92,7 @@ DOUBTS: dict[str, tuple[Reading | None, str]] = {
 @pytest.mark.parametrize("name", sorted(DOUBTS))
 def test_I2_doubtful_input_is_unsafe(name: str) -> None:
     value, why = DOUBTS[name]
-    view = with_reading(TEMPERATURE, value)
+    view = with_reading(TEMPERATURE, replace(value, unit="degC"))
     trip = tripped(view)["temperature"]
     assert trip.cause is Cause.DOUBT
     assert why in trip.detail
@@ -117,11 +117,13 @@ def test_I2_a_doubtful_pressure_stops_the_return_and_slows_the_heart(name: str) 
 
 def test_I2_the_last_good_reading_counts_while_it_is_fresh_and_a_clock_may_be_a_second_off() -> None:
     for quality in (Quality.SUSPECT, Quality.MISSING, Quality.STALE):
-        fresh, old = reading(37.0, at_s=NOW_S - 15.0), reading(37.0, at_s=NOW_S - 15.1)
-        assert tripped(with_reading(TEMPERATURE, replace(reading(37.0), quality=quality, last_good=fresh))) == {}
-        assert tripped(with_reading(TEMPERATURE, replace(reading(37.0), quality=quality, last_good=old))) != {}
-    assert tripped(with_reading(TEMPERATURE, reading(37.0, at_s=NOW_S + 0.5))) == {}
-    assert tripped(with_reading(TEMPERATURE, reading(37.0, at_s=NOW_S - 15.0))) == {}
+        fresh, old = reading(37.0, "degC", at_s=NOW_S - 15.0), reading(37.0, "degC", at_s=NOW_S - 15.1)
+        assert (
+            tripped(with_reading(TEMPERATURE, replace(reading(37.0, "degC"), quality=quality, last_good=fresh))) == {}
+        )
+        assert tripped(with_reading(TEMPERATURE, replace(reading(37.0, "degC"), quality=quality, last_good=old))) != {}
+    assert tripped(with_reading(TEMPERATURE, reading(37.0, "degC", at_s=NOW_S + 0.5))) == {}
+    assert tripped(with_reading(TEMPERATURE, reading(37.0, "degC", at_s=NOW_S - 15.0))) == {}
 
 
 @given(
