@@ -92,7 +92,7 @@ DOUBTS: dict[str, tuple[Reading | None, str]] = {
 @pytest.mark.parametrize("name", sorted(DOUBTS))
 def test_I2_doubtful_input_is_unsafe(name: str) -> None:
     value, why = DOUBTS[name]
-    view = with_reading(TEMPERATURE, replace(value, unit="degC"))
+    view = with_reading(TEMPERATURE, None if value is None else replace(value, unit="degC"))
     trip = tripped(view)["temperature"]
     assert trip.cause is Cause.DOUBT
     assert why in trip.detail
