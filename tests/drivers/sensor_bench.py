@@ -41,7 +41,8 @@ async def simulated(
     async def opener(_url: LinkUrl, _settings: LineSettings) -> Streams:
         return open_in_memory(line)
 
-    link = Link(LinkUrl.parse(f"sim:d?echo={echo:d}"), opener, line=driver.line)
+    url = LinkUrl.parse(f"sim:d?echo={echo:d}")
+    link = Link(url, opener, line=url.line(driver.line))
     spoken = driver(link, DeviceConfig("d", address, told))
     failures = await link.start()
     try:

@@ -85,7 +85,6 @@ GOOD = packed(1, b"RJ\x00\x64\x01\x01")
     [
         packed(2, b"RJ\x03\xe8\x01\x01"),  # another pump
         packed(1, b"WJ"),  # an older answer
-        packed(1, b"RJ"),  # our own request, echoed
         GOOD[:5],
         GOOD[:-1] + b"\x00",
         b"\xe9\xe8\x07",
@@ -97,6 +96,15 @@ async def test_C2_the_true_frame_is_found_after_noise(noise: bytes) -> None:
     async with linked(Longer, peer, DeviceConfig("d", settings=PUMP)) as pump:
         peer.answers = lambda request: [(0.01, noise), (0.02, GOOD[:4]), (0.03, GOOD[4:])]
         assert (await pump.pump.status()).flow_ul_min == pytest.approx(100.0)
+
+
+@virtual
+async def test_Q4_an_echo_of_the_request_is_named_on_a_line_without_the_option() -> None:
+    peer = Peer(FakeLonger())
+    async with linked(Longer, peer, DeviceConfig("d", settings=PUMP)) as pump:
+        peer.answers = lambda request: [(0.01, request), (0.02, GOOD)]
+        with pytest.raises(DeviceFault, match="echoes"):
+            await pump.pump.status()
 
 
 @virtual
