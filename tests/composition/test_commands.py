@@ -148,7 +148,7 @@ def test_one_array_is_permitted_what_the_strictest_tissue_permits() -> None:
 def test_a_python_protocol_that_names_an_unknown_heart_is_refused_for_that(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
-        'NAME, TITLE, PARAMS = "mine", "A test", ()\n'
+        'NAME = "mine"\nTITLE = "A test"\nPARAMS = ()\n'
         "async def protocol(lab, params):\n"
         '    await lab.heart.flow(heart="left")\n',
         encoding="utf-8",

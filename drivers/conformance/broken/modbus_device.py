@@ -196,7 +196,7 @@ class BlockDriver(Device):
     async def write(self, function: int, first: int, value: int) -> None:
         """Write, and verify the echo."""
         request = self.request(function, first, value)
-        await self._conversation.ask(request, self.framed(request[:-2], len(request), keep=2))
+        await self._conversation.ask(request, self.framed(request[:-2], len(request), keep=2), mirrored=True)
 
     async def _identify(self) -> Identity:
         model = int.from_bytes(await self.read(READ_INPUT, 0, 1), "big")

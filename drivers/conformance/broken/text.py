@@ -51,8 +51,11 @@ class _Overhearing(TextDriver):
 
 
 class _EchoIsAnswer(TextDriver):
+    """Declares its commands as mirrored: without that the conversation itself refuses an echo."""
+
     async def command(self, request: bytes) -> None:
-        if b"ERR" in (await self.ask(request, re.compile(rb"(?:OK )?(" + re.escape(request) + rb"|ERR)")))[0]:
+        answer = self.parser(re.compile(rb"(?:OK )?(" + re.escape(request) + rb"|ERR)"))
+        if b"ERR" in (await self._conversation.ask(self.frame(request), answer, mirrored=True))[0]:
             raise self.refusal("it refuses")
 
 
