@@ -40,9 +40,15 @@ ADDED = (
     "cameras",
     "hepes",
     "phosphate",
+    "unlocked_protocols",
 )
 """Keys that the description of a rig did not have at first. As long as they are empty, a rig keeps its hash."""
-ADDED_WITH_DEFAULT = (("mains", "50 Hz"), ("reference", "ground"), ("card", "simulated"))
+ADDED_WITH_DEFAULT: tuple[tuple[str, object], ...] = (
+    ("mains", "50 Hz"),
+    ("reference", "ground"),
+    ("card", "simulated"),
+    ("audit", {"key": None, "witnesses": []}),
+)
 """Such keys that are never empty, with the value that stood for them before."""
 
 
