@@ -263,7 +263,9 @@ def test_a_name_of_the_chamber_is_known_in_a_for_each_only(tmp_path: Path) -> No
 
 
 PYTHON = """
-NAME, TITLE, PARAMS = "by-hand", "Doses from Python", ()
+NAME = "by-hand"
+TITLE = "Doses from Python"
+PARAMS = ()
 async def protocol(lab, params):
     for name in lab.chambers.group("edge"):
         well = lab.chambers[name]

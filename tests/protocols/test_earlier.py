@@ -30,7 +30,9 @@ PYTHON = '''"""A protocol of a laboratory."""
 
 from protocols.language import NOTHING, Lab
 
-NAME, TITLE, PARAMS = "mine", "A draw", ()
+NAME = "mine"
+TITLE = "A draw"
+PARAMS = ()
 
 
 async def protocol(lab: Lab, params: dict) -> None:
