@@ -30,9 +30,7 @@ PYTHON = '''"""A protocol of a laboratory."""
 
 from protocols.language import NOTHING, Lab
 
-NAME = "mine"
-TITLE = "A draw"
-PARAMS = ()
+NAME, TITLE, PARAMS = "mine", "A draw", ()
 
 
 async def protocol(lab: Lab, params: dict) -> None:
