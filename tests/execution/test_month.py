@@ -16,6 +16,7 @@ from protocols.registry import Recipe
 from sim.virtual_time import run_virtual
 from tests.execution.test_recipes import SLOW_S, notes
 from tests.execution.world import BENCH, EPOCH, Controller, World
+from tests.protocols.in_process import load
 
 EXAMPLES = BENCH.parents[1] / "protocols"
 BEGIN = datetime(2026, 3, 12, 12, tzinfo=UTC)
@@ -59,7 +60,7 @@ async def tended(controller: Controller, run: str, *, until_change: int = 0) -> 
 
 
 def recipe_of(name: str) -> Recipe:
-    return of_file(EXAMPLES / name)
+    return load(EXAMPLES / name) if name.endswith(".py") else of_file(EXAMPLES / name)
 
 
 def test_a_month_keeps_local_time_and_books_the_same_in_yaml_and_in_python_over_a_kill(tmp_path: Path) -> None:
