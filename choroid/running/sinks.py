@@ -29,12 +29,12 @@ class EdgeSink:
         self._sink: OutboxSink | None = None
         self._batch = ReadingBatch()
         self._dropped = 0
-        self._set_aside: dict[str, str] = {}
+        self._quarantined: dict[str, str] = {}
 
     @property
     def causes(self) -> Mapping[str, str]:
         """Present causes of alarms; the supervisor reports a sink that cannot be opened."""
-        return self._set_aside | ({} if self._sink is None else dict(self._sink.causes))
+        return self._quarantined | ({} if self._sink is None else dict(self._sink.causes))
 
     @property
     def discarded(self) -> tuple[Discarded, ...]:
@@ -62,7 +62,7 @@ class EdgeSink:
                 " cause: the disk is full or read-only, or the file is damaged. Next: free space, or move the file away"
             ) from error
         if renamed := sorted({*quarantined_files(self._file.parent)} - {*before}):
-            self._set_aside = {"file_set_aside": f"in {self._file.parent}: {', '.join(renamed)}"}
+            self._quarantined = {"file_set_aside": f"in {self._file.parent}: {', '.join(renamed)}"}
         try:
             self._sink = self._made(outbox)
             up()
