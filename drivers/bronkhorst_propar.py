@@ -118,7 +118,12 @@ class BronkhorstPropar(Device):
         self.full_scale_ml_min = FULL_SCALE_SETTING.of(config.settings, config.name)
         self._capacity = CAPACITY_SETTING.of(config.settings, config.name)
         self._mode = MODE.of(config.settings, config.name)
-        self.gas_by_label = GAS_BY_LABEL.of(config.settings, config.name)
+        self._gas_by_label = GAS_BY_LABEL.of(config.settings, config.name)
+        if self._gas_by_label:
+            self.caution = (
+                f"{GAS_BY_LABEL.key}: nothing checks that {config.name} gives {config.gas or 'its gas'} if it does not tell"
+                " its fluid. Look at its label and its bottle after each change of either"
+            )
         self._node = _node(config)
         self._sequence = 0
         self._flow_raw = 0
@@ -169,7 +174,7 @@ class BronkhorstPropar(Device):
             return ""
         told = await self._fluid()
         if not told:
-            if self.gas_by_label:
+            if self._gas_by_label:
                 return f", which does not tell its fluid: {wanted} by its label"
             raise WrongDevice(
                 "it does not tell its fluid, so that nothing shows which gas its numbers mean",

@@ -224,6 +224,8 @@ class Device(ABC):
         self.results: ResultSource | None = None
         """Results of samples, of an analyser; each is delivered once and is no reading."""
         self.identity: Identity | None = None
+        self.caution = ""
+        """What the driver cannot check and a person has stated; `choroid check` warns of it."""
 
     @property
     @abstractmethod

@@ -66,7 +66,7 @@ def drift_trials(rig: Path, *, days: float, seed: int, without: str | None = Non
             length = days + BEGIN_S / DAY_S
             trials.append(draw_trial(seed, number, days=length, without=without, faults=[fault], rig=rig))
     if trials:
-        limits_without(whole, without)
+        limits_without(whole, without)  # an unknown name is refused before the trials begin
     return trials
 
 

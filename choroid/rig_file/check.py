@@ -12,7 +12,7 @@ from controller.capabilities.catalogue import capabilities_of
 from controller.hazards.loading import load_checked_rig
 from controller.hazards.table import gaps_of, hazards_of
 from controller.hazards.terms import Hazard, HazardVerdict
-from controller.links.settings import coarse_flows, drivers_accept, gases_by_label
+from controller.links.settings import cautions, coarse_flows, drivers_accept
 from controller.recipes.catalogue import shipped
 from controller.recipes.on_rig import lacking
 from controller.rig.description import Rig
@@ -72,7 +72,7 @@ def check_rig(path: Path | str) -> dict[str, Any]:
         "ok": True,
         "rig": rig.name,
         "hash": effective_hash(rig),
-        "warnings": [*coarse_flows(rig), *gases_by_label(rig)],
+        "warnings": [*coarse_flows(rig), *cautions(rig)],
     }
 
 

@@ -8,7 +8,6 @@ from controller.links.connect import device_config
 from controller.links.units import points_fit_their_roles
 from controller.rig.description import HeartConfig, Rig
 from controller.rig.problems import Finding, nearest
-from drivers.bronkhorst_propar import BronkhorstPropar
 from drivers.commands import Run
 from drivers.device import Device
 from drivers.errors import DeviceError
@@ -52,14 +51,11 @@ def coarse_flows(rig: Rig) -> Iterator[str]:
                 )
 
 
-def gases_by_label(rig: Rig) -> Iterator[str]:
-    """Yield a warning for each gas controller whose gas only a person has read."""
+def cautions(rig: Rig) -> Iterator[str]:
+    """Yield a warning for each device of which a person has stated what its driver cannot check."""
     for name, device in built_devices(rig)[0].items():
-        if isinstance(device, BronkhorstPropar) and device.gas_by_label:
-            yield (
-                f"devices.{name}.settings.gas_by_label: nothing checks that {name} gives {device.config.gas or 'its gas'} if"
-                " it does not tell its fluid. Look at its label and its bottle after each change of either"
-            )
+        if device.caution:
+            yield f"devices.{name}.settings.{device.caution}"
 
 
 def _flows(heart: HeartConfig) -> tuple[tuple[str, float], ...]:

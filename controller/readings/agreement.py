@@ -22,7 +22,9 @@ from drivers.commands import LevelStatus
 
 KIND = "probe_disagreement"
 EVERY_S = 60.0
+"""Time between two comparisons (s)."""
 STALE_S = 120.0
+"""Maximum age of a reading that is compared (s)."""
 AIR_OXYGEN = 0.209
 USED_BICARBONATE_MM = 10.0
 """Bicarbonate that lactic acid of the tissue may have used up (mmol/L); base brings it back."""

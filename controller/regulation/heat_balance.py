@@ -17,6 +17,7 @@ MAX_WARMER_K = 1.5
 MIN_SPAN_K = 5.0
 """Difference to the room below which the power says too little (K)."""
 STEADY_K = 0.3
+"""Distance to the set-point within which the power counts as that which holds it (K)."""
 
 
 class HeatBalance:
@@ -43,8 +44,8 @@ class HeatBalance:
         held, mean = self._held.value, self._mean
         if held is None or mean is None or self._span_k < MIN_SPAN_K:
             return duty
-        most = held * (1.0 + MAX_WARMER_K / self._span_k)
-        return min(duty, max(mean + (most - mean) * FILTER_S / window_s, 0.0))
+        max_mean = held * (1.0 + MAX_WARMER_K / self._span_k)
+        return min(duty, max(mean + (max_mean - mean) * FILTER_S / window_s, 0.0))
 
     def note(self, duty: float, shown_c: float | None, window_s: float, at_s: float) -> None:
         """Take in the duty of a window and the reading at its beginning; None without a trusted one."""
