@@ -55,8 +55,12 @@ class Agreement:
         self._heat = heat
         self._next_s = float("-inf")
         self._found: tuple[dict[Cause, str], list[Cause]] = {}, []
-        self._checks = [*(self._same(group, memory) for group in same_medium(rig))]
-        self._checks += [self._balance(each, memory) for each in balanced(rig)]
+        skin, groups = rig.organs.skin, same_medium(rig)
+        same = [self._same(group, memory) for group in groups]
+        holds = [skin is not None and skin.temperature in group.points for group in groups]
+        self._second = next((check for check, held in zip(same, holds, strict=True) if held), None)
+        """The comparison of the thermometer that the heater follows with others."""
+        self._checks = [*same, *(self._balance(each, memory) for each in balanced(rig))]
 
     def causes(self, state: State) -> tuple[dict[Cause, str], list[Cause]]:
         """Return the disagreements, in the form of :meth:`controller.readings.vigilance.Vigilance.causes`."""
@@ -66,7 +70,9 @@ class Agreement:
         causes: dict[Cause, str] = {}
         unseen: list[Cause] = []
         for check in self._checks:
-            _look(check, state, causes, unseen)
+            agree = _look(check, state, causes, unseen)
+            if self._heat is not None and check is self._second:
+                self._heat.confirmed = agree
         self._found = causes, unseen
         return self._found
 
@@ -176,7 +182,8 @@ def _flows(lung: LungConfig, state: State) -> tuple[float, float, float] | None:
     return air, max(co2, 0.0), max(o2, 0.0)
 
 
-def _look(check: _Check, state: State, causes: dict[Cause, str], unseen: list[Cause]) -> None:
+def _look(check: _Check, state: State, causes: dict[Cause, str], unseen: list[Cause]) -> bool:
+    """Add what a comparison finds to `causes` or `unseen`; return whether its two sides agree now."""
     cause = (KIND, check.name)
     difference = check.difference(state)
     if check.learner is not None:
@@ -191,3 +198,4 @@ def _look(check: _Check, state: State, causes: dict[Cause, str], unseen: list[Ca
         check.since_s = state.at_s if check.since_s is None else check.since_s
         if state.at_s - check.since_s >= check.for_s:
             causes[cause] = check.said(state, difference)
+    return difference is not None and abs(difference) <= check.tolerance

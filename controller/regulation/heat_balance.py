@@ -2,7 +2,7 @@
 
 The loss of a rig is learnt from the power that holds the set-point. A probe that drifts alone asks for more or less power at
 the same reading; the power then shows the temperature better than the probe does. Heat is limited to the power that held the
-set-point, and :data:`MAX_WARMER_K` more: a room that has become that much colder looks the same.
+set-point, and :data:`MAX_WARMER_K` more. A room that has become colder looks the same, unless a second thermometer agrees.
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ class HeatBalance:
         self._held = Learner(memory, "heat", of)
         self._mean: float | None = None
         self._reading_c: float | None = None
+        self.confirmed = False
+        """Whether another thermometer in the medium agrees: then the surroundings have changed, not the probe."""
 
     @property
     def difference_k(self) -> float | None:
-        """Temperature by the power minus the one that is shown (K); None until both are known."""
+        """Temperature by the power minus the one that is shown (K), 0 if that is confirmed; None until both are known."""
+        if self.confirmed:
+            return 0.0
         held, mean, shown = self._held.value, self._mean, self._reading_c
         if held is None or mean is None or shown is None or held <= 0.0 or self._span_k < MIN_SPAN_K:
             return None
@@ -42,7 +46,7 @@ class HeatBalance:
     def limited(self, duty: float, window_s: float) -> float:
         """Return the duty of the next window, so that the mean power stays below what :data:`MAX_WARMER_K` permits."""
         held, mean = self._held.value, self._mean
-        if held is None or mean is None or self._span_k < MIN_SPAN_K:
+        if self.confirmed or held is None or mean is None or self._span_k < MIN_SPAN_K:
             return duty
         max_mean = held * (1.0 + MAX_WARMER_K / self._span_k)
         return min(duty, max(mean + (max_mean - mean) * FILTER_S / window_s, 0.0))

@@ -54,6 +54,31 @@ async def test_I10_an_offset_between_probes_names_both(
         assert lab.plant.truth().temperature_c < 39.5
 
 
+@pytest.mark.parametrize(("name", "held_c"), [("bench", 33.5), ("bench_monitored", 36.5)])
+async def test_I10_a_colder_room_is_believed_if_a_second_thermometer_agrees(
+    tmp_path: Path, name: str, held_c: float
+) -> None:
+    rig = load_rig(RIGS / f"{name}.yaml")
+    async with laboratory(rig) as lab, living(lab, rig, tmp_path) as controller:
+        await asyncio.sleep(5400.0)
+        lab.plant.fleet.spaces["ambient_c"] -= 6.0
+        await asyncio.sleep(7200.0)
+        warm = lab.plant.truth().temperature_c
+        told = any("t_chamber" in source for source in disagreements(controller))
+    assert (warm > held_c, told) == (name == "bench_monitored", name == "bench"), warm
+
+
+async def test_I10_a_thermometer_that_a_second_one_contradicts_does_not_overheat(tmp_path: Path) -> None:
+    rig = load_rig(RIGS / "bench_monitored.yaml")
+    async with laboratory(rig) as lab, living(lab, rig, tmp_path) as controller:
+        await asyncio.sleep(5400.0)
+        lab.plant.faults.sensor_offset["t_chamber.temperature"] = -2.5
+        for _ in range(8):
+            await asyncio.sleep(900.0)
+            assert lab.plant.truth().temperature_c < 39.0
+        assert disagreements(controller)
+
+
 @pytest.mark.parametrize("name", COMPARED)
 async def test_I10_a_sound_rig_raises_no_disagreement(tmp_path: Path, name: str) -> None:
     rig = load_rig(RIGS / f"{name}.yaml")
