@@ -69,7 +69,7 @@ class TaskProcess:
 
     async def _ask(self, frame: TaskFrame) -> Tensors | EpisodeScore:
         try:
-            answer = await patiently(self._exchange(frame), Patience(self._process.pid, ANSWER_S))
+            answer = await self._exchange(frame)
         except ChildSilent:
             raise TaskFailed(f"the task process did not answer within {ANSWER_S:g} s") from None
         except (FrameError, OSError, EOFError) as error:
@@ -81,6 +81,9 @@ class TaskProcess:
         raise TaskFailed(str(answer.fields.get("text", f"the task process answered with {answer.kind}")))
 
     async def _exchange(self, frame: TaskFrame) -> TaskFrame:
+        return await patiently(self._over_pipes(frame), Patience(self._process.pid, ANSWER_S))
+
+    async def _over_pipes(self, frame: TaskFrame) -> TaskFrame:
         to, source = self._process.stdin, self._process.stdout
         if to is None or source is None:
             raise FrameError("the process has no pipes")
