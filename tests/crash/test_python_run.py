@@ -13,10 +13,11 @@ import pytest
 from tests.processes import Bench, until
 
 DOSE_UL = 500.0
-TEXT = f'''"""A dose, and then a wait for a file, which blocks."""
+TEXT = f'''"""A dose, and then a wait that blocks, unless a person says otherwise: a plan assumes "no"."""
 
 import time
-from pathlib import Path
+
+from protocols.answers import AnswerForm
 
 NAME = "blocking"
 TITLE = "Draws, then blocks"
@@ -26,7 +27,8 @@ PARAMS = ()
 async def protocol(lab, params):
     drawn = await lab.kidney.draw({DOSE_UL})
     await lab.note("drawn", {{"ul": drawn.ul}})
-    while Path('{{file}}').exists():
+    blocks = await lab.ask("Block?", AnswerForm(kind="choice", choices=("no", "yes")))
+    while blocks == "yes":
         time.sleep(1)
 '''
 
@@ -45,9 +47,7 @@ def test_an_uploaded_protocol_survives_a_kill_in_a_dose_and_is_held_when_it_bloc
     anna = bench.told("users", "add", "anna", "--role", "operator")["token"]
     ben = bench.told("users", "add", "ben", "--role", "engineer")["token"]
     file = tmp_path / "blocking.py"
-    blocks = tmp_path / "blocks"
-    text = TEXT.replace("{file}", str(blocks))
-    file.write_text(text)
+    file.write_text(TEXT)
     shared = bench.command("protocol", "submit", str(file))
     assert (shared.returncode, "“command line” does not tell which person submits" in shared.stderr) == (1, True)
     version = bench.told("protocol", "submit", str(file), token=anna)["sha256"]
@@ -60,7 +60,6 @@ def test_an_uploaded_protocol_survives_a_kill_in_a_dose_and_is_held_when_it_bloc
     assert bench.told("protocol", "release", version, token=ben)["state"] == "released"
     run = bench.told("protocol", "start", "blocking", token=anna)["id"]
 
-    blocks.touch()  # not before: what blocks is refused at the start
     until(lambda: bool(bench.rows("act.outcome")), "the draw runs, and that is recorded", seconds=60)
     time.sleep(1.0)
     os.kill(controller.pid, signal.SIGKILL)
@@ -71,10 +70,17 @@ def test_an_uploaded_protocol_survives_a_kill_in_a_dose_and_is_held_when_it_bloc
     assert note["ul"] == pytest.approx(DOSE_UL, rel=0.1)
     booked = [body for _, body in bench.rows("moved") if body["line"] == "draw"]
     assert sum(body["ul"] for body in booked) == pytest.approx(DOSE_UL, rel=0.1)
-    until(lambda: bench.get(f"/api/runs/{run}")["state"] == "held", "the blocked run is held", seconds=60)
+    until(lambda: bench.get(f"/api/runs/{run}")["state"] == "held", "the question is asked")
+    bench.told("protocol", "answer", "yes", token=anna)
+    until(
+        lambda: any("not asked" in each for each in bench.get(f"/api/runs/{run}")["messages"]),
+        "the blocked run is held",
+        seconds=60,
+    )
+    until(lambda: bench.get(f"/api/runs/{run}")["state"] == "held", "no step of it runs")
     view = bench.get(f"/api/runs/{run}")
     assert "the protocol has not asked for a verb for 20 s, at " in view["messages"][-1]
-    assert f"{version}.py:{text[: text.index('time.sleep')].count(chr(10)) + 1}" in view["messages"][-1]
+    assert f"{version}.py:{TEXT[: TEXT.index('time.sleep')].count(chr(10)) + 1}" in view["messages"][-1]
     assert "Next: await a verb in the loop" in view["messages"][-1]
     (start,) = (body for _, body in bench.rows("run.start"))
     assert (start["user"], start["version_sha256"]) == ("anna", version)
