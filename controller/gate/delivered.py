@@ -13,6 +13,7 @@ commanded output, so that one rule suits pumps, gases and switches:
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from controller.gate.readback import LEVEL_GRAIN
@@ -39,12 +40,39 @@ class _Interval:
     counted_ul: float
 
 
+class _Window:
+    """The intervals of the last `length_s`, and their sums. `max_lost_s` is the maximum of `lost_s`."""
+
+    def __init__(self, length_s: float, max_lost_s: float) -> None:
+        self.length_s = length_s
+        self.max_lost_s = max_lost_s
+        self.lost_s = self.commanded = self.counted_ul = 0.0
+        self._intervals: deque[_Interval] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._intervals)
+
+    def add(self, new: _Interval) -> None:
+        """Take in the newest interval; drop those that have ended before the window."""
+        intervals = self._intervals
+        intervals.append(new)
+        self._count(new, 1.0)
+        begun_s = new.end_s - self.length_s
+        while intervals[0].end_s <= begun_s:
+            self._count(intervals.popleft(), -1.0)
+
+    def _count(self, interval: _Interval, sign: float) -> None:
+        self.lost_s += sign * interval.lost_s
+        self.commanded += sign * interval.commanded
+        self.counted_ul += sign * interval.counted_ul
+
+
 @dataclass(slots=True)
 class _Track:
     at_s: float
     commanded: float
     status: Status
-    intervals: deque[_Interval] = field(default_factory=deque)
+    windows: tuple[_Window, ...] = field(default_factory=lambda: tuple(_Window(*each) for each in WINDOWS_S))
 
 
 class Delivered:
@@ -65,11 +93,11 @@ class Delivered:
         if at_s <= track.at_s:
             return
         wanted = min(track.commanded, commanded, key=abs) if track.commanded * commanded > 0.0 else 0.0
-        if wanted or track.intervals:
-            track.intervals.append(_interval(track, wanted, status, at_s))
-            while track.intervals[0].end_s <= at_s - WINDOWS_S[-1][0]:
-                track.intervals.popleft()
-            if (problem := _shortfall(track.intervals, status, at_s)) is None or not commanded:
+        if wanted or track.windows[-1]:
+            interval = _interval(track, wanted, status, at_s)
+            for window in track.windows:
+                window.add(interval)
+            if not commanded or (problem := _shortfall(track.windows, status)) is None:
                 self.shortfalls.pop(name, None)
             else:
                 self.shortfalls[name] = problem
@@ -109,34 +137,26 @@ def _share(status: Status, wanted: float) -> float:
             return 1.0 if on else 0.0
 
 
-def _shortfall(intervals: deque[_Interval], status: Status, at_s: float) -> str | None:
+def _shortfall(windows: Sequence[_Window], status: Status) -> str | None:
     """Return what is missing within one of the windows, for people, or None."""
-    for window_s, max_lost_s in WINDOWS_S:
-        lost_s = sum(each.lost_s for each in intervals if each.end_s > at_s - window_s)
-        if lost_s > max_lost_s:
-            return f"within {window_s:g} s it gave {lost_s:.0f} s of its commanded output less"
-    return _uncounted(intervals, status, at_s)
+    for window in windows:
+        if window.lost_s > window.max_lost_s:
+            return f"within {window.length_s:g} s it gave {window.lost_s:.0f} s of its commanded output less"
+    return _uncounted(windows[0], status)
 
 
-def _uncounted(intervals: deque[_Interval], status: Status, at_s: float) -> str | None:
+def _uncounted(window: _Window, status: Status) -> str | None:
     """Return what a pump's own count lacks within the shortest window, or None."""
     if not isinstance(status, PumpStatus) or status.host_counted:
         return None
-    window_s, max_lost_s = WINDOWS_S[0]
-    inside = [each for each in intervals if each.end_s > at_s - window_s]
-    commanded_ul = sum(each.commanded for each in inside)
+    commanded_ul, counted_ul = window.commanded, window.counted_ul
     blur_ul = COUNT_STEPS * status.resolution_ul
     if blur_ul > COUNT_SHARE * commanded_ul:
         return None
-    counted_ul = sum(each.counted_ul for each in inside)
-    if commanded_ul - counted_ul - blur_ul <= commanded_ul * FLOW_TOLERANCE + _lost_ul(
-        commanded_ul, max_lost_s, window_s
-    ):
+    max_lost_ul = commanded_ul * window.max_lost_s / window.length_s
+    if commanded_ul - counted_ul - blur_ul <= commanded_ul * FLOW_TOLERANCE + max_lost_ul:
         return None
     return (
-        f"within {window_s:g} s it was commanded {commanded_ul:.0f} µL, and its own count rose by {counted_ul:.0f} µL"
+        f"within {window.length_s:g} s it was commanded {commanded_ul:.0f} µL, and its own count rose by"
+        f" {counted_ul:.0f} µL"
     )
-
-
-def _lost_ul(commanded_ul: float, max_lost_s: float, window_s: float) -> float:
-    return commanded_ul * max_lost_s / window_s
