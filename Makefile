@@ -12,7 +12,9 @@ PAGE_TOOLS := dashboards/node_modules/.package-lock.json
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable
 PORT ?= 8090
 GRID_PORT ?= 7780
-JOBS ?= 2
+# One process more than processors: many tests wait for real time.
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20
 
 .PHONY: demo grid test test-long fuzz fuzzer lint lint-page types bench trace mutate proto docs clean
 .DEFAULT_GOAL := test
@@ -47,10 +49,11 @@ demo: $(RUN)  ## watch a simulated rig live on a page
 grid: $(GRID)  ## watch a whole grid on this computer: hub, members, laboratory, agent
 	$(BIN)/choroid grid demo --port $(GRID_PORT)
 
-test: $(DEV)  ## the whole suite, in as many processes as JOBS says
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20
+test: $(DEV)  ## the suite without its longest tests, in as many processes as JOBS says
+	$(PYTEST) -m 'not long'
 
-test-long: $(DEV)  ## unsafe mutants of all shipped rigs: each refused, warned of, or simulated. On demand; half an hour or more
+test-long: $(DEV)  ## the longest tests; unsafe mutants of all shipped rigs: each refused, warned of, or simulated. An hour
+	$(PYTEST) -m long
 	$(BIN)/python -m tests.rigs.unsafe --jobs $(JOBS)
 
 fuzz: $(FUZZ)  ## every parser on both sides of the wire, a million inputs each, led by coverage

@@ -63,6 +63,7 @@ def answered(data: Path, *text: str, verb: str = "answer") -> subprocess.Complet
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
 
 
+@pytest.mark.long
 def test_questions_are_answered_on_the_page_and_on_the_command_line(browser: Browser, demo: Server, data: Path) -> None:
     with visiting(browser, demo.url, size=(1440, 900)) as visit:
         page = visit.live()

@@ -32,6 +32,7 @@ def test_I10_the_drift_of_the_only_chamber_probe_of_the_bench_does_no_harm() -> 
     assert any(each.startswith("probe_disagreement") and "t_chamber" in each for each in result["raised"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("point", "sign"), [("t_chamber.temperature", 1), ("ph_loop.ph", -1)])
 def test_I10_a_drift_is_named_and_does_no_harm(point: str, sign: int) -> None:
     trial = of_probe(point, sign)
@@ -41,6 +42,7 @@ def test_I10_a_drift_is_named_and_does_no_harm(point: str, sign: int) -> None:
     assert "probe_disagreement" in found.named
 
 
+@pytest.mark.long
 def test_the_judge_of_drifts_notices_that_nothing_is_compared() -> None:
     trial = of_probe("t_chamber.temperature", -1, without=AGREEMENT)
     found = outcome(trial, work(trial.to_text()))
@@ -50,6 +52,7 @@ def test_the_judge_of_drifts_notices_that_nothing_is_compared() -> None:
     assert outcome(whole, work(whole.to_text())).violations == ()
 
 
+@pytest.mark.long
 def test_each_probe_of_each_shipped_rig_drifts_up_and_down_after_the_references_are_learnt() -> None:
     for path in shipped_rigs():
         trials = drift_trials(path, days=DAYS, seed=1)

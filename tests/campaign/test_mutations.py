@@ -54,6 +54,7 @@ def test_I1_with_every_interlock_all_of_it_does_no_harm() -> None:
     assert whole.cycles == 2, "the third, without heart flow, was held before it drew"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("interlock", PROVOKED)
 def test_I1_what_an_interlock_keeps_away_happens_without_it(interlock: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "QUIET_S", 0.0)  # the harm is done by then; no need to wait for order

@@ -79,6 +79,7 @@ async def test_I10_a_thermometer_that_a_second_one_contradicts_does_not_overheat
         assert disagreements(controller)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", COMPARED)
 async def test_I10_a_sound_rig_raises_no_disagreement(tmp_path: Path, name: str) -> None:
     rig = load_rig(RIGS / f"{name}.yaml")

@@ -82,6 +82,7 @@ async def test_a_suspected_loss_makes_it_exchange_at_once_and_each_day_until_it_
     await controller.gone()
 
 
+@pytest.mark.long
 async def test_a_false_suspicion_costs_medium_for_some_days_and_a_second_one_is_final(tmp_path: Path) -> None:
     world, estimate = World(), Estimate(SUSPECTED)
     controller, run = await started(world, tmp_path / "j.db", estimate)
@@ -110,6 +111,7 @@ async def test_a_false_suspicion_costs_medium_for_some_days_and_a_second_one_is_
     await controller.gone()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("resumes", "expected"), [("0", 0), ("2", 2)])
 async def test_a_laboratory_chooses_how_often_recycling_resumes(resumes: str, expected: int, tmp_path: Path) -> None:
     world, estimate = World(), Estimate(SUSPECTED)
@@ -126,6 +128,7 @@ async def test_a_laboratory_chooses_how_often_recycling_resumes(resumes: str, ex
     await controller.gone()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("says", "for_d"), [(CERTAIN, 0.5), (SUSPECTED, 5.5)], ids=["shown", "lasting suspicion"])
 async def test_a_loss_that_is_shown_or_suspected_for_days_ends_recycling(
     says: TissueLoss, for_d: float, tmp_path: Path
@@ -162,6 +165,7 @@ async def test_a_restart_ends_no_retreat_and_repeats_no_dose(die_h: float, tmp_p
     await again.gone()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("absent_d", [1.6, 2.6])
 async def test_the_absence_of_the_controller_is_no_time_without_suspicion(absent_d: float, tmp_path: Path) -> None:
     """One look found no suspicion before it; resuming takes two days of looks after it."""

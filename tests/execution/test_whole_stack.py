@@ -129,6 +129,7 @@ async def test_the_vessel_on_the_balance_may_have_a_weight_of_its_own(tmp_path: 
     await lab.close()
 
 
+@pytest.mark.long
 @pytest.mark.virtual_time
 async def test_a_question_without_an_answer_for_a_day_leaves_the_rig_safe_and_calls_more_loudly(
     tmp_path: Path,

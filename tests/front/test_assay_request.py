@@ -59,6 +59,7 @@ async def test_a_request_raises_an_alarm_until_the_technician_enters_its_results
     await lab.close()
 
 
+@pytest.mark.long
 @pytest.mark.virtual_time
 async def test_LDH_is_asked_for_becomes_evidence_of_the_tissue_and_is_graded(tmp_path: Path) -> None:
     lab = SimulatedLab(RIG, seed=3)

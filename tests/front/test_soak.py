@@ -35,6 +35,7 @@ def test_J1_each_kind_of_growth_is_found_and_a_flat_process_is_not_accused() -> 
         verdict([ProcessSample(0.0, 200.0, 20)] * 5)
 
 
+@pytest.mark.long
 def test_R4_hours_of_the_whole_stack_leave_memory_descriptors_and_tasks_flat() -> None:
     answer = soak_virtual(BENCH, hours=HOURS, seed=3, progress=False)
     assert answer["violations"] == []
