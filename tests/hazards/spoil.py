@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,12 @@ def spoilings(path: Path, rig: Rig) -> Iterator[Spoiling]:
 
 
 def _data(path: Path) -> Data:
-    return json.loads(json.dumps(read_document(path).data))  # type: ignore[no-any-return]
+    return json.loads(_text(path))  # type: ignore[no-any-return]
+
+
+@cache
+def _text(path: Path) -> str:
+    return json.dumps(read_document(path).data)
 
 
 def _limits(data: Data) -> Iterator[tuple[str, Data, str]]:
