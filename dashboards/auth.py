@@ -23,6 +23,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
+from controller.core.disk import remedy
 from controller.runs.people import COMMAND_LINE, FIRST_ADMIN, PAGE_LINK
 
 logger = logging.getLogger(__name__)
@@ -277,8 +278,8 @@ class Auth:
 
     def _unkept(self, what: str, error: OSError) -> Unkept:
         return Unkept(
-            f"{what}: {self._path} cannot be written ({error.strerror or error}). Likely cause: the disk is full. Next: free"
-            " some space; the next change of tokens or sessions writes all of them"
+            f"{what}: {self._path} cannot be written ({error.strerror or error}). {remedy(error)}; the next change of tokens"
+            " or sessions writes all of them"
         )
 
     def _save(self) -> None:

@@ -61,7 +61,7 @@ class Recorded:
                 503,
                 "it was carried out, but it is not on record yet and would be forgotten in a crash",
                 where=path[:100],
-                cause="the disk is full or slow, or the journal is lost; see the alarms",
-                action="free space on the disk; do not repeat the command, look at the page first",
+                cause="the disk takes nothing or is slow, or the journal is lost",
+                action="do what the alarm of the journal says; do not repeat the command, look at the page first",
             )
         return None

@@ -37,14 +37,20 @@ class Disk:
     def check(self) -> None:
         """Raise the exception that SQLite would raise."""
         if self.full:
-            raise sqlite3.OperationalError("database or disk is full")
+            raise _error("database or disk is full", sqlite3.SQLITE_FULL)
         if self.locked:
-            raise sqlite3.OperationalError("database is locked")
+            raise _error("database is locked", sqlite3.SQLITE_BUSY)
 
     @property
     def wait_s(self) -> float:
         """Return the duration of a commit (s)."""
         return BUSY_S if self.locked else self.slow_s
+
+
+def _error(text: str, code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(text)
+    error.sqlite_errorcode = code
+    return error
 
 
 class CampaignClock(Clock):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
+from controller.core.disk import BY_ERRNO, DAMAGED, remedy
+
 
 def explain(error: Exception) -> str | None:
     """Return the text for standard error, or None when `error` is not of a kind that a user can correct."""
@@ -34,13 +36,11 @@ def explain(error: Exception) -> str | None:
 def _explain_file(error: Exception) -> str | None:
     """Return the text for an error of a database or of the operating system, or None for any other error."""
     if isinstance(error, sqlite3.Error) and not isinstance(error, (sqlite3.ProgrammingError, sqlite3.InterfaceError)):
-        return (
-            f"a file of the data directory cannot be used ({error}). Likely cause: it is damaged, another program holds it,"
-            " or the disk is full. Next: see what else runs there and how much room there is, or restore the file"
-        )
+        return f"a file of the data directory cannot be used ({error}). {remedy(error, other=DAMAGED)}"
     if isinstance(error, OSError):
         where = f" {error.filename}" if error.filename else ""
-        return f"{error.strerror or error}{where}"
+        known = BY_ERRNO.get(error.errno) if error.errno is not None else None
+        return f"{error.strerror or error}{where}" + (f". {known}" if known is not None else "")
     return None
 
 

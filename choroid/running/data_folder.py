@@ -112,9 +112,8 @@ def open_folder(data: Path, plan: str) -> DataFolder:
         f"the data folder {data} cannot be used ({problem}); files go to {spare}, which does not outlive a restart of this"
         " computer."
         + ("" if stop is None or stop.known else f" {UNKNOWN[0].upper()}{UNKNOWN[1:]}.")
-        + " Likely cause: the disk is read-only, full or failed, a file server is gone, or the folder belongs to another"
-        " user. Next: make it writable, then start controller and guard again; the records are moved home then, and"
-        " `choroid repair` takes them into the journal"
+        + f" Likely cause: {found.cause}. Next: {found.action}; then start controller and guard again; the records are"
+        " moved home then, and `choroid repair` takes them into the journal"
     )
     print(f"Choroid: {problem}", file=sys.stderr, flush=True)
     return DataFolder(spare, data if found.guarded else spare, problem)

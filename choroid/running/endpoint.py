@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from choroid.running.data_folder import ENDPOINT
+from controller.core.disk import remedy
 
 
 def leave_endpoint(data: Path, url: str, token: str, health_url: str = "") -> None:
@@ -25,8 +26,8 @@ def leave_endpoint(data: Path, url: str, token: str, health_url: str = "") -> No
         new.replace(path)
     except OSError as error:
         print(
-            f"Choroid: {path} cannot be written ({error}); commands on this machine do not find the controller. Likely"
-            " cause: the disk is full. Next: free space; the page works, and so do they after the next start",
+            f"Choroid: {path} cannot be written ({error}); commands on this machine do not find the controller."
+            f" {remedy(error)}; the page works, and so do they after the next start",
             file=sys.stderr,
             flush=True,
         )

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from typing import Any
 
 from choroid.common.child import python
 from controller.children.patience import ChildSilent, Patience, wait_readable
+from controller.core.disk import Remedy, remedy, write_trial
 from controller.guard.wire import PLAN, connect
 
 ANSWER_S = 10.0
@@ -30,8 +29,11 @@ START_S = 60.0
 """How long (s) the child may take to start while it has a processor and need not wait for the disk of the program."""
 DIES_S = 1.0
 """How long (s) to wait for a killed child; one that a hung disk holds does not die."""
-NEEDED_BYTES = 131_072
-"""A folder with less room than this cannot take the files that guard and page need at a first start."""
+FOLDER = Remedy(
+    "the disk is read-only, full or failed, a file server is gone, or the folder belongs to another user",
+    "make it writable",
+)
+"""What may be wrong with a folder when its error does not say it."""
 JOURNAL = "journal.db"
 READY = b"ready"
 """First line of the child: its start is over."""
@@ -43,6 +45,8 @@ class FolderState:
 
     problem: str
     """Why it cannot be used, for people; empty when it can."""
+    cause: str = FOLDER.cause
+    action: str = FOLDER.action
     guarded: bool = False
     """Whether a guard answers in it."""
     answers: bool = True
@@ -126,7 +130,8 @@ def _ask(request: dict[str, Any]) -> dict[str, Any]:
 
 def _look(request: dict[str, Any]) -> dict[str, Any]:
     data = Path(request["data"])
-    return {"problem": _unusable(data, request["plan"]), "guarded": _guarded(data)}
+    problem, cause, action = _unusable(data, request["plan"])
+    return {"problem": problem, "cause": cause, "action": action, "guarded": _guarded(data)}
 
 
 def _carry(request: dict[str, Any]) -> dict[str, Any]:
@@ -144,26 +149,19 @@ def _owner(request: dict[str, Any]) -> dict[str, Any]:
         return {"owner": None}
 
 
-def _unusable(data: Path, plan: str) -> str:
-    """Try to use `data`; return why it cannot be, empty when it can."""
+def _unusable(data: Path, plan: str) -> tuple[str, str, str]:
+    """Try to use `data`; return why it cannot be, the likely cause and the next action; why is empty when it can."""
     try:
         data.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=".choroid-", dir=data)
         try:
-            left = NEEDED_BYTES
-            while left:  # a disk takes what fits, and fails only then
-                left -= os.write(descriptor, bytes(left))
-            os.fsync(descriptor)  # a failed disk takes everything into memory, and says so only here
+            write_trial(data, sync=True)
         except OSError as error:
             # On a full disk a controller goes on with the files that are there, and its rows wait for room.
             if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not _complete(data, plan):
                 raise
-        finally:
-            os.close(descriptor)
-            Path(name).unlink()
     except OSError as error:
-        return error.strerror or str(error)
-    return ""
+        return error.strerror or str(error), *remedy(error, other=FOLDER)
+    return "", *FOLDER
 
 
 def _complete(data: Path, plan: str) -> bool:

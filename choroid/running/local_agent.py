@@ -11,6 +11,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from controller.core.disk import remedy
 from controller.nerves.credentials import AgentCredentials, AgentRole, CredentialsProblem, write_private
 from controller.nerves.tokens import new_token, token_digest
 
@@ -63,8 +64,7 @@ def _keep(data_dir: Path, **changes: str | int) -> None:
         write_private(path, json.dumps(_read(path) | changes))
     except OSError as error:
         raise CredentialsProblem(
-            f"{path} cannot be written ({error.strerror or error}). Likely cause: the disk is full or read-only. Next: free"
-            " space; the next start tries it again"
+            f"{path} cannot be written ({error.strerror or error}). {remedy(error)}; the next start tries it again"
         ) from error
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from choroid.common.extras import load_extra
 from controller.core.discarded import Discarded
+from controller.core.disk import DAMAGED, remedy
 from controller.core.state import State
 from controller.memory.quarantine import quarantined_files
 from controller.process.edges import Up
@@ -58,8 +59,8 @@ class EdgeSink:
             outbox = Outbox(self._file, autocheckpoint=False)
         except (sqlite3.Error, OSError) as error:
             raise OSError(
-                f"{self._file.name} cannot be opened: {error}. Readings go only into the history. Likely"
-                " cause: the disk is full or read-only, or the file is damaged. Next: free space, or move the file away"
+                f"{self._file.name} cannot be opened: {error}. Readings go only into the history."
+                f" {remedy(error, self._file.parent, DAMAGED)}"
             ) from error
         if renamed := sorted({*quarantined_files(self._file.parent)} - {*before}):
             self._quarantined = {"file_set_aside": f"in {self._file.parent}: {', '.join(renamed)}"}

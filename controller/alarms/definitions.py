@@ -206,12 +206,14 @@ DEFINITIONS: dict[str, Definition] = {
         ),
         Definition(
             "journal_unwritten", "critical", "rows wait in memory and are lost if this process ends; no dose is given",
-            "make room on the disk, or end the program that holds the file; it goes on by itself then", "30 min", 2.0, 10.0,
+            "do what the alarm says: a full disk, a quota, a read-only file system and a failed disk need different things;"
+            " it goes on by itself then", "30 min", 2.0, 10.0,
         ),
         Definition(
             "data_folder_lost", "critical",
             "records go to a spare folder that a restart of the computer empties; no dose, no stimulation; protocols wait",
-            "make the data folder writable (space, mount, owner), then start controller and guard again", "30 min",
+            "make the data folder writable as the alarm says (space, quota, mount, owner), then start controller and guard"
+            " again", "30 min",
         ),
         Definition(
             "credentials_lost", "high",
@@ -235,7 +237,7 @@ DEFINITIONS: dict[str, Definition] = {
         ),
         Definition(
             "history_lost", "medium", "readings wait in memory and are lost with it",
-            "make room on the disk", "4 h", 30.0, suppressed_by=("journal_unwritten",),
+            "do what the alarm says: space, quota, mount or disk", "4 h", 30.0, suppressed_by=("journal_unwritten",),
         ),
         Definition(
             "telemetry_lost", "low", "dashboards and archives elsewhere see no new readings; they wait in the outbox",

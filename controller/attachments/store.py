@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from controller.attachments.content import media_type
+from controller.core.disk import remedy
 from controller.recipes.answers import safe_name
 from protocols.answers import AnswerForm
 
@@ -111,8 +112,8 @@ class AttachmentStore:
                 self._keep(found, content)
             except OSError as error:
                 raise NoRoom(
-                    f"the upload cannot be kept in {self.folder} ({error.strerror or error}). Likely cause: the disk is full"
-                    " or read-only. Next: free some space, then upload it again"
+                    f"the upload cannot be kept in {self.folder} ({error.strerror or error}). {remedy(error)};"
+                    " then upload it again"
                 ) from error
         return found
 

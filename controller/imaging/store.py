@@ -19,6 +19,7 @@ import numpy as np
 import tifffile
 from PIL import Image
 
+from controller.core.disk import remedy
 from controller.imaging.field import Greys
 
 NAMESPACE = "choroid/image/1"
@@ -89,8 +90,8 @@ class ImageStore:
             _whole(preview, lambda part: _preview(image).save(part, "WEBP", quality=PREVIEW_QUALITY))
         except OSError as error:
             raise NotKept(
-                f"the image of {facts.camera} cannot be kept in {folder} ({error.strerror or error}). Likely cause: the"
-                " disk is full or read-only. Next: free some space; the next image is taken as planned"
+                f"the image of {facts.camera} cannot be kept in {folder} ({error.strerror or error}). {remedy(error)};"
+                " the next image is taken as planned"
             ) from error
         size = path.stat().st_size + preview.stat().st_size
         return KeptImage(f"{facts.camera}/{path.name}", f"{facts.camera}/{preview.name}", size)

@@ -73,6 +73,11 @@ class DegradedFile:
         """Return a connection to the rows of earlier degraded times; those of this one are in the journal's memory."""
         return sqlite3.connect(self._shared, uri=True, isolation_level=None, timeout=BUSY_S, check_same_thread=False)
 
+    @property
+    def folder(self) -> Path:
+        """Where its rows go: the data folder until a file was made."""
+        return self._names[0].parent if self.path is None else self.path.parent
+
     def commit(self, rows: Sequence[Row]) -> None:
         """Append rows; they are on the disk on return. Raises OSError if no folder takes them."""
         if self._file is None:

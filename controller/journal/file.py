@@ -99,6 +99,7 @@ class JournalFile:
             JournalError: its format is unknown.
         """
         self.path = path
+        self.folder = path.parent
         self.durable = durable
         self._uncommitted = 0
         self._owner = own(path)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.core.clock import Clock
+from controller.core.disk import remedy
 from controller.core.run_states import TRANSITIONS, RunEvent, RunState
 from controller.journal.degraded import DegradedTime, degraded_times
 from controller.journal.evidence import move_old_files
@@ -174,8 +175,7 @@ def apply(journal: Path, clock: Clock) -> Path:
             return old_files
     except OSError as error:
         raise JournalError(
-            f"the journal {journal} cannot be repaired: {error}. Likely cause: the disk is full, or the folder may not be"
-            " written. Next: correct that and repair again; nothing is lost"
+            f"the journal {journal} cannot be repaired: {error}. {remedy(error)}; then repair again; nothing is lost"
         ) from error
 
 

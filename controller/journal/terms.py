@@ -8,7 +8,10 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from json.encoder import encode_basestring
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from controller.core.disk import OTHER, remedy
 
 VERSION = 1
 GENESIS = "0" * 64
@@ -25,11 +28,12 @@ class JournalError(Exception):
 class JournalUnwritten(JournalError):
     """A row is not on the disk, so nothing that depends on it may be done yet."""
 
-    def __init__(self, error: Exception | str) -> None:
+    def __init__(self, error: Exception | str, folder: Path | None = None) -> None:
+        """Say why; `folder` is the journal's, if it may be tried."""
+        found = remedy(error, folder) if isinstance(error, Exception) else OTHER
         super().__init__(
-            f"the journal cannot be written: {error}. Likely cause: the disk is full, or another program holds the file."
-            " Next: free space or end that program; the rig is kept alive meanwhile, rows wait in memory and are written as"
-            " soon as the disk takes them"
+            f"the journal cannot be written: {error}. {found}. The rig is kept alive meanwhile, rows wait in memory and are"
+            " written as soon as the disk takes them"
         )
 
 

@@ -14,6 +14,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from controller.journal.terms import JournalLost, JournalUnwritten, Row
@@ -29,6 +30,10 @@ _Report = TypeVar("_Report")
 
 class Target(Protocol):
     """The functions of :class:`controller.journal.file.JournalFile` that a writer uses."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its rows go."""
 
     def commit(self, rows: Sequence[Row]) -> None:
         """Write rows durably."""
@@ -79,7 +84,7 @@ class InlineWriter:
             try:
                 self._files.now.commit(self._rows)
             except Exception as error:
-                cause = meaning(error)
+                cause = meaning(error, self._files.now.folder)
                 self._failed(cause)
                 if self._files.fell_back(cause):
                     return self.again()
@@ -94,7 +99,7 @@ class InlineWriter:
         try:
             self._files.now.check()
         except Exception as error:
-            cause = meaning(error)
+            cause = meaning(error, self._files.now.folder)
             self._failed(cause)
             self._files.fell_back(cause)
 
@@ -175,7 +180,7 @@ class ThreadWriter:
             elif looking:
                 self._files.now.check()
         except Exception as error:
-            cause = meaning(error)
+            cause = meaning(error, self._files.now.folder)
             self._report(self._failed, cause)
             return cause
         if rows:
@@ -209,11 +214,14 @@ class _Files:
         return True
 
 
-def meaning(error: Exception) -> JournalUnwritten:
-    """Return what a failed commit means: most causes may pass; a file that is no sound journal any more is lost."""
+def meaning(error: Exception, folder: Path | None = None) -> JournalUnwritten:
+    """Return what a failed commit means: most causes may pass; a file that is no sound journal any more is lost.
+
+    `folder` is the file's; something is written there to learn the cause. None tries nothing.
+    """
     if isinstance(error, JournalUnwritten):
         return error
     passing = isinstance(error, OSError) or (
         isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_ERROR
     )
-    return JournalUnwritten(error) if passing else JournalLost(f"its file cannot be written: {error!r}")
+    return JournalUnwritten(error, folder) if passing else JournalLost(f"its file cannot be written: {error!r}")

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from controller.core.clock import Clock
 from controller.core.discarded import Discarded
+from controller.core.disk import remedy
 from controller.core.state import Reading
 from controller.memory.conversion import Conversion
 from controller.memory.file import ConversionDue, open_database, rename_unusable, without_checkpoints
@@ -292,7 +293,7 @@ class History:
         next_action = (
             "Likely cause: Choroid was updated. Next: wait; readings are kept in memory meanwhile"
             if isinstance(error, ConversionDue)
-            else "Likely cause: the disk is full. Next: free some space"
+            else remedy(error, self._path.parent)
         )
         self.problem = f"history cannot be written: {error}. {next_action}"
         doubted = max(len(self._doubted) - MAX_WAITING, 0)

@@ -16,6 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from controller.core.disk import remedy
 from controller.nerves.envelope import UNLIMITED, AgentBudget
 from controller.nerves.tokens import Grant, TokenScope, new_token, token_digest
 
@@ -168,8 +169,8 @@ class AgentCredentials:
             write_private(self.path, json.dumps(body, indent=1))
         except OSError as error:
             raise CredentialsProblem(
-                f"{self.path} cannot be written ({error.strerror or error}); nothing was changed. Likely cause: the disk is"
-                " full or read-only. Next: free space, try again"
+                f"{self.path} cannot be written ({error.strerror or error}); nothing was changed. {remedy(error)};"
+                " then try again"
             ) from error
 
 

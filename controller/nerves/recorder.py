@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 
+from controller.core.disk import remedy
 from controller.nerves.ledger import Fate, StimulationLedger
 
 
@@ -60,7 +61,6 @@ class LedgerRecorder:
     def _in_trouble(self, error: sqlite3.Error) -> None:
         self.trouble = (
             f"the stimulation ledger {self._ledger.path.name} cannot be written ({error});"
-            " likely cause: the disk is full or the file is locked; stimulation is refused until it can be"
-            " written again"
+            f" stimulation is refused until it can be written again. {remedy(error, self._ledger.path.parent)}"
         )
         self._ledger.abandon()

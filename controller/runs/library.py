@@ -16,6 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from controller.core.disk import remedy
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
 from controller.recipes.catalogue import find, names
@@ -292,8 +293,7 @@ class ProtocolLibrary:
             part.replace(path)
         except OSError as error:
             raise LibraryError(
-                f"the text cannot be kept in {self.folder} ({error.strerror}). Likely cause: the disk is full. Next: free"
-                " some space, then submit it again"
+                f"the text cannot be kept in {self.folder} ({error.strerror}). {remedy(error)}; then submit it again"
             ) from error
 
     def _record(self, kind: str, sha256: str, by: Person, reason: str, told: Mapping[str, Any]) -> ProtocolVersion:

@@ -53,6 +53,7 @@ class Outbox:
     def __init__(self, path: Path, *, quota_bytes: int = QUOTA_BYTES, autocheckpoint: bool = True) -> None:
         """Open the file. Without `autocheckpoint` no write waits for the disk; the caller checkpoints the file."""
         self._quota = quota_bytes
+        self.folder = path.parent
         self._db = open_database(path, OUTBOX)
         try:
             if not autocheckpoint:

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from controller.core.discarded import Discarded
+from controller.core.disk import remedy
 from controller.core.state import State
 from controller.telemetry.batches import MAX_IN_MESSAGE, ReadingBatch, Taken
 from controller.telemetry.outbox import Outbox
@@ -124,7 +125,7 @@ class OutboxSink(ABC):
         try:
             self._outbox.put(payload)
         except sqlite3.Error as error:
-            text = f"the outbox cannot be written: {error}. Likely cause: the disk is full. Next: free some space"
+            text = f"the outbox cannot be written: {error}. {remedy(error, self._outbox.folder)}"
             if self._batch.given_up:
                 text += "; what waits in memory is too much already, and the oldest readings are given up for this sink"
             self._full = self._noted(text, before=self._full)

@@ -274,7 +274,7 @@ def test_D2_on_a_full_disk_a_session_is_kept_in_memory_and_written_when_there_is
     full(tmp_path)
     value = auth.open_session(user, NOW, token=ticket)
     assert auth.by_session(value, NOW) == user
-    assert "Next: free some space" in caplog.text
+    assert "Next: look at free space" in caplog.text
     (tmp_path / FILE).with_suffix(".new").rmdir()
     auth.issue("anna", Role.VIEWER)
     assert Auth(tmp_path, demo=False).by_session(value, NOW) == user

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from controller.core.disk import remedy
 from controller.nerves.recording.handover import HandoverMessage
 from controller.nerves.recording.layout import SUFFIX, TABLE_NAMES, TABLES, GapCause, MessageKind, RecordingPlan
 from controller.nerves.recording.quota import RecordingRefused, folder_bytes, require_room
@@ -116,10 +117,7 @@ class WriterSession:
         except (OSError, RecordingRefused) as error:
             why = str(error)
             if not isinstance(error, RecordingRefused):
-                why = (
-                    f"{plan.folder} cannot be written: {error}. Likely cause: the disk is full, read-only or failed. Next:"
-                    " repair it"
-                )
+                why = f"{plan.folder} cannot be written: {error}. {remedy(error)}"
             self._say({"event": "refused", "name": name, "why": why})
             return
         self._name = name
