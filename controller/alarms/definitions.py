@@ -259,6 +259,11 @@ DEFINITIONS: dict[str, Definition] = {
             "make the place of the key or of the witness writable, as the alarm says", "1 d",
         ),
         Definition(
+            "clock_stepped", "low", "times of records before and after do not fit; what is due at a time of day shifts",
+            "see whether the time is right now, and which time service or person set it; look at what was due meanwhile",
+            "1 d", event=True,
+        ),
+        Definition(
             "data_discarded", "medium", "data that were recorded are gone for good where the alarm says",
             "read what and why; make room, or correct what refuses them", "1 d",
         ),

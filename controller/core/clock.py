@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -29,6 +30,15 @@ class Clock:
 
     def now_s(self) -> float:
         """Return monotonic seconds: the event loop's time."""
+        return self._loop.time()
+
+    def passed_s(self) -> float:
+        """Return seconds since some moment, a suspend of the computer included: what UTC should have advanced by.
+
+        Linux stops the loop's clock during a suspend; other systems do not, or have no such clock.
+        """
+        if self._epoch_us is None and sys.platform == "linux":
+            return time.clock_gettime(time.CLOCK_BOOTTIME)
         return self._loop.time()
 
     def utc_us(self) -> int:

@@ -23,6 +23,7 @@ MACHINE = (
     "alarm.return_to_normal_unacknowledged",
     "alarm.returned",
     "alarm.normal",
+    "clock.stepped",
     "estimate",
     "ledger.balanced",
     "ledger.opened",

@@ -68,6 +68,7 @@ from controller.process.tasks import Tasks
 from controller.process.timer import Timer
 from controller.process.tissue_changes import TissueChanges
 from controller.process.trip_record import TripRecord
+from controller.process.wall_clock import WallClockWatch
 from controller.readings.agreement import Agreement
 from controller.readings.liveliness import Liveliness
 from controller.readings.nerves import NervesReader
@@ -204,6 +205,7 @@ class Controller:
         self.alarms = Alarms(self.journal.append, self.clock.utc_text)
         self._trip_record = TripRecord(self._record)
         self.ledger = Ledger(self.rig, self.journal, self.clock, alarm=self.alarms.event)
+        self._wall_clock = WallClockWatch(self.clock, self._record, self.alarms.event)
         self.fresh_bound = FreshBound(self.rig, self.journal, self.ledger, self.clock)
         self.tissue = TissueChanges(self.rig, self.journal, self.clock)
         self.upkeep = Upkeep(
@@ -283,6 +285,7 @@ class Controller:
         started |= {"rig_id": self.rig_id} if self.rig_id else {}
         self._record("controller.started", started)
         self._notices |= notices(self.rig, self.journal, self.clock.utc(), self._data_dir)
+        self._wall_clock.began(last_utc)
         devices = await ConnectedRig.connect(self.rig, self._opener, self.store)
         for failure in devices.failures:
             logger.warning("%s did not come up: %s", failure.device, failure.error)
@@ -407,6 +410,7 @@ class Controller:
             self._tasks.start(f"safety {state.at_s}", self.gate.settle())
         for name, regulator in self._connected.regulators.items():
             self._tasks.isolate(name, self._regulate, name, regulator, state)
+        self._tasks.isolate("wall clock", self._wall_clock.look)
         self.journal.look()
         if (lost := self.journal.lost) is not None and not self._emergency.forbidden:
             self._tasks.start("no journal", self._emergency.forbid_stimulation(str(lost)))
