@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 from urllib.parse import parse_qs
 
 from controller.rig.description import DeviceSpec, Rig
+from sim.camera.scene import TissueInView
+from sim.camera.serving import CameraServer, ServedCamera
 from sim.devices.catalogue import DEVICES
 from sim.devices.eurotherm_3200 import Eurotherm3200
 from sim.devices.huber_pb import HuberPb
@@ -54,6 +57,7 @@ class SimulatedLab:
         self.devices: dict[str, WireDevice] = {}
         self._servers: list[asyncio.Server] = []
         self._terminals: list[PseudoTerminal] = []
+        self._cameras: CameraServer | None = None
         self._folder: TemporaryDirectory[str] | None = None
         """Where the terminals are found."""
         for name, spec in rig.devices.items():
@@ -115,6 +119,26 @@ class SimulatedLab:
             endpoints[link] = f"tcp://{shown}:{server.sockets[0].getsockname()[1]}"
         return endpoints
 
+    def in_view(self, chamber: str) -> TissueInView | None:
+        """Return what a camera over `chamber` sees; None where there is no tissue."""
+        tissue = self.plant.truth().tissue.get(chamber)
+        if tissue is None:
+            return None
+        form = list(self.rig.vessels).index(chamber)
+        return TissueInView(tissue.diameter_mm, tissue.viability, tissue.dead_fraction, form)
+
+    async def serve_cameras(self, host: str = "127.0.0.1", port: int = 0) -> dict[str, str]:
+        """Serve the simulated cameras of the rig over HTTP, on one port; return camera → address of its image."""
+        cameras = {
+            name: ServedCamera(partial(self.in_view, spec.chamber), spec.settings, spec.pixel_um)
+            for name, spec in self.rig.cameras.items()
+            if spec.model == "simulated"
+        }
+        if not cameras:
+            return {}
+        self._cameras = CameraServer(cameras)
+        return await self._cameras.start(host, port)
+
     async def serve_pty(self) -> dict[str, str]:
         """Serve each line on a pseudo-terminal; return link → path, in a folder of their own.
 
@@ -135,6 +159,8 @@ class SimulatedLab:
         servers, self._servers = self._servers, []
         for server in servers:
             server.close()
+        if self._cameras is not None:
+            await self._cameras.close()
         for line in self.lines.values():
             line.unplug()
         for terminal in self._terminals:

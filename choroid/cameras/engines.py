@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from choroid.common.child import python
@@ -66,14 +67,9 @@ def _extra(module: str) -> Any:
 
 def _scenes(lab: SimulatedLab) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
     """Return what finds the true look of the tissue for a request."""
-    chambers = list(lab.rig.vessels)
 
     def scene(request: Mapping[str, Any]) -> Mapping[str, Any]:
-        chamber = request["facts"]["chamber"]
-        tissue = lab.plant.truth().tissue.get(chamber)
-        if tissue is None or not request["facts"]["tissue"]:
-            return {"scene": None}
-        look = {"diameter_mm": tissue.diameter_mm, "viability": tissue.viability, "dead_fraction": tissue.dead_fraction}
-        return {"scene": {**look, "form": chambers.index(chamber)}}
+        tissue = lab.in_view(request["facts"]["chamber"]) if request["facts"]["tissue"] else None
+        return {"scene": None if tissue is None else asdict(tissue)}
 
     return scene

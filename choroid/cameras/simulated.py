@@ -9,8 +9,8 @@ from typing import Any
 from controller.imaging.take import Taker
 from controller.imaging.worker import serve
 from drivers.cameras.camera import Camera, CameraError, CameraIdentity, Greys, Settings
-from sim.camera.camera import Chances, SimulatedCamera
-from sim.camera.scene import CameraField, TissueInView
+from sim.camera.camera import SimulatedCamera
+from sim.camera.scene import TissueInView
 
 IMAGE_S = 60.0
 """What happens by chance differs from one such interval of time to the next (s)."""
@@ -60,13 +60,7 @@ class SimulatedTaker:
         if model != "simulated":
             raise CameraError(f"a simulated lab has no camera of model {model}. Next: write `model: simulated`")
         name = request["facts"]["camera"]
-        field = CameraField(
-            int(settings.get("width", 640)), int(settings.get("height", 640)), request["facts"]["pixel_um"]
-        )
-        chances = Chances(
-            *(float(settings.get(key, usual)) for key, usual in (("bubble", 0.03), ("out_of_focus", 0.03)))
-        )
-        camera = SimulatedCamera(lambda: self._scenes[name], field, seed=int(settings.get("seed", 1)), chances=chances)
+        camera = SimulatedCamera.with_settings(settings, request["facts"]["pixel_um"], lambda: self._scenes[name])
         self._drivers[name] = SimulatedDriver(camera)
         self._set_moment(name, request)
         return self._drivers[name]

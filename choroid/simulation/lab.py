@@ -25,6 +25,9 @@ from sim.lab import SimulatedLab
 from sim.neurons.array import SimulatedArray
 from sim.virtual_time import run_scaled
 
+CAMERA = "camera:"
+"""Before the name of a camera among the endpoints."""
+
 
 def lab(
     path: Path,
@@ -52,7 +55,7 @@ def lab(
         stop = asyncio.Event()
         stop_on_signals(stop, duration_s)
         bench = SimulatedLab(rig, seed=seed)
-        links = len(bench.lines) + PORTS * _has_far_end(rig)
+        links = len(bench.lines) + PORTS * _has_far_end(rig) + bool(rig.cameras)
         if base_port + links > MAX_PORT + 1:
             raise UserError(
                 f"{links} links from port {base_port} on would go beyond {MAX_PORT}. Next: choose a lower --base-port"
@@ -64,6 +67,8 @@ def lab(
             if array is not None and rig.nerves is not None:
                 ending.callback(array.close)
                 endpoints[rig.nerves.link] = array.link
+            cameras = await bench.serve_cameras(host, base_port and base_port + links - 1)
+            endpoints |= {f"{CAMERA}{name}": address for name, address in cameras.items()}
             if write is not None:
                 text = pointing_at(path, endpoints, array)
                 write.write_text(text, encoding="utf-8")  # noqa: ASYNC240  (once, at the start)
@@ -101,6 +106,8 @@ def table(rig: Rig, endpoints: dict[str, str]) -> str:
         ]
         if rig.nerves is not None and rig.nerves.link == link:
             names.append(f"nerves ({rig.nerves.card})")
+        if link.startswith(CAMERA):
+            names.append(f"{link.removeprefix(CAMERA)} (camera)")
         lines.append(f"  {endpoint:<32}{', '.join(names)}")
     return "\n".join(lines)
 
@@ -111,6 +118,9 @@ def pointing_at(path: Path, endpoints: dict[str, str], array: ArrayFarEnd | None
     seen_from_anywhere(path, description)
     for device in description["devices"].values():
         device["link"] = as_link(endpoints.get(device["link"], device["link"]))
+    for name, camera in (description.get("cameras") or {}).items():
+        if (address := endpoints.get(f"{CAMERA}{name}")) is not None:
+            camera |= {"model": "http", "settings": {"url": address}}
     if array is None:
         description["mixed"] = True  # the electrode array stays simulated: sim:array
     else:

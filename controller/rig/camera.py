@@ -21,7 +21,7 @@ class CameraSpec(RigPart):
     """One camera over one chamber. It moves nothing, so that no interlock depends on it."""
 
     model: str = Field(min_length=1, max_length=40)
-    """`micromanager`, `pylon` or `simulated` (docs/imaging.md)."""
+    """`http`, `micromanager`, `pylon` or `simulated` (docs/imaging.md)."""
     chamber: str
     pixel_um: LengthUm = Field(alias="pixel", gt=0, le=1000)
     """Length of a pixel in the plane of the tissue."""

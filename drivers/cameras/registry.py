@@ -25,6 +25,7 @@ CAMERAS = {
     each.id: each
     for each in (
         CameraModel("micromanager", "Micro-Manager", "drivers.cameras.micromanager:MicroManagerCamera", "micromanager"),
+        CameraModel("http", "Camera with a web server", "drivers.cameras.http:HttpCamera", "imaging"),
         CameraModel("pylon", "Basler pylon", "drivers.cameras.pylon:PylonCamera", "pylon"),
     )
 }
@@ -36,6 +37,11 @@ def open_camera(model: str, settings: Settings) -> Camera:
     Raises:
         CameraError: The model is unknown, its package is missing, or it does not open.
     """
+    if model == "simulated":
+        raise CameraError(
+            "the camera is simulated, and a real run has no simulated tissue. Next: have `choroid lab RIG --write lab.yaml`"
+            f" serve it, or name the driver of a real one: {', '.join(sorted(CAMERAS))}"
+        )
     if model not in CAMERAS:
         raise CameraError(f"no driver of cameras is called {model}. Next: choose among {', '.join(sorted(CAMERAS))}")
     module, _, name = CAMERAS[model].factory.partition(":")

@@ -6,7 +6,7 @@ number of the image.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import pi
 
@@ -60,6 +60,17 @@ class SimulatedCamera:
         self._seed = seed
         self._chances = chances or Chances()
         self._closed = False
+
+    @classmethod
+    def with_settings(
+        cls, settings: Mapping[str, float | bool | str], pixel_um: float, look: Callable[[], TissueInView | None]
+    ) -> SimulatedCamera:
+        """Return a camera with the settings of a rig file: width, height, seed, bubble, out_of_focus."""
+        field = CameraField(int(settings.get("width", 640)), int(settings.get("height", 640)), pixel_um)
+        chances = Chances(
+            *(float(settings.get(key, usual)) for key, usual in (("bubble", 0.03), ("out_of_focus", 0.03)))
+        )
+        return cls(look, field, seed=int(settings.get("seed", 1)), chances=chances)
 
     def capture(self, exposure_s: float) -> NDArray[np.uint16]:
         """Expose once; return grey levels, shape (rows, columns). Raises ValueError when closed or for no exposure."""

@@ -166,6 +166,35 @@ def test_a_time_lapse_that_is_stopped_and_played_again_shows_each_frame_once(bro
         assert visit.page.evaluate("window.steps") == [0, 0, 1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        ("", "The first image is due soon."),
+        ("No driver of cameras is called scop. Next: choose among http.", "No image yet: see below."),
+    ],
+)
+def test_a_camera_without_an_image_says_why_and_promises_none_that_cannot_come(
+    browser: Browser, problem: str, said: str
+) -> None:
+    camera = {"camera": "scope", "chamber": "chamber", "every_s": 3600.0, "newest": None, "usable": None}
+
+    def answer(route: Route, path: str) -> bool:
+        known = {
+            "api/images": {"cameras": [camera | {"frames": 0, "problem": problem}]},
+            "api/images/scope": {"camera": "scope", "chamber": "chamber", "frames": []},
+        }
+        if path in known:
+            route.fulfill(json=known[path])
+        return path in known
+
+    with staged(browser, watched(), api=answer) as visit:
+        card = visit.page.get_by_test_id("images")
+        expect(card).to_contain_text(said)
+        expect(card).to_contain_text(problem)
+        assert ("due soon" in card.inner_text()) == (not problem)
+        assert visit.complaints == []
+
+
 def test_a_rig_without_cameras_has_no_images_card(browser: Browser) -> None:
     with staged(browser, load_rig(BENCH)) as visit:
         expect(visit.page.get_by_test_id("images")).to_be_hidden()

@@ -168,7 +168,7 @@ class CameraView {
    * @param {FrameModel | null} frame
    */
   absence(frame) {
-    if (!frame) return "The first image is due soon.";
+    if (!frame) return this.camera?.problem ? "No image yet: see below." : "The first image is due soon.";
     return frame.src ? "No data: the file of this image is gone or cannot be read." : "This image was not kept.";
   }
 
