@@ -50,6 +50,7 @@ from dashboards.routes import (
     faults,
     images,
     library,
+    probes,
     rig,
     runs,
     safety,
@@ -131,7 +132,7 @@ def create_app(
     feed = app.state.feed = Feed(controller, speed, nerves)
     app.state.array = None if array is None else nerve_routes.SharedAnswers(array, lambda: feed.pace)
     app.include_router(session.open_routes)
-    for part in (session, rig, runs, safety, books, upkeep, assays, users, answers, library, tissue, images):
+    for part in (session, rig, runs, safety, books, upkeep, assays, users, answers, library, tissue, images, probes):
         app.include_router(part.routes)
     for part in (agent_routes, nerve_routes, recording_routes):
         app.include_router(part.routes)

@@ -14,6 +14,7 @@ from drivers.atlas_uart import AtlasEzo
 from drivers.commands import Calibrate, CalibrationStatus, Guarantee
 from drivers.device import Calibrator, DeviceConfig, DeviceModel, Page, Sensor
 from drivers.errors import BadReply, DeviceFault, Refused
+from drivers.probe_health import PH_ITEMS, HealthItem, ProbeHealth
 from drivers.settings import NumberSetting, Setting, known_only
 from drivers.transport.link import Link
 from drivers.transport.replies import Form, bad_reply, decimals, number
@@ -22,6 +23,8 @@ READING_TIMEOUT_S = 2.5
 CALIBRATION_TIMEOUT_S = 2.5
 """A calibration takes 900 ms."""
 STATE_ASKS = 4
+K_OFF = 0.005
+"""Largest difference of a setting that the circuit prints with two decimals."""
 EARLIEST_READING_S = 0.3
 """No EZO circuit measures faster (600 to 900 ms): an earlier line is a repeated or a late one (C2)."""
 
@@ -174,7 +177,12 @@ class AtlasEzoPh(AtlasEzoSensor):
                 "UART mode",
             ),
             ("Cal,?", "how many places are set", "UART mode"),
-            ("Slope,?", "slope below and above the middle, in % of an ideal probe", "UART mode"),
+            (
+                "Slope,?",
+                "slope below and above the middle in % of an ideal probe, zero offset in mV: at its start, daily and after"
+                " a calibration",
+                "UART mode",
+            ),
         ),
         (
             *_TRAPS,
@@ -187,7 +195,9 @@ class AtlasEzoPh(AtlasEzoSensor):
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        self.calibrators[self.point] = _PhCalibration(self)
+        calibration = _PhCalibration(self)
+        self.calibrators[self.point] = calibration
+        self.health = _PhHealth(calibration)
 
 
 class _PhCalibration(Calibrator):
@@ -223,10 +233,27 @@ class _PhCalibration(Calibrator):
         name = self._circuit.config.name
         told, slopes = await self._circuit.query(b"Cal,?"), await self._circuit.query(b"Slope,?")
         places = re.fullmatch(rb"\?CAL,([0-3])", told, re.IGNORECASE)
-        slope = re.fullmatch(rb"\?SLOPE,([0-9.]+),([0-9.]+)(,-?[0-9.]+)?", slopes, re.IGNORECASE)
+        slope = re.fullmatch(rb"\?SLOPE,([0-9.]+),([0-9.]+)(?:,(-?[0-9.]+))?", slopes, re.IGNORECASE)
         if places is None or slope is None:
             raise bad_reply(told if places is None else slopes, name, "what it says of its calibration")
-        return CalibrationStatus(int(places[1]), number(slope[1], name) / 100.0, number(slope[2], name) / 100.0)
+        low, high = (number(slope[which], name) / 100.0 for which in (1, 2))
+        return CalibrationStatus(int(places[1]), low, high, None if slope[3] is None else number(slope[3], name))
+
+
+class _PhHealth(ProbeHealth):
+    """Slope and zero offset, as the circuit found them at its last calibration; older firmware tells no offset."""
+
+    point = AtlasEzoPh.point
+    items = PH_ITEMS
+
+    def __init__(self, calibration: _PhCalibration) -> None:
+        self._calibration = calibration
+
+    async def read(self) -> dict[str, float]:
+        told = await self._calibration.state()
+        figures = {"slope_acid": told.slope_low, "slope_base": told.slope_high}
+        found = {name: 100.0 * slope for name, slope in figures.items() if slope is not None}
+        return found if told.offset_mv is None else found | {"zero_offset": told.offset_mv}
 
 
 class AtlasEzoDo(AtlasEzoSensor):
@@ -287,7 +314,7 @@ class AtlasEzoEc(AtlasEzoSensor):
             *_COMMANDS,
             ("O,?", "what it puts out", "UART mode"),
             ("O,EC,1", "put out conductivity, and O,…,0 for all others: only if it differs", "UART mode"),
-            ("K,?", "cell constant it counts with", "UART mode"),
+            ("K,?", "cell constant it counts with, at its start and daily", "UART mode"),
             ("K,n", "set it, only if probe_k is set and differs", "UART mode"),
             ("T,?", "temperature it compensates for", "UART mode"),
             ("T,n", "set it, only if temperature_c is set and differs", "UART mode"),
@@ -307,14 +334,15 @@ class AtlasEzoEc(AtlasEzoSensor):
         given = {"K": PROBE_K, "T": TEMPERATURE}
         values = {letter: each.optional(config.settings, config.name) for letter, each in given.items()}
         self._own = {letter: value for letter, value in values.items() if value is not None}
+        self.health = _CellConstant(self, values["K"])
 
     async def _settle_in(self) -> None:
         await self.put_out_only("EC")
         for letter, wanted in () if self.link.read_only else self._own.items():
-            if abs(await self._asked(letter) - wanted) <= 0.005:
+            if abs(await self.asked(letter) - wanted) <= K_OFF:
                 continue
             await self.command(f"{letter},{wanted:.2f}".encode())
-            if abs(told := await self._asked(letter) - wanted) > 0.005:
+            if abs(told := await self.asked(letter) - wanted) > K_OFF:
                 raise Refused(
                     f"{letter} was set to {wanted:.2f} and is {told + wanted:g}",
                     where=self.config.name,
@@ -322,13 +350,38 @@ class AtlasEzoEc(AtlasEzoSensor):
                     action="unlock it (Plock,0); correct the setting in the rig file",
                 )
 
-    async def _asked(self, letter: str) -> float:
+    async def asked(self, letter: str) -> float:
         """Return the number in the answer `?K,1.00` to `K,?`."""
         told = await self.query(f"{letter},?".encode())
         name, _, text = told.partition(b",")
         if name.upper() != f"?{letter}".encode():
             raise bad_reply(told, self.config.name, f"the answer to {letter},?")
         return number(text, self.config.name)
+
+
+class _CellConstant(ProbeHealth):
+    """The cell constant that the circuit counts with: one that is not the probe's makes every reading wrong by its ratio."""
+
+    point = AtlasEzoEc.point
+
+    def __init__(self, circuit: AtlasEzoEc, wanted: float | None) -> None:
+        low, high = (PROBE_K.low, PROBE_K.high) if wanted is None else (wanted - K_OFF, wanted + K_OFF)
+        action = (
+            "set K to the constant printed on the probe (`probe_k` in the rig file); replace a probe that has another"
+        )
+        self.items = (HealthItem("cell_constant", "1/cm", low, high, "cell constant", action),)
+        self._circuit = circuit
+
+    async def read(self) -> dict[str, float]:
+        first, second = await self._circuit.asked("K"), await self._circuit.asked("K")
+        if first != second:  # no checksum: a digit that is lost or doubled is another constant
+            raise BadReply(
+                f"it counts with the cell constants {first:g} and {second:g} at once",
+                where=self._circuit.config.name,
+                cause="noise on the line",
+                action="look at its cable, then ask again",
+            )
+        return {"cell_constant": first}
 
 
 class AtlasEzoOrp(AtlasEzoSensor):

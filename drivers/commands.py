@@ -96,13 +96,15 @@ class Calibrate:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationStatus:
-    """Calibration that a probe reports: number of points, and slope below and above the middle (1: ideal; None: not
-    reported).
+    """Calibration that a probe reports: number of points, slope below and above the middle (1: ideal), and zero offset.
+
+    None stands for what it does not report.
     """
 
     places: int
     slope_low: float | None = None
     slope_high: float | None = None
+    offset_mv: float | None = None
 
 
 Command = Run | Dispense | Switch | Level | Stop

@@ -28,6 +28,7 @@ from drivers.commands import (
 from drivers.errors import DeviceError, Refused, WrongDevice
 
 if TYPE_CHECKING:
+    from drivers.probe_health import ProbeHealth
     from drivers.results import ResultSource
     from drivers.settings import Setting
     from drivers.transport.conversation import Conversation
@@ -221,6 +222,8 @@ class Device(ABC):
         self.sensors: dict[str, Sensor] = {}
         self.actuators: dict[str, Actuator] = {}
         self.calibrators: dict[str, Calibrator] = {}
+        self.health: ProbeHealth | None = None
+        """Health that the probe reports of itself; None for a device that reports none."""
         self.results: ResultSource | None = None
         """Results of samples, of an analyser; each is delivered once and is no reading."""
         self.identity: Identity | None = None

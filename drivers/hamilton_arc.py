@@ -16,7 +16,8 @@ from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
 
 from drivers.commands import Guarantee, Quality
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
-from drivers.errors import DeviceFault, Refused, WrongDevice
+from drivers.errors import BadReply, DeviceFault, Refused, WrongDevice
+from drivers.probe_health import HealthItem, ProbeHealth
 from drivers.settings import ChoiceSetting, Setting, bad_setting, known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
@@ -30,7 +31,13 @@ PMC1, PMC6 = 2090, 2410
 PMC_REGISTERS = 10
 OPERATOR_LEVEL = 4288
 LEVEL_REGISTERS = 4
+WARNINGS, ERRORS = 4736, 4800
+"""Registers of the active warnings and errors: measurement, calibration, interface, hardware."""
+FLAG_REGISTERS = 8
 QUALITY_INDICATOR = 4872
+QUALITY_LOW_PCT = 35.0
+"""Quality indicator below which the sensor is to be replaced. The pages of the manual that were used print only its range,
+0 to 100 %: the limit is this project's choice."""
 LEVELS = {"U": 0x03, "A": 0x0C, "S": 0x30}
 
 CELSIUS, PERCENT_SAT, PH = 0x4, 0x20, 0x1000
@@ -109,7 +116,9 @@ class HamiltonArc(Device):
             ("read 4288, 4 registers", "operator level", "register 4288"),
             ("write 4288, 4 registers", "log in, only if operator_level is set and differs", "register 4288"),
             ("write 2090, 2 registers", "select the unit, only at level S and only if it differs", "register 2090"),
-            ("read 4872, 2 registers", "quality indicator: barrier", "register 4872"),
+            ("read 4872, 2 registers", "quality indicator: barrier; at its start and daily", "register 4872"),
+            ("read 4736, 8 registers", "active warnings, at its start and daily", "register 4736"),
+            ("read 4800, 8 registers", "active errors, at its start and daily", "register 4800"),
         ),
         traps=(
             "The manual counts registers from 1: register 2090 is sent as 2089.",
@@ -146,6 +155,7 @@ class HamiltonArc(Device):
         )
         self._unit = ModbusUnit(self._conversation, unit)
         self.sensors[self.point] = _Value(self, PMC1, self.unit_code, self.unit)
+        self.health = _ArcHealth(self)
         self.sensors["temperature"] = _Value(self, PMC6, CELSIUS, "degC")
         link.attach(self._conversation, self.verify)
 
@@ -203,6 +213,55 @@ class HamiltonArc(Device):
         """Return the complete block of ten registers at `register` (counted from 1)."""
         data = await self._unit.read_holding_registers(register - 1, PMC_REGISTERS)
         return ArcMeasurement(_u32(data), _f32(data[4:]), _u32(data[8:]), _f32(data[12:]), _f32(data[16:]))
+
+    async def flags(self, register: int) -> tuple[int, int, int, int]:
+        """Return the words of a block of warnings or errors: measurement, calibration, interface, hardware."""
+        data = await self._unit.read_holding_registers(register - 1, FLAG_REGISTERS)
+        return _u32(data), _u32(data[4:]), _u32(data[8:]), _u32(data[12:])
+
+    async def quality_indicator(self) -> float:
+        """Return the sensor's own quality indicator (%)."""
+        return _f32(await self._unit.read_holding_registers(QUALITY_INDICATOR - 1, 2))
+
+
+class _ArcHealth(ProbeHealth):
+    """What the sensor says of itself: its quality indicator, its warnings of the calibration, its errors."""
+
+    items = (
+        HealthItem(
+            "quality", "%", QUALITY_LOW_PCT, 100.0, "quality indicator",
+            "replace the electrode of a pH Arc, the cap of a VisiFerm, then calibrate it",
+        ),
+        HealthItem(
+            "calibration_warnings", "", 0.0, 0.0, "number of warnings of its calibration",
+            "calibrate it with fresh buffers; replace the electrode if the warning comes back",
+        ),
+        HealthItem(
+            "errors", "", 0.0, 0.0, "number of active errors",
+            "read them with the maker's software; replace the electrode if its glass is broken",
+        ),
+    )  # fmt: skip
+
+    def __init__(self, arc: HamiltonArc) -> None:
+        self.point = arc.point
+        self._arc = arc
+
+    async def read(self) -> dict[str, float]:
+        quality = await self._arc.quality_indicator()
+        if not 0.0 <= quality <= 100.0:
+            raise BadReply(
+                f"its quality indicator is {quality:g}, outside 0 to 100",
+                where=self._arc.config.name,
+                cause="noise on the line, or another kind of sensor",
+                action="look at the address and the cable",
+            )
+        _, calibration, _, _ = await self._arc.flags(WARNINGS)
+        errors = await self._arc.flags(ERRORS)
+        return {
+            "quality": quality,
+            "calibration_warnings": float(calibration.bit_count()),
+            "errors": float(sum(word.bit_count() for word in errors)),
+        }
 
 
 class _Value(Sensor):

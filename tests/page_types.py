@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from dashboards.models import base, books, faults, images, nerves, rig, runs, safety
+from dashboards.models import base, books, faults, images, nerves, probes, rig, runs, safety
 from grid.page.models import HubModel
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +32,7 @@ READ = (
     rig.RecordsView,
     images.ImagesModel,
     images.TimeLapseModel,
+    probes.ProbesModel,
     books.LedgerModel,
     nerves.ElectrodesModel,
     nerves.LeasesModel,

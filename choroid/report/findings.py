@@ -161,6 +161,10 @@ def _calibrations(period: Period, now: float) -> list[ReportFinding]:
         if record.expired(_iso(now)):
             text = f"the calibration of {record.point} ran out on {record.expires_utc[:10]}"
             found.append(ReportFinding(FigureStatus.WATCH, "calibrations", text))
+    for probe in period.probes:
+        if probe.faults:
+            text = f"{probe.point} is not fit for use: {'; '.join(probe.faults)}"
+            found.append(ReportFinding(FigureStatus.BAD, "calibrations", text))
     if not period.calibrations:
         found.append(ReportFinding(FigureStatus.WATCH, "calibrations", "no pump or sensor has a calibration on record"))
     return found

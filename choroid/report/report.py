@@ -110,6 +110,7 @@ def _answer(period: Period, found: list[ReportFinding], now: float, zone: tzinfo
         "vessels_ml": _vessels(period),
         "series": {point: _series(course) for point, course in sorted(period.courses.items())},
         "calibrations": _calibrations(period),
+        "probes": [probe.to_json() for probe in period.probes],
         "starts": _starts(period),
         "journal": {
             "verified": period.chain.rows if period.chain.ok else None,

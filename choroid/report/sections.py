@@ -159,7 +159,7 @@ def calibrations(period: Period, now: float, zone: tzinfo) -> str:
     """Return each calibration and its validity."""
     if not period.calibrations:
         text = "<p>No data: no calibration is on record (<code>choroid calibrate</code>).</p>"
-        return section("calibrations", "Calibrations", text)
+        return section("calibrations", "Calibrations", text + _probes(period, zone))
     rows = []
     for each in period.calibrations:
         expires = seconds(each.expires_utc)
@@ -168,7 +168,24 @@ def calibrations(period: Period, now: float, zone: tzinfo) -> str:
         at, until = moment(seconds(each.at_utc), zone), moment(expires, zone)
         rows.append((escape(each.point), escape(each.method), at, escape(each.by), escape(true), until, state))
     heads = ("point", "by", "@when", "who", "result", "@valid until", "")
-    return section("calibrations", "Calibrations", table(heads, rows))
+    return section("calibrations", "Calibrations", table(heads, rows) + _probes(period, zone))
+
+
+def _probes(period: Period, zone: tzinfo) -> str:
+    """Return what the probes said of their own health."""
+    if not period.probes:
+        return ""
+    rows = [
+        (
+            escape(each.point),
+            moment(each.at, zone),
+            escape(", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in each.figures.items())),
+            escape("; ".join(each.faults)) or "fit for use",
+            f"{each.unfit} of {each.read}",
+        )
+        for each in period.probes
+    ]
+    return "<h3>Health of the probes</h3>" + table(("point", "@when", "figures", "", "#unfit"), rows, kind="long")
 
 
 def faults(period: Period, zone: tzinfo) -> str:

@@ -305,6 +305,12 @@ DEFINITIONS: dict[str, Definition] = {
             "calibrate the probe: the recipe sensor-calibration, or `choroid calibrate sensor`", "3 d",
         ),
         Definition(
+            "probe_worn", "medium",
+            "its readings drift and are wrong between calibrations: what is regulated and graded by them follows the error",
+            "read which figure is out of range; replace the electrode or do what the alarm says, then calibrate it", "1 d",
+            0.0, 60.0,
+        ),
+        Definition(
             "tubing_due", "low", "the tubing nears the end of its life: less flow, then a crack",
             "have new tubing ready and fit it at the next pause", "3 d",
         ),

@@ -8,9 +8,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from controller.core.clock import Clock
 from controller.figures.alarm_record import ROWS as ALARM_ROWS
@@ -46,6 +47,7 @@ from controller.memory.calibrations import Calibration, current
 from controller.memory.history_reader import HistoryReader
 from controller.nerves.charge import charge_between
 from controller.rig.description import Rig
+from controller.upkeep.probe_health import ROW as PROBE_ROW
 from controller.vitals.score_rows import ROWS as SCORE_ROWS
 
 STIMULATION = "stimulation.db"
@@ -67,6 +69,22 @@ class Handled:
     lot: str
     who: str
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeReport:
+    """What a probe said of its health at the end of a period, and how often it was not fit for use. `at` is UTC seconds."""
+
+    point: str
+    at: float
+    figures: Mapping[str, float]
+    faults: tuple[str, ...]
+    unfit: int
+    read: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self) | {"figures": dict(self.figures), "faults": list(self.faults)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +123,7 @@ class Period:
     images: list[ImageRecord]
     faults: PeriodEvents
     calibrations: list[Calibration]
+    probes: list[ProbeReport]
     chain: Chain
 
 
@@ -184,6 +203,7 @@ class Records:
             images=image_records(journal.between(first, last, IMAGE_ROWS), self._data),
             faults=faults(journal.between(first, last, FAULT_ROWS)),
             calibrations=sorted(current(self._data).values(), key=lambda each: each.expires_utc),
+            probes=_probe_reports(journal.between(first, last, (PROBE_ROW,))),
             chain=self._chain(),
         )
 
@@ -297,3 +317,16 @@ def _utc(at: float) -> str:
 
 def _text(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _probe_reports(rows: Iterable[Entry]) -> list[ProbeReport]:
+    """Return the newest report of each probe."""
+    found: dict[str, ProbeReport] = {}
+    for row in rows:
+        point = str(row.body["point"])
+        before = found.get(point)
+        faults = tuple(row.body["faults"])
+        unfit, read = (0, 0) if before is None else (before.unfit, before.read)
+        at = datetime.fromisoformat(row.utc).timestamp()
+        found[point] = ProbeReport(point, at, row.body["figures"], faults, unfit + bool(faults), read + 1)
+    return [found[point] for point in sorted(found)]

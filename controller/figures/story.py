@@ -29,6 +29,7 @@ MACHINE = (
     "ledger.opened",
     "ledger.tared",
     "moved",
+    "probe.health",
     "step",
     "step.act",
     "step.done",

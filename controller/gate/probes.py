@@ -7,7 +7,7 @@ date and an expiry, like those of `choroid calibrate` (:mod:`controller.memory.c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -56,7 +56,7 @@ class Probes:
     """The probes of one rig.
 
     `keep` stores a record where `choroid calibrate` does. `alarm(kind, source, detail)` is called for what a person must
-    know.
+    know. `examine(device)` reads the health of a probe and returns what is wrong with it.
     """
 
     def __init__(
@@ -70,7 +70,9 @@ class Probes:
         clock: Clock,
         keep: Callable[[Calibration], object],
         alarm: Callable[[str, str, str], None],
+        examine: Callable[[str], Awaitable[tuple[str, ...]]],
     ) -> None:
+        self._examine = examine
         self._probes = dict(probes)
         self._rig = rig
         self._limits = limits
@@ -118,6 +120,12 @@ class Probes:
                 return self._failed(intent, seq, f"readback: it {text} after it was set to {intent.command.value:g}")
             if status.places < 1:
                 return self._failed(intent, seq, "readback: it says that it has no calibration")
+            try:
+                worn = await self._examine(intent.point.partition(".")[0])
+            except DeviceError as error:
+                return self._failed(intent, seq, f"its health cannot be read: {error}")
+            if worn:
+                return self._failed(intent, seq, f"the probe is not fit for use: {'; '.join(worn)}")
             self._set(intent, seq, before, after, status)
             return ProbeOutcome((), None, before, after, status)
 

@@ -23,6 +23,7 @@ from controller.links.connect import Connected, Failure, connect
 from controller.rig.description import Rig
 from drivers.device import Actuator, Calibrator, Sensor
 from drivers.errors import BadReply, DeviceError
+from drivers.probe_health import ProbeHealth
 from drivers.results import ResultSource
 from drivers.transport.opener import Opener
 
@@ -85,6 +86,10 @@ class ConnectedRig:
             name: device.results for name, device in connected.devices.items() if device.results is not None
         }
         """Results of samples, by analyser; no sampling asks for them."""
+        self.health: Mapping[str, ProbeHealth] = {
+            name: device.health for name, device in connected.devices.items() if device.health is not None
+        }
+        """The health that probes report of themselves, by device; it is asked for seldom."""
         self._calibrators: dict[str, Calibrator] | None = {
             f"{name}.{point}": calibrator
             for name, device in connected.devices.items()

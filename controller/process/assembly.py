@@ -10,6 +10,7 @@ from controller.gate.gate import Gate
 from controller.links.body import ConnectedRig
 from controller.regulation.regulators import Regulator
 from controller.runs.runner import Runner
+from controller.upkeep.probe_health import ProbeHealthWatch
 from controller.vitals.scoring import Scoring
 
 
@@ -30,3 +31,4 @@ class Assembly:
     analysers: Analysers
     scoring: Scoring
     regulators: Mapping[str, Regulator]
+    health: ProbeHealthWatch

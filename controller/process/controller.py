@@ -84,6 +84,7 @@ from controller.runs.library import ProtocolLibrary
 from controller.runs.runner import Runner
 from controller.safety.limits import basal_states, limits_of
 from controller.safety.terms import Intent, Limits
+from controller.upkeep.probe_health import ProbeHealthWatch
 from controller.upkeep.upkeep import Upkeep
 from controller.vitals.scoring import Scoring, last_grade
 from controller.vitals.vitals import vital_signs
@@ -204,8 +205,8 @@ class Controller:
         self._outputs = OutputSeries(self.history.add)
         self.alarms = Alarms(self.journal.append, self.clock.utc_text)
         self._trip_record = TripRecord(self._record)
-        self.ledger = Ledger(self.rig, self.journal, self.clock, alarm=self.alarms.event)
         self._wall_clock = WallClockWatch(self.clock, self._record, self.alarms.event)
+        self.ledger = Ledger(self.rig, self.journal, self.clock, alarm=self.alarms.event)
         self.fresh_bound = FreshBound(self.rig, self.journal, self.ledger, self.clock)
         self.tissue = TissueChanges(self.rig, self.journal, self.clock)
         self.upkeep = Upkeep(
@@ -284,8 +285,8 @@ class Controller:
         started = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
         started |= {"rig_id": self.rig_id} if self.rig_id else {}
         self._record("controller.started", started)
-        self._notices |= notices(self.rig, self.journal, self.clock.utc(), self._data_dir)
         self._wall_clock.began(last_utc)
+        self._notices |= notices(self.rig, self.journal, self.clock.utc(), self._data_dir)
         devices = await ConnectedRig.connect(self.rig, self._opener, self.store)
         for failure in devices.failures:
             logger.warning("%s did not come up: %s", failure.device, failure.error)
@@ -319,6 +320,7 @@ class Controller:
         """Make gate, runs, scores and regulators for connected `devices`."""
         leases = dict.fromkeys(self._limits.switches, VALVE_LEASE_S)
         leases |= {heart.pump: heart.lease_s for heart in self._limits.hearts}
+        health = self._probe_health(devices)
         gate = Gate(
             actuators=devices.hand_over_actuators(),
             limits=self._limits,
@@ -330,7 +332,7 @@ class Controller:
             alarm=self.alarms.event,
             volumes=self.ledger.volumes,
             calibrated=lambda: self.upkeep.pumps,
-            probes=self._probes(devices),
+            probes=self._probes(devices, health),
         )
         runs = Runner(
             self.rig,
@@ -352,7 +354,8 @@ class Controller:
         heat = HeatBalance(skin, memory) if self._limits.compared and skin is not None else None
         self._agreement = Agreement(self.rig, memory, heat) if self._limits.compared else None
         scoring = Scoring(vitals, care=FailedCare(self.rig), record=self._record)
-        return Assembly(devices, gate, runs, self._analysers(devices, runs), scoring, regulators_of(self.rig, heat))
+        analysers = self._analysers(devices, runs)
+        return Assembly(devices, gate, runs, analysers, scoring, regulators_of(self.rig, heat), health)
 
     def _analysers(self, devices: ConnectedRig, runs: Runner) -> Analysers:
         """Make the way of at-line results into the assays."""
@@ -367,7 +370,7 @@ class Controller:
             start=self._tasks.start,
         )
 
-    def _probes(self, devices: ConnectedRig) -> Probes:
+    def _probes(self, devices: ConnectedRig, health: ProbeHealthWatch) -> Probes:
         """Make the access to the probes' own calibrations; each one that is set is kept among the rig's records."""
         return Probes(
             {
@@ -381,6 +384,17 @@ class Controller:
             clock=self.clock,
             keep=self._keep,
             alarm=self.alarms.event,
+            examine=health.examine,
+        )
+
+    def _probe_health(self, devices: ConnectedRig) -> ProbeHealthWatch:
+        """Make the watch over the health that probes report of themselves."""
+        return ProbeHealthWatch(
+            devices.health,
+            {name: spec.link for name, spec in self.rig.devices.items()},
+            record=self._record,
+            clock=self.clock,
+            start=self._tasks.start,
         )
 
     def _keep(self, record: Calibration) -> None:
@@ -431,6 +445,7 @@ class Controller:
         self._tasks.isolate("nerves", self._listen, state)
         self._tasks.isolate("scores", self._connected.scoring.look, state, self.nerves_summary, self.alarms)
         self._tasks.isolate("analysers", self._connected.analysers.look, state.at_s)
+        self._tasks.isolate("health of probes", self._connected.health.look, state)
         if self.imaging is not None:
             self._tasks.isolate("images", self.imaging.look, state.at_s)
         self._ticked_s = state.at_s
@@ -491,6 +506,10 @@ class Controller:
         """The note of the last graded batch: grade, limiting variable, reasons, variables, estimate."""
         return last_grade(self.journal)
 
+    def probe_health(self) -> list[dict[str, Any]]:
+        """What each probe last reported of its health; empty before :meth:`start`."""
+        return [] if self._assembly is None else self._assembly.health.to_json()
+
     def _record(self, kind: str, body: Mapping[str, Any]) -> None:
         try:
             self.journal.append(kind, body)
@@ -518,6 +537,7 @@ class Controller:
             **self.tissue.causes,
             **self._notices,
             **self._connected.scoring.concerns,
+            **self._connected.health.causes,
             **self.runs.requests.causes(state.at_s),
             **loop_causes(late_s, TICK_S, self.load),
             **record_causes(self.journal, self.history),

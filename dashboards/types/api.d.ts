@@ -309,6 +309,27 @@ export interface ParamView {
   help: string;
 }
 
+export interface ProbeFigure {
+  name: string;
+  meaning: string;
+  unit: string;
+  value: number | null;
+  low: number;
+  high: number;
+  sound: boolean;
+}
+
+export interface ProbeModel {
+  point: string;
+  at_utc: string | null;
+  problem: string;
+  figures: ProbeFigure[];
+}
+
+export interface ProbesModel {
+  probes: ProbeModel[];
+}
+
 export interface ProtocolView {
   name: string;
   title: string;

@@ -12,6 +12,8 @@ from sim.devices.port import PlantPort
 
 ROOM_C = 25.0
 SEA_LEVEL_KPA = 101.3
+MV_PER_PH = -59.16
+"""Of an ideal electrode at 25 °C."""
 
 
 class EzoPh(EzoUart):
@@ -25,6 +27,14 @@ class EzoPh(EzoUart):
         self.temperature_c = ROOM_C
         self._point = f"{name}.ph"
         self._points: dict[str, tuple[float, float]] = {}
+        self.slope = 1.0
+        """Of the electrode against an ideal one: an old one has less."""
+        self.zero_mv = 0.0
+        """Of the electrode at pH 7."""
+
+    def _raw(self) -> float:
+        """Return what the circuit takes the electrode's voltage for without a calibration (pH)."""
+        return 7.0 + (self.plant.sense(self._point) - 7.0) * self.slope + self.zero_mv / MV_PER_PH
 
     def _boot(self) -> None:
         self.temperature_c = ROOM_C
@@ -46,7 +56,7 @@ class EzoPh(EzoUart):
 
     def reading(self) -> str:
         """Return the calibrated pH."""
-        return f"{min(14.0, max(0.0, self._calibrated(self.plant.sense(self._point)))):.3f}"
+        return f"{min(14.0, max(0.0, self._calibrated(self._raw()))):.3f}"
 
     def _calibrated(self, raw: float) -> float:
         mid_raw, mid = self._points.get("mid", (7.0, 7.0))
@@ -75,7 +85,8 @@ class EzoPh(EzoUart):
             case ["cal", "mid" | "low" | "high" as place, text] if (value := decimal(text)) is not None:
                 return self._calibrate(place, value)
             case ["slope", "?"]:
-                offset_mv = (self._points.get("mid", (7.0, 7.0))[0] - 7.0) * -59.16
+                mid_raw, mid = self._points.get("mid", (7.0, 7.0))
+                offset_mv = (mid_raw - mid) * MV_PER_PH
                 return [
                     f"?SLOPE,{self._slope_percent('low'):.1f},{self._slope_percent('high'):.1f},{offset_mv + 0.0:.2f}"
                 ]
@@ -83,7 +94,7 @@ class EzoPh(EzoUart):
 
     def _calibrate(self, place: str, value: float) -> list[str]:
         """Calibrate a point. The middle comes first and discards the others; a point must differ enough from the middle."""
-        raw = self.plant.sense(self._point)
+        raw = self._raw()
         if place == "mid":
             self._points = {"mid": (raw, value)}
             return []

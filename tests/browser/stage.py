@@ -84,6 +84,7 @@ def staged(
         "api/rig": rig_answer(rig), "api/protocols": {"protocols": []}, "api/audit": {"entries": []},
         "api/decisions": {"decisions": [], "retreat": None}, "api/assays": {"assays": [], "wanted": []},
         "api/images": {"cameras": []}, "api/records": {"rig_id": "00000000-0000-4000-8000-000000000000", "discarded": []},
+        "api/probes": {"probes": []},
         "api/alarms": {"alarms": [], "set_aside": []},  # wording: former name
     }  # fmt: skip
 

@@ -344,6 +344,26 @@ class FakeController:
         """Return this as the type that the page takes."""
         return cast(Controller, self)
 
+    def probe_health(self) -> list[dict[str, Any]]:
+        items = (
+            ("slope_acid", "slope below pH 7", "%", 79.0, 85.0, 105.0),
+            ("zero_offset", "zero offset", "mV", None, -30.0, 30.0),
+        )
+        figures = [
+            {
+                "name": name,
+                "meaning": meaning,
+                "unit": unit,
+                "value": value,
+                "low": low,
+                "high": high,
+                "sound": value is None,
+            }
+            for name, meaning, unit, value, low, high in items
+        ]
+        problem = "Its slope below pH 7 is 79 %, and 85 to 105 % is sound. Next: replace the electrode."
+        return [{"point": "ph_loop.ph", "at_utc": self.clock.utc_text(), "problem": problem, "figures": figures}]
+
     async def live(self) -> None:
         while True:
             self.tick()

@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { byId, h, redraw } from "./dom.js";
-import { capital, inUtc, moment, stamp, volume } from "./format.js";
+import { capital, fixed, inUtc, moment, stamp, volume } from "./format.js";
 import { detailOf, faultName, named, spoken } from "./words.js";
 
 /** @import { AuditModel, EntryModel, RecordsView } from "../../types/api.d.ts" */
@@ -48,6 +48,7 @@ const SENTENCES = {
   "alarm.raised": (b) => ["bad", `${alarm(b)}: ${detailOf(b.alarm.slice(b.alarm.indexOf(":") + 1), b.detail)}`],
   "alarm.return_to_normal_unacknowledged": (b) => ["", `${alarm(b)} returned to normal`],
   "alarm.returned": (b) => ["", `${alarm(b)} returned to normal`],
+  "clock.stepped": (b) => ["warn", `The wall clock stepped by ${fixed(b.step_s, 1)} s`],
   "controller.started": (b) => ["", `Controller started for rig ${b.rig}`],
   "controller.stopped": () => ["", "Controller stopped"],
   "fault.made": (b) => ["warn", `${capital(faultName(b.fault))} (${b.on}) injected${by(b)}`],
@@ -66,6 +67,10 @@ const SENTENCES = {
   "note.grade": (b) => ["good", gradeSentence(b)],
   "note.recycle": (b) => ["good", cycleSentence(b)],
   "page.signed_in": (b) => ["", `${b.user} signed in as ${b.role}`],
+  "probe.health": (b) => [
+    b.faults.length ? "bad" : "",
+    `${named(b.point)}: ${b.faults.length ? `not fit for use: ${b.faults.join("; ")}` : "the probe is fit for use"}`,
+  ],
   "run.message": (b) => ["warn", b.text],
   "run.start": (b) => ["", `Run of ${b.protocol} started${by(b)}`],
   "run.state": (b) => ["", `Run ${b.from} → ${b.to}${by(b)}`],

@@ -20,6 +20,7 @@ import { startImages } from "./images.js";
 import { startJournal } from "./journal.js";
 import { showLedger } from "./ledger.js";
 import { startLibrary } from "./library.js";
+import { startProbes } from "./probes.js";
 import { Protocols } from "./protocol.js";
 import { Raster } from "./raster.js";
 import { Schematic } from "./schematic/view.js";
@@ -97,6 +98,7 @@ class Page {
     startLibrary(mayOperate, () => this.protocols.reload());
     startJournal();
     startImages(rig.cameras);
+    startProbes();
     if (can(rig, "spent_medium")) {
       startDecisions();
       startAssays(mayOperate);
