@@ -42,7 +42,9 @@ async def test_Q7_a_dying_electrode_does_not_pass_its_calibration_and_is_named_u
     async with controlled(lab, tmp_path) as controller:
         await asyncio.sleep(60.0)
         assert worn(controller) == {}
-        circuit(lab).slope = 0.905  # 0.842 with the slope of the buffers: below 0.833 the gate refuses (0.5 off in pH 10)
+        circuit(
+            lab
+        ).slope = 0.905  # 0.842 with the slope of the buffers: below 0.833 the gate refuses (0.5 off in pH 10)
         run = await calibrated(controller, hands, until_asked=3)
         await asyncio.sleep(300.0)
         (failed,) = rows(controller, "calibration.failed")
