@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -37,6 +37,8 @@ class ProbeOutcome:
     before: float | None = None
     after: float | None = None
     status: CalibrationStatus | None = None
+    worn: bool = False
+    """Whether the error is the probe's own health."""
 
     @property
     def accepted(self) -> bool:
@@ -125,7 +127,7 @@ class Probes:
             except DeviceError as error:
                 return self._failed(intent, seq, f"its health cannot be read: {error}")
             if worn:
-                return self._failed(intent, seq, f"the probe is not fit for use: {'; '.join(worn)}")
+                return replace(self._failed(intent, seq, f"the probe is not fit for use: {'; '.join(worn)}"), worn=True)
             self._set(intent, seq, before, after, status)
             return ProbeOutcome((), None, before, after, status)
 

@@ -176,7 +176,7 @@ class Performer:
                 found = await self._bench.gate.calibrate(intent)
                 if found.accepted and found.error is None and found.status is not None:
                     return {"before": found.before, "after": found.after, "places": found.status.places}
-                trouble = Trouble.FAILED if found.accepted else Trouble.REFUSED
+                trouble = Trouble.WORN if found.worn else Trouble.FAILED if found.accepted else Trouble.REFUSED
                 problem = StepProblem(trouble, point, found.reasons or (found.error or "it gave no answer",))
                 before = tries.get(trouble, 0)
                 tries[trouble] = before + 1

@@ -17,6 +17,8 @@ class Trouble(StrEnum):
     """The gate would not pass the command."""
     FAILED = "failed"
     """The device did not take it, or did not answer."""
+    WORN = "worn"
+    """A probe took its calibration and is not fit for use."""
     SHORT = "short"
     """The pump stopped before its volume was delivered."""
     OVERTIME = "overtime"
@@ -56,6 +58,7 @@ class Advice:
 PATIENCE: dict[Trouble, tuple[float, ...]] = {
     Trouble.REFUSED: (5.0, 10.0, 20.0, 40.0, 60.0),
     Trouble.FAILED: (5.0, 15.0, 30.0),
+    Trouble.WORN: (),
     Trouble.SHORT: (0.0, 5.0),
     Trouble.OVERTIME: (),
     Trouble.UNKNOWN: (),
@@ -85,6 +88,7 @@ LASTING = ("reset", "latched")
 _WHAT = {
     Trouble.REFUSED: ("the safety gate refuses", "an interlock stands", "remove the cause the reasons name"),
     Trouble.FAILED: ("the device did not do it", "its link or the device itself", "look at the device and its cable"),
+    Trouble.WORN: ("the probe was not calibrated", "it is worn or fouled", "do what the reason names"),
     Trouble.SHORT: (
         "the pump stopped before its volume was delivered",
         "a person or an interlock stopped it",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.alarms.states import AlarmState
 from controller.core.run_states import RunState
 from controller.figures.records import Records
 from controller.memory.calibrations import current
@@ -14,7 +15,7 @@ from controller.process.controller import Controller
 from controller.upkeep import probe_health
 from controller.upkeep.probe_health import ROW, WORN
 from sim.lab import SimulatedLab
-from tests.execution.test_probe_calibration import POINT, Hands, circuit, rows
+from tests.execution.test_probe_calibration import POINT, SLOPE, Hands, circuit, rows
 from tests.execution.test_whole_stack import controlled
 from tests.execution.world import RIG
 
@@ -23,7 +24,8 @@ DAY_S = 3600.0
 
 
 def worn(controller: Controller) -> dict[str, str]:
-    return {alarm.source: alarm.detail for alarm in controller.alarms.active() if alarm.kind == WORN}
+    present = (each for each in controller.alarms.active() if each.state is AlarmState.UNACKNOWLEDGED)
+    return {alarm.source: alarm.detail for alarm in present if alarm.kind == WORN}
 
 
 async def calibrated(controller: Controller, hands: Hands, *, until_asked: int = 99) -> str:
@@ -42,9 +44,7 @@ async def test_Q7_a_dying_electrode_does_not_pass_its_calibration_and_is_named_u
     async with controlled(lab, tmp_path) as controller:
         await asyncio.sleep(60.0)
         assert worn(controller) == {}
-        circuit(
-            lab
-        ).slope = 0.905  # 0.842 with the slope of the buffers: below 0.833 the gate refuses (0.5 off in pH 10)
+        circuit(lab).slope = 0.905  # 0.842 with the slope of the buffers; below 0.833 it is 0.5 off in pH 10
         run = await calibrated(controller, hands, until_asked=3)
         await asyncio.sleep(300.0)
         (failed,) = rows(controller, "calibration.failed")
@@ -57,9 +57,12 @@ async def test_Q7_a_dying_electrode_does_not_pass_its_calibration_and_is_named_u
         assert set(said) == {POINT}
         assert "85 to 105 %" in said[POINT]
         assert "Next: replace the electrode" in said[POINT]
+        message = controller.runs.get(run).messages[-1]
+        assert "it is worn or fouled. Next: do what the reason names" in message
         last = rows(controller, ROW)[-1]
         assert last["figures"]["slope_base"] == pytest.approx(84.2, abs=0.5)
         await controller.runs.abort(run, "anna", "a new electrode is on its way")
+        await asyncio.sleep(10.0)
         circuit(lab).slope = 1.0
         hands.asked.clear()
         again = await calibrated(controller, hands)
@@ -128,3 +131,16 @@ async def test_Q7_a_probe_that_does_not_answer_is_asked_again_and_the_report_has
         f"{name}.ph" for name, spec in RIG.devices.items() if spec.model == "atlas-ezo-ph"
     }
     assert all(probe.unfit == 0 and probe.figures["slope_acid"] > 85.0 for probe in period.probes)
+
+
+@pytest.mark.virtual_time
+async def test_Q7_a_reading_far_from_its_buffer_is_refused(tmp_path: Path) -> None:
+    lab = SimulatedLab(RIG, seed=5)
+    hands = Hands(lab)
+    async with controlled(lab, tmp_path) as controller:
+        await asyncio.sleep(60.0)
+        circuit(lab).slope = 0.82 / SLOPE
+        await calibrated(controller, hands, until_asked=3)
+        await asyncio.sleep(300.0)
+        assert rows(controller, "calibration.refused"), "0.54 off in pH 10"
+        assert [row["place"] for row in rows(controller, "calibration.set")] == ["mid"]
