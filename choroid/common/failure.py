@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 
-from controller.core.disk import BY_ERRNO, DAMAGED, remedy
-
 
 def explain(error: Exception) -> str | None:
     """Return the text for standard error, or None when `error` is not of a kind that a user can correct."""
@@ -35,6 +33,8 @@ def explain(error: Exception) -> str | None:
 
 def _explain_file(error: Exception) -> str | None:
     """Return the text for an error of a database or of the operating system, or None for any other error."""
+    from controller.core.disk import BY_ERRNO, DAMAGED, remedy
+
     if isinstance(error, sqlite3.Error) and not isinstance(error, (sqlite3.ProgrammingError, sqlite3.InterfaceError)):
         return f"a file of the data directory cannot be used ({error}). {remedy(error, other=DAMAGED)}"
     if isinstance(error, OSError):
