@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -164,7 +163,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
         "tissue": arguments.tissue,
         **({} if arguments.begin is None else {"begin": arguments.begin}),
     }
-    answer = _run_work(simulate, keywords)
+    answer = simulate(**keywords)
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0 if not answer["violations"] else 1
 
@@ -223,16 +222,6 @@ def _plan(arguments: argparse.Namespace) -> int:
         "data": arguments.data,
         "svg": arguments.svg,
     }
-    answer = _run_work(plan, keywords)
+    answer = plan(**keywords)
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0 if answer["feasible"] else 1
-
-
-def _run_work(work: Callable[..., dict[str, Any]], keywords: dict[str, Any]) -> dict[str, Any]:
-    """Do the work here, or in a process of its own if it runs a laboratory's Python protocol."""
-    protocol = keywords["protocol"]
-    if protocol is None or not protocol.endswith(".py"):
-        return work(**keywords)
-    from choroid.simulation.isolation import isolated
-
-    return isolated(work, keywords, protocol=Path(protocol))

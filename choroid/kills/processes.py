@@ -11,11 +11,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
+
+from controller.children.patience import ChildSilent, Patience
 
 GRACE_S = 10.0
 POLL_S = 0.02
+ASKED_WITHIN_S = 15.0
+"""Longest time that one question to the processes of a trial takes (s)."""
 os.environ["PYTHONSAFEPATH"] = (
     "1"  # for the server: keeps stray modules in the working directory out (choroid.common.child)
 )
@@ -54,7 +58,7 @@ class Process:
         os.write(self._stdin, line.encode() + b"\n")
 
     def terminate(self, seconds: float) -> bool:
-        """Send SIGTERM and wait `seconds`; return whether it has ended."""
+        """Send SIGTERM; return whether it has ended when it could run for `seconds`."""
         return self._ended(signal.SIGTERM, seconds)
 
     def end(self) -> None:
@@ -64,15 +68,29 @@ class Process:
         os.close(self._stdin)
 
     def _ended(self, by: signal.Signals, seconds: float) -> bool:
-        """Return whether it has ended `seconds` after the signal; an ended one gets none, since its number may be
-        reused.
+        """Return whether it has ended when it could run for `seconds` after the signal; an ended one gets none, since its
+        number may be reused.
         """
-        deadline_s = time.monotonic() + seconds  # noqa: TID251  (real processes)
         if self.returncode is None and self.pid is not None:
             os.kill(self.pid, by)
-        while self.returncode is None and time.monotonic() < deadline_s:  # noqa: TID251
-            time.sleep(POLL_S)  # noqa: TID251
-        return self.returncode is not None
+        return comes_true(lambda: self.returncode is not None, seconds, self._alive, every_s=POLL_S)
+
+    def _alive(self) -> list[int]:
+        return [self.pid] if self.pid is not None and self.returncode is None else []
+
+
+def comes_true(
+    true: Callable[[], bool], within_s: float, pids: Callable[[], Collection[int]], *, every_s: float = 0.05
+) -> bool:
+    """Ask `true()` again and again; return whether it came true before `pids` could run for `within_s` without that."""
+    patience = Patience(lambda: [os.getpid(), *pids()], within_s, max_look_s=ASKED_WITHIN_S)
+    try:
+        while not true():
+            patience.look()
+            time.sleep(every_s)  # noqa: TID251  (real processes)
+    except ChildSilent:
+        return False
+    return True
 
 
 def _become(work: Callable[[], object], log: Path, pipe: Path) -> None:

@@ -23,11 +23,12 @@ import yaml
 
 from choroid.common.child import python
 from choroid.common.failure import UserError
-from choroid.kills.processes import Process
+from choroid.kills.processes import Process, comes_true
 from choroid.operating.remote import call
 from choroid.running.data_folder import ENDPOINT
 from choroid.running.guarding import write_plan
 from choroid.simulation.lab import lab
+from controller.children.accounts import family_of
 from controller.guard.plan import GuardPlan
 from controller.guard.wire import LOG
 from controller.hazards.loading import load_checked_rig
@@ -91,7 +92,7 @@ class Rigged:
         description["devices"][balance]["every"] = "1 s"  # weighing would otherwise take most of the time
         self._own.write_text(yaml.safe_dump(description, sort_keys=False, allow_unicode=True), encoding="utf-8")
         self._port = _free_ports(first_port)
-        self._lab = self._start_lab()
+        self._start_lab()
         self.plan = GuardPlan.from_json(write_plan(load_checked_rig(self.served, models=MODELS), self.data))
         self._looking = threading.Thread(target=self._look, daemon=True)
         self._looking.start()
@@ -198,7 +199,7 @@ class Rigged:
     def start_lab_again(self) -> None:
         """Serve a new lab at the same ports: every device has lost its power."""
         self._lab.end()
-        self._lab = self._start_lab()
+        self._start_lab()
 
     def let_go_on(self) -> None:
         """Continue every stopped process that still exists."""
@@ -208,12 +209,9 @@ class Rigged:
         self.stopped.clear()
 
     def until(self, true: Callable[[], bool], what: str, seconds: float, every_s: float = 0.05) -> None:
-        """Wait until `true()`; raise :class:`RigFailed` after `seconds`."""
-        deadline_s = now_s() + seconds
-        while not true():
-            if now_s() > deadline_s:
-                raise RigFailed(f"it did not come to pass within {seconds:g} s: {what}; see {self.folder.name}")
-            pause(every_s)
+        """Wait until `true()`; raise :class:`RigFailed` when the rig's processes could run for `seconds` without that."""
+        if not comes_true(true, seconds, self._family, every_s=every_s):
+            raise RigFailed(f"it did not come to pass within {seconds:g} s: {what}; see {self.folder.name}")
 
     def end(self) -> None:
         """End every process."""
@@ -231,16 +229,21 @@ class Rigged:
         self._lab.end()
         self._looking.join(5.0)
 
+    def _family(self) -> list[int]:
+        """Return the processes of the rig, without those that a strike has stopped."""
+        with self._lock:
+            leaders = [service.pid for service in self._services.values() if service.poll() is None]
+        return [pid for leader in [*leaders, *self.pids("lab")] for pid in family_of(leader) if pid not in self.stopped]
+
     # --- internal ---------------------------------------------------------------------------------------
 
-    def _start_lab(self) -> Process:
+    def _start_lab(self) -> None:
         (self.folder / "lab.log").unlink(missing_ok=True)
         self.served.unlink(missing_ok=True)
         serve = partial(lab, self._own, host="127.0.0.1", base_port=self._port, pty=False, speed=1.0, seed=SEED)
         serve = partial(serve, write=self.served, duration_s=None, as_json=False, by_hand=True)
-        process = Process("lab", serve, self.folder)
+        self._lab = Process("lab", serve, self.folder)
         self.until(lambda: self.served.exists() and self.served.stat().st_size > 0, "the lab serves", START_S)
-        return process
 
     def _look(self) -> None:
         """Ask the lab for its truth repeatedly."""

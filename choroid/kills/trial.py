@@ -25,7 +25,7 @@ import yaml
 from choroid.client.errors import ClientError
 from choroid.common.failure import UserError
 from choroid.kills.host import OfRuns, controller
-from choroid.kills.processes import Process
+from choroid.kills.processes import Process, comes_true
 from choroid.kills.replies import answer
 from choroid.operating.remote import call
 from choroid.running.data_folder import ENDPOINT
@@ -275,6 +275,7 @@ class _Bench:
         self._folder = folder
         self._speed = speed
         self._stack = stack
+        self._processes: list[Process] = []
         self._begun_s = time.time()  # noqa: TID251  (real processes)
         self.data = folder / "data"
         stack.callback(_end_guards, self.data / "guard.json")
@@ -425,15 +426,17 @@ class _Bench:
 
     def _start(self, name: str, work: Callable[[], object]) -> Process:
         process = Process(name, work, self._folder)
+        self._processes.append(process)
         self._stack.callback(process.end)
         return process
 
     def _until(self, true: Callable[[], bool], what: str, seconds: float) -> None:
-        deadline_s = _now_s() + seconds
-        while not true():
-            if _now_s() > deadline_s:
-                raise TrialFailed(f"it did not come to pass within {seconds:g} s: {what}; see {self._folder.name}")
-            time.sleep(0.05)  # noqa: TID251  (real processes)
+        if not comes_true(true, seconds, self._alive):
+            raise TrialFailed(f"it did not come to pass within {seconds:g} s: {what}; see {self._folder.name}")
+
+    def _alive(self) -> list[int]:
+        pids = [process.pid for process in self._processes if process.returncode is None]
+        return [pid for pid in pids if pid is not None]
 
 
 def _awake(endpoint: dict[str, str]) -> bool:

@@ -21,6 +21,7 @@ from typing import Any
 
 from choroid.common.child import python
 from choroid.running.cards import open_card
+from controller.children.patience import LOOK_S, ChildSilent, Patience
 from controller.nerves.cards.contract import CardRefused
 from controller.nerves.cards.host import CardHost
 from controller.nerves.cards.remote import RemoteCard, socket_pair
@@ -51,7 +52,7 @@ class CardProcess(RemoteCard):
         child_pulses.close()
         child_calls.close()
         try:
-            super().__init__(pulses, calls)
+            super().__init__(pulses, calls, self.process.pid)
         except BaseException:
             pulses.close()
             calls.close()
@@ -59,11 +60,15 @@ class CardProcess(RemoteCard):
             raise
 
     def close(self) -> None:
-        """End the process: by request, and after 2 s by force."""
+        """End the process: by request, and by force when it could have ended for 2 s and has not."""
         super().close()
+        patience = Patience(self.process.pid, END_WITHIN_S)
         try:
-            self.process.wait(END_WITHIN_S)
-        except subprocess.TimeoutExpired:
+            while self.process.poll() is None:
+                patience.look()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.process.wait(LOOK_S)
+        except ChildSilent:
             self.process.kill()
             self.process.wait()
 

@@ -22,6 +22,7 @@ from typing import NoReturn
 from choroid.common.child import python
 from choroid.common.failure import UserError
 from choroid.running.data_folder import folders_of, open_folder
+from controller.children.patience import ChildSilent, Patience
 from controller.guard.channel import SocketChannel
 from controller.guard.guarding import guard_plan
 from controller.guard.heartbeat import Guarded
@@ -32,7 +33,7 @@ from controller.rig.loading import load_rig
 from drivers.registry import MODELS, load_third_party
 
 READY_S = 30.0
-"""Maximum start-up time of a guard (s); on a busy machine Python alone takes some seconds."""
+"""Longest time in which a guard could have answered (s): a new one, or one that lets a previous controller go."""
 SERVICE_BACK_S = 2.5
 """Time for a service manager to restart its guard before the controller starts one itself (s)."""
 ANSWER_S = 5.0
@@ -107,10 +108,43 @@ def _connected(folder: Path) -> socket.socket | None:
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """Why there is no connection to a guard, and whether a process listens at its socket."""
+    """Why there is no connection to a guard, whether a process listens at its socket, and its number (0: unknown)."""
 
     why: str
     listens: bool
+    pid: int = 0
+
+
+class _Started:
+    """A guard that was started here: its first process ends as soon as it has left its number."""
+
+    def __init__(self, process: subprocess.Popen[bytes], numbers: int) -> None:
+        self._process = process
+        self._numbers = numbers
+        self._guard = 0
+
+    @property
+    def pid(self) -> int:
+        """Number of the process that is waited for."""
+        if self._numbers >= 0 and self._process.poll() is not None:
+            self._guard = int(os.read(self._numbers, 20) or b"0")
+            os.close(self._numbers)
+            self._numbers = -1
+        return self._guard or self._process.pid
+
+    @property
+    def failed(self) -> bool:
+        """Whether it could not detach itself."""
+        return self._process.poll() not in (None, 0)
+
+    def close(self) -> None:
+        """End the first process if it is still there, and forget the number; a guard that has detached itself goes on."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        if self._numbers >= 0:
+            os.close(self._numbers)
+            self._numbers = -1
 
 
 class GuardFinder:
@@ -142,44 +176,53 @@ class GuardFinder:
     async def _found(self, patience_s: float) -> SocketChannel:
         """Connect to the present guard; after `patience_s` (s) start one and wait for it."""
         begun_s = _now_s()
-        started: subprocess.Popen[bytes] | None = None
-        while True:
-            answer = await self._asked()
-            if isinstance(answer, SocketChannel):
-                return answer
-            waited_s = _now_s() - begun_s
-            if answer.listens and waited_s < READY_S:
+        started: _Started | None = None
+        awaited = [0]
+        patience = Patience(lambda: [pid for pid in awaited if pid], READY_S + patience_s)
+        try:
+            while True:
+                answer = await self._asked(patience)
+                if isinstance(answer, SocketChannel):
+                    return answer
+                if not answer.listens and started is None and _now_s() - begun_s >= patience_s:
+                    started = await self._start()
+                awaited[0] = answer.pid or (started.pid if started is not None else 0)
+                if _used_up(patience) or (started is not None and started.failed):
+                    raise UserError(
+                        f"the guard of {self.data} does not answer: {answer.why}. Nothing was done to the rig, as without a"
+                        " guard nothing brings it to rest when this process fails. Likely cause: see the end of"
+                        f" {self.data / LOG}. Next: run `choroid guard RIG --data {self.data}` by hand and read its output"
+                    )
                 await asyncio.sleep(POLL_S)
-                continue  # it exists, and may be busy with a previous controller
-            if not answer.listens and started is None and waited_s >= patience_s:
-                started = await self._start()
-            if _failed(started) or waited_s > patience_s + READY_S:
-                raise UserError(
-                    f"the guard of {self.data} does not answer: {answer.why}. Nothing was done to the rig, as without a"
-                    " guard nothing brings it to rest when this process fails. Likely cause: see the end of"
-                    f" {self.data / LOG}. Next: run `choroid guard RIG --data {self.data}` by hand and read its output"
-                )
-            await asyncio.sleep(POLL_S)
+        finally:
+            if started is not None:
+                started.close()
 
-    async def _asked(self) -> SocketChannel | _Refusal:
+    async def _asked(self, patience: Patience) -> SocketChannel | _Refusal:
         """Ask the guard once; return the connection to it, or why there is none."""
         connection: socket.socket | None = None
+        pid = 0
         try:
             connection = connect(self.data)
-            welcome = await self._greet(connection)
+            pid = peer_of(connection).pid
+            welcome = await self._greet(connection, patience)
         except OSError as error:
             if connection is not None:
                 connection.close()
-            return _Refusal(str(error) or type(error).__name__, listens=connection is not None)
+            return _Refusal(str(error) or type(error).__name__, listens=connection is not None, pid=pid)
+        except BaseException:
+            if connection is not None:
+                connection.close()
+            raise
         self.service = bool(welcome.get("service"))
-        self.guard = peer_of(connection).pid
+        self.guard = pid
         return SocketChannel(connection, _now_s)
 
-    async def _greet(self, connection: socket.socket) -> Message:
+    async def _greet(self, connection: socket.socket, patience: Patience) -> Message:
         """Send the greeting and return the guard's welcome; raise OSError with the reason when there is none."""
         send(connection, self._hello)
         until_s = _now_s() + ANSWER_S
-        while _now_s() < until_s:
+        while _now_s() < until_s and not _used_up(patience):
             messages = receive(connection)
             if messages is None:
                 raise ConnectionError("the guard closed the connection")
@@ -192,7 +235,7 @@ class GuardFinder:
             await asyncio.sleep(POLL_S / 5)
         raise TimeoutError("the guard does not answer")
 
-    async def _start(self) -> subprocess.Popen[bytes]:
+    async def _start(self) -> _Started:
         """Start a guard, in the spare folder if the data folder cannot be written any more.
 
         Raises:
@@ -206,19 +249,25 @@ class GuardFinder:
             write_plan(self._rig, self.data)
             return self._spawn()
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
-        """Start a guard that survives the closing of a terminal and the killing of a process group or family.
-
-        The returned process ends at once; the guard is its child.
-        """
+    def _spawn(self) -> _Started:
+        """Start a guard that survives the closing of a terminal and the killing of a process group or family."""
         with (self.data / LOG).open("ab") as said:
-            return subprocess.Popen(  # noqa: S603  (our own module, our own arguments)
-                own_guard(self.data),
-                stdin=subprocess.DEVNULL,
-                stdout=said,  # a reader of this process's own output must not wait for the guard, which outlives it
-                stderr=said,
-                start_new_session=True,
-            )
+            numbers, told = os.pipe()
+            try:
+                process = subprocess.Popen(  # noqa: S603  (our own module, our own arguments)
+                    [*own_guard(self.data), str(told)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,  # a reader of this process's own output must not wait for the guard, which outlives it
+                    stderr=said,
+                    start_new_session=True,
+                    pass_fds=(told,),
+                )
+            except BaseException:
+                os.close(numbers)
+                raise
+            finally:
+                os.close(told)
+            return _Started(process, numbers)
 
 
 def own_guard(data: Path) -> list[str]:
@@ -226,9 +275,13 @@ def own_guard(data: Path) -> list[str]:
     return python("controller.guard", str(data / PLAN), "--own", "--detach")
 
 
-def _failed(started: subprocess.Popen[bytes] | None) -> bool:
-    """Return whether a guard was started here and could not detach itself."""
-    return started is not None and started.poll() not in (None, 0)
+def _used_up(patience: Patience) -> bool:
+    """Count the time since the last look; return whether the guard could have answered for its whole limit."""
+    try:
+        patience.look()
+    except ChildSilent:
+        return True
+    return False
 
 
 def _now_s() -> float:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from choroid.common.failure import UserError
 from choroid.running.local_agent import ENDPOINT
-from choroid.running.nerves_handle import ALLOWED_WITHIN_S, LEDGER, EngineHandle, spawn_engine
+from choroid.running.nerves_handle import LEDGER, EngineHandle, spawn_engine
 from choroid.running.nerves_source import GatewayNerves
 from choroid.running.recording_plan import recording_plan
 from choroid.running.tls_folder import tls_files
@@ -138,7 +138,7 @@ class EngineNerves:
             raise AlarmedFailure(str(error)) from error
         self.ledger_problem = self._card_refused = ""
         try:
-            await self._engine.order(self._stopped, ALLOWED_WITHIN_S)
+            await self._engine.order(self._stopped)
             self._gateway = GatewayNerves(self._engine.address, self._engine.token)
             up()
             print(
@@ -209,7 +209,7 @@ class EngineNerves:
         engine = self._engine
         if engine is None:
             return "no electrode engine runs"
-        if await engine.order(why):
+        if await engine.stop(why):
             return "confirmed"
         return "the electrode engine did not confirm and was killed" + ("" if engine.dead else "; it is not dead yet")
 
@@ -217,7 +217,7 @@ class EngineNerves:
         """End :meth:`stop_stimulation`; earlier leases stay ended."""
         self._stopped = ""
         if self._engine is not None:
-            await self._engine.order("", ALLOWED_WITHIN_S)
+            await self._engine.order("")
 
     async def summary(self) -> NervesSummary | None:
         """Return the latest firing summary, or None without an engine."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from choroid.common.child import python
+from controller.children.patience import ChildSilent, Patience, patiently
 from controller.nerves.cards.contract import CardRefused
 from controller.nerves.ledger_head import LedgerRefused
 from controller.nerves.recording.quota import RecordingRefused
@@ -35,10 +36,21 @@ STOPPED_WITHIN_S = 0.15
 """An engine that has not confirmed a stop after this real time (s) is killed: what it delivers is unknown."""
 DIES_WITHIN_S = 1.0
 """Maximum wait of an emergency stop for a killed engine (s of real time); a hung disk can hold one for ever."""
+COMPILE_WITHIN_S = 900.0
+"""Longest compilation and opening of the card (s in which engine and card could run). The first start of a release compiles:
+20 s of CPU time on a PC, several times as much on a single-board computer, and what is not finished is compiled again at the
+next start.
+"""
+START_WITHIN_S = 60.0
+"""Longest start once everything is compiled and the card is open (s in which the engine could run)."""
+LEDGER_BYTES_S = 50e6
+"""The first start with an older release's ledger builds its index, at more than twice this rate (bytes/s): the
+start may take longer accordingly.
+"""
 RECORDED_WITHIN_S = 40.0
-"""Longest wait for the begin or the end of a recording (s of real time); the engine itself answers sooner."""
-ALLOWED_WITHIN_S = 5.0
-"""An engine that has not confirmed the end of a stop after this time (s) hangs."""
+"""Longest wait for the begin or the end of a recording (s in which engine and writer could run)."""
+CONFIRMED_WITHIN_S = 5.0
+"""An engine that has not confirmed an order other than a stop hangs when it could run for this time (s)."""
 
 
 @dataclass
@@ -63,34 +75,46 @@ class EngineHandle:
         """Set what the simulated tissue lives in. Never waits; a dead engine is ignored."""
         self._tell({"conditions": {name: round(value, 5) for name, value in asdict(conditions).items()}})
 
-    async def order(self, stopped: str, within_s: float = STOPPED_WITHIN_S) -> bool:
-        """Stop stimulation for the reason `stopped`, or allow it again if that is empty.
+    async def stop(self, why: str) -> bool:
+        """Stop stimulation for the reason `why`.
 
-        Returns whether the engine has confirmed it. One that does not confirm within `within_s` (s of real time) is
-        killed. It is dead when this returns, or a disk holds it in the kernel, where it delivers nothing (:attr:`dead`).
+        Returns whether the engine has confirmed it. One that does not confirm within :data:`STOPPED_WITHIN_S`, busy machine
+        or not, is killed. It is dead when this returns, or a disk holds it in the kernel, where it delivers nothing
+        (:attr:`dead`).
         """
-        return await self._ordered("order", {"stopped": stopped[:MAX_REASON]}, within_s)
+        return await self._ordered("order", {"stopped": why[:MAX_REASON]}, STOPPED_WITHIN_S)
+
+    async def order(self, stopped: str) -> bool:
+        """Give the reason for which stimulation is stopped, or allow it if that is empty. Nothing is delivered before.
+
+        Returns whether the engine has confirmed it. One that could run for :data:`CONFIRMED_WITHIN_S` and does not is killed.
+        """
+        return await self._ordered("order", {"stopped": stopped[:MAX_REASON]})
 
     async def apply_agents(self) -> bool:
         """Put the credentials on file into force; answer and consequences as :meth:`order`."""
-        return await self._ordered("agents", {}, ALLOWED_WITHIN_S)
+        return await self._ordered("agents", {})
 
     async def end_leases(self, requester: str, why: str) -> bool:
         """End an agent's leases and cancel its waiting pulses; answer and consequences as :meth:`order`."""
-        body = {"requester": requester, "why": why[:MAX_REASON]}
-        return await self._ordered("end_leases", body, ALLOWED_WITHIN_S)
+        return await self._ordered("end_leases", {"requester": requester, "why": why[:MAX_REASON]})
 
-    async def _ordered(self, kind: str, body: dict[str, Any], within_s: float) -> bool:
+    async def _ordered(self, kind: str, body: dict[str, Any], within_s: float | None = None) -> bool:
+        """Send an order and wait for its confirmation, at most `within_s` (s of real time) if that is given."""
         self._orders += 1
         number = self._orders
         done = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
             self._tell({kind: number} | body)
-            async with asyncio.timeout(life_s(within_s)):
-                if await done:
-                    return True
+            if within_s is None:
+                confirmed = await patiently(done, self._patience(CONFIRMED_WITHIN_S))
+            else:
+                async with asyncio.timeout(life_s(within_s)):
+                    confirmed = await done
+            if confirmed:
+                return True
         except TimeoutError:
-            logger.error("the electrode engine did not confirm an order within %g s; it is killed", within_s)
+            logger.error("the electrode engine did not confirm an order; it is killed")
         finally:
             del self._waiting[number]
         with contextlib.suppress(ProcessLookupError):
@@ -111,8 +135,7 @@ class EngineHandle:
         done = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
             self._tell({"record": number, "verb": verb, "body": body})
-            async with asyncio.timeout(life_s(RECORDED_WITHIN_S)):
-                answer = await done
+            answer = await patiently(done, self._patience(RECORDED_WITHIN_S))
         except TimeoutError:
             answer = {}
         finally:
@@ -126,6 +149,9 @@ class EngineHandle:
             )
         status: dict[str, Any] = answer["status"]
         return status
+
+    def _patience(self, limit_s: float) -> Patience:
+        return Patience.of_family(self.pid, limit_s)
 
     @property
     def dead(self) -> bool:
@@ -233,14 +259,12 @@ async def spawn_engine(
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is the parent's to handle; it closes our standard input
     )
-    assert process.stdout is not None  # noqa: S101  (a pipe was asked for)
     try:
-        line = await process.stdout.readline()
+        said = await _said_at_start(process, data_dir / LEDGER)
     except BaseException:
         process.kill()
         await process.wait()
         raise
-    said = json.loads(line or b"{}")
     if "refused" in said:
         await process.wait()
         raise (CardRefused if said["of"] == "card" else LedgerRefused)(said["refused"])
@@ -251,6 +275,36 @@ async def spawn_engine(
             " likely cause: as standard error says above; next: run `python -m choroid.running.nerves_process` by hand"
         )
     return EngineHandle(said["address"], said["token"], said["agent_token"], process.pid, process)
+
+
+async def _said_at_start(process: asyncio.subprocess.Process, ledger: Path) -> dict[str, Any]:
+    """Return what an engine says when it is ready or refuses; an empty answer when it has ended.
+
+    Raises:
+        RuntimeError: It could run for long enough, and hangs.
+    """
+    assert process.stdout is not None  # noqa: S101  (a pipe was asked for)
+    said: dict[str, Any] = {}
+    for doing, limit_s in (("compile", COMPILE_WITHIN_S), ("start", START_WITHIN_S + _index_s(ledger))):
+        try:
+            line = await patiently(process.stdout.readline(), Patience.of_family(process.pid, limit_s))
+        except ChildSilent:
+            raise RuntimeError(
+                f"the electrode engine could run for {limit_s:g} s and did not {doing}. Likely cause: its card or its disk"
+                " hangs. Next: look at its lines in the log; it is started again"
+            ) from None
+        said = json.loads(line or b"{}")
+        if "compiled" not in said:
+            break
+    return said
+
+
+def _index_s(ledger: Path) -> float:
+    """Return how long the index of the stimulation ledger may take (s)."""
+    try:
+        return ledger.stat().st_size / LEDGER_BYTES_S
+    except OSError:
+        return 0.0
 
 
 def card_config(nerves: Nerves, seed: int, data_dir: Path) -> dict[str, Any]:

@@ -44,16 +44,6 @@ logger = logging.getLogger(__name__)
 
 REFUSED = 3
 """Exit status of an engine that does not start because its stimulation ledger or its card cannot be used."""
-START_WITHIN_S = 60.0
-"""Longest start once everything is compiled and the card is open (s of real time)."""
-COMPILE_WITHIN_S = 900.0
-"""Longest compilation and opening of the card (s of real time). The first start of a release compiles: 20 s of CPU time on a
-PC, several times as much on a single-board computer, and what is not finished is compiled again at the next start.
-"""
-LEDGER_BYTES_S = 50e6
-"""The first start with an older release's ledger builds its index, at more than twice this rate (bytes/s): the
-start may take longer accordingly.
-"""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -66,7 +56,6 @@ def main(arguments: list[str] | None = None) -> int:
     config = json.loads(parser.parse_args(arguments).config)
     Path(config["data_dir"]).mkdir(parents=True, exist_ok=True)
     logging.basicConfig(level=logging.WARNING, format="choroid nerves: %(levelname)s: %(message)s")
-    signal.setitimer(signal.ITIMER_REAL, COMPILE_WITHIN_S)  # an engine that cannot start ends
     try:
         asyncio.run(_child(config))
     except (LedgerRefused, CardRefused) as error:
@@ -105,16 +94,13 @@ async def _child(config: dict[str, Any]) -> None:
     agent_token = first_agents(data_dir, credentials, keyring)
     card = CardProcess(config["card"])
     compile_engine(card.info)
-    ledger = data_dir / LEDGER
-    longer_s = ledger.stat().st_size / LEDGER_BYTES_S if ledger.exists() else 0.0
-    signal.setitimer(signal.ITIMER_REAL, START_WITHIN_S + longer_s)
+    print(json.dumps({"compiled": True}), flush=True)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 
     def ready(address: str) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         keep_port(data_dir, int(address.rpartition(":")[2]))
         said = {"address": address, "token": agent_token}
         if config.get("remote"):
@@ -129,7 +115,7 @@ async def _child(config: dict[str, Any]) -> None:
     orders = Orders(set_conditions, brake, credentials)
     listening = asyncio.create_task(orders.follow(stop))
     engine = EngineConfig(
-        ledger=ledger,
+        ledger=data_dir / LEDGER,
         port=former_port(data_dir),
         remote=_remote(config, data_dir),
         envelope=Envelope.of(config["card"]["material"]),

@@ -43,6 +43,19 @@ def threads_of(pid: int, proc: Path = PROC) -> dict[str, ThreadAccount]:
     return threads
 
 
+def family_of(pid: int, proc: Path = PROC) -> list[int]:
+    """Return `pid` and all processes below it; those that have ended have no part in it."""
+    family, waiting = [pid], [pid]
+    while waiting:
+        with suppress(OSError):
+            for thread in (proc / str(waiting.pop()) / "task").iterdir():
+                with suppress(OSError, ValueError):
+                    children = [int(word) for word in (thread / "children").read_text(encoding="ascii").split()]
+                    family += children
+                    waiting += children
+    return family
+
+
 def starved_s(passed_s: float, state: str, ran_s: float, waited_s: float) -> float:
     """Return how long (s) a thread was runnable without running, out of `passed_s`.
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Collection
 from math import inf
 from typing import Protocol, TypeVar
 
-from controller.children.accounts import max_starved_s, now_s, threads_of
+from controller.children.accounts import ThreadAccount, family_of, max_starved_s, now_s, threads_of
 
 T = TypeVar("T")
 
@@ -40,54 +40,77 @@ class HasFileno(Protocol):
 
 
 class Patience:
-    """Counts how long one child kept this process waiting although it could run. Call :meth:`look` regularly."""
+    """Counts how long children kept this process waiting although they could run. Call :meth:`look` regularly."""
 
-    def __init__(self, pid: int, limit_s: float, *, busy_s: float = NEVER, disk: bool = False) -> None:
+    def __init__(
+        self,
+        pids: int | Callable[[], Collection[int]],
+        limit_s: float,
+        *,
+        busy_s: float = NEVER,
+        disk: bool = False,
+        max_look_s: float = MAX_LOOK_S,
+    ) -> None:
         """Begin to count.
 
         Args:
-            pid: The child.
-            limit_s: Longest time without an answer in which the child could run (s).
-            busy_s: Longest time in which it could not (s).
-            disk: Whether its wait for a disk is excused as well.
+            pids: The child; or what returns the children that have to run for the answer, at present.
+            limit_s: Longest time without an answer in which they could run (s).
+            busy_s: Longest time in which they could not (s).
+            disk: Whether their wait for a disk is excused as well.
+            max_look_s: Longest time between two looks that is counted (s). One that is longer than :data:`MAX_LOOK_S` is for
+                a caller that looks seldom, and names its own process among `pids`: its own delays are excused then.
         """
-        self.pid = pid
+        self._pids = (lambda: (pids,)) if isinstance(pids, int) else pids
         self.limit_s = limit_s
         self.waited_s = 0.0
-        """Time in which the child could run (s)."""
+        """Time in which the children could run (s)."""
         self.starved_s = 0.0
-        """Time in which it could not (s)."""
+        """Time in which one of them could not (s)."""
         self._busy_s = busy_s
         self._disk = disk
+        self._max_look_s = max_look_s
         self._looked_s = now_s()
-        self._threads = threads_of(pid)
+        self._threads = self._now()
+
+    @classmethod
+    def of_family(cls, pid: int, limit_s: float) -> Patience:
+        """Begin to count for a child that waits for children of its own."""
+        return cls(lambda: family_of(pid), limit_s)
 
     def look(self) -> None:
         """Count the time since the last look.
 
         Raises:
-            ChildSilent: The child used up its limit.
-            MachineBusy: It could not run for too long.
+            ChildSilent: The children used up their limit.
+            MachineBusy: They could not run for too long.
         """
         at_s, before = now_s(), self._threads
         passed_s, self._looked_s = at_s - self._looked_s, at_s
-        self._threads = threads_of(self.pid)
-        main = self._threads.get(str(self.pid))
-        if main is not None and main.state in ("T", "t"):
-            starved_s = passed_s
-        else:
-            disk_of = str(self.pid) if self._disk else ""
-            starved_s = max_starved_s(passed_s, before, self._threads, disk_of=disk_of)
-            starved_s = max(starved_s, passed_s - MAX_LOOK_S)
+        self._threads = self._now()
+        starved_s = max((self._starved_s(pid, passed_s, before.get(pid, {})) for pid in self._threads), default=0.0)
+        starved_s = max(starved_s, passed_s - self._max_look_s)
         self.starved_s += starved_s
         self.waited_s += passed_s - starved_s
         if self.waited_s > self.limit_s:
             raise ChildSilent(f"no answer within {self.limit_s:g} s")
         if self.starved_s > self._busy_s:
+            named = ", ".join(map(str, self._threads))
             raise MachineBusy(
-                f"process {self.pid} got no processor for {self.starved_s:.0f} s. Likely cause: the machine is busy, or the"
+                f"process {named} got no processor for {self.starved_s:.0f} s. Likely cause: the machine is busy, or the"
                 " process was stopped. Next: end what uses the processors, then try again"
             )
+
+    def _now(self) -> dict[int, dict[str, ThreadAccount]]:
+        return {pid: threads_of(pid) for pid in self._pids()}
+
+    def _starved_s(self, pid: int, passed_s: float, before: dict[str, ThreadAccount]) -> float:
+        """Return how long (s) a child could not run within `passed_s`."""
+        threads = self._threads[pid]
+        main = threads.get(str(pid))
+        if main is not None and main.state in ("T", "t"):
+            return passed_s
+        return max_starved_s(passed_s, before, threads, disk_of=str(pid) if self._disk else "")
 
 
 def wait_readable(file: HasFileno, patience: Patience) -> None:

@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 
+from controller.children.accounts import family_of
+
 LOOK_S = 0.002
 
 
@@ -54,12 +56,4 @@ def command_of(pid: int) -> str:
 
 def descendants() -> list[int]:
     """Return the processes below this one."""
-    found, waiting = [], [os.getpid()]
-    while waiting:
-        pid = waiting.pop()
-        with suppress(OSError):
-            for thread in Path(f"/proc/{pid}/task").iterdir():
-                children = [int(word) for word in (thread / "children").read_text().split()]
-                found += children
-                waiting += children
-    return found
+    return family_of(os.getpid())[1:]

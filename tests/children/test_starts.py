@@ -6,40 +6,162 @@
 from __future__ import annotations
 
 import ast
+import asyncio
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from threading import Timer
 
 import pytest
 
-from choroid.simulation import isolation
-from choroid.simulation.isolation import isolated
+from choroid.common.failure import UserError
+from choroid.demo.grid import _until
+from choroid.kills.processes import comes_true
+from choroid.running import card_process, guarding, nerves_handle
+from choroid.running.card_process import CardProcess
+from choroid.running.guarding import GuardFinder
+from choroid.running.simulated_card import simulated_card
+from controller.children.accounts import now_s
 from controller.delivery import channels
 from controller.delivery.channels import by_sender
 from controller.imaging.engine import WorkerEngine
+from controller.nerves.cards import remote
+from controller.nerves.engine import compile_engine
+from controller.nerves.recording import service
+from controller.rig.loading import load_rig
 from controller.sandbox.limits import ModelLimits
 from controller.sandbox.model import SandboxedModel
 from grid.boards.board import TaskSpec
 from grid.grading import task as grading_task
 from grid.grading.task import TaskFailed, task_process
 from tests.children.stopper import stopped_at_start
+from tests.nerves.recording.test_recording_process import recording_engine
 from tests.sandbox.models import linear
 
 ROOT = Path(__file__).resolve().parents[2]
+RIG = load_rig(ROOT / "examples" / "rigs" / "bench.yaml")
 LIMIT_S = 2.0
 STOPPED_S = 3 * LIMIT_S
 
 
-def _answer(**keywords: Any) -> dict[str, Any]:
-    return dict(keywords)
+async def test_B2_a_guard_that_gets_no_processor_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarding, "READY_S", 5.0)
+    with stopped_at_start("controller.guard", seconds=15.0) as stopped:
+        finder = GuardFinder(RIG, tmp_path)
+        guarded = await finder.guarded()
+    try:
+        assert stopped
+        assert finder.guard
+        os.kill(finder.guard, signal.SIGSTOP)  # a guard that listens, and is asked by the next controller
+        asking = asyncio.create_task(GuardFinder(RIG, tmp_path).restore())
+        await asyncio.sleep(15.0)
+        assert not asking.done()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+    finally:
+        os.kill(finder.guard, signal.SIGKILL)
+        guarded.channel.close()
 
 
-def test_B2_a_plan_whose_process_gets_no_processor_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolation, "START_S", 5.0)
-    with stopped_at_start("spawn_main", seconds=15.0) as stopped:
-        assert isolated(_answer, {"a": 1}, protocol=tmp_path / "p.py", patience_s=LIMIT_S) == {"a": 1}
-    assert stopped
+async def test_B2_a_guard_that_could_answer_and_does_not_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guarding, "READY_S", 2.0)
+    monkeypatch.setattr(guarding, "own_guard", lambda data: [sys.executable, "-c", "import time; time.sleep(600)"])
+    with pytest.raises(UserError, match="without a guard nothing brings it to rest"):
+        await GuardFinder(RIG, tmp_path).guarded()
+
+
+@pytest.mark.within_s(400)
+@pytest.mark.parametrize("process", ["nerves_process", "card_process"])
+async def test_B2_an_engine_or_card_that_gets_no_processor_is_waited_for(
+    process: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_engine(simulated_card(electrodes=32, seed=1).info)  # the first start of a checkout compiles for long
+    monkeypatch.setattr(nerves_handle, "COMPILE_WITHIN_S", 15.0)
+    with stopped_at_start(f"choroid.running.{process}", seconds=45.0) as stopped:
+        engine = await nerves_handle.spawn_engine(RIG, tmp_path, 3)
+    try:
+        assert stopped
+        monkeypatch.setattr(nerves_handle, "CONFIRMED_WITHIN_S", 1.0)
+        os.kill(engine.pid, signal.SIGSTOP)
+        asyncio.get_running_loop().call_later(3.0, os.kill, engine.pid, signal.SIGCONT)
+        assert await engine.order("")
+        assert not engine.dead
+    finally:
+        await engine.close()
+
+
+async def test_B2_an_engine_that_could_start_and_does_not_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nerves_handle, "COMPILE_WITHIN_S", 1.0)
+    monkeypatch.setattr(
+        nerves_handle, "python", lambda module: [sys.executable, "-c", "import sys, time; time.sleep(600)"]
+    )
+    with pytest.raises(RuntimeError, match="could run for 1 s and did not compile"):
+        await nerves_handle.spawn_engine(RIG, tmp_path, 3)
+
+
+def test_B2_a_card_that_gets_no_processor_answers_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "CALL_WITHIN_S", 1.0)
+    card = CardProcess({"electrodes": 4, "material": "Pt", "diameter_um": 30.0, "seed": 1})
+    try:
+        os.kill(card.process.pid, signal.SIGSTOP)
+        going_on = Timer(3.0, os.kill, (card.process.pid, signal.SIGCONT))
+        going_on.start()
+        assert card.self_test()
+        going_on.join()
+        os.kill(card.process.pid, signal.SIGSTOP)
+        going_on = Timer(3 * card_process.END_WITHIN_S, os.kill, (card.process.pid, signal.SIGCONT))
+        going_on.start()
+    finally:
+        card.close()
+    going_on.join()
+    assert card.process.returncode == 0, "it ended by itself"
+
+
+@pytest.mark.within_s(400)
+async def test_B2_a_writer_of_recordings_that_gets_no_processor_records(tmp_path: Path) -> None:
+    async with recording_engine(tmp_path) as engine:
+        with stopped_at_start("recording.writer_process", seconds=3 * service.READY_WITHIN_S) as stopped:
+            view = await engine.record("start", name="first", requester="ada", reason="a test")
+        assert view["feeding"] == "first"
+        (writer,) = stopped
+        os.kill(writer, signal.SIGSTOP)
+        later_s = 3 * service.ANSWER_WITHIN_S
+        asyncio.get_running_loop().call_later(later_s, os.kill, writer, signal.SIGCONT)
+        assert (await engine.record("stop", why="it is enough"))["last"].startswith("first: ")
+
+
+def test_B2_a_rig_of_the_kills_that_gets_no_processor_has_not_failed() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3.0); print('done')"])
+    begun_s = now_s()
+    os.kill(child.pid, signal.SIGSTOP)
+    going_on = Timer(3 * 4.0, os.kill, (child.pid, signal.SIGCONT))
+    going_on.start()
+    try:
+        alive: list[int] = [child.pid]
+        assert comes_true(lambda: child.poll() is not None, 4.0, lambda: alive)
+        assert now_s() - begun_s > 12.0
+        assert not comes_true(lambda: False, 0.5, list)
+    finally:
+        going_on.cancel()
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.virtual_time
+async def test_B2_the_grid_demo_waits_for_a_part_however_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its parts that end are noticed by their end; one that is late has not ended."""
+    loop = asyncio.get_running_loop()
+    ready_s = loop.time() + 10_000.0
+    await _until(lambda: loop.time() >= ready_s, "the hub")
+    said = capsys.readouterr().out
+    assert said.count("waiting for the hub still. Likely cause: a busy machine") == 10_000 // 120
 
 
 async def test_B2_a_delivery_whose_process_gets_no_processor_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,8 +212,13 @@ async def test_B2_a_task_whose_process_gets_no_processor_is_not_called_failed(mo
 
 
 TESTED = {
+    "choroid/kills/processes.py",
+    "choroid/kills/rigged.py",
+    "choroid/running/card_process.py",
+    "choroid/running/guarding.py",
+    "choroid/running/nerves_handle.py",
+    "controller/nerves/recording/service.py",
     "choroid/running/folder_probe.py",
-    "choroid/simulation/isolation.py",
     "controller/delivery/channels.py",
     "controller/imaging/engine.py",
     "controller/sandbox/model.py",
@@ -102,16 +229,10 @@ UNLIMITED = {
     "choroid/bench": "measurements: a late child makes them late, and a dead one ends them",
     "choroid/common/workers.py": "waits for results without a limit; a dead worker breaks the pool",
     "choroid/demo/parts.py": "watches for the end of its processes only",
-    "choroid/kills/processes.py": "the kills: a person reads them",
-    "choroid/kills/rigged.py": "the kills: a person reads them",
-    "choroid/running/card_process.py": "the engine waits for the hello of the card without a limit",
-    "choroid/running/guarding.py": "the guard: a greeting that is late is tried again (READY_S)",
     "choroid/running/notary.py": "signs checkpoints; a round may take as long as the machine is busy",
     "choroid/running/parent.py": "the controller: it is waited for without a limit, and started again when it has ended",
-    "choroid/running/nerves_handle.py": "the first line of the engine is waited for without a limit",
     "choroid/simulation/served_lab.py": "the first line of the laboratory is waited for without a limit",
     "controller/runs/python_process.py": "counts processor time and sleep (ProtocolWatch, test_hostile_protocols)",
-    "controller/nerves/recording/service.py": "the writer of recordings: a refusal names the load as a cause",
     "grid/challenges/hardware.py": "nvidia-smi, which is no part of this software",
     "grid/commands/bench.py": "measurements",
 }
@@ -130,7 +251,8 @@ def test_B2_each_place_that_starts_a_child_is_known_here() -> None:
     assert found >= TESTED
     assert all(any(path.startswith(known) for path in found) for known in UNLIMITED), "an entry without a place"
     for path in TESTED:
-        assert "Patience(" in (ROOT / path).read_text(encoding="utf-8"), path
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert any(word in text for word in ("Patience(", "Patience.of_family(", "comes_true(")), path
 
 
 def _starts(path: Path) -> Iterator[int]:

@@ -16,7 +16,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from choroid.simulation.isolation import isolated
 from choroid.simulation.simulate import simulate
 from controller.journal.reader import JournalReader
 from tests.execution.world import BENCH
@@ -55,7 +54,7 @@ def month(file: str, folder: Path, *, begin: datetime, days: float, changes: int
         "tended": True,
         "data": folder,
     }
-    answer = isolated(simulate, keywords, protocol=path) if path.suffix == ".py" else simulate(**keywords)  # type: ignore[arg-type]
+    answer = simulate(**keywords)  # type: ignore[arg-type]
     journal = JournalReader(folder / "journal.db")
     try:
         rows = list(journal.entries(kinds=("step", "moved", "note.change", "step.answered", "assay")))

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from choroid.simulation.isolation import isolated
 from choroid.simulation.plan import as_text, plan
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
@@ -36,7 +35,7 @@ def test_a_change_and_an_assay_are_planned_and_simulated(name: str, tmp_path: Pa
         "seed": 1,
         "data": tmp_path,
     }
-    found = plan(**keywords) if path.suffix == ".yaml" else isolated(plan, keywords, protocol=path)
+    found = plan(**keywords)
     assert found["feasible"], as_text(found)
     assay, photo = found["assumed"]
     assert photo["message"] == "Photograph the chamber before change 1"

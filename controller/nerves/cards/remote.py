@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from controller.children.patience import Patience, wait_readable
 from controller.nerves.cards.block_queue import BlockQueue
 from controller.nerves.cards.contract import (
     MAX_WAIT_S,
@@ -29,6 +30,7 @@ from controller.nerves.cards.contract import (
 
 MAX_MESSAGE = 1 << 20
 CALL_WITHIN_S = 60.0
+"""Longest time in which the card process could have answered a call (s)."""
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
@@ -42,10 +44,12 @@ class RemoteCard:
     Raises:
         CardRefused: The card process cannot open its card.
         OSError: The card process ended before it had a card; its standard error has the reason.
+
+    `pid` is the process at the other end, whose time is counted while a call waits for it.
     """
 
-    def __init__(self, pulses: socket.socket, calls: socket.socket) -> None:
-        self._pulses, self._calls = pulses, calls
+    def __init__(self, pulses: socket.socket, calls: socket.socket, pid: int) -> None:
+        self._pulses, self._calls, self._pid = pulses, calls, pid
         greeting, descriptors, _, _ = socket.recv_fds(calls, MAX_MESSAGE, 2)
         if not greeting:
             raise ConnectionError("the card process ended before its card was connected; see its messages above")
@@ -153,8 +157,8 @@ class RemoteCard:
 
     def _call(self, what: str) -> Any:
         with self._calling:
-            self._calls.settimeout(CALL_WITHIN_S)
             self._calls.send(json.dumps({"call": what}).encode())
+            wait_readable(self._calls, Patience(self._pid, CALL_WITHIN_S))
             answer = self._calls.recv(MAX_MESSAGE)
         if not answer:
             raise ConnectionError(f"the card process ended during “{what}”")

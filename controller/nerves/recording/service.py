@@ -17,6 +17,7 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from controller.children.patience import Patience, patiently
 from controller.core.clock import Clock
 from controller.nerves.cards.contract import ArrayInfo
 from controller.nerves.core import Core
@@ -31,7 +32,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,79}")
 BUFFER_S = 6.0
 MIN_BUFFER_BYTES, MAX_BUFFER_BYTES = 16 << 20, 512 << 20
 READY_WITHIN_S = 20.0
+"""Longest start of the writer (s in which it could run)."""
 ANSWER_WITHIN_S = 10.0
+"""Longest time for the begin or the end of a recording (s in which the writer could run)."""
 CLOSE_WITHIN_S = 3.0
 RESTART_S = 5.0
 MISSING = (
@@ -129,14 +132,14 @@ class RecordingService:
             )
         self._keep()
         try:
-            await asyncio.wait_for(self._ready.wait(), READY_WITHIN_S)
+            await patiently(self._ready.wait(), self._patience(READY_WITHIN_S))
             answer = self._asked[name] = asyncio.get_running_loop().create_future()
             self.tap.order(RecordingOrder(name, requester, reason))
-            refusal = await asyncio.wait_for(answer, ANSWER_WITHIN_S)
+            refusal = await patiently(answer, self._patience(ANSWER_WITHIN_S))
         except TimeoutError:
             raise RecordingRefused(
-                "the writer of recordings did not answer. Likely cause: the array gives no frames, or the machine is"
-                " overloaded. Next: see the engine's log"
+                "the writer of recordings did not answer. Likely cause: the array gives no frames, or its disk hangs."
+                " Next: see the engine's log"
             ) from None
         finally:
             self._asked.pop(name, None)
@@ -158,13 +161,16 @@ class RecordingService:
         self._ended.clear()
         self.tap.order(RecordingOrder("", "", why))
         try:
-            await asyncio.wait_for(self._ended.wait(), ANSWER_WITHIN_S)
+            await patiently(self._ended.wait(), self._patience(ANSWER_WITHIN_S))
         except TimeoutError:
             raise RecordingRefused(
                 f"the recording {name} ends, and is not on the disk yet. Likely cause: the disk is full or slow. Next: look"
                 " again with `choroid record status`"
             ) from None
         return self.view()
+
+    def _patience(self, limit_s: float) -> Patience:
+        return Patience(lambda: () if self._process is None else (self._process.pid,), limit_s, disk=True)
 
     def view(self) -> dict[str, Any]:
         """Return the present state, for JSON."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -67,7 +68,7 @@ def open_hosted() -> Iterator[CardStage]:
     host = CardHost(inner, far_pulses, far_calls, limits=patient)
     thread = threading.Thread(target=host.serve)
     thread.start()
-    card = RemoteCard(pulses, calls)
+    card = RemoteCard(pulses, calls, os.getpid())
     try:
         yield HostedStage(card, inner, array)
     finally:
