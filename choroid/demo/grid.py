@@ -8,25 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from choroid.common.examples import example
+from choroid.common.failure import UserError
 from choroid.demo.parts import DemoParts, demo_parts
 from choroid.running.data_folder import ENDPOINT
+from controller.children.accounts import family_of
+from controller.children.patience import ChildSilent, Patience
 
 MEMBERS, LAB = ("member-1", "member-2"), "lab"
 NERVES = "nerves.json"
 """What the electrode engine of a rig leaves when it is ready."""
 CHOROID = (sys.executable, "-P", "-m", "choroid")
+START_S = 600.0
+"""Longest start of a part (s in which it could run): on a fresh checkout the simulator is compiled first."""
+GRADED_S = 1800.0
+"""Longest time until the first model is graded (s in which all parts could run)."""
 POLL_S = 0.5
-SAY_S = 120.0
-"""Time between two lines that say what is waited for (s). There is no limit: a part that has ended ends the demo."""
+MAX_LOOK_S = 5.0
+"""Longest time between two looks that is counted (s); a look reads logs and files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +129,7 @@ async def _show(settings: GridDemo, operator: HubOperator, parts: DemoParts) -> 
         member = settings.data / MEMBERS[0]
         script = str(example("grid_agent.py"))
         await parts.start("agent", sys.executable, "-P", script, str(member), settings.board, ends=True)
-        row = await _graded(settings.data / MEMBERS[1], settings.board, operator)
+        row = await _graded(settings.data / MEMBERS[1], settings.board, operator, parts)
         took_s = loop.time() - start
         _say(f"{settings.board}: {row['name']} is graded, score {row['published']:.4g}, {took_s:.0f} s after the start")
     await asyncio.Event().wait()
@@ -129,8 +137,8 @@ async def _show(settings: GridDemo, operator: HubOperator, parts: DemoParts) -> 
 
 async def _laboratory(settings: GridDemo, address: str, operator: HubOperator, parts: DemoParts) -> None:
     """Join the rig to the hub as soon as its electrode engine runs."""
-    await _until((settings.rig / ENDPOINT).exists, "the rig")
-    await _until((settings.rig / NERVES).exists, "the electrode engine")
+    await _until((settings.rig / ENDPOINT).exists, "the rig", parts, "rig")
+    await _until((settings.rig / NERVES).exists, "the electrode engine", parts, "rig")
     tissue = ("--rig", str(settings.rig), "--organoid", "o1", "--data", str(settings.data / LAB))
     await parts.start(LAB, *CHOROID, "grid", "lab", address, "--name", LAB, *tissue)
     await _admitted(LAB, settings.hub, operator, parts)
@@ -146,41 +154,57 @@ async def _start_hub(settings: GridDemo, parts: DemoParts) -> None:
     ports = ("--port", "0", "--member-port", "0", "--data", str(settings.hub), "--name", "demo/log")
     await parts.start("hub", *CHOROID, "grid", "hub", *ports, *more)
     await parts.start("rig", *CHOROID, "demo", "--port", "0", "--speed", "1", "--data", str(settings.rig))
-    await _until(address.exists, "the hub")
+    await _until(address.exists, "the hub", parts, "hub")
     shown = ("--data", str(settings.hub), "--port", str(settings.port))
     await parts.start("page", *CHOROID, "grid", "page", *shown)
-    await _until(lambda: "page: " in parts.said("page"), "the page")
+    await _until(lambda: "page: " in parts.said("page"), "the page", parts, "page")
     _say(f"Open {parts.said('page').partition('page: ')[2].split()[0]} in a browser (Ctrl-C ends)")
     _say(f"data and logs: {settings.data}")
 
 
 async def _admitted(name: str, hub: Path, operator: HubOperator, parts: DemoParts) -> None:
     """Approve one of the demo's own members, and wait until it is connected."""
-    await _until(lambda: name in operator.states(hub), name)
+    await _until(lambda: name in operator.states(hub), name, parts, "hub", name)
     if operator.states(hub)[name] == "pending":
         operator.approve(hub, name)
         _say(f"{name} is approved")
-    await _until(lambda: "connected to" in parts.said(name), name)
+    await _until(lambda: "connected to" in parts.said(name), name, parts, "hub", name)
 
 
-async def _graded(member: Path, board: str, operator: HubOperator) -> dict[str, Any]:
+async def _graded(member: Path, board: str, operator: HubOperator, parts: DemoParts) -> dict[str, Any]:
     """Wait for a graded model on the board; return its row."""
+    patience = _patience(parts, parts.names, GRADED_S)
     while True:
         for row in await asyncio.to_thread(operator.ranking, member, board):
             if row["state"] == "graded":
                 return row
+        _look(patience, f"a graded model on {board}")
         await asyncio.sleep(POLL_S)
 
 
-async def _until(true: Callable[[], bool], what: str) -> None:
-    """Wait until it is true, however busy the machine; on a fresh checkout the simulator is compiled first."""
-    loop = asyncio.get_running_loop()
-    say_s = loop.time() + SAY_S
+async def _until(true: Callable[[], bool], what: str, parts: DemoParts, *names: str) -> None:
+    """Wait until it is true; raise :class:`UserError` when the parts `names` could run for long without that."""
+    patience = _patience(parts, names, START_S)
     while not true():
-        if loop.time() >= say_s:
-            say_s += SAY_S
-            _say(f"waiting for {what} still. Likely cause: a busy machine; its log grows if it starts")
+        _look(patience, what)
         await asyncio.sleep(POLL_S)
+
+
+def _patience(parts: DemoParts, names: Collection[str], limit_s: float) -> Patience:
+    def family() -> list[int]:
+        return [os.getpid(), *(pid for name in names for pid in family_of(parts.pid(name)))]
+
+    return Patience(family, limit_s, max_look_s=MAX_LOOK_S)
+
+
+def _look(patience: Patience, what: str) -> None:
+    try:
+        patience.look()
+    except ChildSilent:
+        raise UserError(
+            f"{what} could run for {patience.limit_s:g} s and is not there. Likely cause: it waits for a disk or a network"
+            " that hangs. Next: see the logs, or try again"
+        ) from None
 
 
 async def _wait(stop: asyncio.Event) -> None:

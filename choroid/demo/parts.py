@@ -49,6 +49,15 @@ class DemoParts:
         self._lasting[name] = asyncio.create_task(_status(process, ends), name=name)
         self._started.set()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The processes that were started."""
+        return tuple(self._processes)
+
+    def pid(self, name: str) -> int:
+        """Return the number of a process."""
+        return self._processes[name].pid
+
     def said(self, name: str) -> str:
         """Return what a process has printed."""
         return self._log(name).read_text(encoding="utf-8", errors="replace")

@@ -18,7 +18,8 @@ from threading import Timer
 import pytest
 
 from choroid.common.failure import UserError
-from choroid.demo.grid import _until
+from choroid.demo import grid
+from choroid.demo.parts import demo_parts
 from choroid.kills.processes import comes_true
 from choroid.running import card_process, guarding, nerves_handle
 from choroid.running.card_process import CardProcess
@@ -134,7 +135,7 @@ async def test_B2_a_writer_of_recordings_that_gets_no_processor_records(tmp_path
         os.kill(writer, signal.SIGSTOP)
         later_s = 3 * service.ANSWER_WITHIN_S
         asyncio.get_running_loop().call_later(later_s, os.kill, writer, signal.SIGCONT)
-        assert (await engine.record("stop", why="it is enough"))["last"].startswith("first: ")
+        assert (await engine.record("stop", reason="it is enough"))["last"].startswith("first: ")
 
 
 def test_B2_a_rig_of_the_kills_that_gets_no_processor_has_not_failed() -> None:
@@ -154,14 +155,25 @@ def test_B2_a_rig_of_the_kills_that_gets_no_processor_has_not_failed() -> None:
         child.wait()
 
 
-@pytest.mark.virtual_time
-async def test_B2_the_grid_demo_waits_for_a_part_however_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its parts that end are noticed by their end; one that is late has not ended."""
-    loop = asyncio.get_running_loop()
-    ready_s = loop.time() + 10_000.0
-    await _until(lambda: loop.time() >= ready_s, "the hub")
-    said = capsys.readouterr().out
-    assert said.count("waiting for the hub still. Likely cause: a busy machine") == 10_000 // 120
+async def test_B2_a_part_of_the_grid_demo_that_gets_no_processor_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grid, "START_S", LIMIT_S)
+    async with demo_parts(tmp_path) as parts:
+        await parts.start("hub", sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600)")
+        os.kill(parts.pid("hub"), signal.SIGSTOP)
+        asyncio.get_running_loop().call_later(STOPPED_S, os.kill, parts.pid("hub"), signal.SIGCONT)
+        await grid._until(lambda: "ready" in parts.said("hub"), "the hub", parts, "hub")
+
+
+async def test_B2_a_part_of_the_grid_demo_that_could_start_and_sleeps_ends_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grid, "START_S", LIMIT_S)
+    async with demo_parts(tmp_path) as parts:
+        await parts.start("hub", sys.executable, "-c", "import time; time.sleep(600)")
+        with pytest.raises(UserError, match="the hub could run for 2 s and is not there"):
+            await grid._until(lambda: "ready" in parts.said("hub"), "the hub", parts, "hub")
 
 
 async def test_B2_a_delivery_whose_process_gets_no_processor_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +240,7 @@ TESTED = {
 UNLIMITED = {
     "choroid/bench": "measurements: a late child makes them late, and a dead one ends them",
     "choroid/common/workers.py": "waits for results without a limit; a dead worker breaks the pool",
-    "choroid/demo/parts.py": "watches for the end of its processes only",
+    "choroid/demo/parts.py": "watches for the end of its processes; choroid/demo/grid.py limits their starts",
     "choroid/running/notary.py": "signs checkpoints; a round may take as long as the machine is busy",
     "choroid/running/parent.py": "the controller: it is waited for without a limit, and started again when it has ended",
     "choroid/simulation/served_lab.py": "the first line of the laboratory is waited for without a limit",
