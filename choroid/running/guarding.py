@@ -108,11 +108,10 @@ def _connected(folder: Path) -> socket.socket | None:
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """Why there is no connection to a guard, whether a process listens at its socket, and its number (0: unknown)."""
+    """Why there is no connection to a guard, and whether a process listens at its socket."""
 
     why: str
     listens: bool
-    pid: int = 0
 
 
 class _Started:
@@ -160,6 +159,8 @@ class GuardFinder:
         """Whether the guard is a service of its own."""
         self.guard = 0
         """Process number of the guard; 0 when it cannot be seen."""
+        self._listening = 0
+        """Process number at the other end of the guard's socket, while this process waits for its answer."""
 
     async def guarded(self) -> Guarded:
         """Connect to a guard before anything is done to the rig.
@@ -177,8 +178,13 @@ class GuardFinder:
         """Connect to the present guard; after `patience_s` (s) start one and wait for it."""
         begun_s = _now_s()
         started: _Started | None = None
-        awaited = [0]
-        patience = Patience(lambda: [pid for pid in awaited if pid], READY_S + patience_s)
+        self._listening = 0
+
+        def awaited() -> list[int]:
+            pid = self._listening or (started.pid if started is not None else 0)
+            return [pid] if pid else []
+
+        patience = Patience(awaited, READY_S + patience_s)
         try:
             while True:
                 answer = await self._asked(patience)
@@ -186,7 +192,6 @@ class GuardFinder:
                     return answer
                 if not answer.listens and started is None and _now_s() - begun_s >= patience_s:
                     started = await self._start()
-                awaited[0] = answer.pid or (started.pid if started is not None else 0)
                 if _used_up(patience) or (started is not None and started.failed):
                     raise UserError(
                         f"the guard of {self.data} does not answer: {answer.why}. Nothing was done to the rig, as without a"
@@ -201,21 +206,21 @@ class GuardFinder:
     async def _asked(self, patience: Patience) -> SocketChannel | _Refusal:
         """Ask the guard once; return the connection to it, or why there is none."""
         connection: socket.socket | None = None
-        pid = 0
+        self._listening = 0
         try:
             connection = connect(self.data)
-            pid = peer_of(connection).pid
+            self._listening = peer_of(connection).pid
             welcome = await self._greet(connection, patience)
         except OSError as error:
             if connection is not None:
                 connection.close()
-            return _Refusal(str(error) or type(error).__name__, listens=connection is not None, pid=pid)
+            return _Refusal(str(error) or type(error).__name__, listens=connection is not None)
         except BaseException:
             if connection is not None:
                 connection.close()
             raise
         self.service = bool(welcome.get("service"))
-        self.guard = pid
+        self.guard = self._listening
         return SocketChannel(connection, _now_s)
 
     async def _greet(self, connection: socket.socket, patience: Patience) -> Message:
