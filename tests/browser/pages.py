@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "test-results"
@@ -22,6 +22,9 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
+WAIT_MS = 120_000
+"""Longest wait for what a page shows (ms of real time): a busy machine draws slowly."""
+expect.set_options(timeout=WAIT_MS)
 START_S = 120.0
 """On a fresh checkout the plant is compiled first, and other tests may do so at the same time."""
 
@@ -112,7 +115,7 @@ class Visit:
             reduced_motion="no-preference",
         )
         self.page: Page = self._context.new_page()
-        self.page.set_default_timeout(15_000)
+        self.page.set_default_timeout(WAIT_MS)
         self.complaints: list[str] = []
         self.asked: list[str] = []
         self.page.on("console", self._console)

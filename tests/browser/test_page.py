@@ -27,7 +27,7 @@ def bad_day() -> Iterator[Server]:
 
 
 def state(page: Page, word: str) -> None:
-    expect(page.get_by_test_id("run-state")).to_have_text(word, timeout=15_000)
+    expect(page.get_by_test_id("run-state")).to_have_text(word)
 
 
 def test_a_run_is_started_paused_resumed_and_graded(browser: Browser, server: Server) -> None:
@@ -46,11 +46,11 @@ def test_a_run_is_started_paused_resumed_and_graded(browser: Browser, server: Se
         expect(page.get_by_test_id("pause-run")).to_be_disabled()
         page.get_by_test_id("resume-run").click()
         state(page, "running")
-        expect(page.get_by_test_id("grade-letter")).to_have_text("B", timeout=30_000)
+        expect(page.get_by_test_id("grade-letter")).to_have_text("B")
         expect(page.get_by_test_id("grade")).to_contain_text("Limited by lactate")
-        expect(page.get_by_test_id("step").filter(has_text="Kidney gives back")).to_be_visible(timeout=20_000)
+        expect(page.get_by_test_id("step").filter(has_text="Kidney gives back")).to_be_visible()
         decision = page.get_by_test_id("decision").first
-        expect(decision).to_contain_text("Diluted and returned", timeout=30_000)
+        expect(decision).to_contain_text("Diluted and returned")
         expect(decision).to_contain_text("Batch: grade B by lactate 6.2 (5.1 to 7.3) mM; pH 7.21 (7.19 to 7.24)")
         expect(decision).to_contain_text("4.65\u00a0€, risk 3.1\u00a0% (lactate)")
         expect(decision).to_contain_text("condition 4.71\u00a0€, but the loop would remain bad by lactate")
@@ -353,7 +353,7 @@ def test_the_page_finds_its_rig_again_after_the_controller_was_gone(browser: Bro
             expect(page.locator("#link")).to_have_attribute("data-status", "lost")
             expect(page.locator("body")).to_have_class("ready lost")
             with serving(port=port):
-                expect(page.locator("#link")).to_have_attribute("data-status", "live", timeout=30_000)
+                expect(page.locator("#link")).to_have_attribute("data-status", "live")
 
 
 def test_a_page_without_messages_does_not_show_that_there_are_no_alarms(browser: Browser) -> None:

@@ -60,7 +60,7 @@ def demo(data: Path) -> Iterator[Server]:
 
 def answered(data: Path, *text: str, verb: str = "answer") -> subprocess.CompletedProcess[str]:
     words = (sys.executable, "-m", "choroid", "protocol", verb, *text, "--data", str(data))
-    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.long
@@ -68,15 +68,15 @@ def test_questions_are_answered_on_the_page_and_on_the_command_line(browser: Bro
     with visiting(browser, demo.url, size=(1440, 900)) as visit:
         page = visit.live()
         run_state = page.get_by_test_id("run-state")
-        expect(run_state).to_have_text("running", timeout=20_000)
+        expect(run_state).to_have_text("running")
         page.get_by_test_id("abort-run").click()
         page.get_by_test_id("dialog-confirm").click()
-        expect(run_state).to_have_text("aborted", timeout=30_000)
+        expect(run_state).to_have_text("aborted")
         page.get_by_test_id("protocol-select").select_option("asking")
         page.get_by_test_id("start-run").click()
         card = page.get_by_test_id("question")
-        expect(card).to_contain_text("Lactate of the loop: a number in mM, 0 to 20", timeout=30_000)
-        expect(run_state).to_have_text("held", timeout=30_000)
+        expect(card).to_contain_text("Lactate of the loop: a number in mM, 0 to 20")
+        expect(run_state).to_have_text("held")
         expect(page.get_by_test_id("resume-run")).to_be_disabled()
         field = page.get_by_test_id("question-answer")
         field.fill("25 mM")
@@ -87,8 +87,8 @@ def test_questions_are_answered_on_the_page_and_on_the_command_line(browser: Bro
         page.screenshot(path=RESULTS / "question.png")
         field.fill("12.5 mM")
         page.get_by_test_id("answer-run").click()
-        expect(card).to_contain_text("Look of the medium: one of clear, cloudy", timeout=30_000)
-        expect(run_state).to_have_text("held", timeout=30_000)
+        expect(card).to_contain_text("Look of the medium: one of clear, cloudy")
+        expect(run_state).to_have_text("held")
         refused = answered(data, "dark")
         assert refused.returncode == 1
         assert "“dark” is no answer here" in refused.stderr
@@ -96,14 +96,12 @@ def test_questions_are_answered_on_the_page_and_on_the_command_line(browser: Bro
         expect(card).to_contain_text("Look of the medium")
         page.get_by_test_id("question-answer").select_option("cloudy")
         page.get_by_test_id("answer-run").click()
-        expect(card).to_contain_text("Remarks: a text of at most 500 characters", timeout=30_000)
-        expect(run_state).to_have_text("held", timeout=30_000)
+        expect(card).to_contain_text("Remarks: a text of at most 500 characters")
+        expect(run_state).to_have_text("held")
         given = answered(data, "all is well")
         assert given.returncode == 0, given.stderr
-        expect(card).to_contain_text(
-            "Picture of the chamber: a photo (jpg, png, webp) of at most 16 MB", timeout=30_000
-        )
-        expect(run_state).to_have_text("held", timeout=30_000)
+        expect(card).to_contain_text("Picture of the chamber: a photo (jpg, png, webp) of at most 16 MB")
+        expect(run_state).to_have_text("held")
         field = page.get_by_test_id("question-answer")
         expect(field).to_have_attribute("accept", "image/jpeg,image/png,image/webp")
         photo, text_file = data / "chamber.png", data / "notes.png"
@@ -114,31 +112,31 @@ def test_questions_are_answered_on_the_page_and_on_the_command_line(browser: Bro
         expect(page.locator("body")).to_contain_text("is of another type, or damaged")
         field.set_input_files(photo)
         page.get_by_test_id("answer-run").click()
-        expect(card).to_contain_text("Table of the plate reader: a file (csv)", timeout=30_000)
+        expect(card).to_contain_text("Table of the plate reader: a file (csv)")
         picture = page.get_by_test_id("step-upload").locator("img")
         expect(picture).to_be_visible()
-        page.wait_for_function("() => document.querySelector('.step-photo')?.naturalWidth === 640", timeout=10_000)
-        expect(run_state).to_have_text("held", timeout=30_000)
+        page.wait_for_function("() => document.querySelector('.step-photo')?.naturalWidth === 640")
+        expect(run_state).to_have_text("held")
         table = data / "plate.csv"
         table.write_text("well,od\nA1,0.2\n")
         refused = answered(data, "--file", str(photo))
         assert (refused.returncode, "is of the type png" in refused.stderr) == (1, True)
         given = answered(data, "--file", str(table))
         assert given.returncode == 0, given.stderr
-        expect(card).to_contain_text("lactate in “loop”: a number in mmol/L", timeout=30_000)
-        expect(run_state).to_have_text("held", timeout=30_000)
+        expect(card).to_contain_text("lactate in “loop”: a number in mmol/L")
+        expect(run_state).to_have_text("held")
         page.screenshot(path=RESULTS / "question-assay.png")
         page.get_by_test_id("question-answer").fill("0.3 mM")
         page.get_by_test_id("answer-run").click()
-        expect(card).to_contain_text("Go on: approval or rejection by the role operator", timeout=30_000)
-        expect(run_state).to_have_text("held", timeout=30_000)
+        expect(card).to_contain_text("Go on: approval or rejection by the role operator")
+        expect(run_state).to_have_text("held")
         page.get_by_test_id("question-answer").select_option("reject")
         page.get_by_test_id("answer-run").click()
         expect(page.locator("body")).to_contain_text("A rejection needs a reason")
         page.get_by_test_id("question-more").fill("fine")
         page.get_by_test_id("question-answer").select_option("approve")
         page.get_by_test_id("answer-run").click()
-        expect(run_state).to_have_text("complete", timeout=30_000)
+        expect(run_state).to_have_text("complete")
         expect(card).to_be_hidden()
         expect(page.get_by_test_id("step").filter(has_text="12.5 mM")).to_be_visible()
         page.get_by_test_id("library").locator("summary").click()
