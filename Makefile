@@ -12,8 +12,7 @@ PAGE_TOOLS := dashboards/node_modules/.package-lock.json
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable
 PORT ?= 8090
 GRID_PORT ?= 7780
-# One process more than processors: many tests wait for real time.
-JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+JOBS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20
 
 .PHONY: demo grid test test-long fuzz fuzzer lint lint-page types bench trace mutate proto docs clean

@@ -11,6 +11,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from radon.complexity import cc_visit
@@ -36,6 +37,7 @@ class Module:
     imported: Mapping[str, tuple[str, str]]
 
 
+@cache
 def modules(root: Path = ROOT, packages: tuple[str, ...] = (*PACKAGES, "tests")) -> dict[str, Module]:
     """Parse every module below `packages`, generated ones left out."""
     found = {}

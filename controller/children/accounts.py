@@ -6,6 +6,7 @@ Everything is best effort: where /proc is incomplete, less is known.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,15 +31,20 @@ def now_s() -> float:
 
 
 def threads_of(pid: int, proc: Path = PROC) -> dict[str, ThreadAccount]:
-    """Return the accounts of all threads of `pid`; the main thread has the number of the process as its name."""
+    """Return the accounts of all threads of `pid`; the main thread has the number of the process as its name.
+
+    The calling thread counts as sleeping (S): it runs only to ask, and its waits for a processor have ended.
+    """
     threads: dict[str, ThreadAccount] = {}
+    caller = str(threading.get_native_id())
     with suppress(OSError):
         for folder in (proc / str(pid) / "task").iterdir():
             with suppress(OSError, ValueError, IndexError):
                 stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
                 words = stat.rpartition(")")[2].split()
                 threads[folder.name] = ThreadAccount(
-                    words[0], *_schedule(folder, (int(words[11]) + int(words[12])) / HERTZ)
+                    "S" if (folder.name, words[0]) == (caller, "R") else words[0],
+                    *_schedule(folder, (int(words[11]) + int(words[12])) / HERTZ),
                 )
     return threads
 
