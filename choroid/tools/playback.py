@@ -177,6 +177,10 @@ class Playback:
         match row["do"]:
             case "read":
                 await device.sensors[row["point"]].read()
+            case "health":
+                health = device.health
+                if health is not None:  # a later driver may report none: the bytes decide
+                    await health.read()
             case "status":
                 await device.actuators[row["point"]].status()
             case "apply":

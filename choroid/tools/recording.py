@@ -22,6 +22,7 @@ from controller.links.connect import device_config
 from controller.rig.description import Rig
 from drivers.commands import Command
 from drivers.device import Actuator, Device, DeviceConfig, Sensor
+from drivers.probe_health import ProbeHealth
 from drivers.registry import MODELS
 from drivers.transport.capture import printable
 from drivers.transport.link import Link
@@ -118,14 +119,16 @@ class Recording:
                 recording.watch(str(link.url), config.name, point, sensor)
             for point, actuator in device.actuators.items():
                 recording.watch(str(link.url), config.name, point, actuator)
+            if device.health is not None:
+                recording.watch(str(link.url), config.name, device.health.point, device.health)
 
         return type(driver.__name__, (driver,), {"__init__": build, "__doc__": driver.__doc__})
 
-    def watch(self, link: str, device: str, point: str, part: Sensor | Actuator) -> None:
+    def watch(self, link: str, device: str, point: str, part: Sensor | ProbeHealth | Actuator) -> None:
         """Record every call of `part`."""
-        if isinstance(part, Sensor):
-            read = part.read
-            part.read = lambda: self._call(link, read(), device, point, "read")  # type: ignore[method-assign]
+        if isinstance(part, Sensor | ProbeHealth):
+            read, do = part.read, "read" if isinstance(part, Sensor) else "health"
+            part.read = lambda: self._call(link, read(), device, point, do)  # type: ignore[method-assign]
             return
         apply, status = part.apply, part.status
 
