@@ -7,6 +7,7 @@ regulator restarts it.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.gate.delivered import GAP_S, Delivered
+from controller.gate.delivered import GAP_S, WINDOWS_S, Delivered
 from controller.hazards.timing import FOLLOWS_S
 from controller.regulation.heart import HeartRegulator
 from drivers.atlas_ezo_pmp import AtlasEzoPmp
@@ -279,3 +280,29 @@ def test_a_surplus_makes_up_for_nothing_and_a_lost_link_begins_again() -> None:
     assert course(Run(100.0), alternating) != {}
     gap = [*alternating, (150.0 + GAP_S + 1.0, pump(100.0))]
     assert course(Run(100.0), gap) == {}
+
+
+def test_A12_the_running_sums_are_the_sums_of_what_lies_in_each_window() -> None:
+    """Gaps, stops, other flows and counts of a pump for three hours, counted again from the statuses at each step."""
+    draw, delivered = random.Random(27), Delivered()
+    at_s, counted_ul = 0.0, 0.0
+    intervals: list[tuple[float, float]] = []
+    told = 0
+    before: tuple[float, float, float] | None = None
+    while at_s < 10_800.0:
+        at_s += draw.choice((0.5, 1.0, 5.0, 20.0))
+        flow = draw.choice((FLOW_UL_MIN, FLOW_UL_MIN, FLOW_UL_MIN, 0.0))
+        counted_ul += flow * 0.01
+        status = PumpStatus(running=flow > 0.0, flow_ul_min=flow, delivered_ul=counted_ul, resolution_ul=1e6)
+        delivered.note("p", Run(FLOW_UL_MIN), status, at_s)
+        if before is not None:
+            share = min(flow, before[1]) / FLOW_UL_MIN
+            intervals.append((at_s, (1.0 - share) * (at_s - before[0])))
+        before = (at_s, flow, counted_ul)
+        missing = any(
+            sum(lost_s for end_s, lost_s in intervals if end_s > at_s - window_s) > max_lost_s
+            for window_s, max_lost_s in WINDOWS_S
+        )
+        assert ("p" in delivered.shortfalls) == missing, at_s
+        told += missing
+    assert 0 < told < len(intervals)
