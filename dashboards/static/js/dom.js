@@ -154,5 +154,22 @@ function arrange(parent, order) {
   }
 }
 
+/** Time between two frames of what moves (ms): each one costs a computer without a graphics card 10 to 30 ms. */
+const FRAME_MS = 100;
+const CALM_FRAME_MS = 1000;
+
+/**
+ * Draw what moves, again and again while the page is visible: ten times a second, or once with reduced motion.
+ * @param {(now: number) => void} draw - takes the page's clock (ms)
+ */
+export function animate(draw) {
+  /** @param {number} now */
+  const frame = (now) => {
+    if (!document.hidden) draw(now);
+    setTimeout(() => requestAnimationFrame(frame), reducedMotion() ? CALM_FRAME_MS : FRAME_MS);
+  };
+  requestAnimationFrame(frame);
+}
+
 /** Return whether the user asked for reduced motion. */
 export const reducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

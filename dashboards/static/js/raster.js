@@ -1,6 +1,6 @@
 // The spike raster: the last five seconds, one row for each electrode, with its mean rate at the right.
 
-import { byId, reducedMotion, setText } from "./dom.js";
+import { animate, byId, setText } from "./dom.js";
 import { fixed } from "./format.js";
 
 /** @import { Nerves, Spike } from "../../types/live.d.ts" */
@@ -10,7 +10,6 @@ const SECONDS = 5;
 const MARGIN_S = 1.5;
 const RATES_PX = 46;
 const MIN_FULL_RATE_HZ = 8;
-const CALM_PERIOD_MS = 1000;
 /** A clock difference above this is followed at once, a smaller one with CLOCK_GAIN for each message (s). */
 const CLOCK_JUMP_S = 2;
 const CLOCK_GAIN = 0.05;
@@ -35,14 +34,7 @@ export class Raster {
     byId("nerves").hidden = false;
     new ResizeObserver(() => this.fit()).observe(canvas);
     this.fit();
-    this.run();
-  }
-
-  /** Draw, and plan the next drawing. */
-  run() {
-    if (!document.hidden) this.draw();
-    if (reducedMotion()) setTimeout(() => this.run(), CALM_PERIOD_MS);
-    else requestAnimationFrame(() => this.run());
+    animate(() => this.draw());
   }
 
   fit() {

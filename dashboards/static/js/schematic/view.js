@@ -1,6 +1,6 @@
 // The live schematic of the rig: levels, colours, flows, devices, gas, tissue, and every sensor at its place.
 
-import { byId, h, reducedMotion, s } from "../dom.js";
+import { animate, byId, h, reducedMotion, s } from "../dom.js";
 import { quantity, unit, volume } from "../format.js";
 import { spoken } from "../words.js";
 import { Blocks } from "./blocks.js";
@@ -20,7 +20,7 @@ import { VesselSymbol } from "./vessel.js";
 /** @import { Box } from "./plan.js" */
 
 const TEXT_PERIOD_MS = 10000;
-const MAX_FRAME_S = 0.1;
+const MAX_FRAME_S = 0.3;
 
 export class Schematic {
   /**
@@ -59,7 +59,7 @@ export class Schematic {
     this.scrollToLoop();
     this.textAt = -Infinity;
     this.frameAt = performance.now();
-    if (!reducedMotion()) requestAnimationFrame((now) => this.animate(now));
+    if (!reducedMotion()) animate((now) => this.animate(now));
   }
 
   /**
@@ -152,12 +152,9 @@ export class Schematic {
   animate(now) {
     const seconds = Math.min((now - this.frameAt) / 1000, MAX_FRAME_S);
     this.frameAt = now;
-    if (!document.hidden) {
-      this.lines.animate(seconds);
-      this.devices.animate(seconds, this.lines);
-      this.tissue.forEach((each) => each.animate(now));
-    }
-    requestAnimationFrame((next) => this.animate(next));
+    this.lines.animate(seconds);
+    this.devices.animate(seconds, this.lines);
+    this.tissue.forEach((each) => each.animate(now));
   }
 }
 
