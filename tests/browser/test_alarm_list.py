@@ -67,6 +67,7 @@ def test_L1_eight_of_eight_presses_on_acknowledge_land_during_a_flood(
         assert visit.complaints == []
 
 
+@pytest.mark.long
 def test_L1_keyboard_focus_stays_on_its_row_during_a_flood(browser: Browser, flood: Server) -> None:
     with visiting(browser, flood.url) as visit:
         page = visit.live()

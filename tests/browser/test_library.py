@@ -40,6 +40,7 @@ def opened(page: Page) -> Page:
     return page
 
 
+@pytest.mark.long
 def test_a_protocol_is_submitted_accepted_released_and_started_by_the_people_who_may(
     browser: Browser, bench: Bench, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ class _Inline(Executor):
         return future
 
 
+@pytest.mark.long
 def test_I7_a_sample_campaign_breaks_nothing_and_without_an_interlock_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     words = sample()
     whole = campaign(**words, jobs=1, progress=False)

@@ -21,6 +21,7 @@ def of_probe(point: str, sign: int, *, without: str | None = None, days: float =
     return next(each for each in trials if each.faults[0].target == point and each.faults[0].amount * sign > 0)
 
 
+@pytest.mark.long
 def test_I10_the_drift_of_the_only_chamber_probe_of_the_bench_does_no_harm() -> None:
     text = (
         '{"seed":33,"hours":4,"protocol":"recycle","params":{"batch":"8 mL","min_batch":"8 mL","every":"1 h"},"faults":['

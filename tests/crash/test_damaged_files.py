@@ -198,6 +198,7 @@ class Start:
             assert self.lab.plant.truth().temperature_c == pytest.approx(37.0, abs=0.5)
 
 
+@pytest.mark.long
 @pytest.mark.virtual_time
 async def test_A11_each_file_of_the_data_folder_may_be_damaged_and_the_rig_is_cared_for(
     left: Path, tmp_path: Path

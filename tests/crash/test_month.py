@@ -139,6 +139,7 @@ def a_month(month: Month, name: str, params: dict[str, str], *, within_s: float)
     assert sum(row.kind == "run.state" and row.body["event"] == "recover" for row in rows) == 1
 
 
+@pytest.mark.long
 def test_a_morning_of_the_month_survives_a_kill_on_a_lab_over_tcp(tmp_path: Path) -> None:
     params = {"changes": "1", "assays": "1", "share": "20 %"}
     with contextlib.ExitStack() as stack:

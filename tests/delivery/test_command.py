@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.delivery.test_channels import SECRET, Receiver, secret_file
 from tests.processes import Bench, until
 
@@ -21,6 +23,7 @@ alarms:
 """
 
 
+@pytest.mark.long
 def test_L5_an_alarm_of_a_running_rig_reaches_a_person_who_acknowledges_it(receiver: Receiver, tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     file = secret_file(tmp_path, f"json://127.0.0.1:{receiver.port}/hook/{SECRET}")

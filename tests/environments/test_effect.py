@@ -69,6 +69,7 @@ class Coin:
         pass
 
 
+@pytest.mark.long
 def test_an_agent_that_learns_nothing_is_void() -> None:
     found = compare_with_controls("choroid/ReservoirVowels-v0", Coin, (301, 302))
     assert found.is_void

@@ -139,6 +139,7 @@ def test_an_open_loop_has_the_mean_score_of_one_half_in_steering_and_not_in_its_
     assert [1.0 - score for score in one] != pytest.approx(other, abs=0.01)
 
 
+@pytest.mark.long
 def test_the_assignment_is_drawn_with_the_seed_if_it_is_not_given() -> None:
     reversed_ = set()
     for seed in range(6):

@@ -12,6 +12,7 @@ from choroid.common.failure import UserError
 SEED = 301
 
 
+@pytest.mark.long
 def test_chronic_tissue_makes_the_light_run_retreat_and_blind_it_goes_on_to_die() -> None:
     seeing, blind = (one_run(arm, "chronic", SEED, 9.0) for arm in ("requests", f"requests{BLIND}"))
     (retreated_d,) = seeing["retreats_d"]
@@ -59,6 +60,7 @@ def test_an_unknown_choice_is_named(options: dict[str, Any], says: str) -> None:
         bench_medium(**options)
 
 
+@pytest.mark.long
 def test_with_a_dialyser_and_the_sensitive_rules_chronic_tissue_is_spared() -> None:
     run = one_run("dialyser-sensitive", "chronic", SEED, 9.0)
     assert (run["suspected_d"], run["retreats_d"]) == (None, [])

@@ -63,6 +63,7 @@ def recipe_of(name: str) -> Recipe:
     return load(EXAMPLES / name) if name.endswith(".py") else of_file(EXAMPLES / name)
 
 
+@pytest.mark.long
 def test_a_month_keeps_local_time_and_books_the_same_in_yaml_and_in_python_over_a_kill(tmp_path: Path) -> None:
     yaml, python = (run_virtual(a_month(name, tmp_path)) for name in ("month.yaml", "month.py"))
     assert len(yaml) > 4 * len(CHANGES)

@@ -78,6 +78,7 @@ def _event(row: Entry) -> str:
     return " ".join([row.kind, *told])
 
 
+@pytest.mark.long
 def test_real_time_over_tcp_equals_virtual_time_event_for_event(tmp_path: Path) -> None:
     (tmp_path / "virtual").mkdir()
     (tmp_path / "real").mkdir()

@@ -79,6 +79,7 @@ def test_an_arm_is_judged_by_the_tissue_that_it_serves_worst_and_by_the_mass_bal
     assert bound_ul(lactate_made_umol=100.0, limit_mm=10.0, circulating_ul=50_000.0) == 0.0, "the pool still takes it"
 
 
+@pytest.mark.long
 def test_an_infected_culture_is_a_tissue_of_a_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its medium is contaminated from the start; with a hundred million in a mL the tissue suffers within hours."""
     monkeypatch.setattr(comparison, "INFECTED_PER_ML", 1e8)

@@ -77,6 +77,7 @@ def test_a_loop_that_is_good_is_graded_and_left_alone(hours: dict[str, Any]) -> 
     assert hours["last_reason"].startswith("rest")
 
 
+@pytest.mark.long
 def test_same_seed_same_journal_in_another_process_and_another_seed_is_another_rig() -> None:
     """Over several grades of the loop, with what regulators and estimator write between them."""
     hourly = ("--set", "every=1 h")

@@ -24,6 +24,7 @@ FOUND = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.env
 """The environment with the commands `choroid` and `python` of this installation."""
 
 
+@pytest.mark.long
 def test_X6_the_demo_shows_a_graded_entry_the_tutorial_works_and_no_process_is_left(tmp_path: Path) -> None:
     with demo_process(tmp_path / "my-grid") as demo:
         url = demo.until("Open ").split()[1]

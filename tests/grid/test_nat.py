@@ -144,6 +144,7 @@ async def says(agent: subprocess.Popen[str]) -> Any:
     return json.loads(await asyncio.to_thread(agent.stdout.readline))
 
 
+@pytest.mark.long
 @pytest.mark.within_s(400)  # a minute on a machine without other work; each step has a limit of its own
 async def test_X2_X5_X8_tissue_through_double_nat_with_all_that_goes_wrong(tmp_path: Path, net: Net) -> None:
     """A new address, a killed hub, a stopped holder, and at last no hub."""

@@ -57,6 +57,7 @@ def test_G19_unknown_names_are_refused(change: dict[str, Any], says: str) -> Non
         rollouts(RolloutPlan(**(asdict(PLAN) | change)), Inline())
 
 
+@pytest.mark.long
 @pytest.mark.needs_module("ray", "bulk")
 def test_G19_ray_gives_the_same_results_and_runs_the_task_of_a_killed_worker_again(tmp_path: Path) -> None:
     board = small_board(tmp_path)

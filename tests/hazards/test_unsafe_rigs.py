@@ -87,11 +87,13 @@ def test_Q5_of_a_sample_of_mutants_none_is_called_sound_but_those_shown_harmless
     assert [f"{each.rig.stem}: {each.name}" for each in sample if judge_static(each, tmp_path) == "sound"] == []
 
 
+@pytest.mark.long
 def test_Q5_a_tare_that_is_wrong_is_harmless_because_the_ledger_weighs_the_glass() -> None:
     outcome, why = judge(mutant("balance with a tare of 100 g"), hours=1.0)
     assert (outcome, why[:9]) == ("harmless", "viability")
 
 
+@pytest.mark.long
 def test_Q5_the_generator_finds_a_rule_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     each = mutant("fresh: osmolality 900 mOsm/kg")
     assert judge(each)[0] == "refused"
@@ -102,6 +104,7 @@ def test_Q5_the_generator_finds_a_rule_that_is_missing(capsys: pytest.CaptureFix
     assert "refused" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_Q5_the_generator_finds_a_filter_that_lets_bacteria_pass() -> None:
     outcome, why = judge(mutant("sterile with pores of 20 um"), without="filter_not_sterile")
     assert (outcome, why) == ("harmful", "chamber: microbes")

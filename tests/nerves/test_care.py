@@ -11,14 +11,16 @@ from controller.nerves.wire import nerves_pb2 as pb
 
 NERVES = Path(__file__).resolve().parents[2] / "controller" / "nerves"
 ALLOWED = (
+    "controller.children.patience",
     "controller.nerves",
     "controller.sandbox",
     "drivers.conformance",
     "controller.core.clock",
+    "controller.core.disk",
     "controller.core.version",
     "controller.memory.file",
 )
-"""The last opens database files, and reaches no device."""
+"""The last opens database files, the first counts the time of a process; neither reaches a device."""
 
 
 def test_N10_the_nerves_import_nothing_of_perfusion() -> None:

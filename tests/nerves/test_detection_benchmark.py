@@ -22,6 +22,7 @@ def truth() -> Any:
     return generate(Plan("plain", 8.0, channels=4, seconds=4.0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["plain", "bursts", "drift", "hum", "noise_steps", "artefacts", "saturation", "flat"])
 def test_N7_recall_is_that_of_spikeinterfaces_best_detector_and_few_are_false(kind: str) -> None:
     from choroid.bench.detection import compare

@@ -78,8 +78,11 @@ def start(data: Path, *, seed: int = 7, patient: bool = True, program: tuple[str
         cwd=ROOT,
     )
     assert process.stdout is not None
-    line = process.stdout.readline().decode()
-    said = json.loads(line)
+    said: dict[str, str] = {}
+    while "address" not in said:  # the first line says that the engine is compiled
+        line = process.stdout.readline().decode()
+        assert line, "the engine ended before it was ready"
+        said = json.loads(line)
     return Engine(process, said["address"], said["token"], said["agent_token"], data, line)
 
 

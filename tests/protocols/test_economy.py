@@ -243,6 +243,7 @@ def _within_b(story: Story) -> None:
     assert story.insulin > 0.4
 
 
+@pytest.mark.long
 def test_the_rules_for_sensitive_tissue_spare_tissue_that_the_shipped_rules_kill() -> None:
     """Slow harm from the limits of grade A on, 21 days; the reason for `examples/grading/sensitive.yaml`."""
     shipped = told("bench_dialysis", days=21, lactate_sd=0.3, tissue="chronic")

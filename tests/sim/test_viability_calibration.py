@@ -12,6 +12,7 @@ from controller.rig.loading import load_rig
 from sim.plant.tissue_models import MODELS
 
 
+@pytest.mark.long
 def test_the_estimate_is_calibrated_on_a_sample_of_cultures() -> None:
     seeds = (31, 34)  # the rank correlation of the eight cultures of one seed varies by 0.1
     found = calibration(seeds=seeds, models=("reference",), equipments=EQUIPMENTS[:1])

@@ -54,6 +54,7 @@ def mean_score(policy: Callable[[], Policy], control: str | None, seed: int) -> 
     )
 
 
+@pytest.mark.long
 def test_G17_a_closed_loop_teaches_plastic_tissue_and_not_the_frozen() -> None:
     """Fewer rounds than the board has; docs/boards.md has the figures of the board itself, against every control."""
     plastic, frozen = ([mean_score(FeedbackAgent, control, seed) for seed in SEEDS] for control in (None, "frozen"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
@@ -89,6 +90,7 @@ def errors(reference: Reference, y: NDArray[np.float64], exact: NDArray[np.float
     return found
 
 
+@pytest.mark.long
 def test_a_day_of_a_rig_agrees_with_a_general_solver() -> None:
     """DOP853 at 1e-9 over the whole day; the plant's own step of 2 s, coarser ones and a finer one."""
     reference, truth = solved("DOP853", 24 * HOUR)
