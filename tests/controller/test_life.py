@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -27,9 +27,9 @@ pytestmark = pytest.mark.virtual_time
 
 
 def controller_on(opener: Opener, data: Path) -> Controller:
-    return Controller(
-        rig=RIG, opener=opener, data_dir=data, clock=Clock(follow_system=False, epoch=EPOCH), durable=False
-    )
+    """Return a controller whose UTC goes on where that of an earlier one has ended."""
+    now = EPOCH + timedelta(seconds=asyncio.get_running_loop().time())
+    return Controller(rig=RIG, opener=opener, data_dir=data, clock=Clock(follow_system=False, epoch=now), durable=False)
 
 
 @asynccontextmanager
