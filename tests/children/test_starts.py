@@ -76,6 +76,7 @@ async def test_B2_a_guard_that_could_answer_and_does_not_is_none(
         await GuardFinder(RIG, tmp_path).guarded()
 
 
+@pytest.mark.long
 @pytest.mark.within_s(400)
 @pytest.mark.parametrize("process", ["nerves_process", "card_process"])
 async def test_B2_an_engine_or_card_that_gets_no_processor_is_waited_for(
@@ -125,6 +126,7 @@ def test_B2_a_card_that_gets_no_processor_answers_a_call(monkeypatch: pytest.Mon
     assert card.process.returncode == 0, "it ended by itself"
 
 
+@pytest.mark.long
 @pytest.mark.within_s(400)
 async def test_B2_a_writer_of_recordings_that_gets_no_processor_records(tmp_path: Path) -> None:
     async with recording_engine(tmp_path) as engine:
