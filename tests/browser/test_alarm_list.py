@@ -34,6 +34,7 @@ def acknowledged(page: Page) -> set[str]:
     return {name for name in ALARMS if states.get(name, "normal") in ("acknowledged", "normal")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [(1440, 900), (390, 844)], ids=["laptop", "phone"])
 def test_L1_eight_of_eight_presses_on_acknowledge_land_during_a_flood(
     browser: Browser, flood: Server, size: tuple[int, int]

@@ -36,6 +36,7 @@ def zones_apart(page: Page) -> list[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RIGS)
 def test_nothing_lies_over_anything_else(browser: Browser, name: str) -> None:
     rig = RIGS[name]()

@@ -32,6 +32,7 @@ def judged(found: Smaller) -> str:
     return "compulsory" if COMPULSORY in keys else "hazard"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", RIGS, ids=[path.stem for path in RIGS])
 def test_each_part_and_random_pairs_may_be_absent(path: Path, tmp_path: Path) -> None:
     data = yaml.safe_load(path.read_text(encoding="utf-8"))

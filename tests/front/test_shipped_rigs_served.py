@@ -35,6 +35,7 @@ def lost(bench: Bench) -> list[str]:
     return [each["source"] for each in present if each["kind"] in ("device_lost", "camera_lost")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", RIGS, ids=lambda path: path.stem)
 def test_every_part_of_a_shipped_rig_delivers_on_the_served_laboratory(path: Path, tmp_path: Path) -> None:
     rig = load_rig(path)
