@@ -6,7 +6,7 @@ No reading shows where a valve leads: a rotor that slipped, or two tubes that ar
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from math import isfinite
 
 from controller.commissioning.bench import WHO, CommissioningRig
@@ -101,12 +101,15 @@ async def _dosed(bench: CommissioningRig, ask: Ask, path: PumpedPath) -> str | N
         )
     scales = _scales(bench, path)
     before_g = [await bench.value(scale) for scale, _ in scales]
+    rest_kpa = {gauge: await _at_hand(bench, gauge) for gauge in _gauges(bench, path)}
+    if unread := [gauge for gauge, kpa in rest_kpa.items() if not isfinite(kpa)]:
+        return f"{' and '.join(unread)} gives no good reading: a shut port would not be seen. Look at the gauge"
     flow_ul_min = dose_flow_ul_min(rig, path.pumped)
     dose = Dispense(volume_ul, flow_ul_min, f"{WHO}.{'.'.join(path.lines)}.{asyncio.get_running_loop().time():.0f}")
     outcome = await bench.command(path.pump, dose, "test of a selector", positions=levels_of(rig, path))
     if not outcome.ok:
         return f"the dose was not given: {outcome.why}"
-    rise_kpa = await _watched(bench, path, volume_ul / flow_ul_min * 60.0 + SLACK_S)
+    rise_kpa = await _watched(bench, rest_kpa, volume_ul / flow_ul_min * 60.0 + SLACK_S)
     bench.volumes[path.source].ul -= volume_ul
     bench.volumes[path.target].ul += volume_ul
     bench.gate.booked(path.pump)
@@ -137,15 +140,24 @@ def _scales(bench: CommissioningRig, path: PumpedPath) -> Sequence[tuple[str, fl
     return [(point, signs[place]) for point, place in places.items() if place in signs]
 
 
-async def _watched(bench: CommissioningRig, path: PumpedPath, seconds: float) -> float:
-    """Wait for the end of a dose, `seconds` at most. Return the maximum rise of a gauge on its way (kPa)."""
-    gauges = [gauge for gauge in bench.gauges if bench.rig.devices[gauge.partition(".")[0]].at in path.lines]
+def _gauges(bench: CommissioningRig, path: PumpedPath) -> list[str]:
+    """Return the gauges on the way of a dose."""
+    return [gauge for gauge in bench.gauges if bench.rig.devices[gauge.partition(".")[0]].at in path.lines]
+
+
+async def _at_hand(bench: CommissioningRig, gauge: str) -> float:
+    """Return the latest pressure of a gauge (kPa); wait for one if it has given none yet. NaN if none comes."""
+    pressure = bench.now(gauge)
+    return pressure if isfinite(pressure) else await bench.value(gauge)
+
+
+async def _watched(bench: CommissioningRig, rest: Mapping[str, float], seconds: float) -> float:
+    """Wait for the end of a dose, `seconds` at most. Return the maximum rise of a gauge above its `rest` (kPa)."""
     loop = asyncio.get_running_loop()
-    rest = {gauge: bench.now(gauge) for gauge in gauges}
     end_s, rise_kpa = loop.time() + seconds, 0.0
     while loop.time() < end_s:
         await asyncio.sleep(1.0)
-        rises = (bench.now(gauge) - rest[gauge] for gauge in gauges)
+        rises = (bench.now(gauge) - rest[gauge] for gauge in rest)
         rise_kpa = max(rise_kpa, *(rise for rise in rises if isfinite(rise)), 0.0)
     return rise_kpa
 
