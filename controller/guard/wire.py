@@ -124,6 +124,8 @@ def receive(connection: socket.socket) -> list[Message] | None:
             packet = connection.recv(MAX_BYTES)
         except BlockingIOError:
             return messages
+        except ConnectionResetError:
+            continue  # it ended without reading all answers; what it had sent before is still there
         except OSError:
             return messages or None
         if not packet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.guard.wire import PLAN, SOCKET
+from controller.guard.wire import PLAN, SOCKET, receive, send
 from tests.guard.scene import Scene, scene
 
 BASAL_S = 2.0
@@ -86,6 +87,18 @@ async def test_an_orderly_end_leaves_nothing_to_do(tmp_path: Path) -> None:
         await made.until(lambda: guard.poll() is not None, 5.0)
         assert (puppet.wait(), guard.returncode) == (0, 0)
         assert made.plant.order == []
+
+
+def test_the_goodbye_of_a_controller_that_left_answers_unread_is_received() -> None:
+    guard, controller = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in (guard, controller):
+        end.setblocking(False)
+    send(guard, {"beat": 1})
+    send(controller, {"goodbye": True})
+    controller.close()
+    assert receive(guard) == [{"goodbye": True}]
+    assert receive(guard) is None
+    guard.close()
 
 
 async def test_a_service_goes_on_and_takes_the_next_controller(tmp_path: Path) -> None:
