@@ -13,7 +13,9 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 PORT ?= 8090
 GRID_PORT ?= 7780
 JOBS ?= 2
-PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20
+# LIMIT: a command before pytest, such as `timeout --foreground --signal=INT 1h`: it ends with the tracebacks so far.
+LIMIT ?=
+PYTEST = $(LIMIT) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20
 
 .PHONY: demo grid test test-long fuzz fuzzer lint lint-page types bench trace mutate proto docs clean
 .DEFAULT_GOAL := test
