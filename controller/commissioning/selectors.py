@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from math import isfinite
+from math import inf, isfinite, nan
 
 from controller.commissioning.bench import WHO, CommissioningRig
 from controller.commissioning.terms import Ask, Check
@@ -24,6 +24,7 @@ PART = 0.5
 BLOCKED_KPA = 20.0
 """Rise of the gauge before a port that is shut; a dose through an open one needs a few."""
 SLACK_S = 10.0
+UNREAD = "a gauge on the way gives no good reading, so that a shut port would not be seen. Look at the gauge"
 TOLERANCE = 0.5
 """Relative tolerance of a weighed dose: an uncalibrated pump, and drops that hang at the tubes' ends."""
 
@@ -102,8 +103,8 @@ async def _dosed(bench: CommissioningRig, ask: Ask, path: PumpedPath) -> str | N
     scales = _scales(bench, path)
     before_g = [await bench.value(scale) for scale, _ in scales]
     rest_kpa = {gauge: await _at_hand(bench, gauge) for gauge in _gauges(bench, path)}
-    if unread := [gauge for gauge, kpa in rest_kpa.items() if not isfinite(kpa)]:
-        return f"{' and '.join(unread)} gives no good reading: a shut port would not be seen. Look at the gauge"
+    if not all(isfinite(kpa) for kpa in rest_kpa.values()):
+        return UNREAD
     flow_ul_min = dose_flow_ul_min(rig, path.pumped)
     dose = Dispense(volume_ul, flow_ul_min, f"{WHO}.{'.'.join(path.lines)}.{asyncio.get_running_loop().time():.0f}")
     outcome = await bench.command(path.pump, dose, "test of a selector", positions=levels_of(rig, path))
@@ -113,6 +114,8 @@ async def _dosed(bench: CommissioningRig, ask: Ask, path: PumpedPath) -> str | N
     bench.volumes[path.source].ul -= volume_ul
     bench.volumes[path.target].ul += volume_ul
     bench.gate.booked(path.pump)
+    if not isfinite(rise_kpa):
+        return UNREAD
     if rise_kpa > BLOCKED_KPA:
         return f"the pressure before it rose by {rise_kpa:.0f} kPa: the port is shut. Look at its tube and clamps"
     question = (
@@ -152,14 +155,19 @@ async def _at_hand(bench: CommissioningRig, gauge: str) -> float:
 
 
 async def _watched(bench: CommissioningRig, rest: Mapping[str, float], seconds: float) -> float:
-    """Wait for the end of a dose, `seconds` at most. Return the maximum rise of a gauge above its `rest` (kPa)."""
+    """Wait for the end of a dose, `seconds` at most. Return the maximum rise of a gauge above its `rest` (kPa).
+
+    Returns:
+        0 without a gauge; NaN if a gauge has given no good reading meanwhile.
+    """
     loop = asyncio.get_running_loop()
-    end_s, rise_kpa = loop.time() + seconds, 0.0
+    end_s, highest = loop.time() + seconds, dict.fromkeys(rest, -inf)
     while loop.time() < end_s:
         await asyncio.sleep(1.0)
-        rises = (bench.now(gauge) - rest[gauge] for gauge in rest)
-        rise_kpa = max(rise_kpa, *(rise for rise in rises if isfinite(rise)), 0.0)
-    return rise_kpa
+        for gauge in rest:
+            if isfinite(rise_kpa := bench.now(gauge) - rest[gauge]):
+                highest[gauge] = max(highest[gauge], rise_kpa)
+    return nan if -inf in highest.values() else max(highest.values(), default=0.0)
 
 
 async def _at_rest(bench: CommissioningRig, path: PumpedPath) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import nan
 from pathlib import Path
 
 import pytest
 
+from controller.commissioning.bench import CommissioningRig
 from controller.commissioning.terms import Report
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
@@ -63,6 +65,39 @@ async def test_a_rotor_between_two_ports_is_found_by_its_pressure(tmp_path: Path
     assert len(found) == 13
     assert not any(check.ok for check in found)
     assert "the port is shut" in found[0].detail
+
+
+@pytest.mark.parametrize(
+    ("silent", "says"),
+    [("at first", "the port is shut"), ("until the dose", "no good reading"), ("in the dose", "no good reading")],
+)
+async def test_a_port_is_not_passed_by_a_gauge_without_a_reading(
+    silent: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its port is shut, and the person sees what was to be seen."""
+    now, value = CommissioningRig.now, CommissioningRig.value
+    waited: set[str] = set()
+
+    def latest(bench: CommissioningRig, point: str) -> float:
+        return nan if silent == "in the dose" or point not in waited else now(bench, point)
+
+    async def fresh(bench: CommissioningRig, point: str) -> float:
+        if silent == "until the dose" and point in bench.gauges:
+            return nan
+        waited.add(point)
+        return await value(bench, point)
+
+    monkeypatch.setattr(CommissioningRig, "now", latest)
+    monkeypatch.setattr(CommissioningRig, "value", fresh)
+    rig = load_rig(TWO_SELECTORS)
+
+    def slip(lab: SimulatedLab) -> None:
+        Injector(lab, (), seed=1).inject(Fault("slipped", "giver", 0.0, 1e6, 0.5))
+
+    report, _, _ = await commissioned(tmp_path, rig, rig, before=slip)
+    first = next(check for check in report.checks if check.subject == "giver.valve")
+    assert not first.ok
+    assert says in first.detail
 
 
 async def test_a_valve_that_does_not_move_is_found_by_its_readback(tmp_path: Path) -> None:
