@@ -73,6 +73,24 @@ def test_the_page_sends_requests_only_to_its_own_rig(browser: Browser, server: S
         assert visit.complaints == []
 
 
+def test_what_moves_is_drawn_ten_times_a_second(browser: Browser, server: Server) -> None:
+    """At each frame of the browser it kept a core busy on a computer without a graphics card."""
+    with visiting(browser, server.url) as visit:
+        page = visit.live()
+        page.locator(".line.flowing .pipe-flow").first.wait_for(state="attached")
+        drawn = page.evaluate(
+            """() => new Promise((done) => {
+                let changes = 0;
+                new MutationObserver(() => { changes += 1; }).observe(
+                    document.querySelector(".line.flowing .pipe-flow"),
+                    { attributeFilter: ["stroke-dashoffset"] },
+                );
+                setTimeout(() => done(changes), 3000);
+            })"""
+        )
+        assert 1 <= drawn <= 33
+
+
 def test_readings_move_with_the_rig(browser: Browser, server: Server) -> None:
     with visiting(browser, server.url) as visit:
         page = visit.live()
