@@ -121,6 +121,20 @@ def waited_s(pid: int | str = "self") -> float:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
 
 
+def children_of(pid: int, mark: str = "") -> list[int]:
+    """Return the children of a process with `mark` in their command; a child that ends meanwhile has none."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return [int(child) for child in children if mark in command_of(int(child))]
+
+
+def command_of(pid: int) -> str:
+    """Return the command line of a process; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def lives(pid: int) -> bool:
     """Whether a process runs; one that has ended and that nothing waits for is dead (an orphan waits for process 1)."""
     try:

@@ -7,10 +7,10 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from threading import Event, Thread
 
 from controller.children.accounts import family_of
+from tests.processes import command_of
 
 LOOK_S = 0.002
 
@@ -44,14 +44,6 @@ def stopped_at_start(*marks: str, seconds: float) -> Iterator[list[int]]:
     finally:
         over.set()
         thread.join()
-
-
-def command_of(pid: int) -> str:
-    """Return the command line of a process; empty when it is gone."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
 
 
 def descendants() -> list[int]:

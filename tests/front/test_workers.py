@@ -13,15 +13,9 @@ from pathlib import Path
 import pytest
 
 from choroid.common.workers import workers
-from tests.processes import lives, until
+from tests.processes import children_of, lives, until
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def children(pid: int) -> list[int]:
-    """Processes whose parent it is (Linux)."""
-    words = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return [int(word) for word in words]
 
 
 def simulated(folder: Path) -> bool:
@@ -47,7 +41,7 @@ def test_a_comparison_that_is_killed_leaves_no_process_at_work(tmp_path: Path) -
     )
     try:
         until(lambda: simulated(tmp_path), "a simulation began", seconds=120.0)
-        working = children(process.pid)
+        working = children_of(process.pid)
         assert len(working) >= 2
         process.send_signal(signal.SIGKILL)
         process.wait(10.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -14,6 +13,7 @@ from choroid import AsyncNervesClient, NervesClient, NervesError, NervesEvent, P
 from choroid.client.wire import nerves_pb2 as pb
 from tests.nerves.test_gateway import Engine, start, stop
 from tests.nerves.test_reflexes import graph
+from tests.processes import children_of
 from tests.sandbox.models import constant, linear
 
 DESIGNS = [[PulsePhase(100, -0.4), PulsePhase(100, 0.4)]]
@@ -28,8 +28,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 def workers(engine: Engine) -> int:
     """Return the number of sandboxes of an engine."""
-    children = Path(f"/proc/{engine.process.pid}/task/{engine.process.pid}/children").read_text().split()
-    return sum(b"controller.sandbox.worker" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children)
+    return len(children_of(engine.process.pid, "controller.sandbox.worker"))
 
 
 def no_worker_left(engine: Engine) -> bool:

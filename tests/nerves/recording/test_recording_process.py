@@ -22,7 +22,7 @@ from controller.nerves.recording.layout import RecordingPlan
 from controller.nerves.recording.quota import RecordingRefused
 from controller.nerves.recording.recorded import ArrayRecording, recordings
 from controller.rig.loading import load_rig
-from tests.processes import lives
+from tests.processes import children_of, lives
 
 BENCH = Path(__file__).resolve().parents[3] / "examples" / "rigs" / "bench.yaml"
 
@@ -45,11 +45,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 def writer_of(engine: EngineHandle) -> int:
     """Return the process of the writer."""
-    (pid,) = (
-        int(pid)
-        for pid in Path(f"/proc/{engine.pid}/task/{engine.pid}/children").read_text().split()
-        if b"writer_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    )
+    (pid,) = children_of(engine.pid, "writer_process")
     return pid
 
 
