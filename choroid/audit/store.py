@@ -1,10 +1,12 @@
 """Where the key and the checkpoints are: the key outside the data folder, the checkpoints in several places.
 
-Each line of a file of checkpoints is the JSON {"note": …}: a signed note in the form of C2SP tlog-checkpoint.
+Each line of a file of checkpoints is the JSON {"note": …}: a signed note in the form of C2SP tlog-checkpoint, or the end of a
+log; with {"time_stamp": …}, the base64 of an RFC 3161 answer for it, where an authority was asked.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from pathlib import Path
@@ -94,25 +96,26 @@ def kept_key(path: Path, name: str, *, new: bool) -> AuditKey:
     return AuditKey(name, found)
 
 
-def kept_notes(path: Path) -> list[str]:
-    """Return the checkpoints in a file, the oldest first; none where there is no file.
+def kept_notes(path: Path) -> dict[str, bytes]:
+    """Return the notes in a file, the oldest first, each with its time stamp (DER) or nothing; none where there is no file.
 
     Raises:
         UserError: The file cannot be read.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return [str(json.loads(line)["note"]) for line in lines]
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return {str(line["note"]): base64.b64decode(line.get("time_stamp", "")) for line in lines}
     except FileNotFoundError:
-        return []
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"the checkpoints in {path} cannot be read ({error}). Next: restore the file") from None
 
 
-def keep(path: Path, note: str) -> None:
-    """Append a checkpoint to a file, durably. Raises OSError."""
+def keep(path: Path, note: str, stamp: bytes = b"") -> None:
+    """Append a note to a file, durably. Raises OSError."""
+    line = {"note": note} | ({"time_stamp": base64.b64encode(stamp).decode("ascii")} if stamp else {})
     with open(path, "a", encoding="utf-8", opener=_private) as file:
-        file.write(json.dumps({"note": note}) + "\n")
+        file.write(json.dumps(line) + "\n")
         file.flush()
         os.fsync(file.fileno())
 

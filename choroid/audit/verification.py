@@ -9,7 +9,57 @@ from pathlib import Path
 from choroid.audit.rows import chain_fault, rows_of
 from controller.journal.terms import GENESIS
 from controller.signed_log.merkle import EMPTY_ROOT, Growing, leaf_hash
-from controller.signed_log.notes import Checkpoint, NoteKey, signature_time
+from controller.signed_log.notes import Checkpoint, NoteKey, NoteSigner, body_of, signature_time, signed
+
+ENDED = "ended"
+"""Second line of the note that ends a log; the reason is the third."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLog:
+    """The log of a journal's checkpoints.
+
+    Attributes:
+        key: Verifier key of the present log.
+        notes: Its checkpoints.
+        ended: (name, reason) of the logs before it, each ended by a person after a repair of the journal.
+    """
+
+    key: NoteKey
+    notes: tuple[str, ...]
+    ended: tuple[tuple[str, str], ...]
+
+
+def present_log(key: NoteKey, notes: Iterable[str]) -> AuditLog:
+    """Return the log that continues now, out of everything that was kept.
+
+    Only the key of the checkpoints can end a log. The next one has the number 2 after its name, and so on.
+
+    Args:
+        key: Verifier key of any of the logs.
+        notes: Checkpoints and ends of logs.
+    """
+    every = list(dict.fromkeys(notes))
+    first = "/".join(key.name.split("/")[:2])
+    own, ended = NoteKey(first, key.algorithm, key.public), list[tuple[str, str]]()
+    while (reason := next((found for note in every if (found := _end(note, own))), "")) != "":
+        every = [note for note in every if body_of(note).split("\n")[0] != own.name]
+        ended.append((own.name, reason))
+        own = NoteKey(f"{first}/{len(ended) + 1}", key.algorithm, key.public)
+    return AuditLog(own, tuple(every), tuple(ended))
+
+
+def end_of(key: NoteSigner, name: str, reason: str) -> str:
+    """Return the signed note that ends the log `name`; the reason is one line."""
+    return signed(key, name, f"{name}\n{ENDED}\n{reason}\n")
+
+
+def _end(note: str, key: NoteKey) -> str:
+    """Return why a note ends the log of `key`; empty when it does not."""
+    lines = body_of(note).split("\n")
+    if lines[:2] != [key.name, ENDED] or signature_time(note, key) is None:
+        return ""
+    return lines[2] or "no reason"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +72,14 @@ class AuditVerdict:
     faults: tuple[str, ...]
 
 
-def verified_journal(source: Path, notes: Iterable[str], key: NoteKey) -> AuditVerdict:
+def verified_journal(source: Path, log: AuditLog) -> AuditVerdict:
     """Verify the rows in `source` against every checkpoint that was kept of them.
 
     Raises:
         SignedLogError: A checkpoint is malformed.
         UserError: The rows cannot be read.
     """
-    wanted = {note: Checkpoint.parse(note) for note in notes}
+    key, wanted = log.key, {note: Checkpoint.parse(note) for note in log.notes}
     sizes = {each.size for each in wanted.values()}
     tree, roots, head = Growing(), {0: EMPTY_ROOT}, GENESIS
     faults: list[str] = []

@@ -25,7 +25,11 @@ class Notary:
     def __init__(self, data: Path, rig: str, places: AuditSpec) -> None:
         words = ["audit", "witness", "--json", "--data", str(data), "--rig-name", rig]
         words += ["--key", places.key] if places.key else []
-        self._command = python("choroid", *words, *(word for each in places.witnesses for word in ("--to", each)))
+        words += [word for each in places.witnesses for word in ("--to", each)]
+        words += [word for each in places.hubs for word in ("--hub", each.key, each.at)]
+        if places.time_stamps is not None:
+            words += ["--time-stamps", places.time_stamps.url, places.time_stamps.certificates]
+        self._command = python("choroid", *words)
         self.causes: Mapping[tuple[str, str], str] = {}
         """The present causes of alarms."""
         self.rounds = 0

@@ -252,11 +252,12 @@ DEFINITIONS: dict[str, Definition] = {
         Definition(
             "journal_contradicted", "high",
             "rows of the journal are not those that were signed: who did what to the tissue is not proven",
-            "keep a copy of the data folder; run `choroid audit verify`; compare with backups, exports and witnesses", "4 h",
+            "keep a copy of the data folder; run `choroid audit verify`; compare with backups, exports and witnesses; after a"
+            " repair, `choroid audit renew`", "4 h",
         ),
         Definition(
             "checkpoint_failed", "medium", "a later change of the journal's rows may not be noticed",
-            "make the place of the key or of the witness writable, as the alarm says", "1 d",
+            "make key, witness, hub or authority usable, as the alarm says", "1 d",
         ),
         Definition(
             "clock_stepped", "low", "times of records before and after do not fit; what is due at a time of day shifts",

@@ -7,7 +7,7 @@ read, so that a growing tree never rewrites one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 Node = Callable[[int, int], bytes]
 EMPTY_ROOT = hashlib.sha256(b"").digest()
@@ -39,18 +39,24 @@ def root(size: int, node: Node) -> bytes:
 
 
 class Growing:
-    """The root of a tree that grows leaf by leaf, in the memory of its open nodes alone."""
+    """The root of a tree that grows leaf by leaf, in the memory of its open nodes and of those that are wanted.
 
-    def __init__(self) -> None:
+    Args:
+        wanted: (level, index) of nodes that `nodes` shall have when they are complete.
+    """
+
+    def __init__(self, wanted: Collection[tuple[int, int]] = ()) -> None:
         self.size = 0
+        self.nodes: dict[tuple[int, int], bytes] = {}
+        self._wanted = frozenset(wanted)
         self._open: list[bytes] = []
         """The complete nodes from the left, one for each bit of the size."""
 
     def add(self, leaf: bytes) -> None:
         """Add the hash of a leaf."""
-        found, rest = leaf, self.size
-        while rest & 1:
-            found, rest = node_hash(self._open.pop(), found), rest >> 1
+        for level, index, found in completed(self.size, leaf, lambda *_: self._open.pop()):
+            if (level, index) in self._wanted:
+                self.nodes[level, index] = found
         self._open.append(found)
         self.size += 1
 

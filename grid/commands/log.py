@@ -18,9 +18,8 @@ from grid.identity.keys import write_private
 from grid.log.verification import require_sound, verify_log
 from grid.log.witness import Witness
 from grid.log.witnesses import LogWitnesses
-from grid.member.membership import CALL_S, HubAddress, authority_of, enrolment_channel, explained
-from grid.wire import grid_pb2 as pb
-from grid.wire import grid_pb2_grpc as pb_grpc
+from grid.member.confirmation import held_by
+from grid.member.membership import HubAddress
 
 ROWS_FILE = "rows.jsonl"
 CHECKPOINT_FILE = "checkpoint"
@@ -143,7 +142,7 @@ def verify(
         rows, note, own = _exported(source)
     log = NoteKey.parse(key or own)
     formers += [kept.read_text(encoding="utf-8")] if kept is not None and kept.exists() else []
-    formers += asyncio.run(_confirmed(log.name, asked))
+    formers += asyncio.run(held_by(asked, log.name))
     verdict = verify_log(
         rows,
         note,
@@ -179,19 +178,6 @@ def watched(data: Path) -> dict[str, Any]:
                 for each in Witness(store.database, store.log, store.utc).every()
             ]
         }
-
-
-async def _confirmed(origin: str, addresses: list[str]) -> list[str]:
-    """Return what the witnesses at `addresses` have confirmed of a log, and what they hold against it."""
-    found = []
-    for text in addresses:
-        address = HubAddress.parse(text)
-        async with enrolment_channel(address, await asyncio.to_thread(authority_of, address)) as channel:
-            stub: pb_grpc.WitnessingAsyncStub = pb_grpc.WitnessingStub(channel)
-            with explained(f"the witness at {address.at(address.port)}"):
-                reply = await stub.Witnessed(pb.WitnessedRequest(origin=origin), timeout=CALL_S)
-        found += [note for note in (reply.checkpoint, reply.contradiction) if note]
-    return found
 
 
 def _exported(folder: Path) -> tuple[list[bytes], str, str]:

@@ -8,13 +8,12 @@ import sqlite3
 
 from controller.signed_log import merkle
 from controller.signed_log.notes import Checkpoint, NoteKey, signature_time
-from grid.errors import GridError, GridRefused
+from grid.errors import GridError
 from grid.hub.store import Store, hub_reading_error
-from grid.log.witness import SIGNED, request_body
+from grid.log.ledger import GridLog
+from grid.log.witness import Contradiction
 from grid.log.witnesses import LogWitness, LogWitnesses
-from grid.member.membership import CALL_S, HubAddress, authority_of, enrolment_channel, explained
-from grid.wire import grid_pb2 as pb
-from grid.wire import grid_pb2_grpc as pb_grpc
+from grid.member.confirmation import confirmed_by
 
 logger = logging.getLogger(__name__)
 
@@ -55,32 +54,12 @@ class Confirming:
 
     async def _asked(self, witness: LogWitness) -> tuple[int, str]:
         """Return the size that was confirmed and the cosignature. Raises :class:`GridError` without one."""
-        address = HubAddress.parse(witness.address)
-        authority = await asyncio.to_thread(authority_of, address)
-        async with enrolment_channel(address, authority) as channel:
-            stub: pb_grpc.WitnessingAsyncStub = pb_grpc.WitnessingStub(channel)
-            size, old = self._store.log.size, witness.rows
-            for _ in range(2):
-                request = self._request(old, size)
-                with explained(f"the witness {witness.key.name}"):
-                    reply = await stub.AddCheckpoint(request, timeout=CALL_S)
-                if not reply.size or reply.size == old:
-                    break
-                old = reply.size
-        if reply.confirmed:
-            self._contradicted(witness.key, reply.confirmed)
-        if reply.refusal:
-            raise GridRefused(reply.refusal)
-        line = f"{reply.line.splitlines()[0]}\n" if reply.line else ""
-        if signature_time(f"{_bare(request.body)}{line}", witness.key) is None:
-            raise GridRefused(f"its cosignature is not valid for the key of {witness.key.name}. Next: compare the keys")
-        return size, line
-
-    def _request(self, old: int, size: int) -> pb.AddCheckpointRequest:
-        log = self._store.log
-        proof = merkle.consistency_proof(old, size, log.node) if 0 < old <= size else []
-        body = request_body(old, proof, log.checkpoint(size))
-        return pb.AddCheckpointRequest(body=body, signature=log.signature(SIGNED + body.encode()))
+        asked = LogPart(self._store.log, self._store.log.size)
+        try:
+            return asked.size, await confirmed_by(witness.key, witness.address, asked, witness.rows)
+        except Contradiction as found:
+            self._contradicted(witness.key, found.confirmed)
+            raise
 
     def _contradicted(self, key: NoteKey, note: str) -> None:
         """Keep what the witness holds against this log, if this log has signed it."""
@@ -90,6 +69,18 @@ class Confirming:
                 self._witnesses.contradicted(key, note)
 
 
-def _bare(body: str) -> str:
-    """Return the checkpoint of a request."""
-    return body.partition("\n\n")[2]
+class LogPart:
+    """The first rows of a log, which a witness is asked to confirm."""
+
+    def __init__(self, log: GridLog, size: int) -> None:
+        self._log = log
+        self.size = size
+        self.note = log.checkpoint(size)
+
+    def proof(self, old: int) -> list[bytes]:
+        """See :class:`ConfirmedLog`."""
+        return merkle.consistency_proof(old, self.size, self._log.node) if 0 < old <= self.size else []
+
+    def signature(self, text: bytes) -> bytes:
+        """See :class:`ConfirmedLog`."""
+        return self._log.signature(text)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from choroid.audit.audit import export, verify, witness
-from choroid.audit.store import CHECKPOINTS
+from choroid.audit.audit import export, renew, verifier_key, verify, witness
+from choroid.audit.store import CHECKPOINTS, keep, kept_key
+from choroid.audit.verification import end_of
 from choroid.cli import main
 from choroid.common.failure import UserError
 from choroid.running.notary import Notary
@@ -22,6 +23,7 @@ from controller.journal.terms import GENESIS, chained, encode
 from controller.memory.identity import kept_identity
 from controller.rig.audit import AuditSpec
 from controller.signed_log import merkle
+from controller.signed_log.errors import SignedLogError
 
 BY_ONE = 43
 
@@ -49,7 +51,9 @@ class Lab:
     def attack(self, *, remove: int = 0) -> None:
         """Give the rows of one person to another and chain them again, as the owner of the file can."""
         db = sqlite3.connect(self.data / "journal.db")
-        db.executescript("DROP TRIGGER entries_are_not_edited; DROP TRIGGER entries_are_not_removed;")
+        db.executescript(
+            "DROP TRIGGER IF EXISTS entries_are_not_edited; DROP TRIGGER IF EXISTS entries_are_not_removed;"
+        )
         rows = db.execute("SELECT seq, at_s, utc, kind, run, body FROM entries ORDER BY seq").fetchall()
         db.execute("DELETE FROM entries")
         head = GENESIS
@@ -83,7 +87,7 @@ async def test_P2_43_rows_moved_to_another_person_with_a_sound_chain_are_found_b
     key = str(first["key"])
     export(lab.data, tmp_path / "sound")
     assert verify(tmp_path / "sound", key=key)["signed_rows"] == 120
-    assert verify(lab.data, key="")["checkpoints"] == 2
+    assert verify(lab.data, key=verifier_key(lab.data))["checkpoints"] == 2
 
     lab.attack()
     reader = JournalReader(lab.data / "journal.db")
@@ -91,7 +95,7 @@ async def test_P2_43_rows_moved_to_another_person_with_a_sound_chain_are_found_b
     assert not [row for row in reader.entries() if row.body["user"] == "ada"]
     reader.close()
     with pytest.raises(UserError, match="not as it was signed"):
-        verify(lab.data, key="")
+        verify(lab.data, key=verifier_key(lab.data))
     export(lab.data, tmp_path / "forged")
     with pytest.raises(UserError, match="at least one was changed"):
         verify(tmp_path / "forged", key=key)
@@ -159,6 +163,49 @@ async def test_P2_a_running_controller_raises_an_alarm_and_goes_on_whatever_the_
     assert "cannot be used" in lost["checkpoint_failed", "journal"]
     lab.attack()
     assert "at least one was changed" in (await causes(lab.key))["journal_contradicted", "journal"]
+
+
+async def test_P2_a_repaired_journal_gets_another_log_and_the_former_one_is_named(lab: Lab, tmp_path: Path) -> None:
+    lab.write(100)
+    words = ["--data", str(lab.data), "--rig-name", "bench", "--key", str(lab.key), "--to", str(lab.archive)]
+    lab.witnessed()
+    assert main(["audit", "renew", "--reason", "no need", *words]) == 1, "it is as it was signed"
+    lab.attack(remove=10)
+    assert lab.witnessed()["faults"]
+    with pytest.raises(UserError, match="one line"):
+        renew(lab.data, rig="bench", key=lab.key, reason="two\nlines")
+    assert main(["audit", "renew", "--reason", "disk failed, restored by ada", *words]) == 0
+    lab.write(5)
+    after = lab.witnessed()
+    assert (after["signed_rows"], after["faults"], after["troubles"]) == (95, [], [])
+    assert f"bench/{lab.rig_id}/2+" in str(after["key"])
+    export(lab.data, tmp_path / "bundle")
+    for key in (str(after["key"]), verifier_key(lab.data)):
+        found = verify(tmp_path / "bundle", key=key)
+        assert found["ended"] == [{"log": f"bench/{lab.rig_id}", "reason": "disk failed, restored by ada"}]
+        assert found["signed_rows"] == 95
+    lab.attack(remove=3)
+    assert lab.witnessed()["faults"], "the next log is guarded as the first was"
+
+
+async def test_P2_an_end_of_the_log_that_its_key_has_not_signed_ends_nothing(lab: Lab, tmp_path: Path) -> None:
+    lab.write(100)
+    lab.witnessed()
+    lab.attack()
+    other = kept_key(tmp_path / "other.key", f"bench/{lab.rig_id}", new=True)
+    keep(lab.data / CHECKPOINTS, end_of(other, f"bench/{lab.rig_id}", "nothing happened"))
+    with pytest.raises((UserError, SignedLogError)):
+        verify(lab.data, key=verifier_key(lab.data))
+    with pytest.raises((UserError, SignedLogError)):
+        lab.witnessed()
+
+
+async def test_P2_a_rig_that_was_renamed_goes_on_with_its_log(lab: Lab) -> None:
+    lab.write(100)
+    lab.witnessed()
+    lab.write(1)
+    after = witness(lab.data, rig="other name", key=lab.key, folders=[lab.archive])
+    assert (after["signed_rows"], after["faults"]) == (101, [])
 
 
 def test_the_root_of_a_growing_tree_is_that_of_the_whole_tree() -> None:
