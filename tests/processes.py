@@ -66,12 +66,12 @@ class Bench:
         except (OSError, ValueError):
             return False
 
-    def get(self, path: str) -> dict[str, Any]:
+    def get(self, path: str, *, seconds: float = 5.0) -> dict[str, Any]:
         endpoint = json.loads((self.data / "endpoint.json").read_text())
         request = urllib.request.Request(
             endpoint["url"] + path, headers={"Authorization": f"Bearer {endpoint['token']}"}
         )
-        with urllib.request.urlopen(request, timeout=5) as reply:
+        with urllib.request.urlopen(request, timeout=seconds) as reply:
             answer: dict[str, Any] = json.load(reply)
             return answer
 
