@@ -208,7 +208,7 @@ class DeliveredPulses:
         """Judge pulses of the array's record in the order of their frames; return their number."""
         for frame, electrode, phases in sorted(record, key=lambda each: each[0]):
             at_s = self.begin_s + frame / RATE
-            who = next((name for name, us in PHASE_US.items() if us == phases[0][0]), "a stranger")
+            who = next((name for name, us in PHASE_US.items() if us == phases[0][0]), "unknown")
             leased = any(
                 electrode in each.lease.electrodes and each.from_s <= at_s <= each.until_s + SILENCE_S
                 for each in self.held.get(who, ())
