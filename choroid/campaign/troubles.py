@@ -67,9 +67,17 @@ class Troubles:
         return fault.kind == "heart_occlusion" and fault.target in self._blind
 
     def stopped_unseen(self, heart: str, now_s: float) -> bool:
-        """Return whether a fault that nothing can show stops a heart, or did until a moment ago."""
+        """Return whether a fault that nothing can show stops a heart, or did until a moment ago.
+
+        A bubble is none that lasts: its pump turns, and moves medium again when the air has passed.
+        """
+        spec = self._rig.organs.hearts[heart]
         return any(
-            self.unseen(fault) and fault.target == heart and fault.at_s <= now_s <= fault.end_s + REACH_S
+            (self.unseen(fault) and fault.target == heart and fault.at_s <= now_s <= fault.end_s + REACH_S)
+            or (
+                (fault.kind, fault.target) == ("bubble", spec.line)
+                and fault.at_s <= now_s <= fault.at_s + 60.0 * fault.amount / spec.basal_ul_min + NOTICED_S
+            )
             for fault in self._faults
         )
 

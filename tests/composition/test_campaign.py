@@ -85,6 +85,14 @@ def test_a_blocked_line_without_a_gauge_is_not_asked_of_the_controller(tmp_path:
     assert result.violations == []
 
 
+def test_a_bubble_is_excused_until_it_has_passed_at_the_basal_flow(tmp_path: Path) -> None:
+    rig = loaded(rigs.four_hearts(tmp_path))
+    heart = rig.organs.hearts["c2"]
+    troubles = Troubles(rig, (Fault("bubble", heart.line, 100.0, 0.0, 2.0 * heart.basal_ul_min),))
+    assert [troubles.stopped_unseen("c2", at_s) for at_s in (99.0, 101.0, 219.0, 230.0)] == [False, True, True, False]
+    assert not troubles.stopped_unseen("c1", 150.0)
+
+
 def test_a_dish_survives_the_faults_of_its_thermometer(tmp_path: Path) -> None:
     faults = (Fault("unplug", "sim:thermometer", 200.0, 300.0), Fault("stall", "host", 700.0, 5.0))
     trial = Trial(5, 0.4, "stand-by", {"time": "1 h"}, faults=faults, rig_file=str(rigs.dish(tmp_path)))
