@@ -36,6 +36,8 @@ MEASURE, SETPOINT, CAPACITY = 0x20, 0x21, 0x4D
 """Parameters 0, 1 and 13 of process 1 with their type bits: 0x20 a 16-bit number, 0x40 a float."""
 FLUID, FLUID_SIZE = 0x71, 10
 """Parameter 17 of process 1, the name of the selected fluid, a string of ten characters."""
+SERIAL_PROCESS, SERIAL, SERIAL_SIZE = 113, 0x63, 20
+"""Parameter 3 of process 113, the serial number, a string of twenty characters."""
 INTEGER, FLOAT, STRING = 0x20, 0x40, 0x60
 
 _DLE, _ETX = 0x10, 0x03
@@ -98,6 +100,7 @@ class BronkhorstPropar(Device):
             ("read process 1 parameter 1", "set-point", "p. 22-26"),
             ("write process 1 parameter 1", "set-point, acknowledged by a status message", "p. 22-26"),
             ("read process 1 parameter 17", "selected fluid, compared with `gas` of the rig file", "p. 22-26"),
+            ("read process 113 parameter 3", "serial number", "bronkhorst-propar 1.3.0"),
             ("read process 1 parameter 13", "capacity: identification and barrier", "p. 22-26"),
         ),
         traps=(
@@ -158,7 +161,8 @@ class BronkhorstPropar(Device):
             raise self._another(f"its capacity is {capacity:g}, not {self._capacity:g}")
         await self.setpoint_raw()
         told = await self._require_gas()
-        return Identity(model=f"mass flow controller, capacity {capacity:g}{told}")
+        serial = await self._string(SERIAL_PROCESS, SERIAL, SERIAL_SIZE)
+        return Identity(f"mass flow controller, capacity {capacity:g}{told}", serial)
 
     async def _require_gas(self) -> str:
         """Compare the selected fluid with the rig file. It is never set: 100 % of another fluid is another flow.
@@ -172,7 +176,7 @@ class BronkhorstPropar(Device):
         wanted = self.config.gas
         if not wanted:
             return ""
-        told = await self._fluid()
+        told = await self._string(PROCESS, FLUID, FLUID_SIZE)
         if not told:
             if self._gas_by_label:
                 return f", which does not tell its fluid: {wanted} by its label"
@@ -192,10 +196,10 @@ class BronkhorstPropar(Device):
             )
         return ""
 
-    async def _fluid(self) -> str:
-        """Return the name of the selected fluid; empty if the instrument does not tell it."""
+    async def _string(self, process: int, parameter: int, size: int) -> str:
+        """Return a text parameter; empty if the instrument does not tell it."""
         index = self._next()
-        message = bytes((READ, PROCESS, STRING | index, PROCESS, FLUID, FLUID_SIZE))
+        message = bytes((READ, PROCESS, STRING | index, process, parameter, size))
         try:
             return await self._conversation.ask(self._packed(index, message), self._text(index))
         except Refused:

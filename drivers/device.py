@@ -227,6 +227,9 @@ class Device(ABC):
         self.results: ResultSource | None = None
         """Results of samples, of an analyser; each is delivered once and is no reading."""
         self.identity: Identity | None = None
+        """Identity of the verified device; kept while the line is lost."""
+        self.answered: Identity | None = None
+        """Identity of what has answered at the last verification, whether or not that was accepted."""
         self.caution = ""
         """What the driver cannot check and a person has stated; `choroid check` warns of it."""
 
@@ -244,7 +247,8 @@ class Device(ABC):
             WrongDevice: Another model answers, or another device than before (by its serial number).
         """
         with self.conversation.verifying():
-            identity = await self._identify()
+            self.answered = None
+            identity = self.answered = await self._identify()
             self._require_same(identity)
             self.identity = identity
         return identity

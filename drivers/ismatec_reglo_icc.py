@@ -52,7 +52,7 @@ class IsmatecRegloIcc(Device):
         dosing=Dosing(rel_sd=0.08, dose_sd_ul=10.0, min_ul=50.0),
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
-    queries = re.compile(rb"[0-9](?:[#+!E(VTUur]|x[!GE]|xv\d{4}[+-]\d\|\d{4}[+-]\d|xw\d{4}[+-]\d\|\d{6})\r")
+    queries = re.compile(rb"[0-9](?:[#+!E(VTUurf]|x[!DGE]|xv\d{4}[+-]\d\|\d{4}[+-]\d|xw\d{4}[+-]\d\|\d{6})\r")
     settings = (TIME_UNIT, ADDRESSING, DOSE_MODE, EVENTS)
     channel_settings = CHANNEL_SETTINGS
     page = Page(
@@ -94,6 +94,8 @@ class IsmatecRegloIcc(Device):
             "A status is one character without an end, data is a line: which one comes depends on the command.",
             "The manual contradicts itself on the unit of times (0.1 s or 1 s); `time_unit_s` selects it.",
             "The pump clips a flow that its tubing cannot carry; its echo is compared, and a clipped value is refused.",
+            "The serial number (`xS`) is not read: cut off by a pulled cable, the query joins the next request and writes"
+            " another number into the pump.",
             "Some firmware reports 1.43 mm for tubing of 1.42 mm.",
             "In legacy addressing all channels turn together: name the one channel that carries tubing. Only then may"
             " several pumps share a line. Totals are those of the pump's first channel, as far as is documented.",

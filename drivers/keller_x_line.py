@@ -15,7 +15,7 @@ from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
 from drivers.commands import Guarantee
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import BadReply, DeviceFault, NoReply, Refused, WrongDevice
-from drivers.keller_bus import X_LINE, ZERO, identity_parser, initialise_frame
+from drivers.keller_bus import X_LINE, ZERO, identity_parser, initialise_frame, serial_frame, serial_parser
 from drivers.settings import known_only
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
@@ -45,13 +45,14 @@ class KellerXLine(Device):
         manual="Communication protocol X-Line, Modbus function 3, pages 13 to 16",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
-    queries = re.compile(rb".\x30.{2}|" + MODBUS_READS.pattern, re.DOTALL)
+    queries = re.compile(rb".[\x30\x45].{2}|" + MODBUS_READS.pattern, re.DOTALL)
     settings = (ZERO,)
     page = Page(
         wiring="RS-485, two wires, terminated at both ends; 9600 8N1. A bus: other Modbus devices may share it.",
         address="Modbus address, 1 to 247 (default 1)",
         commands=(
             ("Keller bus 48", "first function after power-up; class, group and firmware", "pp. 13–16"),
+            ("Keller bus 69", "serial number", "pp. 13–16"),
             (
                 "FC03 0x0000, 4 registers",
                 "calculated channel and P1: verification, and barrier against late replies",
@@ -92,19 +93,36 @@ class KellerXLine(Device):
         return self._conversation
 
     async def _identify(self) -> Identity:
+        unit = self._unit.unit
         try:
-            told = await self._conversation.ask(initialise_frame(self._unit.unit), identity_parser(self._unit.unit))
+            told = await self._conversation.ask(initialise_frame(unit), identity_parser(unit))
         except (NoReply, BadReply):
-            firmware = ""  # a gateway may pass nothing but Modbus: then its registers must identify it
+            firmware = serial = ""  # a gateway may pass nothing but Modbus: then its registers must identify it
             await self._has_its_registers()
         else:
             if (told.device_class, told.group) != X_LINE:
                 raise self._another(f"it says it is of class {told.device_class}, group {told.group}")
             firmware = told.firmware
+            serial = await self._serial(unit)
         data = await self._unit.read_holding_registers(CHANNEL_0, 4)
         if math.isfinite(p1_bar := _float(data[4:])) and abs(p1_bar) > 2000.0:
             raise self._another(f"it reads {p1_bar:g} bar, which no transmitter of this family measures")
-        return Identity(model="X-Line", firmware=firmware)
+        return Identity("X-Line", serial, firmware)
+
+    async def _serial(self, unit: int) -> str:
+        """Return the serial number; empty from a transmitter that does not know function 69."""
+        try:
+            return str(await self._conversation.ask(serial_frame(unit), serial_parser(unit, self._refusal)))
+        except Refused:
+            return ""
+
+    def _refusal(self, function: int, code: int) -> Refused:
+        return Refused(
+            f"it refuses function {function} with code {code}",
+            where=self.config.name,
+            cause="an older transmitter",
+            action="none: it is used without a serial number",
+        )
 
     async def _has_its_registers(self) -> None:
         """Check the housing temperature register where only Modbus passes: it must be present and plausible."""

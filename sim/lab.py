@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 from urllib.parse import parse_qs
+from zlib import crc32
 
 from controller.rig.description import DeviceSpec, Rig
 from sim.camera.scene import TissueInView
@@ -26,6 +27,9 @@ from sim.faults.drives import Drives
 from sim.plant.parameters import PUBLISHED, PlantParameters
 from sim.plant.plant import Plant
 from sim.serving import PseudoTerminal, TcpClient, open_in_memory
+
+MAX_LAB_NUMBER = 90_000
+"""Laboratories have numbers below this one, which become part of the serial numbers of their devices."""
 
 
 class SimUrl(Protocol):
@@ -48,9 +52,26 @@ class SimulatedLab:
     """
 
     def __init__(
-        self, rig: Rig, *, seed: int, plant: Plant | None = None, parameters: PlantParameters = PUBLISHED
+        self,
+        rig: Rig,
+        *,
+        seed: int,
+        plant: Plant | None = None,
+        parameters: PlantParameters = PUBLISHED,
+        identity: str | None = None,
     ) -> None:
+        """Build the devices.
+
+        Args:
+            rig: the rig file.
+            seed: seed of the plant's chance.
+            plant: a plant to use instead of a new one.
+            parameters: parameters of a new plant.
+            identity: the serial numbers of the devices follow from it: two laboratories of different identities have
+                different devices. Rig name and seed, if not given.
+        """
         self.rig = rig
+        lab_number = crc32((f"{rig.name} {seed}" if identity is None else identity).encode()) % MAX_LAB_NUMBER
         self.plant = plant or Plant(rig, seed=seed, now=asyncio.get_running_loop().time, parameters=parameters)
         self.drives = Drives(self.plant)
         self.lines: dict[str, Bus] = {}
@@ -62,6 +83,7 @@ class SimulatedLab:
         """Where the terminals are found."""
         for name, spec in rig.devices.items():
             device = self.devices[name] = _build(name, spec, self.drives)
+            device.belong_to(lab_number)
             if spec.link not in self.lines:
                 self.lines[spec.link] = _line(spec.link, device)
             self.lines[spec.link].attach(device)

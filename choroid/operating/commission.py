@@ -66,6 +66,8 @@ async def _commission(rig: Rig, data: Path, by: str) -> Report:
         heartbeat = Heartbeat(
             guarded,
             ticks=lambda: bench.ticks,
+            devices=bench.verified,
+            counts=bench.counted,
             lost=lambda why: _alarm("guard_lost", "guard", why),
             stop=bench.gate.estop,
             end=lambda why: _tell(f"the guard wants this to end: {why}"),

@@ -161,6 +161,8 @@ class GuardFinder:
         """Process number of the guard; 0 when it cannot be seen."""
         self._listening = 0
         """Process number at the other end of the guard's socket, while this process waits for its answer."""
+        self.given_up: dict[str, str] = {}
+        """Links that the guard has left alone since the last controller, and why."""
 
     async def guarded(self) -> Guarded:
         """Connect to a guard before anything is done to the rig.
@@ -220,6 +222,7 @@ class GuardFinder:
                 connection.close()
             raise
         self.service = bool(welcome.get("service"))
+        self.given_up |= welcome.get("given_up", {})
         self.guard = self._listening
         return SocketChannel(connection, _now_s)
 

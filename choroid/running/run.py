@@ -193,6 +193,8 @@ async def keep(
         link.report(ready=True)
         if link.restarted:
             controller.alarms.event("controller_restarted", "controller", link.restarted)
+        for name, why in finder.given_up.items():
+            controller.alarms.event("guard_gave_way", f"link {name}", why)
         if link.exists:
             controller.edges.keep("parent", link.watch, alarm=("restart_unsure", "parent"))
         notify(f"READY=1\nSTATUS=rig {rig.name} is running")

@@ -392,6 +392,10 @@ DEFINITIONS: dict[str, Definition] = {
             event=True,
         ),
         Definition(
+            "guard_gave_way", "high", "outputs on that link were left as they were while there was no controller",
+            "look at the rig and at what answers at that link; give each rig addresses of its own", "30 min", event=True,
+        ),
+        Definition(
             "controller_restarted", "high", "the rig was at its basal state meanwhile; what was in work may have been held",
             "read why and what is held; nothing more if it comes once, else find what ends the controller", "2 h", event=True,
         ),

@@ -23,6 +23,7 @@ from controller.safety.limits import basal_states, limits_of
 from controller.safety.terms import Intent
 from controller.transfers.weighing import MASS_PATIENCE_S, MASS_SPREAD_G, settled
 from drivers.commands import Command, Dispense, LevelStatus, PumpStatus, Quality, Switch
+from drivers.device import Identity
 from drivers.transport.opener import Opener
 
 TICK_S = 1.0
@@ -104,6 +105,14 @@ class CommissioningRig:
         )
         await body.begin(gate.poll)
         return cls(rig, body, gate, store, volumes)
+
+    def verified(self) -> dict[str, Identity]:
+        """Return the devices that are verified now; see :meth:`controller.links.body.ConnectedRig.verified`."""
+        return self._body.verified()
+
+    def counted(self) -> dict[str, float]:
+        """Return what the pumps have counted; see :meth:`controller.links.body.ConnectedRig.counted`."""
+        return self._body.counted()
 
     @property
     def unreachable(self) -> tuple[str, ...]:

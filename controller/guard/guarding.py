@@ -20,10 +20,12 @@ def guard_plan(rig: Rig) -> GuardPlan:
     pressing = _pumps_by_valve(rig)
     basal = basal_states(rig)
     dosing = _dosing(rig, basal, {pump for pumps in pressing.values() for pump in pumps})
-    names = dict.fromkeys(name.partition(".")[0] for name in basal)
+    acting = dict.fromkeys(name.partition(".")[0] for name in basal)
+    links = {rig.devices[name].link for name in acting}
+    names = (*acting, *(name for name, spec in rig.devices.items() if spec.link in links and name not in acting))
     devices = (
-        GuardedDevice(name, rig.devices[name].model, rig.devices[name].link, device_config(name, rig.devices[name]))
-        for name in names
+        GuardedDevice(name, spec.model, spec.link, device_config(name, spec), name in acting)
+        for name, spec in ((name, rig.devices[name]) for name in names)
     )
     valves = pressing
     watchdog = rig.safety.watchdog

@@ -7,18 +7,22 @@ The watch is mutual. The guard answers each beat. A guard that does not answer, 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from controller.guard.channel import GuardChannel
 from controller.guard.liveness import Liveness
-from controller.guard.wire import Message
+from controller.guard.wire import MAX_DEVICES, Message
+from drivers.device import Identity
 
 logger = logging.getLogger(__name__)
 
 BEAT_S = 0.1
 """Time between two beats (s)."""
+BEATS_PER_LIST = 10
+"""Number of beats from one list of the verified devices to the next."""
 GUARD_SILENCE_S = 0.8
 """Maximum time (s) without an answer of a guard that could run; then it is lost."""
 MAX_END_S = 25.0
@@ -41,6 +45,8 @@ class Heartbeat:
     Args:
         guarded: the guard.
         ticks: returns the number of completed control ticks.
+        devices: returns the devices that are verified now.
+        counts: returns the volume that each pump itself has counted, where it does (µL).
         lost: called with the reason when the guard is lost.
         stop: carries out an emergency stop (who, reason).
         end: called with the reason when the controller has to end in order.
@@ -51,6 +57,8 @@ class Heartbeat:
         guarded: Guarded | None,
         *,
         ticks: Callable[[], int],
+        devices: Callable[[], Mapping[str, Identity]],
+        counts: Callable[[], Mapping[str, float]],
         lost: Callable[[str], None],
         stop: Callable[[str, str], Awaitable[None]],
         end: Callable[[str], None],
@@ -58,6 +66,8 @@ class Heartbeat:
         self._channel = guarded.channel if guarded else None
         self._restore = guarded.restore if guarded else None
         self._ticks = ticks
+        self._devices = devices
+        self._counts = counts
         self._lost = lost
         self._stop = stop
         self._end = end
@@ -106,6 +116,7 @@ class Heartbeat:
         self._channel = channel
         self._liveness = Liveness(now_s, silence_s=GUARD_SILENCE_S, ticks=False)
         self._due_s = now_s
+        self._number = 0  # a new guard knows no device yet
         channel.listen(self._receive)
         self._beat(channel, self._liveness)
 
@@ -122,11 +133,21 @@ class Heartbeat:
         if self._ending:
             self._ending_s = now_s if self._ending_s is None else self._ending_s
             self._extra += now_s - self._ending_s < MAX_END_S
+        if self._number % BEATS_PER_LIST == 0:
+            self._list_devices()
         self._number += 1
         self._say({"beat": self._number, "tick": self._ticks() + self._extra})
         if channel is self._channel and (verdict := liveness.look(channel.look(now_s, lag_s))) is not None:
             channel.kill()  # a stopped guard that goes on later would act on a rig that another guard watches
             self._lose(f"it is {verdict}")
+
+    def _list_devices(self) -> None:
+        """Tell the guard who is verified: it may command no device of which it does not know this."""
+        verified = {name: [found.model, found.serial] for name, found in self._devices().items()}
+        for key, told in (("counted", self._counts()), ("verified", verified)):
+            listed = iter(told.items())
+            while some := dict(itertools.islice(listed, MAX_DEVICES)):
+                self._say({key: some})
 
     def _receive(self, messages: list[Message] | None) -> None:
         """Process messages of the guard."""

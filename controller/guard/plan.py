@@ -19,17 +19,18 @@ ONLY_WITH_KEY = "beside"  # wording: former name
 
 @dataclass(frozen=True, slots=True)
 class GuardedDevice:
-    """One device with outputs: what its driver needs."""
+    """One device: what its driver needs. One without outputs (`acts` False) shares its link with others that have some."""
 
     name: str
     model: str
     link: str
     config: DeviceConfig
+    acts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class GuardPlan:
-    """The outputs, the state that each is brought to, and the order.
+    """The devices of all links with outputs, the state that each output is brought to, and the order.
 
     `dosing`: pumps that are stopped unless their device ends a dose itself, which only the driver knows. `valves`: the pumps
     that press against each valve; for a watchdog's relay, the outputs that it powers. `only_with`: gases that may flow only
@@ -63,7 +64,9 @@ class GuardPlan:
         return cls(
             plan["rig"],
             tuple(
-                GuardedDevice(device["name"], device["model"], device["link"], _config(device["config"]))
+                GuardedDevice(
+                    device["name"], device["model"], device["link"], _config(device["config"]), device.get("acts", True)
+                )
                 for device in plan["devices"]
             ),
             {name: _command(command) for name, command in plan["rest"].items()},

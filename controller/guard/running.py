@@ -46,7 +46,12 @@ def run(plan: Path, *, own: bool, silence_s: float | None = None) -> int:
 
     async def watch() -> int:
         service = GuardService(
-            plan, own=own, opener=open_real, write=log.add if own else _both(log), silence_s=silence_s or SILENCE_S
+            plan,
+            own=own,
+            opener=open_real,
+            write=log.add if own else _both(log),
+            keep=log.keep,
+            silence_s=silence_s or SILENCE_S,
         )
         return await service.run(ready=lambda: service.tell(f"process {os.getpid()} is ready ({granted})"))
 

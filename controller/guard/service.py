@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import math
 import os
 import signal
 import socket
@@ -22,6 +23,7 @@ from typing import Any
 
 from controller.core.clock import Clock
 from controller.gate.latch import Latch, SecondPlace
+from controller.guard.identities import Identities, boot_s
 from controller.guard.liveness import SILENCE_S, Liveness, ProcessFault
 from controller.guard.notify import notify
 from controller.guard.plan import GuardPlan
@@ -30,6 +32,7 @@ from controller.guard.rescue import Rescue
 from controller.guard.watched import StopOrder, Watched, born_of, settle
 from controller.guard.wire import SEEN, SOCKET, Message, SocketPeer, digest, listen, peer_of, receive, send
 from controller.links.ownership import OWNER, holders
+from drivers.device import Identity
 from drivers.transport.opener import Opener
 
 POLL_S = 0.1
@@ -54,6 +57,8 @@ PATIENCE_S = 3600.0
 """Time for which unreachable outputs are retried (s); a guard that is a service then begins again."""
 END_PATIENCE_S = 60.0
 """The same if the guard was ordered to end (s)."""
+KEEP_S = 0.9
+"""Time between two records of the verified devices for the next guard (s)."""
 WATCHDOG_S = 0.5
 
 EXIT_DONE, EXIT_RESCUED, EXIT_LEFT = 0, 1, 2
@@ -70,6 +75,7 @@ class GuardService:
         own: bool,
         opener: Opener,
         write: Callable[[str], None],
+        keep: Callable[[Path, str], None],
         silence_s: float = SILENCE_S,
     ) -> None:
         """Read the plan.
@@ -79,6 +85,7 @@ class GuardService:
             own: whether a controller started this guard, which then ends with it.
             opener: opens the links.
             write: takes lines for the log.
+            keep: replaces the content of a file, without waiting for it.
             silence_s: maximum time without a beat (s).
 
         Raises:
@@ -91,6 +98,12 @@ class GuardService:
         self._silence_s = silence_s
         self._clock = Clock(follow_system=True)
         self._write = write
+        self._keep = keep
+        self._identities = Identities(boot_s)
+        self._seen: Message = {}
+        """The controller that was under watch last: process number and kernel's start time."""
+        self._kept_s = -math.inf
+        self._recall()
         self._digest = ""
         self._plan = self._read_plan()
         self._loop = asyncio.get_running_loop()
@@ -211,7 +224,7 @@ class GuardService:
     def _end_unknown(self) -> None:
         """Kill a controller that an earlier guard watched and that does not connect to this one: it hangs."""
         with suppress(OSError, ValueError, KeyError, TypeError):
-            seen = json.loads((self._data / SEEN).read_text(encoding="utf-8"))
+            seen = self._seen
             if int(seen["pid"]) in holders(self._data / OWNER) and born_of(int(seen["pid"])) == seen["born"]:
                 process = WatchedProcess(int(seen["pid"]))
                 self.tell(f"the controller ({process.pid}) does not connect; killed")
@@ -261,6 +274,10 @@ class GuardService:
             match message:
                 case {"beat": int(number), "tick": int(tick)}:
                     self._beat(watched, number, tick)
+                case {"counted": dict(volumes_ul)}:
+                    self._count(volumes_ul)
+                case {"verified": dict(devices)}:
+                    self._learn(devices)
                 case {"goodbye": _}:
                     self._at_rest, self._left = True, []
                     self._forget(watched)
@@ -316,11 +333,14 @@ class GuardService:
             )
             self._at_rest = False
             with suppress(OSError):
-                (self._data / SEEN).write_text(
-                    json.dumps({"pid": peer.pid, "born": born_of(peer.pid)}), encoding="utf-8"
-                )
+                self._seen = {"pid": peer.pid, "born": born_of(peer.pid)}
             self._loop.add_reader(connection, self._receive, watched)
-            self._reply(connection, {"welcome": {"service": not self._own, "rig": self._plan.rig}})
+            # What no controller had ever verified was never cared for: leaving it alone is no news.
+            given_up = {link: why for link, why in self._identities.given_up.items() if self._identities.known(link)}
+            self._identities.given_up = {}
+            welcome = {"service": not self._own, "rig": self._plan.rig, "given_up": given_up}
+            self._reply(connection, {"welcome": welcome})
+            self._record()
             self.tell(f"watching the controller ({peer.pid}) of rig {self._plan.rig}")
         finally:
             self._admitting = False
@@ -347,6 +367,37 @@ class GuardService:
         if message.get("plan") != self._digest:
             return f"{self._plan_path} is not what the controller runs. Next: restart the controller"
         return ""
+
+    # --- what is known of the devices -------------------------------------------------------------------
+
+    def _recall(self) -> None:
+        """Take up what an earlier guard has kept of its controller and its devices."""
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            kept = json.loads((self._data / SEEN).read_text(encoding="utf-8"))
+            self._seen = {"pid": kept["pid"], "born": kept["born"]}
+            self._identities.restore(kept)
+
+    def _record(self) -> None:
+        """Keep the same for the next guard."""
+        self._kept_s = self._loop.time()
+        self._keep(self._data / SEEN, json.dumps(self._seen | self._identities.to_json()))
+
+    def _learn(self, devices: Message) -> None:
+        """Record which devices the controller has verified."""
+        links = {device.name: device.link for device in self._plan.devices}
+        news = False
+        for name, told in devices.items():
+            match told:
+                case [str(model), str(serial)] if name in links:
+                    news |= self._identities.learn(name, links[name], Identity(model, serial))
+        if news or self._loop.time() > self._kept_s + KEEP_S:
+            self._record()
+
+    def _count(self, volumes_ul: Message) -> None:
+        """Record what the pumps have counted; it is kept with the next record of the devices."""
+        for output, volume_ul in volumes_ul.items():
+            if isinstance(volume_ul, int | float):
+                self._identities.count(output, volume_ul)
 
     # --- emergency stop and end -------------------------------------------------------------------------
 
@@ -412,7 +463,7 @@ class GuardService:
 
     async def _bring_to_rest(self) -> list[str]:
         begun_s = self._loop.time()
-        left = await Rescue(self._plan, self._opener, self.tell).run(PATIENCE_S)
+        left = await Rescue(self._plan, self._opener, self.tell, self._identities).run(PATIENCE_S)
         for name in left:
             self.tell(f"{name}: FAILED, not at rest; look at it yourself")
         self.tell(f"done after {self._loop.time() - begun_s:.2f} s")
@@ -428,7 +479,10 @@ class GuardService:
             self._begun_s = self._loop.time()
             return
         self._left = task.result()
-        self._at_rest = not self._left or self._own
+        links = {device.name: device.link for device in self._plan.devices}
+        retried = [name for name in self._left if links[name.partition(".")[0]] not in self._identities.given_up]
+        self._at_rest = not retried or self._own
+        self._record()
 
     async def _let_go(self) -> None:
         """Cancel a rescue that is underway, and wait until its links are closed."""
@@ -453,6 +507,7 @@ class GuardService:
             "starved_s": round(watched.liveness.starved_s, 3) if watched else 0.0,
             "longest_silence_s": round(watched.longest_s, 3) if watched else 0.0,
             "not_at_rest": self._left,
+            "given_up": self._identities.given_up,
         }
 
     def _read_plan(self) -> GuardPlan:

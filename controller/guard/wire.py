@@ -6,10 +6,13 @@ The kernel identifies process and user of the other side (SO_PEERCRED).
 controller → guard
     `hello` {rig, plan, command, folder}: take me under watch; `plan` is the SHA-256 of the plan file.
     `beat` N, `tick` M: my loop turns, and so many ticks of control are done.
+    `verified` {DEVICE: [MODEL, SERIAL]}: these devices are verified now. Once a second, at most `MAX_DEVICES` in one
+        message. `counted` {OUTPUT: UL}: what these pumps themselves have counted; likewise.
     `stopping` N: the emergency stop N has begun. `stopped` N: every output has been dealt with. `unstopped` N: it failed.
     `goodbye` true: I end in order and every output is at rest. `leave` true: I end, and some outputs are not at rest.
 guard → controller
-    `welcome` {service, rig}: you are under watch. `refused` TEXT: you are not.
+    `welcome` {service, rig, given_up}: you are under watch; `given_up` {LINK: WHY}: what I have left alone since the last
+        controller. `refused` TEXT: you are not.
     `beat` N: beat N was received.
     `stop` TEXT, `number` N, `who` TEXT: emergency stop. `end` TEXT: bring the rig to rest and end.
 command line → guard
@@ -35,8 +38,10 @@ LOCK = "guard.lock"
 PLAN = "guard.json"
 LOG = "guard.log"
 SEEN = "guard.controller"
-"""Files of the guard in a data directory; the last one says which controller was under watch."""
+"""Files of the guard in a data directory; the last one says which controller was under watch, and its devices."""
 MAX_BYTES = 16_384
+MAX_DEVICES = 50
+"""Maximum number of devices or outputs in one message; all of them may exceed `MAX_BYTES`."""
 _CREDENTIALS = struct.Struct("3i")
 
 Message = dict[str, Any]

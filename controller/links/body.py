@@ -21,7 +21,8 @@ from types import MappingProxyType
 from controller.core.state import StateStore
 from controller.links.connect import Connected, Failure, connect
 from controller.rig.description import Rig
-from drivers.device import Actuator, Calibrator, Sensor
+from drivers.commands import PumpStatus
+from drivers.device import Actuator, Calibrator, Identity, Sensor
 from drivers.errors import BadReply, DeviceError
 from drivers.probe_health import ProbeHealth
 from drivers.results import ResultSource
@@ -70,6 +71,7 @@ class ConnectedRig:
         """When sampling began (loop s): all periods count from here."""
         self.failures: list[Failure] = connected.failures
         self._links = connected.links
+        self._devices = connected.devices
         self._store = store
         self._tasks: list[asyncio.Task[None]] = []
         self._sensors = {
@@ -105,6 +107,23 @@ class ConnectedRig:
     def transactions(self) -> int:
         """Number of requests on all links so far."""
         return sum(link.transactions for link in self._links.values())
+
+    def verified(self) -> dict[str, Identity]:
+        """Return the identity of each device that is verified now: on a link that is open, and was not lost since."""
+        return {
+            name: device.identity
+            for name, device in self._devices.items()
+            if device.conversation.verified and device.identity is not None
+        }
+
+    def counted(self) -> dict[str, float]:
+        """Return the volume that each pump itself had counted when it last answered (µL); of those that count."""
+        statuses = ((name, view.status) for name, view in self._store.actuators.items())
+        return {
+            name: status.delivered_ul
+            for name, status in statuses
+            if isinstance(status, PumpStatus) and not status.host_counted
+        }
 
     def hand_over_actuators(self) -> dict[str, Actuator]:
         """Return every actuator by `device.point`, once: to the gate. None is kept here."""

@@ -188,6 +188,8 @@ class Controller:
         self._heartbeat = Heartbeat(
             guard,
             ticks=lambda: self._ticks,
+            devices=lambda: {} if self._assembly is None else self._assembly.devices.verified(),
+            counts=lambda: {} if self._assembly is None else self._assembly.devices.counted(),
             lost=lambda why: self.alarms.event("guard_lost", "guard", why),
             stop=self.emergency_stop,
             end=self._told_to_end,

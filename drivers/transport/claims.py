@@ -86,9 +86,9 @@ def keep_with(writer: object, claims: tuple[Claim, ...]) -> None:
     _of_streams[writer] = claims
 
 
-def of(writer: object) -> tuple[Claim, ...]:
-    """Return the claims that last as long as `writer`."""
-    return _of_streams.get(writer, ())
+def taken_from(writer: object) -> tuple[Claim, ...]:
+    """Return the claims that were kept with `writer`; they no longer last as long as it, which may outlive its line."""
+    return _of_streams.pop(writer, ())
 
 
 def take(key: str, what: str) -> Claim:

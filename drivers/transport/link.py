@@ -131,7 +131,8 @@ class Link:
         self._pending: _Pending | None = None
         self._echo = b""
         self._ready_at_s = 0.0
-        self._received_at_s = float("-inf")
+        self.received_at_s = float("-inf")
+        """Loop time of the last received bytes (s)."""
         self._last_device = ""
         """Device of the last request."""
         self._silent = 0
@@ -279,7 +280,7 @@ class Link:
         now_s = loop.time()
         line = self.line
         gap_s = line.turn_s if pending.addressed and pending.where != self._last_device else line.gap_s
-        ready_at_s = max(self._ready_at_s, min(self._received_at_s + gap_s, pending.by_s))
+        ready_at_s = max(self._ready_at_s, min(self.received_at_s + gap_s, pending.by_s))
         if ready_at_s - now_s > 1e-9:
             pending.timer = loop.call_at(ready_at_s, self._send_when_quiet, pending)
             return
@@ -314,7 +315,7 @@ class Link:
         assert self._loop is not None  # noqa: S101  (set before anything can listen)
         now_s = self._loop.time()
         self.capture.add(now_s, "<", bytes(chunk))
-        self._received_at_s = now_s
+        self.received_at_s = now_s
         self._silent = 0
         self._received_bytes += len(chunk)
         buffer = self._buffer
@@ -433,7 +434,7 @@ class Link:
         assert self._loop is not None  # noqa: S101  (set by start)
         reader, writer = streams
         self._attached.distrust()
-        self._claims = claims.of(writer)
+        self._claims = claims.taken_from(writer)
         self._writer = writer
         self._buffer.clear()
         self._ready_at_s = self._loop.time()

@@ -32,7 +32,11 @@ async def open_real(url: LinkUrl, line: LineSettings) -> Streams:
     """
     url = await by_path(url)
     taken = await claims.take_all(await claims.link_keys(url))
-    streams = await open_unclaimed(url, line)
+    try:
+        streams = await open_unclaimed(url, line)
+    except BaseException:
+        del taken  # the traceback of a kept error would keep the claim
+        raise
     claims.keep_with(streams[1], taken)
     return streams
 

@@ -77,7 +77,7 @@ class AlicatMfc(AsciiDevice):
         self.gas = GASES.index(str(spec.settings.get("gas", connected)))
         self.setpoint_ml_min = 0.0
         self.loop_variable = 37
-        self.serial_number = str(200_000 + sum(name.encode()))
+        self.belong_to(0)
         self.held = ""
         """"" as controlled, "P" the valve stays as it is, "C" it is closed."""
         self.locked = False
@@ -400,6 +400,10 @@ class AlicatMfc(AsciiDevice):
             self.home_unit = unit
             self._frame()
         return True
+
+    def belong_to(self, lab: int) -> None:
+        """See :meth:`WireDevice.belong_to`."""
+        self.serial_number = str(200_000 + sum(self.name.encode()) + lab)
 
     def _maker_table(self) -> list[str]:
         label = FLOW_UNITS[self.flow_unit][0]

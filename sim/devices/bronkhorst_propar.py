@@ -51,12 +51,16 @@ class BronkhorstPropar(WireDevice):
         self.listens = True
         """Whether its control mode takes set-points from the line."""
         self.usertag = b"USERTAG"
-        self.serial = b"M%08d" % (21_200_000 + sum(name.encode()))
+        self.belong_to(0)
         self.total = 0.0
         self._point = f"{name}.flow"
         self._given = 0.0
         self._since_s = 0.0
         self._buffer = bytearray()
+
+    def belong_to(self, lab: int) -> None:
+        """See :meth:`WireDevice.belong_to`."""
+        self.serial = b"M%08d" % (21_200_000 + sum(self.name.encode()) + lab)
 
     @property
     def answers_to(self) -> str | None:

@@ -36,7 +36,7 @@ class HuberPb(WireDevice):
         """Started at its panel, as the driver's page asks, or by a client; both stay so over a power cut."""
         self.setpoint = 2000
         self.min_setpoint, self.max_setpoint = -5000, 15000
-        self.serial = 400_000 + sum(name.encode())
+        self.belong_to(0)
         self.setpoints_taken = 0
         self._buffer = b""
 
@@ -64,6 +64,10 @@ class HuberPb(WireDevice):
     def _halt(self) -> None:
         self.bath.regulate(None)
         self.bath.touch(False)
+
+    def belong_to(self, lab: int) -> None:
+        """See :meth:`WireDevice.belong_to`."""
+        self.serial = 400_000 + sum(self.name.encode()) + lab
 
     def receive(self, data: bytes) -> None:
         """See :meth:`WireDevice.receive`."""

@@ -54,7 +54,7 @@ class IsmatecRegloIcc(AsciiDevice):
         self.address = int(spec.address or "1")
         self.channel_addressing = self._saved_addressing = False
         self.events = False
-        self.serial_number = f"14{sum(name.encode()):06d}"
+        self.belong_to(0)
         self.display_name = ""
         self.language = 0
         self._time_unit_s = float(spec.settings.get("time_unit_s", 0.1))
@@ -213,6 +213,10 @@ class IsmatecRegloIcc(AsciiDevice):
             case _:
                 return DONE if self._name_or_text(request) else None
         return DONE
+
+    def belong_to(self, lab: int) -> None:
+        """See :meth:`WireDevice.belong_to`."""
+        self.serial_number = f"14{sum(self.name.encode()) + lab:06d}"
 
     def _described(self, request: str) -> str | None:
         """Return the answer to a question about the pump; None for another request."""

@@ -65,11 +65,15 @@ class KellerXLine(ModbusSlave):
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
         super().__init__(name, spec, plant)
-        self.serial = 100_000 + self.address
+        self.belong_to(0)
         self.zero_bar = 0.0
         self._initialised = False
         self._point = f"{name}.pressure"
         self._config = bytearray(32)
+
+    def belong_to(self, lab: int) -> None:
+        """See :meth:`WireDevice.belong_to`."""
+        self.serial = 100_000 + self.address + lab
 
     def _boot(self) -> None:
         self._initialised = False

@@ -45,7 +45,7 @@ class MettlerSics(AsciiDevice):
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
         super().__init__(name, spec, plant)
-        self.serial_number = f"B{sum(name.encode()) * 7919 % 10**9:09d}"
+        self.belong_to(0)
         self.tare_g = 0.0
         self.zero_g = 0.0
         self.identification = ""
@@ -117,6 +117,10 @@ class MettlerSics(AsciiDevice):
     def _say(self, *lines: str, unsolicited: bool = False, to: WireClient | None = None) -> None:
         text = "".join(f"{line}\r\n" for line in lines)
         self.send(text.encode("ascii"), unsolicited=unsolicited, to=to)
+
+    def belong_to(self, lab: int) -> None:
+        """See :meth:`WireDevice.belong_to`."""
+        self.serial_number = f"B{(sum(self.name.encode()) + lab) * 7919 % 10**9:09d}"
 
     def _serial_line(self) -> str:
         return f'I4 A "{self.serial_number}"'

@@ -36,7 +36,7 @@ class SartoriusSbi(WireDevice):
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
         super().__init__(name, spec, plant)
-        self.serial = f"{19_000_000 + sum(name.encode()):08d}"
+        self.belong_to(0)
         self.unit = "g"
         self.with_id = False
         """Whether lines begin with an ID code."""
@@ -100,6 +100,10 @@ class SartoriusSbi(WireDevice):
         return f"{sign}{number:>9} {self.unit if still else '':<3}"
 
     # --- talk -------------------------------------------------------------------------------------------
+
+    def belong_to(self, lab: int) -> None:
+        """See :meth:`WireDevice.belong_to`."""
+        self.serial = f"{19_000_000 + sum(self.name.encode()) + lab:08d}"
 
     def receive(self, data: bytes) -> None:
         """Receive bytes; an escape begins a command, whatever came before."""

@@ -75,7 +75,7 @@ class SensirionSlf3x(WireDevice):
         """Whether a bubble is in the sensor: it flags it, and its flow is no good."""
         self.fault = False
         """Whether the cable reports a fault of its own."""
-        self.serial = f"{2209000000 + sum(name.encode()):010d}"
+        self.belong_to(0)
         self.interval_ms = self.liquid = 0
         self.starts = 0
         self._ready_s = 0.0
@@ -111,6 +111,10 @@ class SensirionSlf3x(WireDevice):
         self.interval_ms = self.liquid = 0
 
     # --- frames -----------------------------------------------------------------------------------------
+
+    def belong_to(self, lab: int) -> None:
+        """See :meth:`WireDevice.belong_to`."""
+        self.serial = f"{2209000000 + sum(self.name.encode()) + lab:010d}"
 
     def receive(self, data: bytes) -> None:
         """Receive bytes. A flag ends a frame and begins the next; a short frame, or one for another address, is ignored."""

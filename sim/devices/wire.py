@@ -61,6 +61,9 @@ class WireDevice(ABC):
         """How often its non-volatile memory was written, in a model whose memory wears by what a host can send; else None."""
         self.loop = asyncio.get_running_loop()
 
+    def belong_to(self, lab: int) -> None:  # noqa: B027  (most models report no serial number)
+        """Take the serial number of this device in laboratory `lab`; nothing in a model that reports none."""
+
     @abstractmethod
     def receive(self, data: bytes) -> None:
         """Take bytes from the line, in any chunking. Never raises, whatever the bytes."""

@@ -12,6 +12,7 @@ from pymodbus.framer import FramerRTU
 
 from drivers.conformance.peer import Say
 from drivers.device import ChannelConfig, DeviceConfig
+from drivers.keller_bus import with_checksum
 from tests.drivers.peer import settings
 
 
@@ -181,10 +182,12 @@ class FakeBus:
         return any(self.coils)
 
     def __call__(self, request: bytes) -> bytes | None:
-        assert crc(request[:-2]) == request or request[1] == 48, request.hex(" ")
+        assert crc(request[:-2]) == request or request[1] in (48, 69), request.hex(" ")
         unit, function = request[0], request[1]
         if function == 48:
             return None if self.keller_silent or unit != 1 else self.keller_identity
+        if function == 69:
+            return None if self.keller_silent or unit != 1 else with_checksum(bytes([1, 69, 0, 1, 0x86, 0xA1]))
         address, value = int.from_bytes(request[2:4], "big"), int.from_bytes(request[4:6], "big")
         if unit == 1 and function == 3 and not self.keller_silent:
             registers = {0: self.p1 + self.p1, 2: self.p1 + bytes(4), 8: bytes.fromhex("41C80000")}[address]

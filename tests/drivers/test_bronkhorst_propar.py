@@ -44,6 +44,8 @@ def answers_of(request: bytes, *, flow: int = 16000, setpoint: int = 16000) -> b
     raw = bytes.fromhex(request[1:-2].decode())
     if raw[2] == 1:
         return b":0403000005\r\n"
+    if raw[5] == 113:
+        return b":0403000405\r\n"  # an instrument without a serial number: status 4
     words = {0x20: flow.to_bytes(2, "big"), 0x21: setpoint.to_bytes(2, "big"), 0x4D: bytes.fromhex("42C80000")}
     reply = bytes((3, 2, raw[3], raw[4])) + words[raw[6]]
     return b":" + (bytes((len(reply),)) + reply).hex().upper().encode() + b"\r\n"
@@ -65,7 +67,12 @@ async def test_golden_set_point_of_any_node() -> None:
     def instrument(request: bytes) -> bytes:
         if request == b":06800101217D00\r\n":
             return b":0480000005\r\n"
-        return answers_of(request, setpoint=32000).replace(b":0603", b":0680").replace(b":0803", b":0880")
+        return (
+            answers_of(request, setpoint=32000)
+            .replace(b":0403", b":0480")
+            .replace(b":0603", b":0680")
+            .replace(b":0803", b":0880")
+        )
 
     peer = Peer(instrument)
     async with linked(BronkhorstPropar, peer, config("ascii", "")) as gas:

@@ -104,6 +104,22 @@ async def test_golden_verification_asks_and_sets_in_order_and_moves_nothing() ->
 
 
 @virtual
+async def test_B4_no_request_asks_for_the_serial_number() -> None:
+    """`xS` with what follows writes it: a query that a pulled cable cuts off joins the next request."""
+    peer = Peer(FakeReglo())
+    async with linked(IsmatecRegloIcc, peer, FakeReglo.config) as pump:
+        for name, actuator in pump.actuators.items():
+            for command in (Run(1000.0), Run(-1000.0), Stop(), Dispense(100.0, 1000.0, f"dose of {name}"), Stop()):
+                await actuator.apply(command)
+                await actuator.status()
+        await pump.verify()
+    assert len(peer.sent) > 50
+    assert not any(b"xS" in request for request in peer.sent)
+    assert IsmatecRegloIcc.queries is not None
+    assert IsmatecRegloIcc.queries.fullmatch(b"0xS\r") is None
+
+
+@virtual
 async def test_golden_continuous_flow_on_change_reverse_and_off() -> None:
     reglo = FakeReglo()
     peer = Peer(reglo)

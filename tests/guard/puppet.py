@@ -2,13 +2,14 @@
 
     python puppet.py DATA [blind]
 
-SIGUSR2 makes its loop spin; SIGALRM makes it sleep; SIGTERM makes it say goodbye and end. An order to stop is confirmed, one
-to end is obeyed; when it is `blind`, it does neither.
+Of the devices it says what known.json in its data directory holds. SIGUSR2 makes its loop spin; SIGALRM makes it sleep;
+SIGTERM makes it say goodbye and end. An order to stop is confirmed, one to end is obeyed; a `blind` one does neither.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import signal
 import socket
 import sys
@@ -27,19 +28,21 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGUSR2, signal.SIGALRM):
         signal.signal(number, lambda number, frame: signals.append(number))
     hello = {"hello": True, "rig": "puppet", "plan": digest((data / "guard.json").read_text())}
+    verified = {"verified": json.loads((data / "known.json").read_text())}
     beats = 0
     while True:
         try:
             connection = connect(data)
             send(connection, hello)
-            beats = live(connection, signals, beats, blind=blind)
+            beats = live(connection, signals, beats, verified, blind=blind)
         except OSError:
             time.sleep(0.05)
 
 
-def live(connection: socket.socket, signals: list[int], beats: int, *, blind: bool) -> int:
+def live(connection: socket.socket, signals: list[int], beats: int, verified: dict[str, object], *, blind: bool) -> int:
     while True:
         beats += 1
+        send(connection, verified)
         send(connection, {"beat": beats, "tick": beats})
         messages = receive(connection)
         if messages is None:

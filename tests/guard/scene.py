@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sqlite3
@@ -21,9 +22,11 @@ from choroid.common.child import python
 from choroid.simulation.lab import pointing_at
 from controller.guard.guarding import guard_plan
 from controller.guard.wire import LOG, PLAN, connect, receive, send
+from controller.links.connect import connect as connect_rig
 from controller.links.ownership import OWNER, holders
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
+from drivers.transport.opener import open_real
 from sim.lab import SimulatedLab
 from tests.guard.plants import BENCH, RIG, Watched
 from tests.processes import waited_s
@@ -40,15 +43,23 @@ class Scene:
         self.plant = Watched()
         self.lab = SimulatedLab(RIG, seed=5, plant=self.plant)
         self.processes: list[subprocess.Popen[bytes]] = []
+        self.endpoints: dict[str, str] = {}
         self._folder = folder
 
     async def begin(self) -> None:
         self.data.mkdir()
-        described: dict[str, Any] = yaml.safe_load(pointing_at(BENCH, await self.lab.serve_tcp()))
+        self.endpoints = await self.lab.serve_tcp()
+        described: dict[str, Any] = yaml.safe_load(pointing_at(BENCH, self.endpoints))
         described.pop("nerves", None)  # its engine is a process of its own
         self.rig.write_text(yaml.safe_dump(described, sort_keys=False, allow_unicode=True))
         rig = load_rig(self.rig, models=MODELS)
         (self.data / PLAN).write_text(guard_plan(rig).to_json())
+        connected = await connect_rig(rig, open_real)  # what a controller would know of its devices; for the puppet
+        assert not connected.failures, connected.failures
+        known = {name: each.identity for name, each in connected.devices.items() if each.identity is not None}
+        told = {name: [identity.model, identity.serial] for name, identity in known.items()}
+        (self.data / "known.json").write_text(json.dumps(told))
+        await asyncio.gather(*(link.close() for link in connected.links.values()))
 
     def start(self, *words: str, cwd: Path | None = None) -> subprocess.Popen[bytes]:
         with (self._folder / "processes.log").open("ab") as log:

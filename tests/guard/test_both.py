@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,14 +18,19 @@ from choroid.common.child import HOME, PACKAGES, python
 from choroid.common.failure import UserError
 from choroid.running import guarding, run
 from controller.core.clock import Clock
+from controller.guard.wire import SEEN
 from controller.links.ownership import OWNER, holders
 from drivers.transport.opener import Streams
 from drivers.transport.url import LineSettings, LinkUrl
-from tests.guard.plants import RIG
+from sim.lab import SimulatedLab
+from sim.serving import TcpClient
+from tests.guard.plants import RIG, Watched
 from tests.guard.scene import Scene, scene
 from tests.processes import lives
 
 BASAL_S = 2.0
+GUARDED = ("sim:reglo", "sim:rs485", "sim:gas")
+"""Links with outputs that a guard brings to rest; doses end by their pumps."""
 STRAYS = ("drivers.py", "controller.py", "numpy.py", "asyncio.py", "choroid/__init__.py", "sim/__init__.py")
 
 
@@ -55,6 +62,79 @@ async def test_U1_U2_a_lost_guard_is_replaced_from_a_folder_full_of_strays(tmp_p
 def replaced(made: Scene, before: int, controller: int) -> bool:
     status = made.status()
     return status is not None and status["guard"] != before and status["controller"] == controller
+
+
+async def lost(made: Scene, endpoints: dict[str, str]) -> None:
+    """Let the guard open each link once and lose it: only at a first opening does it trust a pump without a number."""
+    tried: set[str] = set()
+
+    class Closing(asyncio.Protocol):
+        def __init__(self, link: str) -> None:
+            self.link = link
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            tried.add(self.link)
+            transport.close()
+
+    loop = asyncio.get_running_loop()
+    servers = [
+        await loop.create_server(lambda link=link: Closing(link), "127.0.0.1", int(endpoint.rpartition(":")[2]))  # type: ignore[misc]
+        for link, endpoint in endpoints.items()
+    ]
+    try:
+        await made.until(lambda: tried == endpoints.keys(), 60.0)
+    finally:
+        for server in servers:
+            server.close()
+
+
+OWN_S = 60.0
+"""Time within which the other rig's own controller cares for it; the guard itself gives the links up within 30 s."""
+
+
+async def test_B4_a_guard_leaves_another_rig_at_its_addresses_to_that_rigs_own_controller(tmp_path: Path) -> None:
+    """The controller is killed, its laboratory ends, and another one opens at the same ports."""
+    async with scene(tmp_path) as made:
+        await made.guard()
+        controller = await made.controller()
+        before = len(made.log())  # a guard without a controller has looked at the rig as well
+
+        def log() -> str:
+            return made.log()[before:]
+
+        def kept() -> dict[str, dict[str, object]]:
+            return json.loads((made.data / SEEN).read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+
+        await made.until(lambda: kept().get("counted", {}).keys() >= {"reglo.heart", "reglo.return"}, 20.0)
+        assert kept()["devices"].keys() >= {"p_heart", "reglo", "relay", "gas_air"}
+        controller.kill()
+        await made.lab.close()
+        await lost(made, {link: made.endpoints[link] for link in GUARDED})
+        other = made.plant = Watched()
+        second = SimulatedLab(RIG, seed=5, plant=other, identity="another laboratory")
+        servers = [
+            await asyncio.get_running_loop().create_server(
+                lambda line=second.lines[link]: TcpClient(line),  # type: ignore[misc]
+                "127.0.0.1",
+                int(endpoint.rpartition(":")[2]),
+            )
+            for link, endpoint in made.endpoints.items()
+        ]
+        try:
+            await made.until(lambda: log().count("ALARM: leaves link") == 3, 120.0)
+            assert "another rig answers" in log(), log()
+            assert {name: value for name, value in other.told.items() if value} == {}, "it has moved nothing"
+            assert (made.status() or {})["given_up"].keys() == {made.endpoints[each] for each in GUARDED}
+            made.data = tmp_path / "data of its own"
+            made.data.mkdir()
+            begun_s = time.monotonic()
+            await made.controller()
+            assert time.monotonic() - begun_s < OWN_S, made.said()
+        finally:
+            for server in servers:
+                server.close()
+            made.data = tmp_path
+            await second.close()
 
 
 @pytest.mark.needs("unshare")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,9 @@ from controller.rig.loading import load_rig
 from drivers.commands import Stop
 from drivers.conformance.bench import Bench
 from drivers.conformance.stage import Stage
+from drivers.device import Identity
 from drivers.errors import DeviceError
+from drivers.ismatec_reglo_icc import IsmatecRegloIcc
 from drivers.registry import MODELS
 from drivers.transport.opener import open_real
 from sim.lab import SimulatedLab
@@ -53,7 +57,7 @@ FUNCTIONS: dict[str, tuple[int, tuple[int, ...]]] = {
     "modbus-generic": (1, MODBUS_READS),
     "vaisala-gmp25x": (1, MODBUS_READS),
     "keller-bus": (1, (48, 69, 73)),
-    "keller-x-line": (1, (48, *MODBUS_READS)),
+    "keller-x-line": (1, (48, 69, *MODBUS_READS)),
     "bronkhorst-propar": (5, (4,)),
     "sensirion-slf3x": (2, (0xD0, 0xD1, 0x24, 0x50, 0x53, 0x35)),
     "longer-0xe9": (3, (ord("R"),)),
@@ -123,6 +127,59 @@ async def test_A12_read_only_reads_everything_of_a_device_that_a_controller_has_
     assert [request for request in sent if not is_query(bench.model, request)] == []
 
 
+class AsksForItsNumber(IsmatecRegloIcc):
+    """A spoiled driver: `xS` is a query of its pump, and with anything behind it a command that writes the number."""
+
+    queries = re.compile(rb"[0-9]xS\r|(?:%s)" % (IsmatecRegloIcc.queries or re.compile(rb"")).pattern)
+
+    async def _identify(self) -> Identity:
+        found = await super()._identify()
+        return replace(found, serial=(await self._wire.get(b"0xS")).decode())
+
+
+async def changed_by_spoiled_queries(bench: Bench) -> list[str]:
+    """Cut each query of a driver off, before another one, and double each of its bytes; returns what changed."""
+    stage = Stage(bench)
+    await asyncio.sleep(2.0)
+    assert await asked(stage) == []
+    assert bench.driver.queries is not None
+    sent = [frame.data for frame in stage.link.capture.frames() if frame.direction == ">"]
+    queries = list(dict.fromkeys(data for data in sent if bench.driver.queries.fullmatch(data)))
+    assert queries
+    before, writes = stage.device.identity, stage.far.memory_writes()
+    changed = []
+    for query in queries:
+        cut = [query[:at] + after for at in range(1, len(query)) for after in (query, sent[0])]
+        doubled = [query[: at + 1] + query[at:] for at in range(len(query))]
+        for spoiled in cut + doubled:
+            stage.far.receive(spoiled)
+            await asyncio.sleep(0.5)
+        if stage.moved or stage.far.memory_writes() != writes:
+            changed.append(f"{query!r} moves or writes")
+        stage.device.identity = None
+        for _ in range(3):  # what is left of a spoiled query may spoil one more
+            with suppress(DeviceError):
+                await stage.device.verify()
+                break
+        if stage.device.identity != before:
+            changed.append(f"{query!r} makes {before} {stage.device.identity}")
+    await stage.link.close()
+    return changed
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("bench", all_benches(), ids=str)
+async def test_A12_no_query_becomes_a_command_when_it_is_cut_off_or_a_byte_is_doubled(bench: Bench) -> None:
+    assert await changed_by_spoiled_queries(bench) == []
+
+
+@pytest.mark.virtual_time
+async def test_A12_a_query_that_becomes_a_command_is_found() -> None:
+    (bench,) = (each for each in all_benches() if each.driver is IsmatecRegloIcc)
+    changed = await changed_by_spoiled_queries(replace(bench, driver=AsksForItsNumber))
+    assert any("xS" in each for each in changed), changed
+
+
 def test_every_model_declares_its_queries() -> None:
     assert [model for model, driver in MODELS.items() if driver.queries is None] == []
     assert {*QUERIES, *FUNCTIONS} >= set(MODELS)
@@ -163,6 +220,8 @@ def test_a_driver_that_declares_no_queries_is_not_talked_with_read_only(monkeypa
         ("ismatec-reglo-icc", b"1xv3000+2|1500+1\r", b"1xV3000+2\r"),
         ("ismatec-reglo-icc", b"1xw3000+2|001230\r", b"1xW00000030\r"),
         ("ismatec-reglo-icc", b"1V\r", b"1VM030\r"),
+        ("ismatec-reglo-icc", b"1f\r", b"1f2000+3\r"),
+        ("ismatec-reglo-icc", b"1xD\r", b"1K\r"),
         ("ismatec-reglo-icc", b"1r\r", b"1r5000+4\r"),
         ("ismatec-reglo-icc", b"1u\r", b"1U00016\r"),
         ("ismatec-reglo-digital", b"1T\r", b"1TM045\r"),
