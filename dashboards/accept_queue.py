@@ -14,8 +14,12 @@ import re
 import socket
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from dashboards.admission import Admission, AdmittedConnection
+from dashboards.certificate import Certificate
+from dashboards.local import local_user
+from dashboards.sign_ins import source_of
 
 ACCEPT_FOR_S = 0.004
 """Real seconds per turn of the event loop for new connections, so that many of them delay little else."""
@@ -28,6 +32,8 @@ AGAIN_S = 0.05
 """Real seconds before the next accept after the system refused one (no descriptors, no memory), and before the next check of
 the connections that wait for the rate limits."""
 CHECKS_A_TURN = 64
+HANDSHAKES_A_TURN = 8
+"""Handed over of them with TLS, whose handshakes take the processor for a millisecond each."""
 MAX_HEAD_BYTES = 32_768
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 
@@ -37,11 +43,29 @@ Enter = Callable[[socket.socket, bytes, AdmittedConnection], object]
 """Takes over a connection, with the head of its first request."""
 
 
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """What kind of socket accepts: with TLS, behind which proxies, from which addresses."""
+
+    certificate: Certificate | None = None
+    """With TLS: as long as it cannot be used, no connection is accepted."""
+    forwards: Callable[[str], bool] = lambda _: False
+    """Whether an address is a trusted proxy, whose requests are counted by the address that they came from."""
+    admits: Callable[[str], bool] = lambda _: True
+
+
 class AcceptQueue:
     """Accept connections on `listening`; call `enter` with each that has sent a whole head."""
 
     def __init__(
-        self, listening: socket.socket, admission: Admission, known: Known, enter: Enter, *, time_scale: float = 1.0
+        self,
+        listening: socket.socket,
+        admission: Admission,
+        known: Known,
+        enter: Enter,
+        *,
+        listener: Listener = Listener(),
+        time_scale: float = 1.0,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._listening = listening
@@ -49,6 +73,7 @@ class AcceptQueue:
         self._known = known
         self._enter = enter
         self._scale = time_scale
+        self.listener = listener
         self._connections: deque[_WaitingConnection] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         listening.setblocking(False)
@@ -66,8 +91,8 @@ class AcceptQueue:
         """Return at once: :meth:`close` leaves nothing to wait for."""
 
     def ready(self, waiting: _WaitingConnection) -> None:
-        """Hand over a connection whose head is whole, now or as soon as the rate limits allow."""
-        if self._known(waiting.head, waiting.admitted):
+        """Hand over a connection whose head is whole or encrypted, now or as soon as the rate limits allow."""
+        if self._known(waiting.head, waiting.admitted) or self.listener.forwards(waiting.admitted.holder):
             self._hand_over(waiting)
         else:
             self._connections.append(waiting)
@@ -81,11 +106,16 @@ class AcceptQueue:
     def _retry(self) -> None:
         """Hand over waiting connections, as many as the rate limits allow."""
         self._timers.pop("retry", None)
+        left = CHECKS_A_TURN if self.listener.certificate is None else HANDSHAKES_A_TURN
         for _ in range(min(CHECKS_A_TURN, len(self._connections))):
+            if not left:
+                break
             waiting = self._connections.popleft()
             if waiting.left:
                 continue
-            if self._admission.may_request(waiting.admitted.holder):
+            if self._admission.may_request(source_of(waiting.admitted.holder)):
+                left -= 1
+                waiting.admitted.counted = True
                 self._hand_over(waiting)
             else:
                 self._connections.append(waiting)
@@ -139,12 +169,21 @@ class _WaitingConnection:
         So a known caller does not wait for the other connections accepted in the same turn, and a connection that the
         client has closed costs no more than this.
         """
-        data = self._received()
-        if data == b"":
+        listener, data = self._queue.listener, None
+        accepted = listener.admits(address)
+        if listener.certificate is not None:
+            accepted = accepted and listener.certificate.context is not None
+        elif accepted:
+            data = self._received()
+        if not accepted or data == b"":
             self.connection.close()
             return
+        local = local_user(self.connection) if self.connection.family == socket.AF_UNIX else None
         self.admitted = self._admission.admit(address, self._leave)
-        if data is None or not self._take(data):
+        self.admitted.person = local
+        if listener.certificate is not None:
+            self._queue.ready(self)
+        elif data is None or not self._take(data):
             self._loop.add_reader(self.connection.fileno(), self._read)
             self._watched = True
 

@@ -9,8 +9,13 @@ from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
 
 from controller.process.controller import Controller
+from dashboards.admission import AdmittedConnection
 from dashboards.auth import Auth, Role, User
+from dashboards.sign_ins import FailedSignIns, source_of
 
+CONNECTION = "connection"
+"""Key of the connection (:class:`dashboards.admission.AdmittedConnection`) in the state of a request."""
+UNKNOWN = "this request has no known user"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -45,23 +50,45 @@ def bearer(connection: HTTPConnection) -> str:
 
 
 def identify(connection: HTTPConnection) -> User | None:
-    """Return the user of a request: by bearer token, else by session cookie."""
+    """Return the user of a request: by bearer token, else by local socket, else by session cookie."""
     auth: Auth = connection.app.state.auth
     token = bearer(connection)
     if token:
         return auth.by_token(token)
-    controller: Controller = connection.app.state.controller
-    return auth.by_session(connection.cookies.get(cookie_name(connection), ""), controller.clock.utc())
+    local = local_person(connection)
+    if local is not None:
+        return local
+    return auth.by_session(connection.cookies.get(cookie_name(connection), ""))
 
 
-def unknown_caller() -> ApiProblem:
-    """Return the error for a request without a known user."""
+def local_person(connection: HTTPConnection) -> User | None:
+    """Return the user of this machine who sends a request through the local socket."""
+    admitted: AdmittedConnection | None = connection.scope.get("state", {}).get(CONNECTION)
+    return None if admitted is None else admitted.person
+
+
+def signs_in(connection: HTTPConnection) -> bool:
+    """Return whether a request carries the ticket of the page link, with which one may sign in."""
+    auth: Auth = connection.app.state.auth
+    return auth.is_ticket(bearer(connection))
+
+
+def client_source(connection: HTTPConnection) -> str:
+    """Return the source for which limits and counts take the client of a request."""
+    return source_of(connection.client.host if connection.client is not None else "")
+
+
+def unknown_caller(connection: HTTPConnection) -> ApiProblem:
+    """Return the error for a request without a known user; one with a credential counts as a failed sign-in."""
+    if bearer(connection) or cookie_name(connection) in connection.cookies:
+        failures: FailedSignIns = connection.app.state.failures
+        failures.add(client_source(connection))
     return ApiProblem(
         401,
-        "this request has no known user",
+        UNKNOWN,
         where="the API",
-        cause="it carries neither a session cookie nor a bearer token, or one that is not known here",
-        action="open the link that `choroid run` printed, or send “Authorization: Bearer …”",
+        cause="it carries neither a session cookie nor a bearer token, or one that is unknown, revoked or expired",
+        action="sign in with a token; `choroid users add NAME` on the controller's machine makes one",
     )
 
 
@@ -71,8 +98,8 @@ def require(role: Role) -> Callable[[Request], Awaitable[User]]:
     async def check(request: Request) -> User:
         user = identify(request)
         if user is None:
-            raise unknown_caller()
-        by_cookie = not bearer(request)
+            raise unknown_caller(request)
+        by_cookie = not bearer(request) and local_person(request) is None
         if by_cookie and request.method not in SAFE_METHODS and "origin" not in request.headers:
             # A browser says where an acting request comes from, and the request filter has checked that. A request
             # without it does not come from a browser.

@@ -16,6 +16,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dashboards.auth import User
+
 MAX_UNKNOWN = 1024
 MAX_KNOWN = 192
 UNKNOWN_IDLE_S = 10.0
@@ -23,6 +25,10 @@ UNKNOWN_IDLE_S = 10.0
 REQUESTS_PER_S, BURST = 100.0, 200.0
 """Requests without a valid credential that are answered, from all addresses together."""
 ADDRESS_REQUESTS_PER_S, ADDRESS_BURST = 40.0, 120.0
+"""The same from one address."""
+FAILURES_PER_S, FAILURE_BURST = 5.0, 100.0
+"""Sign-ins that fail and are answered at once, from all addresses together."""
+ADDRESS_FAILURES_PER_S, ADDRESS_FAILURE_BURST = 1 / 6, 10.0
 """The same from one address."""
 MAX_ADDRESSES = 1024
 DESCRIPTORS = 16_384
@@ -36,6 +42,10 @@ class AdmittedConnection:
     close: Callable[[], object]
     active_s: float
     rank: int = 0
+    person: User | None = None
+    """User of this machine at the other end of a local socket."""
+    counted: bool = False
+    """Whether the rate limits have counted its next request already."""
 
 
 class Bucket:
@@ -57,6 +67,27 @@ class Bucket:
         return True
 
 
+class Rates:
+    """Limit a rate for each address, and for all together. The addresses kept are bounded: the latest ones."""
+
+    def __init__(self, each: tuple[float, float], every: tuple[float, float], now_s: float) -> None:
+        """`each` and `every`: rate (per second) and burst of one address and of all."""
+        self._each = each
+        self._every = Bucket(*every, now_s)
+        self._addresses: OrderedDict[str, Bucket] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+    def take(self, address: str, now_s: float) -> bool:
+        """Return whether one more of `address` is within the limits, and count it."""
+        bucket = self._addresses.pop(address, None) or Bucket(*self._each, now_s)
+        self._addresses[address] = bucket
+        while len(self._addresses) > MAX_ADDRESSES:
+            self._addresses.popitem(last=False)
+        return bucket.take(now_s) and self._every.take(now_s)
+
+
 class Admission:
     """Limit the open connections of one server. `time_scale`: loop seconds per real second."""
 
@@ -69,8 +100,15 @@ class Admission:
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._max_unknown = max_unknown if descriptors == resource.RLIM_INFINITY else min(max_unknown, descriptors // 4)
         self._max_known = max_known
-        self._requests = Bucket(REQUESTS_PER_S / time_scale, BURST, self._loop.time())
-        self._addresses: OrderedDict[str, Bucket] = OrderedDict()
+        now_s = self._loop.time()
+        self._requests = Rates(
+            (ADDRESS_REQUESTS_PER_S / time_scale, ADDRESS_BURST), (REQUESTS_PER_S / time_scale, BURST), now_s
+        )
+        self._failures = Rates(
+            (ADDRESS_FAILURES_PER_S / time_scale, ADDRESS_FAILURE_BURST),
+            (FAILURES_PER_S / time_scale, FAILURE_BURST),
+            now_s,
+        )
         self._sweeping: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -114,14 +152,11 @@ class Admission:
 
     def may_request(self, address: str) -> bool:
         """Return whether a request without a credential is within the rate limits, and count it."""
-        now_s = self._loop.time()
-        bucket = self._addresses.pop(address, None)
-        if bucket is None:
-            bucket = Bucket(ADDRESS_REQUESTS_PER_S / self._scale, ADDRESS_BURST, now_s)
-        self._addresses[address] = bucket
-        while len(self._addresses) > MAX_ADDRESSES:
-            self._addresses.popitem(last=False)
-        return bucket.take(now_s) and self._requests.take(now_s)
+        return self._requests.take(address, self._loop.time())
+
+    def may_fail(self, address: str) -> bool:
+        """Return whether a sign-in that fails may be answered at once, and count it."""
+        return self._failures.take(address, self._loop.time())
 
     def close(self) -> None:
         """Close every connection."""

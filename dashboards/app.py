@@ -61,6 +61,7 @@ from dashboards.routes import (
 )
 from dashboards.routes import nerves as nerve_routes
 from dashboards.routes import recordings as recording_routes
+from dashboards.sign_ins import FailedSignIns
 from dashboards.simulated import FaultsControl, SpeedControl
 from protocols.parameters import ParamError
 from protocols.registry import UnknownProtocol
@@ -125,6 +126,7 @@ def create_app(
     )
     app.state.controller = controller
     app.state.auth = auth
+    app.state.failures = FailedSignIns(controller)
     app.state.speed = speed
     app.state.faults = mishaps
     app.state.agents = agents
@@ -152,7 +154,7 @@ def create_app(
         """Return the page. In the demo it signs in the user of this machine as operator."""
         response = FileResponse(STATIC / "index.html")
         if auth.demo and _from_here(request) and identify(request) is None:
-            session.give_session(response, request, auth.demo_session(controller.clock.utc()))
+            session.give_session(response, request, auth.demo_session())
         return response
 
     @app.get("/api/openapi.json", include_in_schema=False)

@@ -18,7 +18,7 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from controller.nerves.summary import NervesSource
 from controller.process.controller import Controller
-from dashboards.access import identify, unknown_caller
+from dashboards.access import UNKNOWN, identify, unknown_caller
 from dashboards.request_filter import turn_away
 from dashboards.simulated import SpeedControl
 from dashboards.views import alarm_view, ledger_view, nerves_view, run_view, state_view, weighed_vessel
@@ -210,7 +210,7 @@ async def live(socket: WebSocket) -> None:
     """
     feed: Feed = socket.app.state.feed
     if identify(socket) is None:
-        await turn_away(socket, unknown_caller())
+        await turn_away(socket, unknown_caller(socket))
         return
     await socket.accept()
     if feed.clients >= MAX_CLIENTS:
@@ -240,7 +240,7 @@ async def _send(socket: WebSocket, client: FeedSubscriber, feed: Feed) -> None:
                 if loop.time() - known_s >= KNOWN_FOR_S * feed.pace:
                     known_s = loop.time()
                     if identify(socket) is None:
-                        await socket.close(code=4401, reason=unknown_caller().what)
+                        await socket.close(code=4401, reason=UNKNOWN)
                         return
                 await socket.send_text(text)
         await socket.close(code=1012, reason="the controller is ending")

@@ -69,7 +69,7 @@ class RequestFilter:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        problem = self._foreign(headers)
+        problem = self._foreign(scope["scheme"], headers)
         if problem is not None and scope["type"] == "websocket":
             await turn_away(WebSocket(scope, receive, send), problem)
             return
@@ -108,7 +108,7 @@ class RequestFilter:
             return
         await self._app(scope, _replay(whole, receive), sender)
 
-    def _foreign(self, headers: Headers) -> ApiProblem | None:
+    def _foreign(self, scheme: str, headers: Headers) -> ApiProblem | None:
         """Return why a request was not meant for this host or does not come from this page; None if it is valid."""
         written = headers.get("host", "")
         try:
@@ -121,16 +121,16 @@ class RequestFilter:
                 f"“{host[:100]}” is not a name of this page",
                 where="the Host header",
                 cause="another name leads to this address (DNS rebinding), or the page was opened by a name it does not know",
-                action="open it by the address that `choroid` printed",
+                action="open it by the address that `choroid` printed, or start it with --name and this name",
             )
         origin = headers.get("origin")
-        if origin is not None and _place(origin) != written:
+        if origin is not None and origin.lower() != f"{scheme.replace('ws', 'http')}://{written.lower()}":
             return ApiProblem(
                 403,
                 f"the request comes from another page, {origin[:100]}",
                 where="the Origin header",
-                cause="another web page sends requests in your name",
-                action="use this page itself, or a bearer token without an Origin",
+                cause="another web page sends requests in your name, or a proxy before this page is not named to it",
+                action="use this page itself; name a proxy with --trusted-proxy; or send a bearer token without an Origin",
             )
         return None
 
@@ -143,13 +143,6 @@ async def turn_away(socket: WebSocket, problem: ApiProblem) -> None:
     await socket.accept()
     await socket.send_json(problem.body())
     await socket.close(code=4000 + problem.status, reason=problem.what[:100])
-
-
-def _place(origin: str) -> str:
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return ""
 
 
 def _is_upload(scope: Scope) -> bool:

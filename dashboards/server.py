@@ -9,43 +9,77 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 from starlette.requests import HTTPConnection
-from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from dashboards.accept_queue import AcceptQueue
-from dashboards.access import identify
+from dashboards.accept_queue import AcceptQueue, Listener
+from dashboards.access import CONNECTION, identify
 from dashboards.admission import Admission, AdmittedConnection
 from dashboards.auth import User
+from dashboards.certificate import Certificate
+from dashboards.limits import RequestLimits
+from dashboards.local import SOCKET, listen_locally
+from dashboards.outside import INSIDE, Outside
 from dashboards.port_holder import port_holder
 
-TOO_MANY = "too many requests without a credential; try again in a second, or send one"
+logger = logging.getLogger(__name__)
+
 KEEP_ALIVE_S = 30.0
 GRACE_S = 0.5
+HANDSHAKE_S = 8.0
 MAX_MESSAGE_BYTES = 16_384
 
 
 async def serve(
-    app: FastAPI, host: str, port: int, *, time_scale: float = 1.0, opened: Callable[[int], object] | None = None
+    app: FastAPI,
+    host: str,
+    port: int,
+    *,
+    time_scale: float = 1.0,
+    opened: Callable[[int], object] | None = None,
+    outside: Outside = INSIDE,
+    certificate: Certificate | None = None,
+    data: Path | None = None,
 ) -> None:
     """Serve `app` until cancelled; then close everything within a second of real time.
 
-    `time_scale`: maximum speed of the loop's time against real time. `opened` is called with the port as soon as it is
-    open. Raises OSError when the port is taken, with the port, its holder and what to do.
+    Args:
+        app: The application.
+        host: Address to bind.
+        port: Port to bind; 0 for any free one.
+        time_scale: Maximum speed of the loop's time against real time.
+        opened: Called with the port as soon as it is open.
+        outside: The proxies whose headers are believed, and which addresses may connect.
+        certificate: For TLS; until it can be used, browsers are not let in.
+        data: Folder of the socket for commands on this machine; None for none.
+
+    Raises:
+        OSError: the port is taken, with its holder and what to do.
     """
     listening = listen(host, port)
     admission = Admission(time_scale=time_scale)
-    http, websocket = _admitted(app, admission)
+    limited: Any = RequestLimits(app, admission, time_scale)  # uvicorn has types of its own for the same messages
+    proxied = ProxyHeadersMiddleware(limited, [*outside.trusted])
+    listeners = {listening: Listener(certificate, proxied.trusted_hosts.__contains__, outside.admits)}
+    if data is not None:
+        try:
+            listeners[listen_locally(data)] = Listener()
+        except OSError as error:
+            logger.warning("commands on this machine do not reach the page: %s in %s: %s", SOCKET, data, error)
+    http, websocket = _admitted(admission)
     config = uvicorn.Config(
-        app,
+        proxied,
+        proxy_headers=False,  # its default trusts every program on this machine; only those that are named are trusted
         log_level="error",  # each malformed request is a warning, and unknown clients can send any number
         access_log=False,
         lifespan="off",
@@ -59,8 +93,8 @@ async def serve(
         server_header=False,
         date_header=False,
     )
-    server = _Server(config, app, admission, time_scale)
-    running = asyncio.ensure_future(server.serve(sockets=[listening]))
+    server = _Server(config, app, admission, time_scale, listeners)
+    running = asyncio.ensure_future(server.serve(sockets=[*listeners]))
     try:
         if opened is not None:
             opened(listening.getsockname()[1])
@@ -73,7 +107,12 @@ async def serve(
     finally:
         server.end_accepting()
         admission.close()
-        listening.close()
+        app.state.failures.close()
+        for each in listeners:
+            each.close()
+        if len(listeners) > 1 and data is not None:
+            with contextlib.suppress(OSError):
+                (data / SOCKET).unlink()
 
 
 def listen(host: str, port: int, *, option: str = "--port") -> socket.socket:
@@ -98,8 +137,16 @@ def listen(host: str, port: int, *, option: str = "--port") -> socket.socket:
 class _Server(uvicorn.Server):
     """Leave signals to the command, and wait for the end instead of polling ten times a second."""
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI, admission: Admission, time_scale: float) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        app: FastAPI,
+        admission: Admission,
+        time_scale: float,
+        listeners: Mapping[socket.socket, Listener],
+    ) -> None:
         super().__init__(config)
+        self._listeners = listeners
         self._ending = asyncio.Event()
         self._app = app
         self._admission = admission
@@ -121,36 +168,48 @@ class _Server(uvicorn.Server):
         """Accept connections through an :class:`AcceptQueue`."""
         await self.lifespan.startup()
         queues = [
-            AcceptQueue(each, self._admission, self._known, self._enter, time_scale=self._time_scale)
-            for each in sockets or []
+            AcceptQueue(
+                each,
+                self._admission,
+                self._known,
+                functools.partial(self._enter, listener),
+                listener=listener,
+                time_scale=self._time_scale,
+            )
+            for each, listener in self._listeners.items()
         ]
         self.servers = queues  # type: ignore[assignment]  # it only closes them and waits for that
         self.started = True
 
     def _known(self, head: bytes, admitted: AdmittedConnection) -> bool:
-        user = _caller(self._app, head)
+        user = admitted.person or _caller(self._app, head)
         if user is not None:
             self._admission.identified(admitted, user.name, user.role)
         return user is not None
 
-    def _enter(self, connection: socket.socket, head: bytes, admitted: AdmittedConnection) -> None:
-        """Give a connection that has sent the head of a request to HTTP."""
+    def _enter(self, listener: Listener, connection: socket.socket, head: bytes, admitted: AdmittedConnection) -> None:
+        """Give a connection that has sent the head of a request to HTTP, or begin TLS on it."""
         protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config,
             server_state=self.server_state,
-            app_state=self.lifespan.state,
+            app_state={**self.lifespan.state, CONNECTION: admitted},
             admitted=admitted,
             head=head,
         )
-        task = asyncio.ensure_future(asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection))
+        loop = asyncio.get_running_loop()
+        tls = None if listener.certificate is None else listener.certificate.context
+        limit_s = None if tls is None else HANDSHAKE_S * self._time_scale
+        entering = loop.connect_accepted_socket(lambda: protocol, connection, ssl=tls, ssl_handshake_timeout=limit_s)
+        task = asyncio.ensure_future(entering)
+        admitted.close = task.cancel
         self._entering.add(task)
-        task.add_done_callback(lambda done: self._entered(done, admitted))
+        task.add_done_callback(lambda done: self._entered(done, connection, admitted))
 
-    def _entered(self, task: asyncio.Task[object], admitted: AdmittedConnection) -> None:
+    def _entered(self, task: asyncio.Task[object], connection: socket.socket, admitted: AdmittedConnection) -> None:
         self._entering.discard(task)
-        if task.cancelled() or task.exception() is not None:  # the far end is gone already
+        if task.cancelled() or task.exception() is not None:  # the far end is gone already, or speaks no TLS
             self._admission.remove(admitted)
-            admitted.close()
+            connection.close()
 
     async def main_loop(self) -> None:
         """Wait for :meth:`end`."""
@@ -173,7 +232,7 @@ def _caller(app: FastAPI, head: bytes) -> User | None:
         return None
 
 
-def _admitted(app: FastAPI, admission: Admission) -> tuple[type[H11Protocol], type[WebSocketsSansIOProtocol]]:
+def _admitted(admission: Admission) -> tuple[type[H11Protocol], type[WebSocketsSansIOProtocol]]:
     """Return uvicorn's HTTP and WebSocket, extended to report requests and users to `admission`."""
 
     class Http(H11Protocol):
@@ -186,28 +245,13 @@ def _admitted(app: FastAPI, admission: Admission) -> tuple[type[H11Protocol], ty
             super().connection_made(transport)
             self.admitted.close = transport.abort  # at once: a far end that takes nothing would keep the descriptor
             self.ws_protocol_class = functools.partial(WebSocket, admitted=self.admitted)  # type: ignore[assignment]
-            self._inner, self.app = self.app, self._limited
-            self._asked = False
-            self.data_received(self.head)
-            self.head = b""
+            if self.head:
+                self.data_received(self.head)
+                self.head = b""
 
         def connection_lost(self, exc: Exception | None) -> None:
             admission.remove(self.admitted)
             super().connection_lost(exc)
-
-        async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
-            """Serve a request, or refuse it at the rate limit for unknown callers; the accept queue counted the first one."""
-            user = identify(HTTPConnection({**scope, "app": app}))
-            admission.active(self.admitted)
-            if user is not None:
-                admission.identified(self.admitted, user.name, user.role)
-            elif self._asked and not admission.may_request(self.admitted.holder):
-                await PlainTextResponse(TOO_MANY, 429, {"Connection": "close", "Retry-After": "1"})(
-                    scope, receive, send
-                )
-                return
-            self._asked = True
-            await self._inner(scope, receive, send)
 
     class WebSocket(WebSocketsSansIOProtocol):
         def __init__(self, *, admitted: AdmittedConnection, **options: Any) -> None:

@@ -91,7 +91,7 @@ class _Rig:
         self.unconfirmed += not self.post("/api/estop", {"reason": "choroid bench estop"})["confirmed"]
 
     def by_guard(self) -> None:
-        stop_by_guard(self.data, who="bench", reason="choroid bench estop")
+        stop_by_guard(self.data, reason="choroid bench estop")
 
     def by_signal(self) -> None:
         os.kill(self._pid, signal.SIGUSR1)

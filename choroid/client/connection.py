@@ -28,7 +28,7 @@ from choroid.client.answers import (
 from choroid.client.errors import ClientError, ConnectionFailed
 from choroid.client.live import LiveUpdate
 from choroid.client.series import HistorySeries
-from choroid.client.transport import Address, ApiCall, Transport
+from choroid.client.transport import Address, ApiCall, Transport, local_socket
 
 T = TypeVar("T")
 
@@ -57,8 +57,8 @@ def connect(
     """Connect to a running controller.
 
     Args:
-        url: Its address, such as `http://127.0.0.1:8090`; the link that `choroid run` prints carries the token as well.
-        token: A token from `choroid users add`; not needed where the link or `data` has one.
+        url: Its address, such as `http://127.0.0.1:8090`; with a token behind `#token=` no other is needed.
+        token: A token from `choroid users add`; not needed where the address or `data` has one.
         data: The data folder of `choroid run` on this machine, instead of `url`.
         timeout_s: How long to wait for an answer (s).
         context: TLS settings for an address with https.
@@ -469,7 +469,9 @@ def _transport(
 def _endpoint(path: Path) -> tuple[str, str, int]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        where = str(found["url"]), str(found["token"]), int(found.get("pid", 0))
+        pid = int(found.get("pid", 0))
+        local = local_socket(path.parent, found) if found["url"] else None
+        where = (str(found["url"]), str(found["token"]), pid) if local is None else (local, "", pid)
     except FileNotFoundError:
         raise ClientError(
             f"there is no {path}. Likely cause: `choroid run` is not running with this data folder. Next: start it, or name"

@@ -15,7 +15,7 @@ from typing import Any
 
 from choroid.client.answers import AlarmInfo, HealthInfo, LedgerInfo, RunInfo, StateInfo, parsed
 from choroid.client.errors import ConnectionFailed, optional
-from choroid.client.transport import Transport, refusal
+from choroid.client.transport import Transport, connect_locally, refusal
 
 KEYED = ("readings", "actuators", "volumes", "links")
 """Parts of the state of which the controller sends only the entries that changed."""
@@ -145,12 +145,17 @@ async def updates_async(transport: Transport, timeout_s: float) -> AsyncGenerato
 
 
 def _address(transport: Transport) -> str:
+    if transport.address.scheme == "unix":
+        return "ws://localhost/ws"
     return "ws" + transport.address.url.removeprefix("http") + "/ws"
 
 
 def _options(transport: Transport, timeout_s: float) -> dict[str, Any]:
     # No proxy of the environment, as for every other request. The feed is its own heartbeat; the server sends no pings.
-    return {
+    local: dict[str, Any] = {}
+    if transport.address.scheme == "unix":
+        local["sock"] = connect_locally(transport.address.host, timeout_s)
+    return local | {
         "additional_headers": transport.headers,
         "open_timeout": timeout_s,
         "close_timeout": 1.0,

@@ -6,15 +6,20 @@ import http.client
 import json
 import os
 import secrets
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from choroid.client.errors import ClientError, ConnectionFailed, RequestRefused
 
 T = TypeVar("T")
+
+UNIX = "unix:"
+"""Begin of the address of a local socket; its path follows."""
 
 MAX_ANSWER_BYTES = 64_000_000
 """Maximum size of an answer; the largest that a controller sends is some hundred kilobytes."""
@@ -39,7 +44,10 @@ class ApiCall(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a controller answers: scheme (http or https), host, port, and the path below which its API lies."""
+    """Where a controller answers: scheme (http or https), host, port, and the path below which its API lies.
+
+    With the scheme `unix` the host is the path of its socket on this machine.
+    """
 
     scheme: str
     host: str
@@ -48,17 +56,19 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> tuple[Address, str]:
-        """Read an address such as `http://127.0.0.1:8090` or the link that `choroid run` prints (`…/#token=…`).
+        """Read an address such as `http://127.0.0.1:8090` or one with a token (`…/#token=…`).
 
         Args:
             url: The address.
 
         Returns:
-            The address and the token in the link; an empty one where there is none.
+            The address and the token behind the #; an empty one where there is none.
 
         Raises:
             ClientError: It is not an address.
         """
+        if url.startswith(UNIX):
+            return cls("unix", url.removeprefix(UNIX), 0), ""
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -76,8 +86,41 @@ class Address:
     @property
     def url(self) -> str:
         """The address as text, without a slash at its end."""
+        if self.scheme == "unix":
+            return UNIX + self.host
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}{self.prefix}"
+
+
+def local_socket(folder: Path, endpoint: Mapping[str, Any]) -> str | None:
+    """Return the address of the local socket that an endpoint file in `folder` names; None without one."""
+    name = endpoint.get("socket")
+    return f"{UNIX}{(folder / name).absolute()}" if isinstance(name, str) and (folder / name).is_socket() else None
+
+
+def connect_locally(path: str, timeout_s: float) -> socket.socket:
+    """Return a connection to a local socket, however long its path is (an address holds 108 bytes). Raises OSError."""
+    folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(timeout_s)
+        connection.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
+    except BaseException:
+        connection.close()
+        raise
+    finally:
+        os.close(folder)
+    return connection
+
+
+class _LocalConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+        self._timeout_s = timeout_s
+
+    def connect(self) -> None:
+        self.sock = connect_locally(self._path, self._timeout_s)
 
 
 class Transport:
@@ -182,6 +225,8 @@ class Transport:
         return "Likely cause: its machine or the network is busy or down; it may well run. Next: try again"
 
     def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        if self.address.scheme == "unix":
+            return _LocalConnection(self.address.host, timeout_s)
         if self.address.scheme == "https":
             return http.client.HTTPSConnection(
                 self.address.host, self.address.port, timeout=timeout_s, context=self.context

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 from pathlib import Path
 from typing import Any
 
 from choroid.commands.options import command
+from choroid.common.private import keep_files_private
 
 
 def add(commands: Any) -> None:
@@ -48,13 +48,14 @@ def _data(parser: argparse.ArgumentParser, what: str) -> None:
 def _guard(arguments: argparse.Namespace) -> int:
     from choroid.running.guarding import guard
 
+    keep_files_private()
     guard(arguments.rig, arguments.data)
 
 
 def _stop(arguments: argparse.Namespace) -> int:
     from choroid.running.guarding import stop
 
-    print(stop(arguments.data, who=getpass.getuser(), reason=arguments.reason))
+    print(stop(arguments.data, reason=arguments.reason))
     return 0
 
 

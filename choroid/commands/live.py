@@ -11,6 +11,7 @@ from typing import Any
 from choroid.commands.options import command, host_and_port, json_option, port, seconds, seed, speed
 from choroid.common.child import python
 from choroid.common.parent import LINK
+from choroid.common.private import keep_files_private
 
 
 def add(commands: Any) -> None:
@@ -41,6 +42,25 @@ def add(commands: Any) -> None:
     )
     run.add_argument("--host", default="127.0.0.1", help="address of the page (default 127.0.0.1)")
     run.add_argument("--port", type=port, default=8090, help="port of the page (default 8090; 0 = any free port)")
+    run.add_argument(
+        "--name",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="a host name by which browsers open the page; repeatable",
+    )
+    run.add_argument(
+        "--certificate", type=Path, metavar="FILE", help="serve the page by TLS: certificate with its chain (PEM)"
+    )
+    run.add_argument("--key", type=Path, metavar="FILE", help="key of the certificate (PEM, not encrypted)")
+    run.add_argument(
+        "--trusted-proxy",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="address of an HTTPS proxy whose X-Forwarded headers are believed; repeatable",
+    )
+    run.add_argument("--plain-http", action="store_true", help="allow plain HTTP beyond this machine")
     run.add_argument(
         "--health-port",
         type=port,
@@ -81,6 +101,7 @@ def add(commands: Any) -> None:
 def _demo(arguments: argparse.Namespace) -> int:
     from choroid.demo.demo import demo
 
+    keep_files_private()
     return demo(
         rig_path=arguments.rig,
         port=arguments.port,
@@ -93,11 +114,13 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    keep_files_private()
     if arguments.restart and LINK not in os.environ:
         words = python("choroid.running.parent", *arguments.words)
         sys.stderr.flush()
         os.execv(words[0], words)  # noqa: S606  (our own module: a small process that outlives the controller)
     from choroid.running.run import run
+    from dashboards.outside import Outside
 
     return run(
         arguments.rig,
@@ -107,6 +130,13 @@ def _run(arguments: argparse.Namespace) -> int:
         health_port=arguments.health_port,
         capture=arguments.capture,
         agents=arguments.agents,
+        outside=Outside(
+            tuple(arguments.name),
+            arguments.certificate,
+            arguments.key,
+            tuple(arguments.trusted_proxy),
+            arguments.plain_http,
+        ),
     )
 
 

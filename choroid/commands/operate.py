@@ -10,6 +10,7 @@ from typing import Any
 from choroid.commands.options import command, emit, json_option, named, params_option
 from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
+from choroid.common.private import keep_files_private
 
 
 def add(commands: Any) -> None:
@@ -96,14 +97,19 @@ def add(commands: Any) -> None:
     json_option(bypass)
     _add_alarms(commands)
 
-    users = commands.add_parser("users", help="accounts of a running rig: list, add, remove")
+    users = commands.add_parser("users", help="accounts of a running rig: list, add, remove, revoke")
     verbs = users.add_subparsers(title="verbs", metavar="VERB", required=True)
-    command(verbs, "list", _users, "list all users with a token or a session")
+    command(verbs, "list", _users, "list all users with a token or a session, and every token")
     add = command(verbs, "add", _users, "create a token for a user; it is shown once")
     add.add_argument("--role", choices=("viewer", "operator", "engineer", "admin"), default="viewer")
+    add.add_argument("--days", type=int, default=90, help="how long it is valid, 1 to 400 (default 90)")
+    add.add_argument("--for", dest="purpose", default="", help="what it is for, such as “laptop” or “Grafana”")
     remove = command(verbs, "remove", _users, "revoke every token and session of a user at once")
+    revoke = command(verbs, "revoke", _users, "revoke one token and the sessions that were opened with it")
+    revoke.add_argument("name", metavar="token", help="the token's id, as the list shows it")
     for verb in (add, remove):
         verb.add_argument("name", help="name of the user, as shown in the record")
+    for verb in (add, remove, revoke):
         verb.add_argument("--reason", default="", help="reason, for the record")
     for name, verb in verbs.choices.items():
         verb.set_defaults(verb=name)
@@ -267,13 +273,10 @@ def _alarms(arguments: argparse.Namespace) -> int:
 def _users(arguments: argparse.Namespace) -> int:
     from choroid.operating.users import as_text, users
 
-    answer = users(
-        arguments.verb,
-        data=arguments.data,
-        name=getattr(arguments, "name", ""),
-        role=getattr(arguments, "role", ""),
-        reason=getattr(arguments, "reason", ""),
-    )
+    body: dict[str, Any] = {"reason": getattr(arguments, "reason", "")}
+    if arguments.verb == "add":
+        body |= {"role": arguments.role, "days": arguments.days, "purpose": arguments.purpose}
+    answer = users(arguments.verb, data=arguments.data, name=getattr(arguments, "name", ""), body=body)
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0
 
@@ -319,6 +322,7 @@ def _certify(arguments: argparse.Namespace) -> int:
 def _repair(arguments: argparse.Namespace) -> int:
     from choroid.operating.repair import as_text, repair
 
+    keep_files_private()
     answer = repair(arguments.data, do=arguments.apply, new_journal=arguments.new_journal, reason=arguments.reason)
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0 if "done" in answer or not answer["needed"] else 1

@@ -126,7 +126,7 @@ async def _demo(
         cameras=simulated_cameras(rig, lab),
     )
     stop_rig_on_usr1(controller)
-    auth = Auth(demo=True)
+    auth = Auth(demo=True, utc=clock.utc)
     faults = LabFaults(rig, lab, seed)
 
     async def page(up: Up) -> None:

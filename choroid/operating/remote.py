@@ -1,7 +1,8 @@
 """`choroid protocol …`: control a running controller through its HTTP API, like any other client.
 
-`choroid run` writes `endpoint.json` (address and a command-line token, readable by its owner only) into its data
-directory: a user who can read that directory can command the rig.
+`choroid run` writes `endpoint.json` (address, local socket and a token for programs, readable by its owner only) into its
+data directory: a user who can read that directory can command the rig. Commands act through the socket, under their user's
+name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from urllib.parse import quote, urlencode
 from choroid.client.calls import anything
 from choroid.client.connection import NO_PAGE
 from choroid.client.errors import ClientError
-from choroid.client.transport import Address, ApiCall, Transport
+from choroid.client.transport import Address, ApiCall, Transport, local_socket
 from choroid.common.failure import UserError
 from choroid.running.data_folder import ENDPOINT, folders_of
 from controller.recipes.catalogue import FILES, of_file, require_own_name
@@ -144,11 +145,10 @@ def endpoint_of(data: Path) -> dict[str, str]:
         found = json.loads((left / ENDPOINT).read_text(encoding="utf-8"))
         if found["url"] == "":
             raise UserError(NO_PAGE.format(path=left / ENDPOINT))
-        return {
-            "url": _address(found["url"]),
-            "pid": str(found.get("pid", 0)),
-            "token": os.environ.get(TOKEN) or str(found["token"]),
-        }
+        pid, person = str(found.get("pid", 0)), os.environ.get(TOKEN, "")
+        if (local := local_socket(left, found)) is not None:
+            return {"url": local, "pid": pid, "token": person}  # the socket tells which user of this machine acts
+        return {"url": _address(found["url"]), "pid": pid, "token": person or str(found["token"])}
     except FileNotFoundError:
         raise UserError(
             f"no running controller is known in {data}. Likely cause: `choroid run` is not running, or with another"

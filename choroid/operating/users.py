@@ -6,26 +6,46 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from choroid.common.table import aligned
 from choroid.operating.remote import call, endpoint_of
 
 
-def users(verb: str, *, data: Path, name: str, role: str, reason: str) -> dict[str, Any]:
-    """Execute one verb (list, add, remove); raise :class:`UserError` with the API's message."""
+def users(verb: str, *, data: Path, name: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Execute one verb (list, add, remove, revoke); raise :class:`UserError` with the API's message.
+
+    `name` is the user's; with `revoke` it is the id of a token.
+    """
     endpoint = endpoint_of(data)
     if verb == "add":
-        return call(endpoint, "POST", "/api/users", {"name": name, "role": role, "reason": reason})
-    if verb == "remove":
-        return call(endpoint, "POST", f"/api/users/{quote(name, safe='')}/revoke", {"reason": reason})
+        return call(endpoint, "POST", "/api/users", {"name": name, **body})
+    if verb in ("remove", "revoke"):
+        part = "users" if verb == "remove" else "tokens"
+        return call(endpoint, "POST", f"/api/{part}/{quote(name, safe='')}/revoke", body)
     return call(endpoint, "GET", "/api/users")
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """Return the list, or the new token with instructions."""
+    """Return the lists, or the new token with instructions."""
     if "token" in answer:
         return (
-            f"{answer['token']}\n{answer['name']} may log in as {answer['role']} with this token; it is shown only now."
-            " In a browser: the page's address followed by #token=…"
+            f"{answer['token']}\n{answer['name']} may log in as {answer['role']} with this token until"
+            f" {answer['until_utc'][:10]}; it is shown only now. In a browser: the page's address followed by #token=…"
         )
-    lines = [f"{'name':<24}{'role':<10}{'tokens':>7}{'sessions':>10}"]
-    lines += [f"{u['name']:<24}{u['role']:<10}{u['tokens']:>7}{u['sessions']:>10}" for u in answer["users"]]
-    return "\n".join(lines)
+    users = [[u["name"], u["role"], str(u["tokens"]), str(u["sessions"])] for u in answer["users"]]
+    tokens = [
+        [
+            t["id"],
+            t["name"],
+            t["role"],
+            t["until_utc"][:10],
+            (t["used_utc"] or "never")[:16].replace("T", " "),
+            t["purpose"],
+        ]
+        for t in answer["tokens"]
+    ]
+    lines = aligned(["name", "role", "tokens", "sessions"], users)
+    failed = answer["failed_sign_ins"]
+    if failed["count"]:
+        last = f"{failed['last_utc'][:16].replace('T', ' ')} UTC from {failed['last_source']}"
+        lines += ["", f"{failed['count']} sign-ins failed since the page was started, the last at {last}"]
+    return "\n".join([*lines, "", *aligned(["token", "name", "role", "ends", "last used (UTC)", "for"], tokens)])

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from choroid.common.failure import UserError
+from choroid.common.private import close_to_others
 from choroid.running.folder_probe import carry, look, owner
+from choroid.running.journal_opening import JOURNAL
 from choroid.running.local_agent import LOCAL as LOCAL_AGENT
 from controller.attachments.store import FOLDER as ATTACHMENTS
 from controller.gate.latch import NAME as LATCH
@@ -40,6 +42,7 @@ from controller.nerves.credentials import FILE as AGENT_CREDENTIALS
 from controller.nerves.recording.catalogue import FOLDER as RECORDINGS
 from controller.runs.library import FOLDER as PROTOCOLS
 from dashboards.auth import FILE as CREDENTIALS
+from dashboards.local import SOCKET as PAGE_SOCKET
 
 ENDPOINT = "endpoint.json"
 """Where a running controller answers, and the token of its owner."""
@@ -63,6 +66,7 @@ OTHER_FILES = (
     SEEN,
     CREDENTIALS,
     ENDPOINT,
+    PAGE_SOCKET,
     "nerves.json",
     *AGENTS,
     *FOLDERS,
@@ -98,6 +102,8 @@ def open_folder(data: Path, plan: str) -> DataFolder:
     if not problem:
         if spare is not None:
             _bring_home(spare, data)
+        if (data / JOURNAL).exists():  # a data folder, and not one that `--data` names by a slip
+            close_to_others(data)
         quarantine_unusable(data)
         return DataFolder(data, data)
     carried = True
@@ -185,7 +191,7 @@ def _fits(path: Path) -> bool:
         return False
     if path.name in FOLDERS:
         return stat.S_ISDIR(mode)
-    return stat.S_ISSOCK(mode) if path.name == SOCKET else stat.S_ISREG(mode)
+    return stat.S_ISSOCK(mode) if path.name in (SOCKET, PAGE_SOCKET) else stat.S_ISREG(mode)
 
 
 def _make_spare(data: Path) -> Path:

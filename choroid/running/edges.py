@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ from controller.process.controller import Controller
 from controller.process.edges import Up
 from dashboards.app import create_app
 from dashboards.auth import Auth
+from dashboards.certificate import ALARM, PAUSES, Certificate
 from dashboards.health import serve_health
+from dashboards.outside import INSIDE, Outside
 from dashboards.server import listen, serve
 
 LOOPBACK = "127.0.0.1"
@@ -38,6 +41,7 @@ class EdgePlan:
     people: Callable[[], People] | None
     notary: Notary | None = None
     time_scale: float = 1.0
+    outside: Outside = INSIDE
 
 
 class RunEdges:
@@ -49,11 +53,16 @@ class RunEdges:
         self._url: str | None = None
         """Address of the page; empty while it cannot be opened, None before it was tried."""
         self._health = ""
+        files = plan.outside.certificate, plan.outside.key
+        self._certificate = None if files[0] is None or files[1] is None else Certificate(files[0], files[1])
 
     def start(self) -> None:
         """Start every edge; return at once."""
         edges, plan = self._controller.edges, self._plan
         edges.keep("health port", self._answer_monitors)
+        if self._certificate is not None:
+            keep = functools.partial(self._certificate.keep, utc=self._controller.clock.utc)
+            edges.keep("page certificate", keep, alarm=ALARM, pauses=PAUSES)
         edges.keep("page", self._serve_page)
         if plan.nerves is not None:
             plan.nerves.start(edges)
@@ -68,9 +77,10 @@ class RunEdges:
         plan = self._plan
 
         def opened(port: int) -> None:
-            self._url = f"http://{plan.host}:{port}"
+            scheme = "http" if plan.outside.certificate is None else "https"
+            self._url = f"{scheme}://{f'[{plan.host}]' if ':' in plan.host else plan.host}:{port}"
             self._leave_endpoint()
-            link = plan.auth.link(plan.host, port)
+            link = plan.auth.link(plan.outside.link_base(plan.host, port))
             print(
                 f"Choroid: rig {self._controller.rig.name} is running; page at {link}",
                 file=sys.stderr,
@@ -79,7 +89,16 @@ class RunEdges:
             up()
 
         try:
-            await serve(self._app(), plan.host, plan.port, time_scale=plan.time_scale, opened=opened)
+            await serve(
+                self._app(),
+                plan.host,
+                plan.port,
+                time_scale=plan.time_scale,
+                opened=opened,
+                outside=plan.outside,
+                certificate=self._certificate,
+                data=plan.data,
+            )
         except Exception:
             self._url = ""
             self._leave_endpoint()
@@ -91,6 +110,7 @@ class RunEdges:
             self._controller,
             self._plan.auth,
             host=self._plan.host,
+            names=self._plan.outside.hosts,
             agents=None if nerves is None else nerves.agents,
             recordings=None if nerves is None else nerves.recordings,
             array=nerves,

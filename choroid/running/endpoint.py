@@ -9,6 +9,7 @@ from pathlib import Path
 
 from choroid.running.data_folder import ENDPOINT
 from controller.core.disk import remedy
+from dashboards.local import SOCKET
 
 
 def leave_endpoint(data: Path, url: str, token: str, health_url: str = "") -> None:
@@ -22,7 +23,7 @@ def leave_endpoint(data: Path, url: str, token: str, health_url: str = "") -> No
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             os.fchmod(descriptor, 0o600)
-            json.dump({"url": url, "token": token, "pid": os.getpid(), "health": health_url}, file)
+            json.dump({"url": url, "socket": SOCKET, "token": token, "pid": os.getpid(), "health": health_url}, file)
         new.replace(path)
     except OSError as error:
         print(

@@ -66,7 +66,7 @@ def guard(path: Path, data: Path) -> NoReturn:
     os.execv(words[0], words)  # noqa: S606  (our own module: a process that has not loaded what only a rig file needs)
 
 
-def stop(data: Path, *, who: str, reason: str) -> str:
+def stop(data: Path, *, reason: str) -> str:
     """Stop the rig of `data` through its guard, without page or password; return the result.
 
     Raises:
@@ -82,7 +82,7 @@ def stop(data: Path, *, who: str, reason: str) -> str:
     else:
         raise failed
     with connection:
-        send(connection, {"stop": reason, "who": who})
+        send(connection, {"stop": reason})
         select.select([connection], [], [], STOP_ANSWER_S)
         for message in receive(connection) or ():
             if "done" in message:

@@ -41,6 +41,7 @@ from controller.rig.description import Rig
 from controller.rig.quantities import prepare_units
 from dashboards.admission import more_descriptors
 from dashboards.auth import Auth
+from dashboards.outside import INSIDE, Outside
 from drivers.registry import MODELS, load_third_party
 from drivers.transport.claims import Claim
 from drivers.transport.opener import Opener, open_real
@@ -61,6 +62,7 @@ def run(
     health_port: int = 0,
     capture: Path | None = None,
     agents: tuple[str, int] | None = None,
+    outside: Outside = INSIDE,
 ) -> int:
     """Run until interrupted; resume what a crash interrupted, by each step's policy.
 
@@ -72,10 +74,13 @@ def run(
         health_port: Port of the health check; 0 for any free one.
         capture: New file for every byte of every link.
         agents: Address and port for agents on other machines, with mutual TLS.
+        outside: How the page is reached from other machines.
 
     Returns:
         The exit status.
     """
+    if objection := outside.objection(host):
+        raise UserError(objection)
     load_third_party()
     rig = load_checked_rig(path, models=MODELS)
     if rig.simulated:
@@ -86,7 +91,7 @@ def run(
         )
     more_descriptors()
     with recorded(capture, rig, open_real) as opener:
-        return asyncio.run(_run(rig, data, host, port, health_port, opener, agents))
+        return asyncio.run(_run(rig, data, host, port, health_port, opener, agents, outside))
 
 
 async def _run(
@@ -97,6 +102,7 @@ async def _run(
     health_port: int,
     opener: Opener,
     agents: tuple[str, int] | None,
+    outside: Outside,
 ) -> int:
     return await keep(
         rig,
@@ -107,6 +113,7 @@ async def _run(
         health_port=health_port,
         clock=Clock(follow_system=True),
         agents=agents,
+        outside=outside,
     )
 
 
@@ -122,6 +129,7 @@ async def keep(
     journal: Journal | None = None,
     time_scale: float = 1.0,
     agents: tuple[str, int] | None = None,
+    outside: Outside = INSIDE,
 ) -> int:
     """Run the rig until a signal: guard, controller, page, nerves, sinks. Return the exit status.
 
@@ -186,6 +194,7 @@ async def keep(
         notary=opened.notary,
         people=None if rig.alarms.notify is None else lambda: people_of(rig, records, clock, kept.append),
         time_scale=time_scale,
+        outside=outside,
     )
     try:
         await controller.start()
@@ -233,7 +242,7 @@ def _open(
     if journal is None:
         journal = open_journal(data / JOURNAL, clock, folder.problem)
     undone.callback(journal.close)
-    auth = Auth(data, demo=False, threaded=True)
+    auth = Auth(data, demo=False, utc=clock.utc, threaded=True)
     nerves = _nerves(rig, data, agents, recordable=not folder.problem)
     # In a spare folder there is no journal, and its own alarm says so.
     notary = None if folder.problem else Notary(data, rig.name, rig.audit)

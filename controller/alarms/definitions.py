@@ -250,6 +250,11 @@ DEFINITIONS: dict[str, Definition] = {
             2.0, 10.0,
         ),
         Definition(
+            "certificate_failed", "medium",
+            "browsers refuse the page, or will in some days; commands on this machine, the guard and the rig go on",
+            "renew the certificate as the alarm says; its files are read again by themselves", "8 h", 2.0, 10.0,
+        ),
+        Definition(
             "journal_contradicted", "high",
             "rows of the journal are not those that were signed: who did what to the tissue is not proven",
             "keep a copy of the data folder; run `choroid audit verify`; compare with backups, exports and witnesses; after a"

@@ -30,7 +30,7 @@ from controller.guard.plan import GuardPlan
 from controller.guard.processes import WatchedProcess
 from controller.guard.rescue import Rescue
 from controller.guard.watched import StopOrder, Watched, born_of, settle
-from controller.guard.wire import SEEN, SOCKET, Message, SocketPeer, digest, listen, peer_of, receive, send
+from controller.guard.wire import SEEN, SOCKET, Message, SocketPeer, digest, listen, login_of, peer_of, receive, send
 from controller.links.ownership import OWNER, holders
 from drivers.device import Identity
 from drivers.transport.opener import Opener
@@ -258,7 +258,7 @@ class GuardService:
                 self._spawn(self._admit(connection, peer, message))
                 return
             if "stop" in message:
-                self._spawn(self._stop_for(connection, str(message.get("who", "")), str(message["stop"])))
+                self._spawn(self._stop_for(connection, login_of(peer), str(message["stop"])))
             elif "status" in message:
                 self._reply(connection, {"status": self.status()})
 

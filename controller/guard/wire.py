@@ -16,7 +16,7 @@ guard → controller
     `beat` N: beat N was received.
     `stop` TEXT, `number` N, `who` TEXT: emergency stop. `end` TEXT: bring the rig to rest and end.
 command line → guard
-    `stop` TEXT, `who` TEXT: emergency stop. Answer: `done` TEXT, or `failed` TEXT.
+    `stop` TEXT: emergency stop, in the name of the user at the other end. Answer: `done` TEXT, or `failed` TEXT.
     `status` true. Answer: `status` {...}.
 """
 
@@ -42,6 +42,8 @@ SEEN = "guard.controller"
 MAX_BYTES = 16_384
 MAX_DEVICES = 50
 """Maximum number of devices or outputs in one message; all of them may exceed `MAX_BYTES`."""
+NO_LOGIN = 2**32 - 1
+USERS = Path("/etc/passwd")
 _CREDENTIALS = struct.Struct("3i")
 
 Message = dict[str, Any]
@@ -67,18 +69,34 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def listen(data: Path) -> socket.socket:
-    """Return a listening socket at `data`/guard.sock, for its owner only. The caller must hold the guard's lock."""
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+def login_of(peer: SocketPeer) -> str:
+    """Return the name of the user at the other end: the one who logged in, also behind `sudo`, else the user of the process.
+
+    Needs the kernel's record of logins (`/proc/PID/loginuid`), which containers and services lack. The name comes from
+    `/etc/passwd` alone: a directory server that does not answer would hold an emergency stop up. Other users are numbers.
+    """
+    login = NO_LOGIN
+    with suppress(OSError, ValueError):
+        login = int(Path(f"/proc/{peer.pid}/loginuid").read_text(encoding="ascii"))
+    uid = peer.uid if login == NO_LOGIN else login
+    with suppress(OSError):
+        for line in USERS.read_text(encoding="utf-8", errors="replace").splitlines():
+            name, *fields = line.split(":")
+            if fields[1:2] == [str(uid)]:
+                return name
+    return f"user {uid}"
+
+
+def listen(data: Path, name: str = SOCKET, kind: int = socket.SOCK_SEQPACKET) -> socket.socket:
+    """Return a listening socket at `data`/`name`, for its owner only. The caller must hold the lock of its owner."""
+    listening = socket.socket(socket.AF_UNIX, kind)
     try:
         with _short(data) as folder:
-            path = folder / SOCKET
+            path = folder / name
             path.unlink(missing_ok=True)
-            before = os.umask(0o177)
-            try:
-                listening.bind(str(path))
-            finally:
-                os.umask(before)
+            listening.bind(str(path))
+            with suppress(OSError):  # a file system without modes
+                path.chmod(0o600)  # before it listens; the umask would be that of all threads
         listening.listen(16)
         listening.setblocking(False)
     except BaseException:

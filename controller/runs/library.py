@@ -23,7 +23,7 @@ from controller.recipes.catalogue import find, names
 from controller.recipes.file import read_recipe
 from controller.recipes.readings_on_rig import refuse_wrong_readings
 from controller.rig.description import Rig
-from controller.runs.people import Person, is_shared, objection, plain_name
+from controller.runs.people import Person, is_shared, objection, same_person
 from controller.runs.python_conversation import described, known_recipe
 from controller.runs.python_text import PythonText
 from protocols.answers import ROLES
@@ -346,8 +346,8 @@ class ProtocolLibrary:
             )
         for row in self._journal.entries(kinds=("users.issued",), after=latest.seq):
             issuer = str(row.body["user"])
-            own = is_shared(issuer) or plain_name(issuer) == plain_name(latest.user)
-            if own and plain_name(str(row.body["name"])) == plain_name(by.name):
+            own = is_shared(issuer) or same_person(issuer, latest.user)
+            if own and same_person(str(row.body["name"]), by.name):
                 why = why or (
                     f"the token of {by.name} was issued by “{issuer}” after the submission. Next: a person whose account is"
                     " older decides, or withdraw the version and submit it again"

@@ -6,9 +6,12 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from confusable_homoglyphs.confusables import confusables_data
+
 COMMAND_LINE, PAGE_LINK, FIRST_ADMIN = "command line", "page link", "admin"
 SHARED = frozenset((COMMAND_LINE, PAGE_LINK, FIRST_ADMIN))
-"""Accounts that do not tell which person acts: those of everyone with access to this machine, and the first one."""
+"""Accounts that do not tell which person acts: those of everyone with access to this machine, and the first one. Those of the
+command line name the user of the machine (:func:`command_line_of`), whom several people may share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +30,60 @@ class Person:
 
 def is_shared(name: str) -> bool:
     """Return whether several people may act under this name."""
-    return plain_name(name) in SHARED
+    return any(same_person(name, each) for each in SHARED) or reads_as_command_line(name)
+
+
+def reads_as_command_line(name: str) -> bool:
+    """Return whether a name begins as those of the command line do, as people read it."""
+    return any(look.startswith(_skeleton(COMMAND_LINE)) for look in _looks(name))
+
+
+def command_line_of(login: str) -> str:
+    """Return the account of a user of this machine who acts on the command line."""
+    return f"{COMMAND_LINE} ({login})"
 
 
 def plain_name(name: str) -> str:
-    """Return a name as it is compared: without regard to case, width of letters, and spaces."""
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    """Return a name without regard to case, width of letters, spaces, and characters that are not seen."""
+    seen = "".join(letter for letter in unicodedata.normalize("NFKC", name) if not _unseen(letter))
+    return " ".join(seen.casefold().split())
 
 
 def same_person(one: str, other: str) -> bool:
-    """Return whether two accounts have the same name as people read it."""
-    return plain_name(one) == plain_name(other)
+    """Return whether two accounts have the same name as people read it: plain, or by letters that look similar."""
+    return not _looks(one).isdisjoint(_looks(other))
+
+
+def _looks(name: str) -> set[str]:
+    """Return how a name looks (Unicode TS 39 skeletons), as written and without regard to case: l is like I, not like i."""
+    written = "".join(letter for letter in " ".join(name.split()) if not _unseen(letter))
+    return {_skeleton(plain_name(name)).casefold(), _skeleton(written).casefold()}
+
+
+def _skeleton(name: str) -> str:
+    decomposed = "".join(_prototype(letter) for letter in unicodedata.normalize("NFD", name))
+    return unicodedata.normalize("NFD", decomposed)
+
+
+def _prototype(letter: str) -> str:
+    """Return the letter or letters that stand for those that look like `letter`.
+
+    The package lists for a prototype everything that looks like it, and for everything else its prototype alone.
+    """
+    similar = [str(each["c"]) for each in confusables_data.get(letter, ())]
+    if len(similar) != 1:
+        return letter
+    (other,) = similar
+    return other if len(confusables_data[other]) > 1 else max(letter, other, key=lambda each: (len(each), each))
+
+
+def _unseen(letter: str) -> bool:
+    """Return whether a character has no shape: joiners, marks of direction, selectors, fillers."""
+    return (
+        unicodedata.category(letter) == "Cf"
+        or letter in "\u034f\u115f\u1160\u3164\uffa0"
+        or "\ufe00" <= letter <= "\ufe0f"
+    )
 
 
 def objection(by: Person, began: Iterable[str]) -> str:

@@ -6,14 +6,19 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from dashboards.auth import MAX_TOKEN_DAYS, TOKEN_DAYS
 from dashboards.models.base import RequestBody
 
 
 class Invite(RequestBody):
     """A new token for a user."""
 
-    name: str = Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f/]+$")
+    name: str = Field(
+        min_length=1, max_length=60, pattern=r"^[^\x00-\x1f/\u202a-\u202e\u2066-\u2069]+$"
+    )  # no marks of direction
     role: Literal["viewer", "operator", "engineer", "admin"]
+    days: int = Field(default=TOKEN_DAYS, ge=1, le=MAX_TOKEN_DAYS)
+    purpose: str = Field(default="", max_length=60, pattern=r"^[^\x00-\x1f]*$")
     reason: str = Field(default="", max_length=1000)
 
 
@@ -27,9 +32,11 @@ class Session(BaseModel):
 class IssuedToken(BaseModel):
     """The only time that a token is shown."""
 
+    id: str
     name: str
     role: str
     token: str
+    until_utc: str
 
 
 class UserModel(BaseModel):
@@ -41,7 +48,29 @@ class UserModel(BaseModel):
     sessions: int
 
 
+class TokenModel(BaseModel):
+    """A token that is valid now. `purpose` is what it was made for; `used_utc` is its last use."""
+
+    id: str
+    name: str
+    role: str
+    purpose: str
+    issued_utc: str
+    until_utc: str
+    used_utc: str | None
+
+
+class FailedSignInsModel(BaseModel):
+    """Sign-ins that failed since the page was started, and the last of them."""
+
+    count: int
+    last_utc: str | None
+    last_source: str
+
+
 class UsersModel(BaseModel):
-    """Everybody who may come in."""
+    """Everybody who may come in, by which tokens, and who tried."""
 
     users: list[UserModel]
+    tokens: list[TokenModel]
+    failed_sign_ins: FailedSignInsModel

@@ -34,6 +34,7 @@ STORY = (
     "note.grade",
     "note.recycle",
     "note.exchange",
+    "page.sign_ins_failed",
     "page.signed_in",
     "run.message",
     "run.start",

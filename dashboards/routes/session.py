@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 
 from controller.journal.terms import JournalUnwritten
 from controller.process.controller import Controller
-from dashboards.access import ApiProblem, Controlled, Operator, Viewer, bearer, cookie_name, identify, unknown_caller
+from dashboards.access import ApiProblem, Controlled, Operator, Viewer, bearer, cookie_name, unknown_caller
 from dashboards.auth import SESSION_AGE, Auth
 from dashboards.health import body
 from dashboards.models.rig import HealthView, SetSpeed, SpeedModel
@@ -33,13 +33,16 @@ async def health(request: Request) -> JSONResponse:
 
 @routes.post("/session", response_model=Session)
 async def sign_in(request: Request, response: Response, rig: Controlled) -> dict[str, str]:
-    """Exchange a bearer token for a browser's session cookie; a journal that cannot be written does not prevent it."""
-    token = bearer(request)
-    user = identify(request) if token else None
-    if user is None:
-        raise unknown_caller()
+    """Exchange a bearer token for a browser's session cookie; a journal that cannot be written does not prevent it.
+
+    A link's token is good for this alone, once.
+    """
     auth: Auth = request.app.state.auth
-    give_session(response, request, auth.open_session(user, rig.clock.utc(), token=token))
+    signed_in = auth.sign_in(bearer(request))
+    if signed_in is None:
+        raise unknown_caller(request)
+    user, value = signed_in
+    give_session(response, request, value)
     try:
         rig.journal.append("page.signed_in", {"user": user.name, "role": user.role.word})
     except JournalUnwritten as error:

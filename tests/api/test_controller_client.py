@@ -284,7 +284,7 @@ async def test_the_live_feed_tells_why_it_ends() -> None:
         updates = client.live()
         await anext(updates)
         w.auth.revoke("a guest")
-        with pytest.raises(choroid.RequestRefused, match="Next: open the link") as unknown:
+        with pytest.raises(choroid.RequestRefused, match="Next: sign in with a token") as unknown:
             await anext(client.live())
         assert unknown.value.status == 401
         with pytest.raises(choroid.RequestRefused) as refused:

@@ -32,6 +32,7 @@ from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from dashboards.auth import Auth
+from dashboards.local import SOCKET as PAGE_SOCKET
 from drivers.commands import LevelStatus, PumpStatus
 from sim.lab import SimulatedLab
 from tests.processes import BENCH, Bench, until
@@ -55,6 +56,7 @@ OCCASIONAL = (
     "controller.log",
     "journal.db-wal",
     "history.db-wal",
+    PAGE_SOCKET,
 )
 """Files that a run of a few seconds need not leave."""
 EMERGENCY = "emergency-stop.json"
@@ -135,6 +137,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
         controller.send_signal(signal.SIGKILL)
         controller.wait()
         until(lambda: not (bench.data / SOCKET).exists(), "the guard has brought the rig to rest")
+        (bench.data / PAGE_SOCKET).unlink()  # it cannot be copied
         for path in bench.data.glob("*.db"):
             with contextlib.closing(sqlite3.connect(path)) as db:  # else all of it is in the write-ahead log
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -152,7 +155,7 @@ class Start:
         folder = open_folder(data, guard_plan(rig).to_json())
         assert folder.records == data
         self.journal = open_journal(data / JOURNAL, clock, folder.problem, threaded=False)
-        self.auth = Auth(data, demo=False)
+        self.auth = Auth(data, demo=False, utc=clock.utc)
         write_plan(rig, data)
         self.sinks = sinks_of(rig, data, kept_identity(data))
         self.controller = Controller(
@@ -280,7 +283,7 @@ def test_A11_guard_and_controller_start_with_every_other_file_damaged(
         until(cared_for, "the heart turns and gas flows")
         told = {alarm["kind"] for alarm in bench.get("/api/alarms")["alarms"]}
         assert told & {"file_set_aside", "credentials_lost"}
-        assert "stop" in stop(bench.data, who="test", reason="a test")
+        assert "stop" in stop(bench.data, reason="a test")
         controller.send_signal(signal.SIGTERM)
         assert controller.wait(30) == 0
     finally:

@@ -119,7 +119,7 @@ def test_A11_a_data_folder_that_cannot_be_written_stops_neither_heart_nor_gas_no
         command = ["nsenter", "-t", str(process.pid), "-m", sys.executable, "-m", "choroid", "stop"]
         done = subprocess.run([*command, "--data", str(bench.data), "--reason", "a test"], timeout=30, check=False)
         assert done.returncode == 0, "where the data folder hangs, the stop uses the spare one"
-    assert "stop" in stop(bench.data, who="test", reason="a test")
+    assert "stop" in stop(bench.data, reason="a test")
     if how == "full":
         return
     process.send_signal(signal.SIGTERM)
@@ -148,7 +148,7 @@ def test_A11_a_folder_that_never_answers_is_given_up_and_no_process_is_left_behi
     assert found.records == found.guard == spare_of(data)
     assert "has not answered" in found.problem
     with pytest.raises(UserError, match="no guard answers"):
-        stop(data, who="test", reason="a test")
+        stop(data, reason="a test")
     assert not [
         about for about in Path("/proc").glob("[0-9]*/cmdline") if about.exists() and b"12345.5" in about.read_bytes()
     ]
@@ -235,7 +235,7 @@ def test_A11_a_disk_that_turns_read_only_under_a_run_lets_a_controller_start_nex
     until(lambda: second.poll() is not None or answers(), "the second controller's page answers")
     assert second.poll() is None, _said(bench)
     _cared_for(bench)
-    assert "stop" in stop(bench.data, who="test", reason="a test")
+    assert "stop" in stop(bench.data, reason="a test")
     second.send_signal(signal.SIGTERM)
     assert second.wait(30) == 0
 
@@ -258,7 +258,7 @@ def test_A11_a_guard_that_is_lost_after_the_disk_turned_read_only_is_replaced_in
 
     def stopped() -> bool:
         try:
-            return "stop" in stop(bench.data, who="test", reason="a test")
+            return "stop" in stop(bench.data, reason="a test")
         except UserError:
             return False
 

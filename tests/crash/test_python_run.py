@@ -49,7 +49,7 @@ def test_an_uploaded_protocol_survives_a_kill_in_a_dose_and_is_held_when_it_bloc
     file = tmp_path / "blocking.py"
     file.write_text(TEXT)
     shared = bench.command("protocol", "submit", str(file))
-    assert (shared.returncode, "“command line” does not tell which person submits" in shared.stderr) == (1, True)
+    assert (shared.returncode, ")” does not tell which person submits" in shared.stderr) == (1, True)
     version = bench.told("protocol", "submit", str(file), token=anna)["sha256"]
     own = bench.command("protocol", "accept", version, token=anna)
     assert own.returncode == 1

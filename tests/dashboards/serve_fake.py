@@ -92,9 +92,10 @@ async def main(port: int, *, rig: Path, trouble: bool, flooded: bool, wanted: bo
         controller.alarms.event("device_lost", "ph_spent", "no reply in 1.0 s for 42 s")
         controller.alarms.event("no_heart_flow", "reglo.heart", "no flow for 12 s")
     with tempfile.TemporaryDirectory(prefix="choroid-page-") as folder:
-        auth = Auth(Path(folder), demo=not locked)
+        begun = controller.clock.utc()  # in this loop's time the link would end within a minute
+        auth = Auth(Path(folder), demo=not locked, utc=lambda: begun)
         app = create_app(controller.as_controller(), auth, speed=LoopSpeed(loop))
-        print(auth.link("127.0.0.1", port), flush=True)
+        print(auth.link(f"http://127.0.0.1:{port}"), flush=True)
         async with asyncio.TaskGroup() as group:
             group.create_task(controller.live())
             if flooded:

@@ -14,10 +14,39 @@ from typing import Any
 import pytest
 
 from controller.journal.terms import JournalUnwritten
-from dashboards.auth import FILE, MAX_SESSIONS, SESSION_AGE, Auth, CredentialsError, LastAdmin, Role, User
+from dashboards.auth import (
+    FILE,
+    MAX_SESSIONS,
+    SESSION_AGE,
+    TICKET_AGE,
+    TOKEN_DAYS,
+    Auth,
+    CredentialsError,
+    LastAdmin,
+    Role,
+    User,
+)
 from tests.dashboards.world import BASE, World, world
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
+URL = "http://127.0.0.1:8080"
+
+
+def now() -> datetime:
+    """The time at which nothing has aged."""
+    return NOW
+
+
+class Hours:
+    """A clock that tests move."""
+
+    def __init__(self) -> None:
+        self.utc = NOW
+
+    def __call__(self) -> datetime:
+        return self.utc
+
+
 SAMPLES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/api/runs"): {"protocol": "recycle"},
     ("PUT", "/api/speed"): {"speed": 10},
@@ -84,7 +113,7 @@ async def test_S2_a_viewer_sees_everything_and_operates_nothing() -> None:
                 if path.startswith("/api/session"):
                     continue
                 answer = await ask(viewer, verb, path)
-                if path.startswith(("/api/users", "/api/agents")):
+                if path.startswith(("/api/users", "/api/tokens", "/api/agents")):
                     assert answer.status_code == 403, (verb, path)
                     assert "admin" in answer.json()["error"]["cause"]
                 elif verb == "GET":
@@ -180,8 +209,7 @@ async def test_S2_a_user_with_very_many_sessions_signs_out_no_other() -> None:
         opened = [(await viewer.post("/api/session")).cookies["choroid_session_8080"] for _ in range(520)]
         async with w.http(Cookie=f"choroid_session_8080={person}") as browser:
             assert (await browser.get("/api/rig")).json()["role"] == "admin"
-        now = w.controller.clock.utc()
-        assert [value for value in opened if w.auth.by_session(value, now)] == opened[-MAX_SESSIONS:]
+        assert [value for value in opened if w.auth.by_session(value)] == opened[-MAX_SESSIONS:]
 
 
 async def test_the_demo_lets_only_this_machine_in() -> None:
@@ -231,31 +259,105 @@ async def test_S5_names_from_outside_are_only_compared(evil: str) -> None:
 
 
 def test_S4_credentials_are_kept_hashed_and_for_their_owner_alone(tmp_path: Path) -> None:
-    auth = Auth(tmp_path, demo=False)
-    link = auth.link("127.0.0.1", 8080)
-    token = link.partition("#token=")[2]
-    session = auth.open_session(User("admin", Role.ADMIN), NOW, token=token)
+    utc = Hours()
+    auth = Auth(tmp_path, demo=False, utc=utc)
+    token = auth.issue("admin", Role.ADMIN)
+    signed_in = auth.sign_in(token)
+    assert signed_in is not None
     text = (tmp_path / FILE).read_text()
     assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
     assert token not in text
-    assert session not in text
-    again = Auth(tmp_path, demo=False)
+    assert signed_in[1] not in text
+    again = Auth(tmp_path, demo=False, utc=utc)
     assert again.by_token(token) == User("admin", Role.ADMIN)
-    assert again.by_session(session, NOW + timedelta(days=1)) == User("admin", Role.ADMIN)
-    assert again.by_session(session, NOW + SESSION_AGE) is None
-    assert again.link("127.0.0.1", 8080) != link
+    utc.utc += timedelta(days=1)
+    assert again.by_session(signed_in[1]) == User("admin", Role.ADMIN)
+    utc.utc = NOW + SESSION_AGE
+    assert again.by_session(signed_in[1]) is None
 
 
-def test_a_later_links_ticket_opens_one_session(tmp_path: Path) -> None:
-    Auth(tmp_path, demo=False)
-    auth = Auth(tmp_path, demo=False)
-    ticket = auth.link("::1", 8080).partition("#token=")[2]
-    assert auth.link("::1", 8080).startswith("http://[::1]:8080/#")
-    user = auth.by_token(ticket)
-    assert user is not None
-    assert user.role is Role.ENGINEER
-    auth.open_session(user, NOW, token=ticket)
-    assert auth.by_token(ticket) is None
+def test_P5_the_first_link_opens_one_session_within_an_hour_and_later_links_let_in_an_engineer(tmp_path: Path) -> None:
+    """Its token was once an admin's for good."""
+    utc = Hours()
+    late = Auth(tmp_path, demo=False, utc=utc)
+    assert late.link("http://[::1]:8080").startswith("http://[::1]:8080/#token=")
+    ticket = _secret(late)
+    utc.utc += TICKET_AGE
+    assert late.sign_in(ticket) is None
+    assert late.sign_in(ticket) is None
+
+    auth = Auth(tmp_path, demo=False, utc=utc)
+    ticket = _secret(auth)
+    assert auth.by_token(ticket) is None, "it is good for a sign-in alone"
+    signed_in = auth.sign_in(ticket)
+    assert signed_in is not None, "no admin has come in yet, so this link is a first one too"
+    assert signed_in[0] == User("admin", Role.ADMIN)
+    assert auth.by_session(signed_in[1]) == signed_in[0]
+    assert auth.sign_in(ticket) is None
+    assert ticket not in (tmp_path / FILE).read_text()
+
+    again = Auth(tmp_path, demo=False, utc=utc)
+    earlier, ticket = _secret(again), _secret(again)
+    assert again.sign_in(earlier) is None, "a new link ends the one before"
+    signed_in = again.sign_in(ticket)
+    assert signed_in is not None
+    assert signed_in[0] == User("page link", Role.ENGINEER)
+    assert again.tokens() == []
+
+
+def test_P5_each_token_ends_and_its_sessions_with_it(tmp_path: Path) -> None:
+    utc = Hours()
+    auth = Auth(tmp_path, demo=False, utc=utc)
+    short, long = auth.issue("anna", Role.VIEWER, days=1), auth.issue("anna", Role.VIEWER)
+    signed_in = auth.sign_in(short)
+    assert signed_in is not None
+    utc.utc += timedelta(days=1)
+    for each in (auth, Auth(tmp_path, demo=False, utc=utc)):
+        assert each.by_token(short) is None
+        assert each.by_session(signed_in[1]) is None
+        assert each.by_token(long) == User("anna", Role.VIEWER)
+        assert [token.until for token in each.tokens()] == [NOW + timedelta(days=TOKEN_DAYS)]
+
+
+def test_P5_the_last_use_of_a_token_is_kept(tmp_path: Path) -> None:
+    utc = Hours()
+    auth = Auth(tmp_path, demo=False, utc=utc)
+    token = auth.issue("anna", Role.VIEWER, purpose="Grafana")
+    assert [each.used for each in auth.tokens()] == [None]
+    utc.utc += timedelta(hours=3)
+    auth.by_token(token)
+    assert [(each.purpose, each.used) for each in auth.tokens()] == [("Grafana", utc.utc)]
+    again = Auth(tmp_path, demo=False, utc=utc)
+    assert [(each.purpose, each.used) for each in again.tokens()] == [("Grafana", utc.utc)]
+
+
+@pytest.mark.virtual_time
+async def test_P5_one_token_is_revoked_alone_with_the_sessions_that_it_opened() -> None:
+    async with world() as w, w.http(Role.ADMIN) as admin:
+        body = {"name": "bob", "role": "viewer", "days": 30}
+        lost = (await admin.post("/api/users", json={**body, "purpose": "laptop"})).json()
+        kept = (await admin.post("/api/users", json=body)).json()
+        cookies = []
+        for given in (lost, kept):
+            async with w.http(authorization=f"Bearer {given['token']}") as bob:
+                cookies.append((await bob.post("/api/session")).cookies["choroid_session_8080"])
+        listed = {row["id"]: row for row in (await admin.get("/api/users")).json()["tokens"]}
+        row = listed[lost["id"]]
+        assert (row["name"], row["role"], row["purpose"], row["until_utc"]) == (
+            "bob", "viewer", "laptop", lost["until_utc"],
+        )  # fmt: skip
+        assert row["used_utc"] is not None
+        gone = await admin.post(f"/api/tokens/{lost['id']}/revoke", json={"reason": "the laptop was lost"})
+        assert gone.status_code == 200
+        assert lost["id"] not in {row["id"] for row in gone.json()["tokens"]}
+        for given, cookie, status in ((lost, cookies[0], 401), (kept, cookies[1], 200)):
+            async with w.http(authorization=f"Bearer {given['token']}") as bob:
+                assert (await bob.get("/api/rig")).status_code == status
+            async with w.http(Cookie=f"choroid_session_8080={cookie}") as browser:
+                assert (await browser.get("/api/rig")).status_code == status
+        last = [row for row in w.controller.journal.rows if row.kind.startswith("users.")][-1]
+        assert (last.kind, last.body["id"], last.body["user"]) == ("users.revoked", lost["id"], "a admin")
+        assert (await admin.post(f"/api/tokens/{lost['id']}/revoke", json={})).status_code == 404
 
 
 def full(folder: Path) -> None:
@@ -266,18 +368,16 @@ def full(folder: Path) -> None:
 def test_D2_on_a_full_disk_a_session_is_kept_in_memory_and_written_when_there_is_room(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Auth(tmp_path, demo=False)
-    auth = Auth(tmp_path, demo=False)
-    ticket = auth.link("::1", 8080).partition("#token=")[2]
-    user = auth.by_token(ticket)
-    assert user is not None
+    auth = Auth(tmp_path, demo=False, utc=now)
     full(tmp_path)
-    value = auth.open_session(user, NOW, token=ticket)
-    assert auth.by_session(value, NOW) == user
+    signed_in = auth.sign_in(_secret(auth))
+    assert signed_in is not None
+    user, value = signed_in
+    assert auth.by_session(value) == user
     assert "Next: look at free space" in caplog.text
     (tmp_path / FILE).with_suffix(".new").rmdir()
     auth.issue("anna", Role.VIEWER)
-    assert Auth(tmp_path, demo=False).by_session(value, NOW) == user
+    assert Auth(tmp_path, demo=False, utc=now).by_session(value) == user
 
 
 def unwritten(*_: object, **__: object) -> int:
@@ -301,12 +401,27 @@ async def test_D2_a_new_user_signs_in_although_neither_credentials_nor_journal_c
 
 
 @pytest.mark.virtual_time
-async def test_a_name_that_reads_as_another_account_is_refused() -> None:
+async def test_P1_a_name_that_reads_as_another_account_is_refused() -> None:
     async with world() as w, w.http(Role.ADMIN) as admin:
         bob = {"name": "Bob Miller", "role": "viewer"}
         assert (await admin.post("/api/users", json=bob)).status_code == 201
         assert (await admin.post("/api/users", json=bob)).status_code == 201, "a second token of the same account"
-        for name in ("bob miller", "Bob  Miller", "command line", "Page Link"):
+        own = (
+            "command line",
+            "Page Link",
+            "command line (root)",
+            "сommand line",
+            "Command\u2060 Line (ada)",
+            "сommand line (ada)",
+        )
+        looks = (
+            "Воb Miller",
+            "B0b Miller",
+            "Bob Mi11er",
+            "Bob\u200d Miller",
+            "Bob Ｍiller",
+        )
+        for name in ("bob miller", "Bob  Miller", "\u200b", *own, *looks):
             refused = await admin.post("/api/users", json={**bob, "name": name})
             assert (refused.status_code, "reads as the account" in refused.text) == (409, True), name
         assert (await admin.post("/api/users", json={**bob, "name": "Bob Miller jr"})).status_code == 201
@@ -337,58 +452,66 @@ async def test_D2_on_a_full_disk_a_token_is_not_given_and_one_that_is_taken_back
         (tmp_path / FILE).with_suffix(".new").rmdir()
         assert (await admin.post("/api/users/bob/revoke", json={"reason": "left"})).status_code == 404
         w.auth.issue("ann", Role.VIEWER)  # any change writes all of them
-        assert Auth(tmp_path, demo=False).by_token(token) is None
+        assert Auth(tmp_path, demo=False, utc=now).by_token(token) is None
 
 
 def test_the_command_line_token_ends_with_the_process(tmp_path: Path) -> None:
-    auth = Auth(tmp_path, demo=False)
+    auth = Auth(tmp_path, demo=False, utc=now)
     token = auth.command_line_token()
     assert auth.by_token(token) == User("command line", Role.ADMIN)
-    assert Auth(tmp_path, demo=False).by_token(token) is None
+    assert Auth(tmp_path, demo=False, utc=now).by_token(token) is None
 
 
 def test_a_revoked_name_is_forgotten(tmp_path: Path) -> None:
-    auth = Auth(tmp_path, demo=False)
+    auth = Auth(tmp_path, demo=False, utc=now)
     token = auth.issue("wall", Role.VIEWER)
-    session = auth.open_session(User("wall", Role.VIEWER), NOW)
+    session = auth.open_session(User("wall", Role.VIEWER))
     assert auth.revoke("wall") == 2
     assert auth.by_token(token) is None
-    assert auth.by_session(session, NOW) is None
+    assert auth.by_session(session) is None
 
 
 def test_A11_a_damaged_file_admits_only_the_page_link_and_says_what_to_do(tmp_path: Path) -> None:
     """It once stopped the rig's controller."""
-    token = _secret(Auth(tmp_path, demo=False))
+    token = Auth(tmp_path, demo=False, utc=now).issue("ann", Role.ADMIN)
     body = json.loads((tmp_path / FILE).read_text())
     body["tokens"][0]["role"] = "king"
     (tmp_path / FILE).write_text(json.dumps(body))
     damaged = (tmp_path / FILE).read_bytes()
-    auth = Auth(tmp_path, demo=False)
+    auth = Auth(tmp_path, demo=False, utc=now)
     assert "restore it" in auth.problem
     assert auth.by_token(token) is None
-    assert auth.by_token(_secret(auth)) == User("page link", Role.ADMIN)
+    assert signed_in(auth) == User("page link", Role.ADMIN)
+    assert signed_in(auth) == User("page link", Role.ADMIN), "each link does so until the file is restored"
     given = auth.issue("anna", Role.VIEWER)
     assert auth.by_token(given) == User("anna", Role.VIEWER)
     assert (tmp_path / FILE).read_bytes() == damaged, "it is evidence"
 
 
 def test_A11_a_folder_that_takes_no_credentials_is_no_reason_to_stop(tmp_path: Path) -> None:
-    auth = Auth(tmp_path / "gone", demo=False)
+    auth = Auth(tmp_path / "gone", demo=False, utc=now)
     assert "cannot be written" in auth.problem
-    assert auth.by_token(_secret(auth)) == User("page link", Role.ADMIN)
+    assert signed_in(auth) == User("page link", Role.ADMIN)
+
+
+def signed_in(auth: Auth) -> User:
+    """The user whom the page link lets in."""
+    found = auth.sign_in(_secret(auth))
+    assert found is not None
+    return found[0]
 
 
 def _secret(auth: Auth) -> str:
-    return auth.link("127.0.0.1", 1).partition("#token=")[2]
+    return auth.link(URL).partition("#token=")[2]
 
 
 def test_the_demo_writes_nothing(tmp_path: Path) -> None:
-    auth = Auth(tmp_path, demo=True)
-    auth.demo_session(NOW)
+    auth = Auth(tmp_path, demo=True, utc=now)
+    auth.demo_session()
     assert list(tmp_path.iterdir()) == []
-    assert auth.link("127.0.0.1", 8080) == "http://127.0.0.1:8080/"
+    assert auth.link(URL) == f"{URL}/"
     with pytest.raises(CredentialsError):
-        Auth(tmp_path, demo=False).demo_session(NOW)
+        Auth(tmp_path, demo=False, utc=now).demo_session()
 
 
 @pytest.mark.virtual_time
@@ -410,7 +533,8 @@ async def test_an_admin_gives_and_takes_back_tokens_and_both_are_recorded() -> N
             assert (await bob.get("/api/state")).status_code == 401
         again = await admin.post("/api/users/bob/revoke", json={})
         assert again.status_code == 404
-        rows = [(row.kind, row.body["user"], row.body["name"]) for row in w.controller.journal.rows[-2:]]
+        given_and_taken = [row for row in w.controller.journal.rows if row.kind.startswith("users.")]
+        rows = [(row.kind, row.body["user"], row.body["name"]) for row in given_and_taken]
         assert rows == [("users.issued", "a admin", "bob"), ("users.revoked", "a admin", "bob")]
         assert token not in str([row.body for row in w.controller.journal.rows])
 
@@ -425,11 +549,15 @@ async def test_a_name_with_a_slash_of_former_times_can_be_revoked() -> None:
 
 
 def test_the_last_admin_cannot_be_forgotten(tmp_path: Path) -> None:
-    auth = Auth(tmp_path, demo=False)
+    auth = Auth(tmp_path, demo=False, utc=now)
+    signed_in(auth)
     with pytest.raises(LastAdmin, match="only admin"):
         auth.revoke("admin")
     auth.issue("anna", Role.ADMIN)
     assert auth.revoke("admin") == 1
+    (only,) = auth.tokens()
+    with pytest.raises(LastAdmin, match="only admin"):
+        auth.revoke_token(only.id)
 
 
 @pytest.mark.virtual_time
@@ -441,9 +569,12 @@ def test_the_last_admin_cannot_be_forgotten(tmp_path: Path) -> None:
         {"name": "x", "role": "king"},
         {"name": "x\ny", "role": "admin"},
         {"name": "x/y", "role": "viewer"},
+        {"name": "x", "role": "viewer", "days": 0},
+        {"name": "x", "role": "viewer", "days": 401},
+        {"name": "\u202eanna", "role": "viewer"},
     ],
 )
-async def test_an_invitation_that_makes_no_sense_is_refused(body: dict[str, str]) -> None:
+async def test_an_invitation_that_makes_no_sense_is_refused(body: dict[str, Any]) -> None:
     async with world() as w, w.http(Role.ADMIN) as admin:
         before = w.changes()
         assert (await admin.post("/api/users", json=body)).status_code == 422
@@ -484,9 +615,9 @@ async def test_R2_a_slow_disk_delays_tokens_and_sign_ins_and_never_the_loop(
         assert taken.status_code == 200
         beating.cancel()
         assert max(lags_s) < SLOW_S / 2
-        again = Auth(tmp_path, demo=False)
+        again = Auth(tmp_path, demo=False, utc=now)
         assert again.by_token(given.json()["token"]) is None
-        assert again.by_session(signed_in.cookies["choroid_session_8080"], w.controller.clock.utc()) is not None
+        assert again.by_session(signed_in.cookies["choroid_session_8080"]) is not None
 
 
 async def test_R2_D2_what_the_thread_cannot_write_is_refused_as_before(

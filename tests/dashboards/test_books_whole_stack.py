@@ -20,7 +20,7 @@ from tests.execution.world import RIG
 async def test_a_cycle_is_told_with_its_reason_and_a_balance_that_closes(tmp_path: Path) -> None:
     lab = SimulatedLab(RIG, seed=6)
     async with controlled(lab, tmp_path) as controller:
-        auth = Auth(None, demo=False)
+        auth = Auth(None, demo=False, utc=controller.clock.utc)
         app = create_app(controller, auth)
         token = {"Authorization": f"Bearer {auth.issue('a viewer', Role.VIEWER)}"}
         run = await controller.runs.start(

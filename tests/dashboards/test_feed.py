@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboards.auth import SESSION_AGE, Role, User
+from dashboards.auth import SESSION_AGE, Role, Token, User
 from dashboards.feed import KNOWN_FOR_S, MAX_CLIENTS, MAX_RECEIVED, PERIOD_S, QUEUE_MESSAGES, SEND_TIME_S, changed
 from tests.dashboards.world import HOST, world
 
@@ -98,8 +98,9 @@ async def test_S1_no_client_receives_the_feed_without_a_credential() -> None:
 async def test_S1_a_client_whose_credential_ends_receives_no_more(how: str) -> None:
     async with world() as w:
         auth, clock = w.auth, w.controller.clock
-        given = clock.utc() - SESSION_AGE + timedelta(seconds=2) if how == "run out" else clock.utc()
-        cookie = auth.open_session(User("a viewer", Role.VIEWER), given)
+        user, now = User("a viewer", Role.VIEWER), clock.utc()
+        until = now + timedelta(seconds=2) if how == "run out" else now + SESSION_AGE
+        cookie = auth.open_session(user, token=Token("1", user, "", now, until))
         token = {"authorization": f"Bearer {w.tokens[Role.VIEWER]}"}
         session = {"cookie": f"choroid_session_8080={cookie}"}
         async with w.socket(None, **(token if how == "revoked" else session)) as page:

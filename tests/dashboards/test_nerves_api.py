@@ -66,7 +66,7 @@ class Array:
 @asynccontextmanager
 async def served(array: Array | None) -> AsyncIterator[World]:
     controller = FakeController()
-    auth = Auth(None, demo=False)
+    auth = Auth(None, demo=False, utc=controller.clock.utc)
     tokens = {role: auth.issue(f"a {role.word}", role) for role in Role}
     app = create_app(controller.as_controller(), auth, array=array)
     try:

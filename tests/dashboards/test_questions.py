@@ -47,7 +47,7 @@ async def test_a_question_is_shown_answered_and_refused_over_the_api(tmp_path: P
     path.write_text(ASKING)
     lab = SimulatedLab(RIG, seed=6)
     async with controlled(lab, tmp_path) as controller:
-        auth = Auth(None, demo=False)
+        auth = Auth(None, demo=False, utc=controller.clock.utc)
         app = create_app(controller, auth)
         run = await controller.runs.start(of_file(path), {}, "anna", "a test")
         url = f"/api/runs/{run}"
@@ -115,7 +115,7 @@ async def test_an_upload_and_a_decision_take_the_role_and_are_checked(tmp_path: 
     path.write_text(UPLOADING)
     lab = SimulatedLab(RIG, seed=6)
     async with controlled(lab, tmp_path) as controller:
-        auth = Auth(None, demo=False)
+        auth = Auth(None, demo=False, utc=controller.clock.utc)
         app = create_app(controller, auth)
 
         def client(role: Role, name: str = "") -> httpx.AsyncClient:
@@ -175,7 +175,7 @@ def test_the_roles_that_approve_are_the_roles_of_accounts() -> None:
 async def test_the_library_over_the_api_takes_two_people(tmp_path: Path) -> None:
     lab = SimulatedLab(RIG, seed=6)
     async with controlled(lab, tmp_path) as controller:
-        auth = Auth(None, demo=False)
+        auth = Auth(None, demo=False, utc=controller.clock.utc)
         app = create_app(controller, auth)
 
         def client(name: str, role: Role) -> httpx.AsyncClient:

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from dashboards.app import create_app
 from dashboards.auth import Auth, Role
+from dashboards.sign_ins import KIND as FAILED
 from tests.dashboards.fake_rig import BENCH, FakeController
 
 BASE = "http://127.0.0.1:8080"
@@ -81,9 +82,9 @@ class World:
         return Socket(self.app, {"host": HOST} | headers)
 
     def changes(self) -> tuple[int, str | None, int, float]:
-        """All that a request could have changed: journal, emergency, runs, speed."""
+        """All that a request could have changed: journal (but for the count of failed sign-ins), emergency, runs, speed."""
         speed = self.app.state.speed
-        rows = len(self.controller.journal.rows)
+        rows = sum(row.kind != FAILED for row in self.controller.journal.rows)
         return rows, self.controller.gate.emergency, len(self.controller.runs.list()), speed.speed if speed else 0.0
 
 
@@ -95,13 +96,15 @@ async def world(
     simulated: bool = True,
     threaded: bool = False,
     rig: Path = BENCH,
+    names: frozenset[str] = frozenset(),
 ) -> AsyncIterator[World]:
     """An application; with `folder` its credentials are kept there."""
     controller = FakeController(rig)
-    auth = Auth(folder, demo=demo, threaded=threaded)
+    auth = Auth(folder, demo=demo, utc=controller.clock.utc, threaded=threaded)
     tokens = {role: auth.issue(f"a {role.word}", role) for role in Role}
     mishaps = Mishaps() if simulated else None
-    app = create_app(controller.as_controller(), auth, speed=Speed() if simulated else None, mishaps=mishaps)
+    speed = Speed() if simulated else None
+    app = create_app(controller.as_controller(), auth, speed=speed, mishaps=mishaps, names=names)
     try:
         yield World(app, controller, auth, tokens)
     finally:

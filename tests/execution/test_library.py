@@ -89,8 +89,8 @@ def submitted(books: ProtocolLibrary, by: Person = ANNA) -> str:
     return books.submit("mine.yaml", TEXT, by, "").sha256
 
 
-@pytest.mark.parametrize("name", ["Anna", " anna", "ＡＮＮＡ", "anna "])
-async def test_another_spelling_of_a_name_is_the_same_person(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["Anna", " anna", "ＡＮＮＡ", "anna ", "аnnа", "an\u200bna"])
+async def test_P1_another_spelling_of_a_name_is_the_same_person(name: str, tmp_path: Path) -> None:
     books = library(tmp_path)
     sha256 = submitted(books)
     with pytest.raises(LibraryError, match="is the same person"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def applied() -> list[int]:
 
 @pytest.fixture
 def auth() -> Auth:
-    return Auth(demo=False)
+    return Auth(demo=False, utc=lambda: datetime(2026, 1, 1, tzinfo=UTC))
 
 
 @asynccontextmanager

@@ -33,7 +33,7 @@ def announced(controller: Controller) -> bool:
 async def test_a_request_raises_an_alarm_until_the_technician_enters_its_results(tmp_path: Path) -> None:
     lab = SimulatedLab(RIG, seed=3)
     async with controlled(lab, tmp_path) as controller:
-        auth = Auth(None, demo=False)
+        auth = Auth(None, demo=False, utc=controller.clock.utc)
         app = create_app(controller, auth)
         token = {"Authorization": f"Bearer {auth.issue('a viewer', Role.VIEWER)}"}
         technician = Technician(lab, controller, seed=3, on_request=True)

@@ -12,10 +12,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from choroid.cameras import engines
 from choroid.common.failure import UserError
+from choroid.operating.remote import call, endpoint_of
 from choroid.running import edges as run_edges
 from choroid.running import listening, sinks
 from choroid.running.edges import EdgePlan, RunEdges
@@ -30,10 +32,12 @@ from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from controller.telemetry.sink import OutboxSink
 from dashboards.auth import Auth
+from dashboards.outside import INSIDE, Outside
 from drivers.commands import PumpStatus
 from drivers.registry import MODELS
 from sim.lab import SimulatedLab
 from tests.browser.pages import free_port
+from tests.dashboards.test_outside import certified, trusting
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "rigs"
 SINKS = """\
@@ -57,6 +61,7 @@ class Scene:
         self.nerves = EngineNerves(rig, data, 3) if rig.nerves else None
         self.sinks = sinks_of(rig, data, "0c9b5a7f21de")
         self.port, self.health_port = free_port(), free_port()
+        self.outside = INSIDE
         self.stop = asyncio.Event()
 
     async def begin(self) -> None:
@@ -73,10 +78,11 @@ class Scene:
         )
         plan = EdgePlan(
             data=self.data,
-            auth=Auth(self.data, demo=False),
+            auth=Auth(self.data, demo=False, utc=self.clock.utc),
             host="127.0.0.1",
             port=self.port,
             health_port=self.health_port,
+            outside=self.outside,
             nerves=self.nerves,
             sinks=self.sinks,
             people=None
@@ -283,6 +289,29 @@ async def test_B1_a_taken_port_names_itself_and_its_holder_and_is_opened_when_it
         await made.cared_for()
     await until(lambda: alarm not in made.controller.edges.causes)
     socket.create_connection(("127.0.0.1", made.port)).close()
+    await made.end()
+
+
+async def test_B1_a_certificate_that_cannot_be_used_is_an_alarm_and_is_read_again(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It closes the page to browsers; commands on this machine go on."""
+    monkeypatch.setattr(run_edges, "PAUSES", Pauses(0.1, 0.1))
+    made = Scene(rig.model_copy(update={"nerves": None, "cameras": {}}), tmp_path / "data")
+    made.data.mkdir()
+    made.outside = Outside(certificate=tmp_path / "page.pem", key=tmp_path / "page.key")
+    await made.begin()
+    alarm = ("certificate_failed", "page")
+    await until(lambda: alarm in made.alarms())
+    assert "page.pem" in made.alarms()[alarm]
+    await made.cared_for()
+    endpoint = endpoint_of(made.data)
+    assert endpoint["url"] == f"unix:{made.data / 'page.sock'}"
+    assert (await asyncio.to_thread(call, endpoint, "GET", "/api/rig"))["role"] == "admin"
+    tls = trusting(certified(tmp_path))
+    await until(lambda: alarm not in made.controller.edges.causes)
+    async with httpx.AsyncClient(verify=tls) as browser:
+        assert (await browser.get(f"https://localhost:{made.port}/health")).status_code == 200
     await made.end()
 
 

@@ -46,8 +46,9 @@ class Engine:
 
 @asynccontextmanager
 async def page(access: RecordingAccess | None, role: Role) -> AsyncIterator[AsyncClient]:
-    auth = Auth(demo=False)
-    app = create_app(FakeController().as_controller(), auth, recordings=access)
+    controller = FakeController()
+    auth = Auth(demo=False, utc=controller.clock.utc)
+    app = create_app(controller.as_controller(), auth, recordings=access)
     async with AsyncClient(transport=ASGITransport(app), base_url="http://127.0.0.1") as client:
         client.headers["authorization"] = f"Bearer {auth.issue('ada', role)}"
         yield client

@@ -14,7 +14,7 @@ import pytest
 from tests.processes import Bench
 
 
-def test_a_token_is_given_works_and_is_taken_back(tmp_path: Path) -> None:
+def test_P5_a_token_is_given_works_and_is_taken_back(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     try:
         bench.run()
@@ -23,7 +23,7 @@ def test_a_token_is_given_works_and_is_taken_back(tmp_path: Path) -> None:
             command = [sys.executable, "-m", "choroid", "users", *words, "--data", str(bench.data)]
             return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
-        given = users("add", "Ada L.", "--role", "viewer", "--reason", "a new colleague", "--json")
+        given = users("add", "Ada L.", "--role", "viewer", "--for", "laptop", "--json")
         assert given.returncode == 0, given.stderr
         token = json.loads(given.stdout)["token"]
         url = json.loads((bench.data / "endpoint.json").read_text())["url"]
@@ -32,6 +32,18 @@ def test_a_token_is_given_works_and_is_taken_back(tmp_path: Path) -> None:
             assert reply.status == 200
         assert "Ada L." in users("list").stdout
         assert token not in (bench.data / "credentials.json").read_text()
+        listed = json.loads(users("list", "--json").stdout)["tokens"]
+        assert [(row["name"], row["purpose"], row["used_utc"] is not None) for row in listed] == [
+            ("Ada L.", "laptop", True)
+        ]
+        assert listed[0]["id"] in users("list").stdout
+        second = json.loads(users("add", "Ada L.", "--json").stdout)["token"]
+        assert users("revoke", listed[0]["id"], "--reason", "lost").returncode == 0
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(request, timeout=10)
+        request = urllib.request.Request(url + "/api/state", headers={"Authorization": f"Bearer {second}"})
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            assert reply.status == 200
         assert users("remove", "Ada L.").returncode == 0
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(request, timeout=10)

@@ -199,7 +199,7 @@ async def test_U2_without_a_guard_there_is_no_controller(tmp_path: Path, monkeyp
 
 def test_A9_a_stop_without_a_guard_says_what_else_there_is(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="SIGUSR1"):
-        guarding.stop(tmp_path, who="anna", reason="x")
+        guarding.stop(tmp_path, reason="x")
 
 
 def test_a_shadowed_package_is_named(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.guard.wire import PLAN, SOCKET, receive, send
+from controller.guard.wire import PLAN, SOCKET, SocketPeer, login_of, receive, send
 from tests.guard.scene import Scene, scene
 
 BASAL_S = 2.0
@@ -150,7 +150,8 @@ async def test_A9_an_emergency_stop_is_the_controllers_or_else_the_guards(tmp_pa
         assert await made.basal() < BASAL_S
         assert blind.wait(5) == -signal.SIGKILL
         kept = (made.data / "emergency-stop.json").read_text()
-        assert "anna" in kept
+        assert "anna" not in kept, "the kernel tells who it was, not the one who asks"
+        assert login_of(SocketPeer(os.getpid(), os.geteuid())) in kept
         assert "smoke" in kept
 
 
@@ -216,6 +217,19 @@ async def test_S1_the_socket_is_its_owners_alone(tmp_path: Path) -> None:
             tmp_path.chmod(0o755)
             done = subprocess.run([sys.executable, "-c", code, str(made.data), root], capture_output=True, text=True)
             assert "PermissionError" in done.stderr, done.stderr
+
+
+def test_P1_the_name_of_a_user_needs_no_directory_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A server that did not answer would have held an emergency stop up."""
+
+    def asked(_: int) -> None:
+        raise AssertionError("the name service was asked, which may wait for a server")
+
+    monkeypatch.setattr("pwd.getpwuid", asked)
+    assert login_of(SocketPeer(0, 0)) == "root"
+    assert login_of(SocketPeer(0, 4_000_000)) == "user 4000000"
+    monkeypatch.setattr("controller.guard.wire.USERS", tmp_path / "gone")
+    assert login_of(SocketPeer(0, 0)) == "user 0"
 
 
 @pytest.mark.parametrize("disk", ["full", "hangs"])

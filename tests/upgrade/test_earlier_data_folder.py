@@ -32,7 +32,7 @@ from controller.nerves import ledger as stimulation
 from controller.process.controller import Controller
 from controller.rig.description import Rig, required
 from controller.telemetry.outbox import Outbox
-from dashboards.auth import Auth, Role
+from dashboards.auth import TOKEN_DAYS, Auth, Role, User
 from drivers.registry import MODELS
 from sim.devices.ismatec_reglo_icc import IsmatecRegloIcc
 from sim.lab import SimulatedLab
@@ -154,14 +154,16 @@ async def test_D3_what_an_earlier_release_knew_is_known(left: Left) -> None:
 @pytest.mark.virtual_time
 async def test_D3_each_file_of_an_earlier_release_is_read(left: Left) -> None:
     known = left.known
-    user = Auth(left.data, demo=False).by_token(known["token"])
-    assert user is not None
-    assert (user.name, user.role) == ("anna", Role.ENGINEER)
+    clock = Clock(follow_system=False, epoch=left.clock_begins)
+    auth = Auth(left.data, demo=False, utc=clock.utc)
+    assert auth.problem == ""
+    assert auth.by_token(known["token"]) == User("anna", Role.ENGINEER)
+    (token,) = auth.tokens()
+    assert token.until == clock.utc() + timedelta(days=TOKEN_DAYS), "it had no end; the first page link's has ended"
     assert stimulation_of(left.data) == known["stimulation"]
     assert NoticeStore(left.data / "notices.db").load() is not None
     with closing(Outbox(left.data / "outbox.db")) as outbox:
         assert len(outbox) == known["waiting_messages"] > 0
-    clock = Clock(follow_system=False, epoch=left.clock_begins)
     begin = datetime.fromisoformat(known["utc"]).timestamp() - 86_400.0
     with closing(History(left.data / "history.db", clock)) as history:
         assert history.problem is None

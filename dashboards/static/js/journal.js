@@ -66,6 +66,7 @@ const SENTENCES = {
   moved: (b) => ["flow", `${spoken(b.line)}: ${vol(b.ul)} moved, by ${b.source}`],
   "note.grade": (b) => ["good", gradeSentence(b)],
   "note.recycle": (b) => ["good", cycleSentence(b)],
+  "page.sign_ins_failed": (b) => ["warn", `${b.count} sign-ins failed, from ${b.sources} addresses`],
   "page.signed_in": (b) => ["", `${b.user} signed in as ${b.role}`],
   "probe.health": (b) => [
     b.faults.length ? "bad" : "",
