@@ -25,7 +25,7 @@ from drivers.commands import (
     Status,
     Stop,
 )
-from drivers.errors import DeviceError, Refused, WrongDevice
+from drivers.errors import BadReply, DeviceError, Refused, WrongDevice
 
 if TYPE_CHECKING:
     from drivers.probe_health import ProbeHealth
@@ -216,6 +216,9 @@ class Device(ABC):
     A read-only link (`choroid talk --read-only`) sends nothing else, and :meth:`verify` sets nothing there.
     """
 
+    unchecked: ClassVar[bool] = False
+    """Whether its replies have no checksum. Its first serial number, with which each later one is compared, is read twice."""
+
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         self.link = link
         self.config = config
@@ -249,9 +252,21 @@ class Device(ABC):
         with self.conversation.verifying():
             self.answered = None
             identity = self.answered = await self._identify()
+            if self.unchecked and self.identity is None and identity.serial:
+                self._require_read_twice(identity.serial, (await self._identify()).serial)
             self._require_same(identity)
             self.identity = identity
         return identity
+
+    def _require_read_twice(self, first: str, second: str) -> None:
+        """Raise :class:`BadReply` if two readings of one serial number differ."""
+        if first != second:
+            raise BadReply(
+                f"serial number {second or 'unknown'} answers, and {first} a moment before",
+                where=self.config.name,
+                cause="noise on the line, or two devices at one address",
+                action="nothing was taken from it and it is asked again; if it stays, look at the link's capture",
+            )
 
     def _require_same(self, found: Identity) -> None:
         """Raise :class:`WrongDevice` if another serial number answers than before in this process."""

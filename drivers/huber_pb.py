@@ -51,6 +51,7 @@ class HuberPb(Device):
         manual="PB protocol as used by an open driver and its recorded telegrams; the manufacturer's text was not available",
         verification="verified against recorded telegrams and an independent simulator; no manual was available",
     )
+    unchecked = True
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = re.compile(rb"\{M[0-9A-F]{2}\*{4}\r\n")
     settings = (*LIMITS, REST, REGULATES)

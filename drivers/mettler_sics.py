@@ -55,6 +55,7 @@ class MettlerSics(Device):
         guarantee=Guarantee.HOST,
         manual="MT-SICS reference manual, levels 0 and 1",
     )
+    unchecked = True
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = re.compile(rb"(?:I[0-9]{1,2}|SI?)\r\n")
     settings = (TARE,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import struct
 from collections.abc import Callable
@@ -448,6 +449,20 @@ async def test_the_full_scale_must_be_in_the_rig() -> None:
 
 
 # --- balance ----------------------------------------------------------------------------------------------
+
+
+async def test_B4_a_first_serial_number_that_was_garbled_locks_no_device_out() -> None:
+    """Its replies have no checksum, and each later number is compared with the first."""
+    fake = FakeBalance()
+    answers = [b'I4 A "B02100\x3259X"\r\n']
+    peer = Peer(lambda request: answers.pop() if request.startswith(b"I4") and answers else fake(request))
+    async with linked(MettlerSics, peer, FakeBalance.config, verified=False) as balance:
+        with contextlib.suppress(BadReply):
+            await balance.verify()
+        assert not answers
+        await balance.verify()
+        assert balance.identity is not None
+        assert balance.identity.serial == "B021002593"
 
 
 async def test_a_dynamic_weight_is_good_and_not_stable() -> None:
