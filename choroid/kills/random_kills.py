@@ -174,9 +174,12 @@ def carry_out(rigged: Rigged, strike: Strike, struck: Struck) -> None:
     """Bring the rig to the instant, strike it, measure, and verify that it works again; raise :class:`RigFailed`
     otherwise.
     """
-    wants_namespace = (strike.victim, strike.method) == ("controller", "namespace")
-    if wants_namespace:
-        _into_namespace(rigged)
+    if strike.method in ("namespace", "port"):
+        _restart(
+            rigged,
+            namespace=strike.method == "namespace",
+            page_port=rigged.free_port() if strike.method == "port" else 0,
+        )
     before_ul, run = 0.0, ""
     if strike.instant != "starting" or strike.in_dose:
         rigged.until(rigged.has_all_readings, "every device has a reading", BACK_WITHIN_S)
@@ -194,7 +197,7 @@ def carry_out(rigged: Rigged, strike: Strike, struck: Struck) -> None:
     if strike.victim in ("controller", "guard", "both"):
         rigged.until(lambda: rigged.watches() > watches, "a guard watches the controller again", BACK_WITHIN_S)
     struck.restart_s = round(now_s() - at_s, 2)
-    rigged.namespace = False
+    rigged.namespace, rigged.page_port = False, 0
     if strike.in_dose:
         _finish(rigged, run, struck)
         if (strike.victim, strike.method) != ("lab", "kill"):  # a new lab does not know what the old one moved
@@ -203,9 +206,9 @@ def carry_out(rigged: Rigged, strike: Strike, struck: Struck) -> None:
         struck.stated_ul = round(_stated_ul(rigged, run), 1)
 
 
-def _into_namespace(rigged: Rigged) -> None:
-    """Restart the controller in a PID namespace of its own."""
-    rigged.namespace = True
+def _restart(rigged: Rigged, *, namespace: bool, page_port: int) -> None:
+    """Restart the controller in a PID namespace of its own, or with its page at a port that another program can take."""
+    rigged.namespace, rigged.page_port = namespace, page_port
     rigged.stop_service("controller")
     rigged.until(lambda: not rigged.answers(), "the controller ends", BACK_WITHIN_S)
     rigged.until(rigged.answers, "the controller answers", BACK_WITHIN_S)
@@ -219,6 +222,9 @@ def _strike(rigged: Rigged, strike: Strike) -> None:
                 rigged.stop_service(victim)
             case "stop":
                 rigged.signal(victim, signal.SIGSTOP)
+            case "port":
+                rigged.signal(victim, signal.SIGKILL)
+                rigged.take_port()
             case _:  # in a namespace of its own the controller is process 1, and all of it ends with it
                 rigged.signal(victim, signal.SIGKILL)
 
@@ -259,6 +265,11 @@ def _come_back(rigged: Rigged, strike: Strike, old: set[int]) -> None:
     else:
         rigged.until(gone[strike.victim], f"the {strike.victim} is replaced", BACK_WITHIN_S)
         rigged.stopped.clear()
+        if strike.method == "port":
+            rigged.until(
+                lambda: not rigged.basal(rigged.truth), "care goes on without the port of the page", BACK_WITHIN_S
+            )
+            rigged.give_port_back()
 
 
 def _record_hold(struck: Struck, message: str) -> None:

@@ -82,6 +82,9 @@ class Rigged:
         self._ended_s: dict[str, float] = {}
         self.namespace = False
         """Whether the next controller gets its own PID namespace."""
+        self.page_port = 0
+        """The port of the next controller's page; 0 for any that is free."""
+        self._taken: socket.socket | None = None
         self._own = folder / "rig.yaml"
         (self.data / "recipes").mkdir(parents=True)
         step = f"{Liver.add_glucose.name}: {REQUESTED_UL:g} uL"
@@ -196,6 +199,32 @@ class Rigged:
 
         threading.Thread(target=kill, daemon=True).start()
 
+    def free_port(self) -> int:
+        """Return a port that no program has."""
+        return _free_ports(self._port + 24, 1)
+
+    def take_port(self) -> None:
+        """Take the port of the page as another program would, once the controller is gone."""
+        taken = socket.socket()
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+        def bound() -> bool:
+            try:
+                taken.bind(("127.0.0.1", self.page_port))
+            except OSError:
+                return False
+            return True
+
+        self.until(bound, "the port of the page is free", KILL_AFTER_S)
+        taken.listen()
+        self._taken = taken
+
+    def give_port_back(self) -> None:
+        """Close the port that was taken."""
+        if self._taken is not None:
+            self._taken.close()
+            self._taken = None
+
     def start_lab_again(self) -> None:
         """Serve a new lab at the same ports: every device has lost its power."""
         self._lab.end()
@@ -217,6 +246,7 @@ class Rigged:
         """End every process."""
         self._ending.set()
         self._manager.join(5.0)
+        self.give_port_back()
         self.let_go_on()
         with self._lock:
             services = list(self._services.values())
@@ -282,7 +312,7 @@ class Rigged:
         data = ("--data", str(self.data))
         words = python("choroid", "guard", str(self.served), *data)
         if name == "controller":
-            words = python("choroid", "run", str(self.served), *data, "--port", "0", "--no-restart")
+            words = python("choroid", "run", str(self.served), *data, "--port", str(self.page_port), "--no-restart")
             if self.namespace:
                 words = ["unshare", "--pid", "--fork", "--mount-proc", *words]
         with (self.folder / f"{name}.log").open("ab") as log:

@@ -1,7 +1,8 @@
 """Strikes on a running rig: victim, method and instant, drawn from a seed, and their outcomes.
 
 Victims are the controller, the guard, both, the electrode engine and the lab. Methods are SIGKILL, SIGSTOP, the end
-of a PID namespace, and a service manager's stop (SIGTERM to the process group, then SIGKILL).
+of a PID namespace, a service manager's stop (SIGTERM to the process group, then SIGKILL), and SIGKILL after which another
+program has taken the port of the page.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 METHODS: Mapping[str, tuple[str, ...]] = {
-    "controller": ("kill", "stop", "namespace", "service"),
+    "controller": ("kill", "stop", "namespace", "service", "port"),
     "guard": ("kill", "stop", "service"),
     "both": ("kill", "service"),
     "engine": ("kill", "stop"),
@@ -26,9 +27,16 @@ BASAL_S = 2.0
 BACK_S = 30.0
 """Maximum time until the controller answers again, including its page (s)."""
 BACK_LAB_S = 60.0
-"""The same after a strike on the lab: it stops for 3 s, has to start, and every link must be found again (s)."""
+"""The same after a strike on the lab: it stops for 3 s, has to start, and every link must be found again (s). Also where the
+port of the page was taken meanwhile: the page is tried again after pauses."""
 EITHER_ALIVE = frozenset(
-    {("controller", "kill"), ("controller", "stop"), ("controller", "namespace"), ("guard", "service")}
+    {
+        ("controller", "kill"),
+        ("controller", "stop"),
+        ("controller", "namespace"),
+        ("controller", "port"),
+        ("guard", "service"),
+    }
 )
 """Strikes after which the rig must be at rest within :data:`BASAL_S`: a process survives that can do it."""
 RESTS = EITHER_ALIVE | {("controller", "service"), ("both", "kill"), ("both", "service")}
@@ -109,7 +117,7 @@ def _judge_return(struck: Struck) -> None:
     """Judge whether the processes worked again in time."""
     if struck.restart_s is None:
         struck.problems.append("it did not come back")
-    elif struck.restart_s > (back_s := BACK_LAB_S if struck.victim == "lab" else BACK_S):
+    elif struck.restart_s > (back_s := BACK_LAB_S if struck.victim == "lab" or struck.method == "port" else BACK_S):
         struck.problems.append(f"back only after {struck.restart_s:.1f} s, {back_s:g} s at the most")
 
 
