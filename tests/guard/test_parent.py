@@ -144,8 +144,9 @@ def test_a_start_that_is_refused_is_told_once_and_not_tried_again(tmp_path: Path
 # --- the parent alone, over a short program in place of the controller ------------------------------------
 
 PROGRAM = """
-import os, sys
+import os, signal, sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # a suite in the background has it ignored
 lives = Path(sys.argv[1]); number = len(lives.read_text()) if lives.exists() else 0
 lives.write_text("x" * (number + 1))
 os.write(int(os.environ["CHOROID_PARENT"]), b'{"ready": true}\\n')
