@@ -145,7 +145,7 @@ def test_S3_generated_requests_give_no_error_of_the_server_and_change_only_what_
     assert answers.total() > 100
 
 
-def test_J1_a_defect_an_open_door_and_an_answer_of_another_form_are_found(tmp_path: Path) -> None:
+def test_J1_a_defect_an_open_route_and_an_answer_of_another_form_are_found(tmp_path: Path) -> None:
     def spoil(app: FastAPI, controller: Controller) -> None:
         routes = list(app.router.routes)
         app.router.routes.clear()
@@ -154,8 +154,8 @@ def test_J1_a_defect_an_open_door_and_an_answer_of_another_form_are_found(tmp_pa
         async def defect() -> None:
             raise ValueError("a slip")
 
-        @app.post("/api/door")
-        async def door() -> None:
+        @app.post("/api/open")
+        async def unguarded() -> None:
             controller.journal.append("users.issued", {"user": "anyone"})
 
         @app.get("/api/form", response_model=dict[str, int])
@@ -167,7 +167,7 @@ def test_J1_a_defect_an_open_door_and_an_answer_of_another_form_are_found(tmp_pa
 
     _, faults = run_scaled(attack(tmp_path, None, 1, 1, spoil), speed=SPEED)
     assert len(faults) == 3
-    for what in ("GET /api/defect: ", "POST /api/door: it has changed", "GET /api/form: "):
+    for what in ("GET /api/defect: ", "POST /api/open: it has changed", "GET /api/form: "):
         assert any(fault.startswith(what) for fault in faults), faults
 
 
