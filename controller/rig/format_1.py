@@ -41,13 +41,15 @@ ADDED = (
     "hepes",
     "phosphate",
     "unlocked_protocols",
+    "hubs",
+    "time_stamps",
 )
 """Keys that the description of a rig did not have at first. As long as they are empty, a rig keeps its hash."""
 ADDED_WITH_DEFAULT: tuple[tuple[str, object], ...] = (
     ("mains", "50 Hz"),
     ("reference", "ground"),
     ("card", "simulated"),
-    ("audit", {"key": None, "witnesses": []}),
+    ("audit", {"key": None, "witnesses": [], "hubs": [], "time_stamps": None}),
 )
 """Such keys that are never empty, with the value that stood for them before."""
 
