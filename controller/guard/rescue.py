@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from controller.gate.readback import mismatch
 from controller.guard.identities import Identities
 from controller.guard.plan import GuardPlan
-from controller.guard.trust import CheckedLink, Trust
+from controller.guard.trust import CheckedLink, GuardedLinks
 from drivers.commands import Command, Dispense, Guarantee, Level, LevelStatus, PumpStatus, Run, Status, Stop
 from drivers.device import Actuator
 from drivers.errors import DeviceError, LinkDown
@@ -58,7 +58,7 @@ class Rescue:
         self._plan = plan
         self._tell = tell
         loop = asyncio.get_running_loop()
-        self._trust = Trust(plan.devices, opener, identities or Identities(loop.time), tell)
+        self._trust = GuardedLinks(plan.devices, opener, identities or Identities(loop.time), tell)
         self._links = self._trust.links
         self._outputs = {
             name: _Output(link, actuator, command)

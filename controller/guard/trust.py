@@ -55,7 +55,7 @@ NOTHING = re.compile(rb"(?!)")
 """Pattern that no request matches."""
 
 
-class Reason(StrEnum):
+class LinkTrust(StrEnum):
     """Why a link is trusted."""
 
     SERIAL = "a serial number"
@@ -79,7 +79,12 @@ class CheckedLink(Link):
     """One link of the rescue with its devices: those with outputs, and in doubt those that may know where it leads."""
 
     def __init__(
-        self, url: str, devices: Iterable[GuardedDevice], witnesses: Iterable[GuardedDevice], opener: Opener, rig: Trust
+        self,
+        url: str,
+        devices: Iterable[GuardedDevice],
+        witnesses: Iterable[GuardedDevice],
+        opener: Opener,
+        rig: GuardedLinks,
     ) -> None:
         """Build the devices. Nothing is opened."""
         devices = tuple(devices)
@@ -87,7 +92,7 @@ class CheckedLink(Link):
         super().__init__(parsed, self._opened, line=line_settings(parsed, (each.model for each in devices)))
         self.name = url
         self.local = is_local(parsed)
-        self.trusted: Reason | None = None
+        self.trusted: LinkTrust | None = None
         self.left = asyncio.Event()
         """Set when the link is given up."""
         self._rig = rig
@@ -131,14 +136,14 @@ class CheckedLink(Link):
         self._miscounts.clear()
         self._opened_s = loop.time()
         if self.local:
-            self._trust(Reason.LOCAL)
+            self._trust(LinkTrust.LOCAL)
         elif first and self._rig.identities.age_s(self.name) <= UNBROKEN_S:
-            self._trust(Reason.UNBROKEN)
+            self._trust(LinkTrust.UNBROKEN)
         else:
             self._doubt()
         return streams
 
-    def _trust(self, reason: Reason) -> None:
+    def _trust(self, reason: LinkTrust) -> None:
         self.trusted = reason
         self.only_asks = None
         self._in_doubt_s = None
@@ -180,7 +185,7 @@ class CheckedLink(Link):
                     raise
                 refused = error  # not the one that answered here before, in this process
             try:
-                if refused is None and (asking or self.trusted is Reason.CONTINUITY):
+                if refused is None and (asking or self.trusted is LinkTrust.CONTINUITY):
                     self._miscounts.pop(name, None)
                     if miscount := await self._miscount(name, device):
                         self._miscounts[name] = miscount
@@ -232,7 +237,7 @@ class CheckedLink(Link):
                 action="look where the link leads; the next controller takes up what it finds",
             )
         if known is not None and known.serial:
-            self._trust(Reason.SERIAL)
+            self._trust(LinkTrust.SERIAL)
         elif not self._trusted():
             raise WrongDevice(
                 f"whether it is the device of this rig is not known yet{self._told_miscounts()}",
@@ -245,13 +250,13 @@ class CheckedLink(Link):
 
     def _trusted(self) -> bool:
         """Return whether commands may be sent although no serial number proves where this link leads."""
-        if self.trusted is Reason.CONTINUITY and self._miscounts:
+        if self.trusted is LinkTrust.CONTINUITY and self._miscounts:
             self._doubt()
         if self.trusted is None and not self._rig.contradicted and not self._miscounts:
             away_s = self._rig.identities.age_s(self.name) - (self._rig.now_s() - self._opened_s)
             waited = self._rig.now_s() >= self._opened_s + WITNESS_S
             if away_s <= CONTINUITY_S and (waited or self._rig.settled):
-                self._trust(Reason.CONTINUITY)
+                self._trust(LinkTrust.CONTINUITY)
         return self.trusted is not None
 
     def _told_miscounts(self) -> str:
@@ -259,7 +264,7 @@ class CheckedLink(Link):
 
     def _other(self, name: str, what: str) -> None:
         """Count the answer of another device than `name`; give the link up when it is certain."""
-        if self.trusted is Reason.SERIAL:
+        if self.trusted is LinkTrust.SERIAL:
             return  # this device was exchanged, and the link is the right one
         if self.only_asks is None:
             self._doubt()
@@ -282,7 +287,7 @@ class CheckedLink(Link):
 
     def contradicted(self) -> None:
         """Trust this link no longer if only time speaks for it: another link leads to another rig."""
-        if self.trusted is Reason.CONTINUITY:
+        if self.trusted is LinkTrust.CONTINUITY:
             self._doubt()
 
     def hopeless(self) -> str:
@@ -306,7 +311,7 @@ class CheckedLink(Link):
         return ""
 
 
-class Trust:
+class GuardedLinks:
     """The links of one rescue, and what they tell of each other."""
 
     def __init__(
