@@ -138,7 +138,7 @@ def witness(
     faults, signed_rows = list(verdict.faults), verdict.signed_rows
     if not faults and verdict.rows:
         faults = _signed(data / JOURNAL, kept, log, verdict, hubs, authority)
-        signed_rows = verdict.rows
+        signed_rows = signed_rows if faults else verdict.rows
         kept.troubles += _publish(data / PUBLIC, log.key)
     return {
         "key": str(log.key),
@@ -168,7 +168,7 @@ def _signed(
             continue
         try:
             line, held = hub.ask(part, _confirmed_rows(log.notes, hub.key))
-        except SignedLogError as error:
+        except (SignedLogError, UserError) as error:
             kept.troubles.append(f"{hub.key.name} has not confirmed the checkpoint: {error}")
             continue
         note += line
@@ -177,6 +177,8 @@ def _signed(
             faults.append(
                 f"{hub.key.name} holds a checkpoint over {Checkpoint.parse(held).size} rows that is not of them"
             )
+    if faults:
+        return faults
     stamp = kept.stamps.get(part.note, b"")
     if authority is not None and not stamp:
         try:

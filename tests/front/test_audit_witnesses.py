@@ -19,7 +19,7 @@ from choroid.cli import main
 from choroid.common.failure import UserError
 from choroid.running.notary import Notary
 from controller.rig.audit import AuditSpec, HubSpec, TimeStampSpec
-from controller.signed_log.notes import COSIGNATURE, ED25519, NoteKey
+from controller.signed_log.notes import COSIGNATURE, ED25519, Checkpoint, NoteKey
 from grid.hub.hub import Hub
 from tests.front.test_audit import Lab
 from tests.grid.test_witnessing import command, log_key
@@ -70,6 +70,8 @@ async def test_P2_a_hub_confirms_the_journal_and_holds_it_against_one_that_was_r
         lab.write(20)
         told = await causes(lab, asked)
         assert "hub.example/log holds a checkpoint over 141 rows" in told["journal_contradicted", "journal"]
+        sizes = {Checkpoint.parse(note).size for note in kept_notes(lab.data / CHECKPOINTS)}
+        assert sizes == {141}, "what the hub holds is kept, and the rewritten rows are not signed"
         again = await causes(lab, AuditSpec(key=str(lab.key)))
         assert ("journal_contradicted", "journal") in again, "what the hub holds is kept here"
     (tmp_path / "sound").rename(tmp_path / "before")
