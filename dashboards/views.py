@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from controller.alarms.lines import shared_lines
 from controller.alarms.states import Alarm
 from controller.capabilities.catalogue import capabilities_of
 from controller.core.state import ActuatorView, Reading, State
@@ -90,6 +91,7 @@ def rig_view(rig: Rig) -> dict[str, Any]:
         "mass_point": None if organs.kidney is None else organs.kidney.mass,
         "periods_s": rest_periods(rig),
         "return_valve": None if organs.immune is None else organs.immune.valve,
+        "shared_lines": {line: list(devices) for line, devices in shared_lines(rig).items()},
         "schematic": describe(rig),
         "capabilities": [each.to_json() for each in capabilities_of(rig)],
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from controller.alarms.definitions import DEFINITIONS, alarm_kind
+from controller.alarms.lines import LOST, shared_lines
 from controller.alarms.states import SUPPRESSED, Alarm, AlarmState
 from controller.core.state import State
 from controller.rig.description import Rig
@@ -16,19 +17,20 @@ from controller.safety.limits import heart_pumps
 
 NERVES = "nerves"
 """Source of the alarm that is raised when the electrode array gives no data."""
-LOST = "device_lost"
 NO_FLOW = "no_heart_flow"
 
 
 def vital_devices(rig: Rig) -> frozenset[str]:
-    """Return the names of the devices on which hearts, gas and warmth depend, and that of the array."""
+    """Return the names of the devices on which hearts, gas and warmth depend, of their lines, and that of the array."""
     lung, skin = rig.organs.lung, rig.organs.skin
     points = [*heart_pumps(rig)]
     if lung is not None:
         points += [lung.air, lung.co2, lung.o2, lung.oxygen, lung.ph]
     if skin is not None:
         points += [skin.heater, skin.temperature]
-    return frozenset({NERVES, *(point.partition(".")[0] for point in points)})
+    devices = {point.partition(".")[0] for point in points}
+    lines = (line for line, members in shared_lines(rig).items() if devices & set(members))
+    return frozenset({NERVES, *devices, *lines})
 
 
 def ends_care(kind: str, source: str, vital: Collection[str]) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.alarms.care import FailedCare
+from controller.alarms.lines import merge_lost_lines, shared_lines
 from controller.alarms.states import ROWS as ALARM_ROWS
 from controller.alarms.states import Alarms
 from controller.analysers.analysers import Analysers
@@ -175,6 +176,7 @@ class Controller:
         self._closed = False
         self._assembly: Assembly | None = None
         self._vigilance = Vigilance(rig)
+        self._shared_lines = shared_lines(rig)
         self._agreement: Agreement | None = None
         rest_s = rest_periods(rig)
         self._plausibility = Plausibility(rig, rest_s)
@@ -527,7 +529,8 @@ class Controller:
         if self._agreement is not None:
             differing, unknown = self._agreement.causes(state)
             causes, unseen = causes | differing, [*unseen, *unknown]
-        self.alarms.levels(causes | self._causes(state, late_s), state.at_s, unseen)
+        causes = causes | self._causes(state, late_s)
+        self.alarms.levels(causes, state.at_s, merge_lost_lines(self._shared_lines, causes, unseen))
 
     def _causes(self, state: State, late_s: float) -> dict[tuple[str, str], str]:
         """Return the present causes of alarms other than those in readings: detail by (alarm kind, source)."""

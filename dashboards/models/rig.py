@@ -104,6 +104,8 @@ class RigView(BaseModel):
     """The reading by which drawn medium is weighed; null on a rig without a kidney."""
     periods_s: dict[str, float]
     return_valve: str | None
+    shared_lines: dict[str, list[str]]
+    """Devices on one line, by the source of the alarm that none of them answers."""
     schematic: dict[str, Any]
     capabilities: list[CapabilityView]
     user: str

@@ -390,6 +390,7 @@ export interface RigView {
   mass_point: string | null;
   periods_s: Record<string, number>;
   return_valve: string | null;
+  shared_lines: Record<string, string[]>;
   schematic: Record<string, unknown>;
   capabilities: CapabilityView[];
   user: string;

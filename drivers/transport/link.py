@@ -293,11 +293,12 @@ class Link:
         self._received_bytes = 0
         self._echo = pending.request if self.line.echo else b""
         pending.sent = True
-        pending.timer = loop.call_later(pending.timeout_s, self._expire, pending)
         try:
             writer.write(pending.request)
         except Exception as error:  # backends raise their own types; each of them means that the line is lost
             self._lost(f"cannot be written to: {_text(error)}")
+        # The wait begins when the request has left: on a busy machine this process may stand before that.
+        pending.timer = loop.call_later(pending.timeout_s, self._expire, pending)
 
     # --- reception ----------------------------------------------------------------------------------------
 

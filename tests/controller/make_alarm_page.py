@@ -31,6 +31,8 @@ Alarms are at the top of the page, in `GET /api/alarms`, and with their whole hi
   before it returns. At the fourth occurrence within one hour the second delay doubles, and so on: an intermittent
   cause gives few notifications.
 * While the cause cannot be observed (its probe does not answer), the alarm does not change.
+* A line of several devices that is lost is one alarm: when none of them answers, `device_lost:line of NAME` (NAME is the first
+  device of the line) names them all, and those that were not announced before are not announced one by one.
 * A restart keeps all alarms and their acknowledgements.
 * A journal that cannot be written suppresses no alarm.
 

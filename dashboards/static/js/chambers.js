@@ -74,7 +74,7 @@ function isDosed(graph, place, passed) {
 export const probesIn = (rig, chamber) => rig.schematic.probes.filter((probe) => probe.at === chamber);
 
 /**
- * Return the alarms of a chamber: its own, and those of its probes and of the hearts that feed it.
+ * Return the alarms of a chamber: its own, and those of its probes, of the hearts that feed it, and of their lines.
  * @param {Rig} rig
  * @param {LiveState} state
  * @param {string} chamber
@@ -85,7 +85,10 @@ export function alarmsOf(rig, state, chamber) {
   const feeders = rig.hearts.filter((heart) => chamber in heart.chambers);
   const names = [...points, ...feeders.flatMap(({ name, line, pump }) => [name, line, pump ?? name])];
   const sources = new Set([chamber, ...names, ...names.map((name) => name.split(".")[0])]);
-  return state.alarms.filter((alarm) => sources.has(alarm.source));
+  const lines = rig.shared_lines;
+  return state.alarms.filter(
+    ({ source }) => sources.has(source) || lines[source]?.some((device) => sources.has(device)),
+  );
 }
 
 /**
