@@ -209,11 +209,15 @@ class Doses:
         self._strays_booked.append((asyncio.get_running_loop().time(), line))
 
     def look(self, moved: Mapping[str, float]) -> None:
-        """Check that no line moves liquid without an announcement in the journal."""
+        """Check that no line moves liquid without an announcement in the journal.
+
+        What a motor moves backwards cannot be detected: its pump counts it forwards, and books that.
+        """
+        now_s = asyncio.get_running_loop().time()
         for line, ul in moved.items():
             if line in self._circulating or self._rig.lines[line].pump is None:
                 continue
-            if line in self._open:
+            if line in self._open or self._troubles.backwards(line, now_s):
                 self._moved[line] = ul
             elif ul - self._moved[line] > STRAY_UL:
                 self._stray(line, ul - self._moved[line])
