@@ -8,9 +8,38 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from choroid.common.child import keep_safe_path, require_own_packages
 from choroid.common.failure import UserError
+
+SUBJECTS: Mapping[str, tuple[str, ...]] = {
+    "describe a rig": ("new", "check", "wiring", "bom", "convert", "devices", "cards"),
+    "try it on the simulated laboratory": ("demo", "lab", "simulate", "plan", "compare", "fit", "sensitivity"),
+    "set devices up": ("probe", "talk", "calibrate", "commission", "conformance", "replay"),
+    "run a rig": (
+        "run",
+        "guard",
+        "service",
+        "stop",
+        "protocol",
+        "alarms",
+        "bypass",
+        "record",
+        "lsl",
+        "handover",
+        "repair",
+    ),
+    "medium, tissue and parts of a running rig": ("ledger", "load", "level", "assay", "tissue", "tubing", "task"),
+    "people and agents": ("users", "agents"),
+    "records": ("report", "export", "audit"),
+    "verify": ("validate", "campaign", "kills", "bench", "soak"),
+    "grid": ("grid",),
+    "shell": ("completion",),
+}
+"""The commands by subject, as the help lists them."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -38,7 +67,26 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+class _GroupedHelp(argparse.ArgumentParser):
+    """Lists the commands in its help by their subjects."""
+
+    commands: Any = None
+
+    def format_help(self) -> str:
+        """Return the help."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        by_name = {action.dest: action for action in self.commands._choices_actions}
+        for subject, names in SUBJECTS.items():
+            formatter.start_section(subject)
+            formatter.add_arguments([by_name[name] for name in names])
+            formatter.end_section()
+        formatter.add_text("choroid COMMAND --help describes one command.")
+        return formatter.format_help()
+
+
+def _parser() -> _GroupedHelp:
     # Not before these are known to be our own packages.
     from choroid.commands import (
         audit,
@@ -64,14 +112,31 @@ def _parser() -> argparse.ArgumentParser:
         virtual,
     )
 
-    parser = argparse.ArgumentParser(
-        prog="choroid", description="Keeps brain organoids alive and lets computers talk with them."
-    )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parser = _GroupedHelp(prog="choroid", description="Keeps brain organoids alive and lets computers talk with them.")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser)
+    parser.commands = commands
     groups = (
         live, virtual, files, tools, ledger, compare, kills, handover, report, export, operate, guards, measure,
         commissioning, new, tissue, grid, record, lsl, fit, audit,
     )  # fmt: skip
     for group in groups:
         group.add(commands)
+    completion = commands.add_parser("completion", help="print the completion of commands and options for a shell")
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    completion.set_defaults(handler=lambda arguments: _print_completion(parser, arguments.shell))
     return parser
+
+
+def _print_completion(parser: argparse.ArgumentParser, shell: str) -> int:
+    """Print the script that completes commands, options and file names in a shell."""
+    import shtab
+
+    waiting: list[argparse.ArgumentParser] = [parser]
+    while waiting:
+        for action in waiting.pop()._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                waiting += action.choices.values()
+            elif action.type is Path:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+    print(shtab.complete(parser, shell))
+    return 0
