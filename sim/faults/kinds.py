@@ -148,7 +148,7 @@ _ALL = (
     ),
     Kind(
         "reversed", "device", "The motor turns against its commanded direction, at the same speed.",
-        "point", (10.0, 300.0), survivable_for_s=45.0,  # a heart drains its chamber in a minute: hazard heart_backwards
+        "point", (10.0, 300.0), survivable_for_s=30.0,  # a heart drains its chamber within a minute: hazard heart_backwards
     ),
     Kind(
         "slipped", "device",
