@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +28,7 @@ class Room:
         self.alarms = Alarms(self._on_row, lambda: "2026-01-01T00:00:00.000Z")
         self._now_s = 0.0
 
-    def _on_row(self, kind: str, body: dict[str, object]) -> None:
+    def _on_row(self, kind: str, body: Mapping[str, Any]) -> None:
         if kind == "alarm.raised":
             self.raised.append(str(body["alarm"]))
 
