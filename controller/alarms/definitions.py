@@ -156,7 +156,7 @@ DEFINITIONS: dict[str, Definition] = {
         ),
         Definition(
             "heart_backwards", "critical", "the chamber is drained within minutes",
-            "stop the heart by hand, look which way it turns and how its tubing lies", "2 min", 10.0,
+            "stop the heart by hand, look which way it turns and how its tubing lies", "2 min", 5.0,
             holds_stimulation=True,
         ),
         Definition(

@@ -16,8 +16,8 @@ from controller.rig.open_surfaces import chamber_ul
 from controller.rig.problems import Finding, Place
 from controller.safety.limits import OVER_PRESSURE_HEART, pressure_interlock
 
-BACKWARDS_ALARM_S = 25.0
-"""Maximum age of a suction reading (15 s) plus the delay of the alarm (10 s)."""
+BACKWARDS_ALARM_S = 20.0
+"""Maximum age of a suction reading (15 s) plus the delay of the alarm (5 s)."""
 
 
 def hazards(subject: Subject) -> Iterator[Hazard]:

@@ -171,9 +171,9 @@ async def test_medium_that_was_sour_when_its_probe_fell_silent_is_not_said_to_be
 async def test_a_heart_that_turns_backwards_is_told_before_its_chamber_is_dry(tmp_path: Path) -> None:
     """No reading but the sign of the pressure shows it; once nothing did."""
     async with under(Fault("reversed", "reglo.heart", BEGIN_S, 120.0), data=tmp_path) as (controller, lab, _):
-        await asyncio.sleep(BEGIN_S + 25.0)
+        await asyncio.sleep(BEGIN_S + 10.0)
         assert "heart_backwards" in {alarm.kind for alarm in controller.alarms.active()}
-        assert lab.plant.truth().volumes_ul["chamber"] > 1000.0
+        assert lab.plant.truth().volumes_ul["chamber"] > 1600.0
         await asyncio.sleep(600.0)
         assert flows(controller)
         told = [alarm.state for alarm in controller.alarms.active() if alarm.kind == "heart_backwards"]
