@@ -49,7 +49,7 @@ class InvariantWatch:
         self._findings = Findings()
         self.tell = self._findings.tell
         self._troubles = Troubles(rig, faults)
-        self._telling = Telling(self._findings, LOOK_S)
+        self._telling = Telling(self._findings, LOOK_S, self._troubles)
         self._doses = Doses(rig, lab, self._findings, self._troubles, self._telling)
         self._chambers = ChamberDoses(rig, lab, self._findings, self._troubles)
         self._of_steps: dict[str, Callable[[Mapping[str, Any], str], None]] = {

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from choroid.campaign.findings import Findings
 from choroid.campaign.host import CampaignHost
+from choroid.campaign.troubles import Troubles
 from controller.alarms.states import AlarmState
 from sim.faults.injector import Injector
 from sim.faults.kinds import KINDS
@@ -17,17 +18,20 @@ STORM_ROWS, STORM_WITHIN_S = 10, 3600.0
 """Repetitions of one alarm within an hour that count as a storm (ISA-18.2 chatter, despite suppression: L3)."""
 FLOOD_ROWS, FLOOD_WITHIN_S = 30, 600.0
 """Number of alarms within ten minutes that is too many to read; ISA-18.2 calls ten a flood, for healthy plants."""
+FLOOD_OF_A_FAULT = 2
+"""Number of alarms for each fault that began within the ten minutes, from which on many faults are a flood."""
 
 
 class Telling:
     """Times of active alarms, sampled every `look_s`."""
 
-    def __init__(self, findings: Findings, look_s: float) -> None:
+    def __init__(self, findings: Findings, look_s: float, troubles: Troubles) -> None:
         self.raised_in_all = 0
         self.last_s: dict[str, float] = {}
         """Kind of alarm → when it was last raised."""
         self._findings = findings
         self._look_s = look_s
+        self._troubles = troubles
         self._raised: dict[str, deque[float]] = {}
         self._all_raised: deque[float] = deque()
         self._ended: list[tuple[float, float, str]] = []
@@ -53,7 +57,8 @@ class Telling:
             self._findings.tell(
                 "no alarm storm", identifier, f"{identifier} was raised {len(times)} times within an hour (L3)"
             )
-        if len(self._all_raised) > FLOOD_ROWS:
+        begun = self._troubles.begun(now_s - FLOOD_WITHIN_S, now_s)
+        if len(self._all_raised) > max(FLOOD_ROWS, FLOOD_OF_A_FAULT * begun):
             self._findings.tell("no alarm storm", "all", f"{len(self._all_raised)} alarms within ten minutes (L3)")
 
     def sample(self, host: CampaignHost, now_s: float) -> None:

@@ -41,6 +41,10 @@ class Troubles:
         self._blind = frozenset(_without_gauge(rig))
         """Hearts whose line shows no occlusion."""
 
+    def begun(self, since_s: float, until_s: float) -> int:
+        """Return how many faults began between two times."""
+        return sum(since_s <= fault.at_s <= until_s for fault in self._faults)
+
     def devices_under(self, kinds: frozenset[str]) -> frozenset[str]:
         """Return the devices to which any fault of these kinds is injected at some time."""
         return frozenset(fault.target.partition(".")[0] for fault in self._faults if fault.kind in kinds)
@@ -63,8 +67,14 @@ class Troubles:
         )
 
     def unseen(self, fault: Fault) -> bool:
-        """Return whether nothing of the rig can show a fault, and a person has accepted that."""
-        return fault.kind == "heart_occlusion" and fault.target in self._blind
+        """Return whether nothing of the rig can show a fault: a person has accepted that, or the one gauge is stuck."""
+        if fault.kind != "heart_occlusion":
+            return False
+        gauge = self._rig.organs.hearts[fault.target].pressure
+        return fault.target in self._blind or any(
+            (each.kind, each.target) == ("stuck", gauge) and each.at_s <= fault.end_s and each.end_s >= fault.at_s
+            for each in self._faults
+        )
 
     def stopped_unseen(self, heart: str, now_s: float) -> bool:
         """Return whether a fault that nothing can show stops a heart, or did until a moment ago.
