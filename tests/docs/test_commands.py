@@ -23,7 +23,7 @@ import pytest
 
 from choroid.cli import _parser, main
 from choroid.operating.remote import call, endpoint_of
-from tests.processes import until
+from tests.processes import children_of, until
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/first-hour.md", "docs/safety.md")
@@ -124,13 +124,17 @@ class Place:
         return next(line.split()[0] for line in lines if "balance" in line)
 
     def end(self) -> None:
-        """End every process that this place began, and the guard that the controller began."""
+        """End every process that this place began, and the guard that the controller began.
+
+        A child that is left is the resource tracker of multiprocessing, which the tests that follow need.
+        """
         for process in reversed(self.services.values()):
             process.kill()
             process.wait()
+        own = {os.getpid(), *children_of(os.getpid())}
         for about in Path("/proc").glob("[0-9]*"):
             try:
-                if (about / "cwd").readlink() == self.folder and int(about.name) != os.getpid():
+                if (about / "cwd").readlink() == self.folder and int(about.name) not in own:
                     os.kill(int(about.name), signal.SIGKILL)
             except OSError:
                 continue
