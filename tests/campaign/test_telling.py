@@ -6,7 +6,7 @@ import pytest
 
 from choroid.campaign.findings import Findings
 from choroid.campaign.surroundings import PH_FOR_S, Surroundings
-from choroid.campaign.telling import time_to_tell
+from choroid.campaign.telling import FLOOD_OF_A_FAULT, FLOOD_ROWS, Telling, time_to_tell
 from choroid.campaign.troubles import Troubles
 from sim.faults.schedule import Fault
 from sim.lab import SimulatedLab
@@ -46,3 +46,17 @@ def test_a_sensor_misleads_from_a_fault_of_its_value_and_for_as_long_as_it_lasts
     assert not troubles.misread("balance.mass", 500.0, 600.0)
     assert not troubles.misread("balance.mass", 900.0, 950.0)
     assert not troubles.misread("p_heart.pressure", 250.0, 300.0)
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(("faults", "alarms", "flood"), [
+    (1, FLOOD_ROWS, False), (1, FLOOD_ROWS + 1, True),
+    (20, 20 * FLOOD_OF_A_FAULT, False), (20, 20 * FLOOD_OF_A_FAULT + 1, True),
+])  # fmt: skip
+async def test_L3_a_flood_is_counted_against_the_faults_that_began(faults: int, alarms: int, flood: bool) -> None:
+    findings = Findings()
+    begun = tuple(Fault("silent", "balance", 0.0, 10.0) for _ in range(faults))
+    telling = Telling(findings, 5.0, Troubles(RIG, begun))
+    for number in range(alarms):
+        telling.on_raised(f"device_lost:d{number}")
+    assert bool(findings.all) == flood

@@ -40,3 +40,12 @@ async def test_an_offset_of_the_chambers_probe_moves_the_limit_by_as_much_and_no
         judge = Surroundings(RIG, SimulatedLab(RIG, seed=1), findings, troubles)
         judge._see_warmth(HOT_C + 0.5, set(), True, 130.0)
         assert bool(findings.all) == (allowed == 0.0), (kind, target)
+
+
+@pytest.mark.parametrize(("target", "begin_s", "hidden"), [
+    ("p_heart.pressure", 50.0, True), ("p_heart.pressure", 400.0, False), ("p_filter.pressure", 50.0, False),
+])  # fmt: skip
+def test_only_a_stuck_gauge_of_the_heart_hides_its_occlusion(target: str, begin_s: float, hidden: bool) -> None:
+    occluded = Fault("heart_occlusion", "heart", 100.0, 60.0, 1.0)
+    assert Troubles(RIG, (occluded, Fault("stuck", target, begin_s, 100.0))).unseen(occluded) == hidden
+    assert not Troubles(RIG, (occluded, Fault("offset", target, begin_s, 100.0, 1.0))).unseen(occluded)

@@ -17,7 +17,6 @@ RIG = load_rig(Path("examples/rigs/sixteen_chambers.yaml"))
 LINES = shared_lines(RIG)
 GAUGES = tuple(f"p{number:02}" for number in range(1, 17))
 LINE = "device_lost:line of p01"
-DELAY_S = 20.0
 
 
 class Room:
