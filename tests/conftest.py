@@ -8,13 +8,16 @@ import itertools
 import os
 import shutil
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from importlib.util import find_spec
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
+
+from tests.processes import lives
 
 settings.register_profile(
     "mutants", derandomize=True, deadline=None, database=None, phases=(Phase.explicit, Phase.generate)
@@ -42,6 +45,16 @@ def pytest_configure(config: pytest.Config) -> None:
         passing = itertools.count()
         Plant(rig, seed=1, now=lambda: float(next(passing))).truth()
         compile_engine(simulated_card(electrodes=32, seed=1).info)
+
+
+@pytest.fixture(autouse=True)
+def _tracker_lives() -> Iterator[None]:
+    """Name the test that ends multiprocessing's resource tracker; without this check a later test fails for it."""
+    tracker: int = getattr(resource_tracker._resource_tracker, "_pid", None) or 0
+    lived = lives(tracker)
+    yield
+    if lived and not lives(tracker):
+        pytest.fail("the test has ended multiprocessing's resource tracker, a child of this process that others need")
 
 
 LONGEST_S = 120.0

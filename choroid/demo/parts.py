@@ -31,6 +31,7 @@ class DemoParts:
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._lasting: dict[str, asyncio.Task[int]] = {}
         self._started = asyncio.Event()
+        self._before = set(_children())
         if LINUX:  # what they have started becomes a child of this process when they end
             ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
@@ -78,7 +79,7 @@ class DemoParts:
                     )
 
     async def end(self) -> None:
-        """End every process, the latest first, and what they have started."""
+        """End every process, the latest first, and what they have started; children from before the demo go on."""
         for task in self._lasting.values():
             task.cancel()
         for process in reversed(self._processes.values()):
@@ -93,7 +94,7 @@ class DemoParts:
             await process.wait()
         loop = asyncio.get_running_loop()
         patient_until = loop.time() + ORPHAN_S
-        while children := _children():
+        while children := set(_children()) - self._before:
             for pid in children:
                 _reap(pid, kill=loop.time() > patient_until)
             await asyncio.sleep(0.05)

@@ -100,9 +100,10 @@ time.sleep(600)
 
 def test_X6_a_part_that_does_not_end_is_killed_with_all_that_it_has_started(tmp_path: Path) -> None:
     script = f"""
-import asyncio, sys
+import asyncio, subprocess, sys
 from pathlib import Path
 from choroid.demo import parts
+other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 parts.END_S = parts.ORPHAN_S = 0.2
 async def main():
     async with parts.demo_parts(Path(sys.argv[1]) / "logs") as running:
@@ -111,7 +112,8 @@ async def main():
             await asyncio.sleep(0.05)
         print(len(parts._children()), flush=True)
 asyncio.run(main())
-print(len(parts._children()), flush=True)
+print(len(parts._children()), other.poll() is None, flush=True)
+other.kill()
 """
 
     async def run() -> str:
@@ -121,7 +123,7 @@ print(len(parts._children()), flush=True)
         out, _ = await process.communicate()
         return out.decode()
 
-    assert asyncio.run(run()).split() == ["1", "0"]
+    assert asyncio.run(run()).split() == ["2", "1", "True"], "what the demo has not started goes on"
     named = [each for each in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in _read(each)]
     assert named == []
 
