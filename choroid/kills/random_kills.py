@@ -197,7 +197,7 @@ def carry_out(rigged: Rigged, strike: Strike, struck: Struck) -> None:
     if strike.victim in ("controller", "guard", "both"):
         rigged.until(lambda: rigged.watches() > watches, "a guard watches the controller again", BACK_WITHIN_S)
     struck.restart_s = round(now_s() - at_s, 2)
-    rigged.namespace, rigged.page_port = False, 0
+    rigged.page_port = 0
     if strike.in_dose:
         _finish(rigged, run, struck)
         if (strike.victim, strike.method) != ("lab", "kill"):  # a new lab does not know what the old one moved
@@ -212,6 +212,7 @@ def _restart(rigged: Rigged, *, namespace: bool, page_port: int) -> None:
     rigged.stop_service("controller")
     rigged.until(lambda: not rigged.answers(), "the controller ends", BACK_WITHIN_S)
     rigged.until(rigged.answers, "the controller answers", BACK_WITHIN_S)
+    rigged.namespace = False  # the controller after this one starts outside: from inside it could not end a guard outside
 
 
 def _strike(rigged: Rigged, strike: Strike) -> None:

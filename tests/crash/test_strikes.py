@@ -8,12 +8,13 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from choroid.kills.random_kills import random_kills
-from choroid.kills.rigged import Rigged
-from choroid.kills.strikes import METHODS, Struck, as_text, draw, judge, table
+from choroid.kills.random_kills import carry_out, random_kills
+from choroid.kills.rigged import RigFailed, Rigged
+from choroid.kills.strikes import METHODS, Strike, Struck, as_text, draw, judge, table
 from controller.guard.guarding import guard_plan
 from tests.execution.world import BENCH, RIG
 
@@ -104,6 +105,35 @@ def test_the_table_keeps_the_worst_of_each_pair() -> None:
     text = as_text({"strikes": 2, "seed": 1, "table": [row], "failed": []})
     assert "1.90 s" in text
     assert "-40 to +2" in text
+
+
+def test_J1_what_comes_after_the_end_of_a_namespace_starts_outside() -> None:
+    """From inside one, a controller could not end a frozen guard outside, and the next strike would blame the rig."""
+    started: list[bool] = []
+
+    class Scene:
+        namespace, page_port, truth = False, 0, {"at_s": 0.0}
+
+        def stop_service(self, name: str) -> None:
+            started.append(self.namespace)
+
+        def signal(self, role: str, number: object) -> None:
+            started.append(self.namespace)
+            raise RigFailed("struck")
+
+        def until(self, *_: object) -> None: ...
+
+        answers = has_all_readings = until
+
+        def pids(self, role: str) -> list[int]:
+            return []
+
+        def watches(self) -> int:
+            return 0
+
+    with pytest.raises(RigFailed, match="struck"):
+        carry_out(cast(Rigged, Scene()), Strike(1, "controller", "namespace", "circulating", 0.5), replace(GOOD))
+    assert started == [True, False], "in a namespace before the strike, outside after it"
 
 
 def test_A10_U1_two_strikes_in_real_processes(tmp_path: Path) -> None:
