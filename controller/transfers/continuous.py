@@ -160,7 +160,7 @@ class _StandingWeights:
     def __init__(self, rig: Rig, paths: FlowPaths, ledger: Ledger, open_lines: OpenLines) -> None:
         self._ledger = ledger
         self._open_lines = open_lines
-        self._vessels = _standing(rig)
+        self._vessels = standing_balances(rig)
         """By point of a balance: the vessel."""
         self._lines = {
             vessel: tuple(line for line, each in rig.lines.items() if not each.passive and vessel in paths.full(line))
@@ -193,7 +193,7 @@ class _StandingWeights:
                 self._ledger.balanced(vessel, Weight(grams, STANDING_SD_G))
 
 
-def _standing(rig: Rig) -> dict[str, str]:
+def standing_balances(rig: Rig) -> dict[str, str]:
     """Return the vessels on balances, by point, without the kidney's; the first balance of each vessel."""
     kidney = rig.organs.kidney
     weighed = {None if kidney is None else kidney.vessel}

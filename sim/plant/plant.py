@@ -310,7 +310,7 @@ class Plant:
 
     def _truth_in_line(self, quantity: str, line: int) -> Callable[[], float]:
         if quantity == "liquid":
-            return lambda: 60.0 * float(self._lines["flow_ul_s"][line])
+            return lambda: 0.0 if self._lines["bubble_ul"][line] > 0.0 else 60.0 * float(self._lines["flow_ul_s"][line])
         return lambda: self._pressure_kpa(line)
 
     def _per_volume(self, vessel: int, species: int) -> float:

@@ -352,7 +352,7 @@ def test_a_python_protocol_in_a_process_of_its_own_doses_chambers(tmp_path: Path
         runner.run(work())
 
 
-@pytest.mark.parametrize(("point", "value"), [("flow.flow", 0.0), ("flow.air", 1.0)])
+@pytest.mark.parametrize(("point", "value"), [("flow.flow", 0.0), ("flow.flow", -1000.0), ("flow.air", 1.0)])
 async def test_a_dose_in_which_no_medium_was_seen_is_in_doubt(tmp_path: Path, point: str, value: float) -> None:
     """The pump counts its turns with an empty bottle as well; the flow sensor in its line tells."""
     world = PlateWorld()
@@ -366,6 +366,7 @@ async def test_a_dose_in_which_no_medium_was_seen_is_in_doubt(tmp_path: Path, po
     moved = of_kind(controller, "moved")
     assert [body["end"] for body in moved] == ["unknown", "unknown"]
     assert all(point in body["doubt"][0] and body["low"] == 0.0 for body in moved)
+    assert all(("turns backwards" in body["doubt"][0]) is (value < 0.0) for body in moved)
     await controller.gone()
 
 

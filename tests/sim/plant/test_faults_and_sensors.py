@@ -92,6 +92,20 @@ def test_a_bubble_takes_the_place_of_liquid_once() -> None:
     assert truth.arrived_ul["draw"] == pytest.approx(truth.moved_ul["draw"], rel=1e-3), "the air has come out again"
 
 
+def test_a_flow_sensor_sees_no_liquid_while_air_passes_and_the_sign_of_a_flow_backwards() -> None:
+    bench = Bench(rig=load_rig(RIGS / "selector_wells.yaml"))
+    for valve in ("giver.valve", "taker.valve"):
+        bench.plant.set_position(valve, 1.0)
+    bench.plant.faults.bubble_ul["dose"] = 100.0
+    bench.plant.set_pump("reglo.dose", 1000.0)
+    bench.after(2.0)
+    assert bench.plant.sense("flow.flow") == pytest.approx(0.0, abs=20.0)
+    bench.after(10.0)
+    assert bench.plant.sense("flow.flow") == pytest.approx(1000.0, rel=0.1)
+    bench.plant.set_pump("reglo.dose", -1000.0)
+    assert bench.plant.sense("flow.flow") == pytest.approx(-1000.0, rel=0.1)
+
+
 def test_what_comes_out_of_a_line_with_air_in_it_is_more_than_what_went_in() -> None:
     bench = Bench()
     bench.plant.faults.bubble_ul["draw"] = 100.0
