@@ -19,6 +19,7 @@ from controller.hazards import (
     selectors,
     static,
     volumes,
+    witnesses,
 )
 from controller.hazards.terms import Hazard, HazardVerdict, Subject
 from controller.rig.description import Rig
@@ -26,7 +27,21 @@ from controller.rig.problems import Finding, nearest
 from controller.safety.limits import limits_of
 from controller.safety.terms import Limits
 
-SUBJECTS = (heat, pressure, perfusion, static, volumes, selectors, gas, agitation, sampling, fluids, parts, drift)
+SUBJECTS = (
+    heat,
+    pressure,
+    perfusion,
+    static,
+    volumes,
+    selectors,
+    gas,
+    agitation,
+    sampling,
+    fluids,
+    parts,
+    witnesses,
+    drift,
+)
 
 
 def hazards_of(rig: Rig, limits: Limits | None = None) -> tuple[Hazard, ...]:
