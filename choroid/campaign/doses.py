@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from choroid.campaign.findings import Findings
 from choroid.campaign.telling import Telling
 from choroid.campaign.troubles import Troubles
+from choroid.campaign.unwitnessed import DoseSpan, Net, Unwitnessed
 from controller.ledger.flow_paths import FlowPaths
 from controller.ledger.terms import STRAW_REL_SD
 from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.rig.graph import lines_of_heart
 from sim.lab import SimulatedLab
-from sim.plant.truth import PlantTruth
 
 DOUBTING = frozenset(
     (
@@ -51,19 +51,6 @@ TOLERANCE_UL = 60.0
 ML = 1000.0
 
 
-class _Net(NamedTuple):
-    """Volume (µL) that entered and left a line in its direction, less what moved the other way."""
-
-    moved_ul: float
-    arrived_ul: float
-
-    @classmethod
-    def of(cls, truth: PlantTruth, line: str) -> _Net:
-        """Read it off the plant."""
-        back_ul = 2.0 * truth.backwards_ul[line]
-        return cls(truth.moved_ul[line] - back_ul, truth.arrived_ul[line] - back_ul)
-
-
 @dataclass(slots=True)
 class _Open:
     """A dose that the journal has announced but not settled."""
@@ -72,9 +59,10 @@ class _Open:
     n: int
     ul: float
     line: str
-    net: _Net
+    net: Net
     """Of its line, when it was announced."""
     begun_s: float
+    ports: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +91,7 @@ class Doses:
         self._asked: dict[tuple[str, int], float] = {}
         self._given: dict[tuple[str, int], float] = {}
         self._paths = FlowPaths(rig)
+        self._unwitnessed = Unwitnessed(rig, troubles)
         self._requested: dict[tuple[str, int], float] = {}
         self._accepted: set[tuple[str, int]] = set()
         self._moved = dict(lab.plant.truth().moved_ul)
@@ -113,13 +102,13 @@ class Doses:
     def announced(self, body: Mapping[str, Any], run: str) -> None:
         """Process the announcement of a dose."""
         line = body["line"]
-        truth = self._lab.plant.truth()
         if line in self._open:
             self._tell(
                 "no double dose", f"{run}.{body['n']}", f"step {body['n']} doses {line} while a dose is open (E4)"
             )
         now_s = asyncio.get_running_loop().time()
-        self._open[line] = _Open(run, body["n"], body["ul"], line, _Net.of(truth, line), now_s)
+        net = Net.of(self._lab.plant, line)
+        self._open[line] = _Open(run, body["n"], body["ul"], line, net, now_s, body.get("ports") or {})
         self._asked.setdefault((run, body["n"]), body["ul"])
 
     def settled(self, kind: str, body: Mapping[str, Any], run: str) -> None:
@@ -129,17 +118,18 @@ class Doses:
             return
         line = opened.line
         del self._open[line]
-        truth = self._lab.plant.truth()
-        net = _Net.of(truth, line)
+        net = Net.of(self._lab.plant, line)
         truly, arrived = net.moved_ul - opened.net.moved_ul, net.arrived_ul - opened.net.arrived_ul
-        self._moved[line] = truth.moved_ul[line]
+        self._moved[line] = self._lab.plant.truth().moved_ul[line]
         if kind == "step.refused":
             if truly > TOLERANCE_UL:
                 self._tell("mass balance", line, f"{line}: a dose that was refused moved {truly / ML:.3f} mL (F2)")
             return
         step = (run, opened.n)
         air = body["ul"] - body["liquid_ul"] if "liquid_ul" in body else 0.0  # beyond its straw a pump moves air
-        given = self._given[step] = self._given.get(step, 0.0) + truly + air
+        span = DoseSpan(line, opened.ports, opened.ul - air, opened.begun_s, asyncio.get_running_loop().time())
+        lacked = self._unwitnessed.lacked_ul(span, opened.net, net)
+        given = self._given[step] = self._given.get(step, 0.0) + truly + lacked + air
         asked = self._asked[step]
         if given > DOUBLE * asked + DOUBLE_UL:
             self._tell(
@@ -148,10 +138,14 @@ class Doses:
                 f"step {opened.n} of {run} asked for {asked / ML:.2f} mL along {line};"
                 f" {given / ML:.2f} mL were truly moved (E4)",
             )
-        self._judge_booking(opened, body, truly, arrived)
+        self._judge_booking(opened, body, truly, arrived, lacked)
 
-    def _judge_booking(self, opened: _Open, body: Mapping[str, Any], truly: float, arrived: float) -> None:
-        """Compare the booked volume of a dose with what left (`truly`) and what arrived (µL)."""
+    def _judge_booking(
+        self, opened: _Open, body: Mapping[str, Any], truly: float, arrived: float, lacked: float
+    ) -> None:
+        """Compare the booked volume of a dose with what left (`truly`) and what arrived, or would but for what it
+        `lacked` unseen (µL).
+        """
         line = opened.line
         low, high = body["low"], body["high"]
         slack = max(TOLERANCE_UL, 0.5 * (high - low), 0.02 * truly)
@@ -159,7 +153,7 @@ class Doses:
             air = body["ul"] - body["liquid_ul"]
             low, high, slack = low - air, high - air, max(slack, self._straw_doubt_ul(line, body.get("ports")))
         # Air in a line changes the volume between its ends, and the balance sees only one end.
-        true = any(low - slack <= moved <= high + slack for moved in (truly, arrived))
+        true = any(low - slack <= moved + lacked <= high + slack for moved in (truly, arrived))
         now_s = asyncio.get_running_loop().time()
         misread = self._mass is not None and self._troubles.misread(self._mass, opened.begun_s, now_s)
         # A wrong balance during a dose cannot be detected: it may be the pump. What the vessels' doubt covers is
@@ -243,7 +237,8 @@ class Doses:
         truth = self._lab.plant.truth()
         for name, volume in controller.ledger.volumes().items():
             error = volume.ul - truth.volumes_ul[name]
-            if abs(error) > SIGMAS * volume.sd_ul + TOLERANCE_UL and not self._excused():
+            allowed = SIGMAS * volume.sd_ul + TOLERANCE_UL + self._unwitnessed.lacking_ul.get(name, 0.0)
+            if abs(error) > allowed and not self._excused():
                 self._tell(
                     "mass balance",
                     f"vessel {name}",

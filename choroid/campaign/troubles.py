@@ -8,7 +8,7 @@ from controller.hazards.table import hazards_of
 from controller.hazards.terms import HazardVerdict
 from controller.rig.description import Rig
 from controller.safety.limits import OVER_PRESSURE_HEART
-from sim.faults.kinds import survivable
+from sim.faults.kinds import KINDS, survivable
 from sim.faults.schedule import Fault
 
 REACH_S = 180.0
@@ -65,6 +65,29 @@ class Troubles:
             fault.kind == "reversed" and fault.target == pump and fault.at_s <= at_s <= fault.end_s + NOTICED_S
             for fault in self._faults
         )
+
+    def turned_back(self, pump: str, since_s: float, until_s: float) -> bool:
+        """Return whether a pump's motor turned backwards at some moment between two."""
+        return any(self._during("reversed", pump, since_s, until_s))
+
+    def between_ports(self, valve: str, since_s: float, until_s: float) -> bool:
+        """Return whether a slipped rotor stood between two ports at some moment between two."""
+        during = self._during("slipped", valve.partition(".")[0], since_s, until_s)
+        return sum(fault.amount for fault in during) % 1.0 != 0.0
+
+    def bubbles_ul(self, line: str, since_s: float, until_s: float) -> float:
+        """Return how much air came into a line between two moments (µL)."""
+        return sum(
+            _amount(fault)
+            for fault in self._faults
+            if (fault.kind, fault.target) == ("bubble", line) and since_s < fault.at_s <= until_s
+        )
+
+    def _during(self, kind: str, target: str, since_s: float, until_s: float) -> Iterator[Fault]:
+        """Yield the faults of a kind and target that act at some moment between two."""
+        for fault in self._faults:
+            if (fault.kind, fault.target) == (kind, target) and fault.at_s <= until_s and fault.end_s >= since_s:
+                yield fault
 
     def unseen(self, fault: Fault) -> bool:
         """Return whether nothing of the rig can show a fault: a person has accepted that, or the one gauge is stuck."""
@@ -137,6 +160,17 @@ class Troubles:
     def misled_since_s(self, now_s: float) -> float | None:
         """Since when pumps or the balance may have said what is not so, if they may."""
         return min((f.at_s for f in self._faults if f.kind in MISLEADING and f.at_s <= now_s), default=None)
+
+
+def _amount(fault: Fault) -> float:
+    """Return the amount of a fault, the usual one where it has none of its own."""
+    magnitude = KINDS[fault.kind].amount
+    return fault.amount if magnitude is None else magnitude.of(fault)
+
+
+def unseen_rows(rig: Rig) -> frozenset[str]:
+    """Return the ids of the hazards that remain: a person has accepted them, or no sensor shows them."""
+    return frozenset(hazard.id for hazard in hazards_of(rig) if hazard.verdict is not HazardVerdict.COVERED)
 
 
 def unseen_places(rig: Rig) -> frozenset[str]:
