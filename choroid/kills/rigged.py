@@ -46,6 +46,8 @@ KILL_AFTER_S = 2.0
 """Time between SIGTERM and SIGKILL of a service manager (s)."""
 CONTROLLER_AGAIN_S = 1.0
 """Delay before a service manager restarts a controller (s)."""
+WATCHDOG_S = 5.0
+"""Time after which a service manager ends a guard that shows no life, one that stands by included (s): as its unit says."""
 RECIPE = "one-dose"
 REQUESTED_UL = 500.0
 LINE = "glucose"
@@ -80,6 +82,8 @@ class Rigged:
         self._lock = threading.RLock()
         self._services: dict[str, subprocess.Popen[bytes]] = {}
         self._ended_s: dict[str, float] = {}
+        self._silent_s = now_s()
+        """When the service of the guard last showed life (s)."""
         self.namespace = False
         """Whether the next controller gets its own PID namespace."""
         self.page_port = 0
@@ -297,6 +301,7 @@ class Rigged:
     def _manage(self) -> None:
         """Act as service manager of guard and controller."""
         while not self._ending.is_set():
+            self._watchdog()
             for name, again_s in (("guard", 0.0), ("controller", CONTROLLER_AGAIN_S)):
                 with self._lock:
                     service = self._services.get(name)
@@ -307,6 +312,15 @@ class Rigged:
                     if service is None or now_s() >= since_s + again_s:
                         self._services[name] = self._serve(name)
             pause(0.05)
+
+    def _watchdog(self) -> None:
+        """End a guard that has been stopped for longer than its service may show no life."""
+        with self._lock:
+            guard = self._services.get("guard")
+            if guard is None or guard.pid not in self.stopped or guard.poll() is not None:
+                self._silent_s = now_s()
+            elif now_s() > self._silent_s + WATCHDOG_S:
+                guard.kill()
 
     def _serve(self, name: str) -> subprocess.Popen[bytes]:
         data = ("--data", str(self.data))

@@ -227,14 +227,17 @@ Moving = Sequence[tuple[float, PumpLimits]]
 def _below_floor(pump: PumpLimits, volume_ul: float, others: Moving, view: View, limits: Limits) -> list[str]:
     """Return why the source of a pump could fall below its floor.
 
-    A pump whose inlet hangs at the floor or above it draws air before that: the height of a straw or of a skimmer.
+    A pump whose inlet hangs at the floor or above it draws air before that: the height of a straw or of a skimmer. It may be
+    asked for more than stands above it, to lower the level in any case, but not for more than the vessel can hold.
     """
     source = view.volumes.get(pump.source)
     if source is None:
         return [f"volume: that of {pump.source} is not known"]
-    floor = limits.vessels[pump.source].floor_ul
+    floor, ceiling = limits.vessels[pump.source].floor_ul, limits.vessels[pump.source].ceiling_ul
     if pump.draws_above_ul > 0.0 and pump.draws_above_ul >= floor:
-        return []
+        if volume_ul <= ceiling:
+            return []
+        return [f"volume: {volume_ul / 1000:g} mL are more than {pump.source} can hold, {ceiling / 1000:g} mL"]
     outgoing = sum(ul for ul, other in others if other.source == pump.source)
     lowest = source.ul - SIGMAS * source.sd_ul - outgoing - volume_ul
     if lowest >= floor:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import cast
 
 import pytest
 
+from choroid.kills import rigged as rigged_module
 from choroid.kills.random_kills import carry_out, random_kills
 from choroid.kills.rigged import RigFailed, Rigged
 from choroid.kills.strikes import METHODS, Strike, Struck, as_text, draw, judge, table
@@ -134,6 +137,25 @@ def test_J1_what_comes_after_the_end_of_a_namespace_starts_outside() -> None:
     with pytest.raises(RigFailed, match="struck"):
         carry_out(cast(Rigged, Scene()), Strike(1, "controller", "namespace", "circulating", 0.5), replace(GOOD))
     assert started == [True, False], "in a namespace before the strike, outside after it"
+
+
+def test_J1_the_manager_ends_a_frozen_guard_that_stands_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller replaces the guard that watches it; the other one is a matter of its service, as under systemd."""
+    now = [100.0]
+    monkeypatch.setattr(rigged_module, "now_s", lambda: now[0])
+    rigged = object.__new__(Rigged)
+    rigged._lock, rigged._silent_s, rigged.stopped = threading.RLock(), 0.0, set()
+    with subprocess.Popen(["sleep", "60"]) as guard:
+        rigged._services = {"guard": guard}
+        rigged._watchdog()
+        rigged.stopped.add(guard.pid)
+        for after_s in (0.0, 4.9):
+            now[0] = 100.0 + after_s
+            rigged._watchdog()
+            assert guard.poll() is None
+        now[0] = 105.1
+        rigged._watchdog()
+        assert guard.wait(10.0) == -signal.SIGKILL
 
 
 def test_A10_U1_two_strikes_in_real_processes(tmp_path: Path) -> None:

@@ -104,6 +104,14 @@ def test_a_straw_at_the_floor_or_above_it_may_be_asked_for_more_than_there_is(ab
     assert accepted or "below its floor" in (verdict.limiting or "")
 
 
+def test_a_straw_is_asked_for_no_more_than_its_vessel_can_hold() -> None:
+    rig = plate({"take": straw(1_000.0)}, a=2_000.0)
+    ceiling_ul = limits_of(rig).vessels["a"].ceiling_ul
+    assert ask(rig, TAKE, ceiling_ul).accepted
+    verdict = ask(rig, TAKE, ceiling_ul + 1.0)
+    assert "more than a can hold" in (verdict.limiting or "")
+
+
 def test_without_a_floor_only_a_straw_keeps_the_vessel_from_being_emptied() -> None:
     assert not ask(plate({"take": straw(0.0)}, a=4_000.0), TAKE, 2_001.0).accepted
     assert ask(plate({"take": straw(500.0)}, a=4_000.0), TAKE, 2_001.0).accepted
