@@ -291,8 +291,8 @@ DEFINITIONS: dict[str, Definition] = {
             "send the log to the developers, then restart the controller", "4 h", event=True,
         ),
         Definition(
-            "balance_drift", "high", "the spent vessel does not weigh what was moved into it: a leak or a drip",
-            "look at the spent vessel and its lines", "1 h", event=True,
+            "balance_drift", "high", "a vessel does not weigh what was moved into it: a leak, a drip, or the balance drifts",
+            "look at the vessel and its lines, and enter its volume", "1 h", event=True,
         ),
         Definition(
             "pump_drift", "high", "a pump delivers more or less than it believes",

@@ -38,6 +38,8 @@ from controller.rig.organ_lines import organ_lines
 from controller.rig.perfusion import circulating
 
 DENSITY = "density"
+OFFSET = "offset of the balance"
+"""Unknown: what the balance under the spent vessel may tell too much (µL), after weighings that nothing explains."""
 """Unknown: the density of the medium (relative)."""
 BOOKED = "all as booked"
 """Unknown: the sum of all vessels by bookings alone, which no weighing corrects. It shares the vessels' uncertainty of
@@ -78,6 +80,9 @@ class Books:
         for unknown in dict.fromkeys(loss.unknown for loss in self._losses.values()):
             self._unknowns.add(unknown, 0.0, 1.0)
         self._unknowns.add(DENSITY, 0.0, DENSITY_REL_SD**2)
+        self._unknowns.add(OFFSET, 0.0, 0.0)
+        self._apart_ul = 0.0
+        """Sum of what gross weighings of the spent vessel found since a person last stated its volume."""
         self._unknowns.add(BOOKED, 0.0, 0.0, kept=True)
         self._begin_booked()
         self.pumps: dict[str, PumpWatch] = {}
@@ -149,7 +154,7 @@ class Books:
 
     def weighing(self, ul: float, noise_ul: float) -> Residual:
         """Return the residual of a weighing of the spent vessel."""
-        return self._unknowns.residual({self._spent: 1.0, DENSITY: -ul}, ul, noise_ul**2)
+        return self._unknowns.residual(self._weighing_terms(ul), ul, noise_ul**2)
 
     def net_ul(self, vessel: str, gross_ul: float) -> float | None:
         """Return the volume that the weight of a vessel on a balance tells (µL); None before its tare is known."""
@@ -250,7 +255,7 @@ class Books:
         shift, doubt = watch.under_pressure(body.get("peak_kpa"))
         self._unknowns.wander(gain, WANDER_REL_SD**2 + doubt, by=shift)
         weighed, noise = body["spent_ul"], body["spent_sd_ul"] ** 2
-        terms = {self._spent: 1.0, DENSITY: -weighed}
+        terms = self._weighing_terms(weighed)
         trial = self._unknowns.copy()
         self._by_gain(trial, path, gain, nominal)
         residual = trial.residual(terms, weighed, noise)
@@ -383,12 +388,14 @@ class Books:
         self._unknowns.wander(vessel, 0.0, by=change_ul)
         self._account()
         with self._booking(vessel):
-            self._unknowns.wander(vessel, (change_ul / K) ** 2)
+            self._tares.doubt(self._unknowns, vessel, change_ul / K)
         self._refresh()
 
     def _correct(self, name: str, ul: float, sd_ul: float) -> None:
         """Set a volume that a person knows; earlier estimates are dropped."""
         self._tares.drop(name)
+        if self._kidney is not None and name == self._spent:
+            self._doubt_balance(0.0)
         self._unknowns.known(name, ul, sd_ul**2)
         self._account()
 
@@ -399,8 +406,20 @@ class Books:
     def _by_balance(self, ul: float, sd_ul: float) -> None:
         """Set the spent vessel by the balance and the estimated density; `ul` is by the nominal density."""
         believed_ul = ul * (1.0 + self._unknowns.mean(DENSITY))
-        self._unknowns.known(self._spent, believed_ul, sd_ul**2, by=DENSITY, factor=ul)
+        self._unknowns.known(self._spent, believed_ul, sd_ul**2, by={DENSITY: ul, OFFSET: -1.0})
         self._account()
+
+    def _weighing_terms(self, ul: float) -> Mapping[str, float]:
+        """Return the terms of the equation of a weighing of the spent vessel; `ul` is by the nominal density."""
+        return {self._spent: 1.0, DENSITY: -ul, OFFSET: 1.0}
+
+    def _doubt_balance(self, apart_ul: float) -> None:
+        """Let the balance under the spent vessel be off by as much as its weighings and the ledger are apart (k = 3).
+
+        Later weighings have the same offset: the volume stays uncertain until a person states it, or the weight is back.
+        """
+        self._apart_ul = apart_ul
+        self._unknowns.known(OFFSET, 0.0, (apart_ul / K) ** 2)
 
     def _begin_booked(self) -> None:
         """Start the booked sum with the initial volumes and their uncertainty."""
@@ -423,7 +442,8 @@ class Books:
         if body["sd_ul"] > noise:
             # Beyond k·σ the volume is less certain, but the unexplained amount is no smaller for it.
             with self._booking(vessel):
-                self._unknowns.wander(vessel, body["sd_ul"] ** 2 - noise**2)
+                self._doubt_balance(self._apart_ul + body["change_ul"])
+                self._by_balance(ul, noise)
             self._refresh()
         else:
             # Small differences are not booked, so the booked ones scatter more than weighings do.

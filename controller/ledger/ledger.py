@@ -177,7 +177,8 @@ class Ledger:
     def weighed(self, weight: Weight) -> None:
         """Compare the spent vessel with the balance, and book the balance's value.
 
-        A difference beyond k·σ is more than noise: it raises an alarm (F4), and the uncertainty then covers both values.
+        A difference beyond k·σ is more than noise: it raises an alarm (F4). The uncertainty then covers both values, also
+        over later doses, until a person states the volume or the weight is back.
         """
         vessel = required(self._rig.organs.kidney, "a kidney").vessel
         ul, noise = weight.g * DENSITY_UL_PER_G, weight.sd_g * DENSITY_UL_PER_G
@@ -192,7 +193,8 @@ class Ledger:
                 vessel,
                 f"the balance says {ul / 1000:.2f} mL, the ledger {before / 1000:.2f} mL;"
                 f" more than {K * residual.sd / 1000:.2f} mL apart. Likely cause: a leak, a drip, or a person handled the"
-                " vessel. Next: look at the spent vessel and its lines",
+                " vessel, or the balance drifts. Next: look at the spent vessel and its lines, and enter its volume; until"
+                " then it is as uncertain as the two are apart",
             )
         elif abs(change) < min_change_ul(ul, noise):
             return  # within the noise: no row

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 K = 3.0
 """Number of standard deviations beyond which a residual is a gross error."""
@@ -122,16 +123,16 @@ class Unknowns:
             for other, g in shares.items():
                 self._cov[self._at[one]][self._at[other]] += f * g * variance
 
-    def known(self, name: str, mean: float, variance: float, *, by: str | None = None, factor: float = 0.0) -> None:
-        """Set an unknown to `mean`, regardless of the past. With `by`, its error includes `factor` times that one's error."""
+    def known(self, name: str, mean: float, variance: float, *, by: Mapping[str, float] = MappingProxyType({})) -> None:
+        """Set an unknown to `mean`, regardless of the past. Its error includes those of the unknowns in `by`, by factor."""
         at = self._at[name]
         size = len(self._mean)
         for k in range(size):
             self._cov[at][k] = self._cov[k][at] = 0.0
         self._mean[at] = mean
         self._cov[at][at] = variance
-        if by is not None:
-            self._combine(at, self._at[by], factor)
+        for term, factor in by.items():
+            self._combine(at, self._at[term], factor)
 
     def residual(self, terms: Mapping[str, float], value: float, variance: float) -> Residual:
         """Return the residual of a measurement Σ factor · unknown = `value` with the given variance."""

@@ -33,6 +33,11 @@ class Tares:
         """Forget the tare of a vessel: a person has changed or exchanged it."""
         self._tares_ul.pop(vessel, None)
 
+    @staticmethod
+    def doubt(unknowns: Unknowns, vessel: str, sd_ul: float) -> None:
+        """Let the tare be wrong by as much as the vessel: which of the two has changed, no later weighing tells."""
+        unknowns.exchanged({vessel: 1.0, _name(vessel): -1.0}, sd_ul**2)
+
     def net_ul(self, vessel: str, gross_ul: float) -> float | None:
         """Return the volume that a weighing tells; None without a tare."""
         tare_ul = self._tares_ul.get(vessel)

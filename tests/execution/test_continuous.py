@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -160,6 +161,7 @@ async def test_a_balance_under_the_loop_needs_no_tare_and_keeps_the_volume_known
 async def test_a_leak_raises_an_alarm_and_is_booked(tmp_path: Path) -> None:
     with bench(tmp_path, two_plates()) as made:
         await made.weighed(400.0)
+        before_ul = made.ledger.volumes()["bottle"].sd_ul
         await made.weighed(398.0)
         ((kind, source, detail),) = made.alarms
         assert (kind, source) == ("balance_drift", "bottle")
@@ -169,6 +171,10 @@ async def test_a_leak_raises_an_alarm_and_is_booked(tmp_path: Path) -> None:
         assert made.ledger.totals.unaccounted_ul == pytest.approx(-2_000.0, abs=50.0)
         await made.weighed(398.0)
         assert len(made.alarms) == 1
+        doubt_ul = math.hypot(before_ul, 2_000.0 / 3)
+        assert made.ledger.volumes()["bottle"].sd_ul == pytest.approx(doubt_ul, rel=0.02), (
+            "a leak, or the balance is off"
+        )
 
 
 async def test_a_bottle_that_is_lifted_off_its_balance_is_not_booked(tmp_path: Path) -> None:

@@ -153,6 +153,39 @@ async def test_F4_the_balance_beyond_k_sigma_is_an_alarm_within_it_is_not(tmp_pa
 
 
 @pytest.mark.virtual_time
+async def test_F4_a_balance_that_is_off_stays_in_doubt_over_later_doses(tmp_path: Path) -> None:
+    """A drifting balance said 7.5 mL too much; after the next weighed dose all was trusted again, and a pump ran dry."""
+    world = World()
+    ledger, journal = opened(tmp_path / "j.db", world)
+    ledger.weighed(Weight(3.0, 0.015))
+    ledger.weighed(Weight(10.5, 0.015))
+    ledger.moved("draw", 16_000.0, 40.0, "balance", weight=Weight(26.5, 0.015))
+    ledger.weighed(Weight(26.5, 0.015))
+    volume = ledger.volumes()["spent"]
+    assert volume.ul == pytest.approx(26_500.0, abs=20.0)
+    assert volume.sd_ul == pytest.approx(2_500.0, rel=0.02)
+    journal.close()
+    ledger, journal = opened(tmp_path / "j.db", world)
+    assert ledger.volumes()["spent"].sd_ul == pytest.approx(2_500.0, rel=0.02), "a restart remembers it"
+    ledger.reconcile("spent", 19_000.0, 100.0, user="ada", reason="read off the scale")
+    assert ledger.volumes()["spent"].sd_ul == pytest.approx(100.0, rel=0.02)
+    journal.close()
+
+
+@pytest.mark.virtual_time
+async def test_F4_a_vessel_that_is_put_back_on_its_balance_is_in_no_doubt(tmp_path: Path) -> None:
+    alarms: list[str] = []
+    ledger, journal = opened(tmp_path / "j.db", World(), alarms)
+    ledger.weighed(Weight(3.0, 0.015))
+    ledger.weighed(Weight(0.0, 0.015))
+    assert ledger.volumes()["spent"].sd_ul >= 1_000.0
+    ledger.weighed(Weight(3.0, 0.015))
+    assert ledger.volumes()["spent"].sd_ul < 50.0
+    assert alarms == 2 * ["balance_drift spent"]
+    journal.close()
+
+
+@pytest.mark.virtual_time
 @pytest.mark.parametrize(("gone_ul", "alarm"), [(80.0, []), (400.0, ["balance_drift spent"])])
 async def test_F4_what_evaporates_between_two_bookings_is_no_alarm_and_a_leak_is(
     gone_ul: float, alarm: list[str], tmp_path: Path
