@@ -99,7 +99,7 @@ def test_what_is_taken_over_forgets_what_it_had_in_common() -> None:
     dose(unknowns, 10_000.0)
     unknowns.known("spent", 12_000.0, 15.0**2)
     assert unknowns.covariance("spent", "gain") == 0.0
-    unknowns.known("spent", 12_000.0, 15.0**2, by="gain", factor=100.0)
+    unknowns.known("spent", 12_000.0, 15.0**2, by={"gain": 100.0})
     assert unknowns.variance("spent") == pytest.approx(15.0**2 + 8.0**2)
     assert unknowns.covariance("spent", "gain") == pytest.approx(100.0 * 0.08**2)
     unknowns.wander("gain", 0.06**2, by=-0.02)
