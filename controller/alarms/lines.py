@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from controller.rig.description import Rig
 
@@ -22,7 +22,10 @@ def shared_lines(rig: Rig) -> dict[str, tuple[str, ...]]:
 
 
 def merge_lost_lines(
-    lines: Mapping[str, tuple[str, ...]], causes: dict[Cause, str], unseen: Sequence[Cause]
+    lines: Mapping[str, tuple[str, ...]],
+    causes: dict[Cause, str],
+    unseen: Sequence[Cause],
+    suppressed: Set[str] = frozenset(),
 ) -> list[Cause]:
     """Replace the losses of all devices of a line by the loss of the line, in `causes`.
 
@@ -30,6 +33,7 @@ def merge_lost_lines(
         lines: The result of :func:`shared_lines`.
         causes: Detail by (alarm kind, source); changed.
         unseen: Causes whose presence is unknown.
+        suppressed: Ids of the suppressed alarms. A line of which every device is suppressed gives no alarm either.
 
     Returns:
         `unseen` and the losses that were replaced: an alarm that is announced already stays, a further one does not come.
@@ -37,7 +41,7 @@ def merge_lost_lines(
     kept = list(unseen)
     for line, devices in lines.items():
         lost = [(LOST, device) for device in devices]
-        if all(cause in causes for cause in lost):
+        if all(cause in causes for cause in lost) and not suppressed >= {f"{LOST}:{device}" for device in devices}:
             details = [causes.pop(cause) for cause in lost]
             causes[LOST, line] = f"none of its {len(devices)} devices answers ({', '.join(devices)}): {details[0]}"
             kept += lost

@@ -530,7 +530,8 @@ class Controller:
             differing, unknown = self._agreement.causes(state)
             causes, unseen = causes | differing, [*unseen, *unknown]
         causes = causes | self._causes(state, late_s)
-        self.alarms.levels(causes, state.at_s, merge_lost_lines(self._shared_lines, causes, unseen))
+        silent = {alarm.id for alarm in self.alarms.suppressed()}
+        self.alarms.levels(causes, state.at_s, merge_lost_lines(self._shared_lines, causes, unseen, silent))
 
     def _causes(self, state: State, late_s: float) -> dict[tuple[str, str], str]:
         """Return the present causes of alarms other than those in readings: detail by (alarm kind, source)."""

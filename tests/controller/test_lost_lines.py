@@ -35,7 +35,8 @@ class Room:
         for _ in range(seconds):
             self._now_s += 1.0
             causes = {("device_lost", device): f"{device}: no reply" for device in lost}
-            self.alarms.levels(causes, self._now_s, merge_lost_lines(LINES, causes, ()))
+            silent = {alarm.id for alarm in self.alarms.suppressed()}
+            self.alarms.levels(causes, self._now_s, merge_lost_lines(LINES, causes, (), silent))
 
 
 def test_L3_sixteen_gauges_on_a_lost_line_are_one_alarm() -> None:
@@ -49,6 +50,17 @@ def test_L3_sixteen_gauges_on_a_lost_line_are_one_alarm() -> None:
     assert [(each.id, each.state) for each in room.alarms.active()] == [
         (LINE, AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED)
     ]
+
+
+def test_L3_a_line_of_which_every_device_is_out_of_service_is_silent() -> None:
+    room = Room()
+    for gauge in GAUGES:
+        room.alarms.take_out_of_service(f"device_lost:{gauge}", "ada", "the rack is being rebuilt")
+    room.live(GAUGES, 120)
+    assert room.raised == []
+    room.alarms.bring_back("device_lost:p03", "ada")
+    room.live(GAUGES, 120)
+    assert room.raised == ["device_lost:p03", LINE]
 
 
 def test_L3_a_device_that_stays_lost_when_its_line_is_back_has_its_alarm() -> None:
