@@ -54,9 +54,15 @@ class Starts:
         folder.mkdir()
         self.folder = folder
         self.bench = Bench(folder)
-        with contextlib.suppress(PermissionError):
+        try:
             for thread in Path(f"/proc/{self.bench.lab.pid}/task").iterdir():
                 os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(1))
+        except PermissionError as error:
+            print(
+                f"{folder.name}: the simulated devices run at ordinary priority ({error}), so they may answer late at this"
+                " load, which hardware does not. Next: run this as root",
+                file=sys.stderr,
+            )
         self.took_s: list[float] = []
         self.faults: list[str] = []
 
