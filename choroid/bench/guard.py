@@ -48,8 +48,6 @@ POLL_S = 0.01
 SETTLE_S = 5.0
 """Duration of the load before a controller is lost (s)."""
 ANSWER_S = 0.02
-LAB_NICE = -15
-"""The lab represents hardware, which no load slows down. Its children have the usual priority."""
 TOLERANCE = 0.01
 
 

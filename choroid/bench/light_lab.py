@@ -57,7 +57,6 @@ TIMES = 3
 REST_SHARE = 0.03
 WANDER_SD, WANDER_H = 0.2, 100.0
 """Slow change of an array's firing: relative standard deviation and time constant (h)."""
-OXYGEN_FULL_MM = 0.19
 SPECIES = {"osmolality": "osmoles"}
 LIGHT = "light"
 

@@ -40,7 +40,6 @@ SCORES = ("care_rating", "welfare", "happiness")
 LISTED = 8
 
 Weights = dict[str, float]
-CornersBy = dict[str, Corners]
 
 
 @dataclass(frozen=True, slots=True)

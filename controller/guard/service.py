@@ -112,7 +112,6 @@ class GuardService:
         self._visitors: set[socket.socket] = set()
         self._admitting = False
         self._rescue: asyncio.Task[list[str]] | None = None
-        self._rescue_begun_s = 0.0
         self._at_rest = False
         self._left: list[str] = []
         self._ending_s: float | None = None
@@ -457,7 +456,6 @@ class GuardService:
     def _begin_rescue(self, why: str) -> None:
         self._at_rest = False
         self.tell(f"{why}; bringing rig {self._plan.rig} to its basal state")
-        self._rescue_begun_s = self._loop.time()
         self._rescue = asyncio.create_task(self._bring_to_rest(), name="rescue")
         self._rescue.add_done_callback(self._rescued)
 

@@ -124,13 +124,6 @@ class HistoryReader:
             for at, value, quality in self._rows(_READINGS, {"series": number, "begin": begin, "end": end}):
                 yield at, point, value, unit, quality
 
-    def last_before(self, point: str, at: float) -> float | None:
-        """The newest value of `point` before `at`."""
-        row = self._db.execute(
-            "SELECT value FROM raw WHERE series = ? AND at < ? ORDER BY at DESC LIMIT 1", (self._ids.get(point), at)
-        ).fetchone()
-        return None if row is None else float(row[0])
-
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()

@@ -22,7 +22,7 @@ from controller.sandbox.bpf import MACHINES, Machine, assemble
 from controller.sandbox.errors import SandboxUnavailable
 from controller.sandbox.limits import ProcessLimits
 
-PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP = 38, 39, 21
+PR_SET_NO_NEW_PRIVS = 38
 SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC = 1, 1
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
 LANDLOCK_RULE_PATH_BENEATH = 1

@@ -31,22 +31,6 @@ def clearance(koa: float, qb: float, qd: float) -> float:
     return qb * (z - 1.0) / (z - qb / qd)
 
 
-def clearance_filtering(koa: float, qb: float, qd: float, quf: float, sieving: float) -> float:
-    """Return the clearance with a little ultrafiltration: K + S·Quf (small Quf only)."""
-    return clearance(koa, qb, qd) + sieving * quf
-
-
-def diafiltration(c0: float, sieving: float, volumes: float) -> float:
-    """Return the concentration after diafiltration with `volumes` times the vessel's volume: c0·e^(−S·N)."""
-    return c0 * exp(-sieving * volumes)
-
-
-def recycled(c0: float, generated: float, k: float, c_dialysate: float, volume: float, t: float) -> float:
-    """Return the concentration after `t` of V·dC/dt = G − K·(C − Cd), in consistent units."""
-    end = c_dialysate + generated / k
-    return end + (c0 - end) * exp(-k * t / volume)
-
-
 @compiled
 def risen(koa: float, measured_at: float, qd: float) -> float:
     """Return KoA at a dialysate flow `qd`, measured at another (same unit; 0: KoA is the same at any flow)."""

@@ -55,11 +55,6 @@ def tube_kpa_per_ul_min(bore_mm: float, length_m: float) -> float:
     return pa_per_m3_s * 1e-9 / 60 / 1000
 
 
-def wall_shear_pa(bore_mm: float, flow_ul_min: float) -> float:
-    """Return the shear stress at a tube's wall (Pa): 32·µ·Q/(π·d³)."""
-    return 32 * VISCOSITY_PA_S * flow_ul_min * 1e-9 / 60 / (pi * (bore_mm * 1e-3) ** 3)
-
-
 def ripple_hz(flow_ul_min: float, revolution_volume_ul: float) -> float:
     """Return the frequency at which rollers pass (Hz)."""
     return ROLLERS * abs(flow_ul_min) / revolution_volume_ul / 60

@@ -7,7 +7,7 @@ for pumps of constant flow too: the pressure is then what rises. Darcy: J = TMP/
 
 from __future__ import annotations
 
-from math import cos, exp, inf, log, radians, sqrt
+from math import cos, exp, inf, radians, sqrt
 
 import numpy as np
 
@@ -71,11 +71,6 @@ def fouled(resistance: float, kappa_volume: float, law: float) -> float:
     return float(left ** (1.0 / (1.0 - law)))
 
 
-def darcy_flux_m_s(tmp_kpa: float, resistance_per_m: float) -> float:
-    """Return the flux (m/s) through a membrane at this pressure: TMP/(µ·R)."""
-    return tmp_kpa * 1000.0 / (VISCOSITY_PA_S * resistance_per_m)
-
-
 def filter_kpa_per_ul_min(area_cm2: float) -> float:
     """Return the resistance of a new sterile filter (kPa per µL/min)."""
     flux_m_s = 1e-9 / 60 / (area_cm2 * 1e-4)
@@ -134,8 +129,3 @@ def integrity(
         "diffusion_ml_min": diffusion_ml_min(area_cm2, test) + hole_ml_min(hole_um, test),
         "diffusion_limit_ml_min": 2.0 * diffusion_ml_min(area_cm2, test),
     }
-
-
-def log_reduction(passed: float) -> float:
-    """Return the log10 reduction value of a filter that lets the fraction `passed` through."""
-    return -log(passed) / log(10.0) if passed > 0 else inf

@@ -22,7 +22,6 @@ from sim.rhx.commands import RhxCommands, RhxSettings
 MAGIC = 0x2EF07A08
 FRAMES_PER_BLOCK = 128
 PORT_CHANNELS = 32
-CHIP_CHANNELS = 16
 STEP_UA = 0.01
 LONGEST_WAIT_S = 0.05
 

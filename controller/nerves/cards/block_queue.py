@@ -32,7 +32,6 @@ class BlockQueue:
     def __init__(self, descriptor: int, electrodes: int, block_frames: int, sample_rate_hz: float) -> None:
         self.descriptor = descriptor
         self._electrodes = electrodes
-        self._block_frames = block_frames
         self._slots = _slots(block_frames, sample_rate_hz)
         slot = _slot_bytes(electrodes, block_frames)
         self._map = mmap.mmap(descriptor, _total_bytes(electrodes, block_frames, sample_rate_hz))

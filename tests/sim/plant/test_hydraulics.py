@@ -21,12 +21,6 @@ def test_resistance_of_a_metre(bore_mm: float, flow_ul_min: float, kpa: float) -
     assert hydraulics.tube_kpa_per_ul_min(bore_mm, 1.0) * flow_ul_min == pytest.approx(kpa, rel=0.03)
 
 
-def test_wall_shear() -> None:
-    """biology.md §1.4: 0.51 mm at 15 µL/min 0.014 Pa, at 1 mL/min 0.92 Pa."""
-    assert hydraulics.wall_shear_pa(0.51, 15) == pytest.approx(0.014, rel=0.02)
-    assert hydraulics.wall_shear_pa(0.51, 1000) == pytest.approx(0.92, rel=0.02)
-
-
 @given(st.floats(-30_000, 30_000), st.floats(0, 1))
 @settings(deadline=None)
 def test_a_loaded_pump_obeys_its_law(free: float, resistance: float) -> None:

@@ -9,6 +9,7 @@ import pytest
 from scipy.integrate import solve_bvp, solve_ivp
 
 from sim.plant import dialysis, membranes
+from sim.plant.hydraulics import VISCOSITY_PA_S
 
 LAWS = (membranes.COMPLETE, membranes.STANDARD, membranes.INTERMEDIATE, membranes.CAKE)
 
@@ -40,10 +41,11 @@ def test_a_filter_that_blocks_completely_is_infinite_resistance() -> None:
         membranes.flux(1, 1, 1, 3.0)
 
 
-def test_darcy_and_the_plants_filter_agree() -> None:
+def test_the_plants_filter_obeys_darcy() -> None:
+    """Flux = pressure / (viscosity · resistance): 4 mL/min through 4 cm² need 10 kPa."""
     kpa = membranes.filter_kpa_per_ul_min(4.0) * 4000
-    flow = membranes.darcy_flux_m_s(kpa, membranes.MEMBRANE_PER_M) * 4e-4 * 1e9 * 60
-    assert flow == pytest.approx(4000)
+    flux_m_s = kpa * 1000.0 / (VISCOSITY_PA_S * membranes.MEMBRANE_PER_M)
+    assert flux_m_s * 4e-4 * 1e9 * 60 == pytest.approx(4000)
     assert kpa == pytest.approx(10.0, rel=0.01)
 
 
@@ -56,8 +58,6 @@ def test_the_tests_of_a_filter() -> None:
     pinhole = membranes.integrity(4.0, 0.22, 10.0)
     assert pinhole["diffusion_ml_min"] > pinhole["diffusion_limit_ml_min"]
     assert membranes.hole_ml_min(1.0, 100.0) == 0.0, "water still holds"
-    assert membranes.log_reduction(1e-7) == pytest.approx(7)
-    assert membranes.log_reduction(0.0) == math.inf
 
 
 @pytest.mark.parametrize(("koa", "qb", "qd"), [(800, 200, 500), (800, 400, 800), (500, 300, 300), (1000, 400, 350)])
@@ -70,10 +70,3 @@ def test_clearance_is_the_counter_current_exchanger(koa: float, qb: float, qd: f
     found = solve_bvp(along, lambda a, b: np.array([a[0] - 1.0, b[1]]), x, np.array([1 - x, 0.5 - 0.5 * x]), tol=1e-9)
     assert found.success
     assert dialysis.clearance(koa, qb, qd) == pytest.approx(qb * (1 - found.y[0, -1]), rel=1e-6)
-
-
-def test_sieving_diafiltration_and_the_recycle_balance() -> None:
-    assert dialysis.clearance_filtering(800, 300, 500, 10, 1.0) == dialysis.clearance(800, 300, 500) + 10
-    assert dialysis.diafiltration(2.0, 0.5, 2.0) == pytest.approx(2 * math.exp(-1))
-    found = solve_ivp(lambda _t, c: (3.0 - 0.7 * (c - 1.0)) / 40.0, (0, 25.0), [9.0], rtol=1e-10)
-    assert dialysis.recycled(9.0, 3.0, 0.7, 1.0, 40.0, 25.0) == pytest.approx(found.y[0, -1], rel=1e-8)
