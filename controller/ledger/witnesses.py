@@ -17,6 +17,10 @@ K = 3.0
 """Half width of an interval, in standard deviations."""
 UNMEASURED = "no measurement"
 """Source of a volume that neither the pump nor the balance has measured."""
+BY_COUNT = "pump"
+"""Source of a volume that only the pump's counter has measured."""
+BY_PUMP_ALONE = frozenset((BY_COUNT, "command"))
+"""Sources of volumes whose scale is the pump's calibration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,13 @@ class Moved:
 
     @property
     def charged_ul(self) -> float:
-        """Volume that counts as given (µL)."""
+        """Volume of a dose cut short that counts as given (µL).
+
+        By the counter alone it is what that may have missed, without the error of the calibration, which is the same in the
+        rest of the dose.
+        """
+        if self.source == BY_COUNT:
+            return min(max(self.ul, self.counted) + self.counter_step, self.high)
         return max(self.high, self.claimed_ul)
 
     @property
@@ -83,7 +93,7 @@ def by_pump(
         return None
     ul = after_ul - before_ul
     margin = K * rel_sd
-    return _clipped(ul, (ul - step_ul) * (1 - margin), (ul + step_ul) * (1 + margin), max_ul, "pump")
+    return _clipped(ul, (ul - step_ul) * (1 - margin), (ul + step_ul) * (1 + margin), max_ul, BY_COUNT)
 
 
 def went_back(before_ul: float, after_ul: float) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from controller.core.run_states import RunEvent
 from controller.journal.terms import Entry
-from controller.ledger.witnesses import Moved
+from controller.ledger.witnesses import BY_PUMP_ALONE, Moved
 
 PORTION = "portion"
 """How a dose ended if its pump ended it and more of the step is to come."""
@@ -66,6 +66,8 @@ class StepRecord:
     """Best value of the given volume; what a person has accepted counts as `charged_ul`."""
     error_ul: float = 0.0
     """Uncertainty of `best_ul` (k = 3)."""
+    pumped_ul: float = 0.0
+    """The part of `best_ul` that only the pump has measured: the error of its calibration is common to all of it."""
     doubt: tuple[str, ...] = ()
     """Why the result of the last dose is in doubt; empty if it is certain or a person has accepted it."""
     accepted: bool = False
@@ -108,15 +110,18 @@ class StepRecord:
     def booked(self, moved: Moved, end: str, doubt: tuple[str, ...] = ()) -> None:
         """Add the outcome of a dose.
 
-        A portion that the pump ended itself counts with its best value, one that was cut short with its upper bound. What
-        the pump's counter claims, of this dose or of all together, counts as given in any case: a tube that has slipped off
-        its vessel fills nothing, and drains the loop.
+        A portion that the pump ended itself counts with its best value, one that was cut short with its upper bound. If
+        only the counter measured the latter, its bound is the counter's: the error of the calibration is the same in the
+        remainder. A dose in doubt counts with all that it may have moved. What the pump's counter claims, of this dose or of
+        all together, counts as given in any case: a tube that has slipped off its vessel fills nothing, and drains the loop.
         """
         self.parts.append(moved)
         self.counted_ul += moved.counted
-        part_ul = max(moved.ul, moved.claimed_ul) if end == PORTION else moved.charged_ul
+        part_ul = moved.ul if end == PORTION else moved.high if doubt else moved.charged_ul
+        part_ul = max(part_ul, moved.claimed_ul)
         self.charged_ul = max(self.charged_ul + part_ul, self.counted_ul - moved.counter_step)
         self.best_ul += moved.ul
+        self.pumped_ul += moved.ul if moved.source in BY_PUMP_ALONE else 0.0
         self.error_ul = math.hypot(self.error_ul, max(moved.high - moved.ul, moved.ul - moved.low))
         self.doubt, self.accepted, self.unvouched = doubt, False, ()
         self.open_act = None

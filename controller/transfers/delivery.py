@@ -4,6 +4,9 @@ The delivered volume equals the requested one within the stated uncertainty, or 
 uncertainty is the pump's (calibration and scatter of its doses) plus that of the measurement. A volume below the pump's
 minimum cannot be given: it is left out only if the transfer is complete without it. A remainder slightly below the minimum
 is rounded up to it if the excess stays within the uncertainty.
+
+The error of the calibration is common to all doses of a pump. What only the pump has measured of an interrupted transfer, and
+the remainder, add up to what an uninterrupted dose would have been: neither a deficit nor an excess is excused by it.
 """
 
 from __future__ import annotations
@@ -25,11 +28,12 @@ MAX_COARSENESS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The stated uncertainty of a transfer (µL, k = 3): of its pump, of the weighing of a dose, and the maximum for the
-    delivered volume.
+    """The stated uncertainty of a transfer (µL, k = 3): of its pump, the scatter of the doses in that, of the weighing of a
+    dose, and the maximum for the delivered volume.
     """
 
     pump_ul: float
+    scatter_ul: float
     weighing_ul: float
     max_error_ul: float
 
@@ -67,12 +71,13 @@ Decision = Give | Complete | Short | Excess | Doubt
 def tolerance(route: Route, trust: Trust, requested_ul: float) -> Tolerance:
     """Return the stated uncertainty of a transfer of `requested_ul` along `route`."""
     portions = max(1, route.portions(requested_ul))
-    pump_ul = K * math.hypot(trust.rel_sd * requested_ul, trust.dose_sd_ul * math.sqrt(portions))
+    scatter_ul = K * trust.dose_sd_ul * math.sqrt(portions)
+    pump_ul = math.hypot(K * trust.rel_sd * requested_ul, scatter_ul)
     weighing_ul = 0.0
     if route.weighed:
         balance_ul = MASS_SD_G * DENSITY_UL_PER_G * math.sqrt(2.0)
         weighing_ul = K * math.hypot(balance_ul, DENSITY_REL_SD * requested_ul)
-    return Tolerance(pump_ul, weighing_ul, max(pump_ul, MAX_COARSENESS * weighing_ul * math.sqrt(portions)))
+    return Tolerance(pump_ul, scatter_ul, weighing_ul, max(pump_ul, MAX_COARSENESS * weighing_ul * math.sqrt(portions)))
 
 
 def decide(step: StepRecord, route: Route, trust: Trust, requested_ul: float) -> Decision:
@@ -88,7 +93,7 @@ def decide(step: StepRecord, route: Route, trust: Trust, requested_ul: float) ->
     if step.doubt:
         return Doubt()
     if not step.parts:
-        return _rounded(requested_ul, route, trust, limits) or Short()
+        return _rounded(requested_ul, route, trust, max(limits.pump_ul, limits.weighing_ul)) or Short()
     missing_ul = requested_ul - step.best_ul
     unused_ul = requested_ul - step.charged_ul
     min_ul = route.min_ul * trust.gain
@@ -100,24 +105,35 @@ def decide(step: StepRecord, route: Route, trust: Trust, requested_ul: float) ->
     if worth_it:
         # The upper bound counts as given, unless that alone would leave the transfer short.
         return Give(unused_ul if step.charged_ul - step.best_ul <= limits.pump_ul else missing_ul)
-    return _concluded(step, missing_ul, route, trust, limits)
+    return _concluded(step, requested_ul, route, trust, limits)
 
 
-def _concluded(step: StepRecord, missing_ul: float, route: Route, trust: Trust, limits: Tolerance) -> Decision:
+def _concluded(step: StepRecord, requested_ul: float, route: Route, trust: Trust, limits: Tolerance) -> Decision:
     """Decide on a transfer with no remainder that is worth a dose."""
-    if abs(missing_ul) <= limits.pump_ul + step.error_ul:
+    missing_ul = requested_ul - step.best_ul
+    if abs(missing_ul) <= limits.pump_ul + step.error_ul and not _cut_short(step, requested_ul, trust, limits):
         return Complete()
     if missing_ul < 0.0:
         return Excess()
-    return Short() if step.finished else _rounded(missing_ul, route, trust, limits) or Short()
+    spare_ul = limits.scatter_ul if step.pumped_ul else limits.pump_ul
+    return (
+        Short() if step.finished else _rounded(missing_ul, route, trust, max(spare_ul, limits.weighing_ul)) or Short()
+    )
 
 
-def _rounded(volume_ul: float, route: Route, trust: Trust, limits: Tolerance) -> Give | None:
-    """Return a dose of `volume_ul`, rounded up to the minimum within the uncertainty, or None if that is not enough."""
+def _cut_short(step: StepRecord, requested_ul: float, trust: Trust, limits: Tolerance) -> bool:
+    """Return whether the pump's own measurement shows a deficit that its calibration does not excuse."""
+    scale_ul = K * trust.rel_sd * max(0.0, requested_ul - step.pumped_ul)
+    spare_ul = max(math.hypot(scale_ul, limits.scatter_ul), MIN_REMAINDER * requested_ul)
+    return step.pumped_ul > 0.0 and requested_ul - step.charged_ul > spare_ul
+
+
+def _rounded(volume_ul: float, route: Route, trust: Trust, spare_ul: float) -> Give | None:
+    """Return a dose of `volume_ul`, rounded up to the minimum by at most `spare_ul`, or None if that is not enough."""
     min_ul = route.min_ul * trust.gain
     if volume_ul >= min_ul:
         return Give(volume_ul)
-    return Give(min_ul) if min_ul - volume_ul <= max(limits.pump_ul, limits.weighing_ul) else None
+    return Give(min_ul) if min_ul - volume_ul <= spare_ul else None
 
 
 def problem_of(decision: Decision, step: StepRecord, route: Route, requested_ul: float) -> StepProblem:

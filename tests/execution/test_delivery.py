@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.ledger.witnesses import Moved
+from controller.ledger.witnesses import Moved, by_command, by_pump
 from controller.steps.recovery import Trouble
 from controller.steps.steps import PORTION, StepRecord
 from controller.transfers.delivery import Complete, Decision, Doubt, Excess, Give, Short, decide, problem_of, tolerance
@@ -168,3 +168,78 @@ def test_A10_the_problem_names_the_pump_and_the_volumes_that_a_person_decides_on
     for fact in ("step 7", "dose 2", "2.000 mL requested", "0.900 to 1.500 mL delivered"):
         assert fact in volumes
     assert "zeroed" in reason if trouble is Trouble.UNKNOWN else "0.5 mL" in reason
+
+
+UNCALIBRATED = Trust(1.0, 0.1, 0.0, "factory")
+"""k = 3: any volume is known to 30 %."""
+
+
+def counted(*doses: tuple[float, str], step_ul: float = 0.0) -> StepRecord:
+    """A step with doses of (count, end) that only the counter of an uncalibrated pump has measured."""
+    step = StepRecord(7, "liver.add_glucose", {}, "1")
+    for ul, end in doses:
+        step.acts += 1
+        moved = by_pump(4000.0, 4000.0 + ul, step_ul=step_ul, rel_sd=UNCALIBRATED.rel_sd, max_ul=1e6)
+        assert moved is not None
+        step.booked(replace(moved, counted=ul, counter_step=step_ul), end)
+    return step
+
+
+@pytest.mark.parametrize(
+    ("doses", "step_ul", "expected"),
+    [
+        ([(7600.0, "short")], 0.0, Give(2400.0)),  # once complete: 30 % more counted as given
+        ([(7600.0, "short")], 100.0, Give(2300.0)),  # what the counter may have missed counts as given
+        ([(4000.0, "short"), (3000.0, "stopped")], 100.0, Give(2800.0)),
+        ([(9800.0, "short")], 0.0, Short()),  # a remainder of 0.2 mL cannot be given, and 0.5 mL are 3 % too much
+        ([(9910.0, "short")], 0.0, Complete()),  # less than a hundredth is missing
+        ([(9880.0, "short")], 25.0, Complete()),  # by what the counter may have missed
+        ([(8500.0, "done")], 0.0, Short()),  # its counter contradicts a pump that reports the end of its dose
+    ],
+)
+def test_A10_the_remainder_follows_the_count_of_an_uncalibrated_pump(
+    doses: list[tuple[float, str]], step_ul: float, expected: Decision
+) -> None:
+    """The error of the calibration is the same in both parts: their sum is off as an uninterrupted dose is."""
+    assert decide(counted(*doses, step_ul=step_ul), UNWEIGHED, UNCALIBRATED, 10_000.0) == expected
+
+
+@pytest.mark.parametrize("scale", [0.7, 0.85, 1.0, 1.3])
+@pytest.mark.parametrize("cut", [0.05, 0.4, 0.76, 0.9])
+@pytest.mark.parametrize("step_ul", [0.0, 50.0])
+def test_A10_an_interrupted_dose_is_off_as_much_as_an_uninterrupted_one(
+    scale: float, cut: float, step_ul: float
+) -> None:
+    step = counted((cut * 10_000.0, "short"), step_ul=step_ul)
+    rest = decide(step, UNWEIGHED, UNCALIBRATED, 10_000.0)
+    assert isinstance(rest, Give)
+    total_ul = scale * (cut * 10_000.0 + rest.volume_ul)
+    assert scale * (10_000.0 - step_ul) - 1e-6 <= total_ul <= scale * 10_000.0 + 1e-6
+    step.booked(by_command(rest.volume_ul, rel_sd=UNCALIBRATED.rel_sd), "done")
+    assert decide(step, UNWEIGHED, UNCALIBRATED, 10_000.0) == Complete()
+
+
+def test_A10_a_remainder_that_follows_the_count_is_rounded_up_by_the_scatter_of_the_doses_alone() -> None:
+    scattered = replace(UNCALIBRATED, dose_sd_ul=20.0)  # 60 µL
+    step = counted((9550.0, "short"))
+    assert decide(step, UNWEIGHED, scattered, 10_000.0) == Give(500.0), "50 µL too much"
+    assert decide(step, UNWEIGHED, UNCALIBRATED, 10_000.0) == Short(), (
+        "it would be more than an uninterrupted dose gives"
+    )
+
+
+def test_A10_a_counted_dose_in_doubt_counts_with_all_that_it_may_have_moved() -> None:
+    """A person who resumes accepts that; the count itself is what is in doubt."""
+    step = StepRecord(7, "liver.add_glucose", {}, "1")
+    step.booked(Moved(5000.0, 3500.0, 6500.0, "pump", counted=5000.0), "unknown", ("its row was lost",))
+    assert decide(step, UNWEIGHED, UNCALIBRATED, 10_000.0) == Doubt()
+    step.accept()
+    assert decide(step, UNWEIGHED, UNCALIBRATED, 10_000.0) == Give(3500.0)
+
+
+def test_A10_a_balance_counts_with_its_upper_bound_also_for_an_uncalibrated_pump() -> None:
+    step = given((7600.0, 100.0, "short"))
+    assert decide(step, GLUCOSE, UNCALIBRATED, 10_000.0) == Give(2300.0)
+    step.booked(by_command(2300.0, rel_sd=UNCALIBRATED.rel_sd), "done")
+    assert decide(step, GLUCOSE, UNCALIBRATED, 10_000.0) == Complete()
+    assert decide(given((8500.0, 0.0, "done")), GLUCOSE, UNCALIBRATED, 10_000.0) == Complete(), "within its 30 %"
