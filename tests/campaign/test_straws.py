@@ -23,7 +23,8 @@ class Judged:
         flows = [dict.fromkeys(rig.lines, 0.0) for _ in range(3)]
         self.moved, self.arrived = flows[0], flows[1]
         truth = SimpleNamespace(moved_ul=flows[0], arrived_ul=flows[1], backwards_ul=flows[2])
-        lab = cast(Any, SimpleNamespace(plant=SimpleNamespace(truth=lambda: truth)))
+        plant = SimpleNamespace(truth=lambda: truth, faults=SimpleNamespace(bubble_ul={}))
+        lab = cast(Any, SimpleNamespace(plant=plant))
         self.findings = Findings()
         telling = cast(Any, SimpleNamespace(last_s={}))
         self.judge = Doses(rig, lab, self.findings, Troubles(rig, ()), telling)
