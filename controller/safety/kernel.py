@@ -225,19 +225,17 @@ Moving = Sequence[tuple[float, PumpLimits]]
 
 
 def _below_floor(pump: PumpLimits, volume_ul: float, others: Moving, view: View, limits: Limits) -> list[str]:
-    """Return why the source of a pump could fall below its floor.
+    """Return why the source of a pump could fall below its floor, or cannot hold as much.
 
-    A pump whose inlet hangs at the floor or above it draws air before that: the height of a straw or of a skimmer. It may be
-    asked for more than stands above it, to lower the level in any case, but not for more than the vessel can hold.
+    An inlet at the floor or above it (straw, skimmer) draws air before that, and may be asked for more than stands above it.
     """
     source = view.volumes.get(pump.source)
     if source is None:
         return [f"volume: that of {pump.source} is not known"]
     floor, ceiling = limits.vessels[pump.source].floor_ul, limits.vessels[pump.source].ceiling_ul
     if pump.draws_above_ul > 0.0 and pump.draws_above_ul >= floor:
-        if volume_ul <= ceiling:
-            return []
-        return [f"volume: {volume_ul / 1000:g} mL are more than {pump.source} can hold, {ceiling / 1000:g} mL"]
+        above = f"volume: {volume_ul / 1000:g} mL are more than {pump.source} can hold, {ceiling / 1000:g} mL"
+        return [above] if volume_ul > ceiling else []
     outgoing = sum(ul for ul, other in others if other.source == pump.source)
     lowest = source.ul - SIGMAS * source.sd_ul - outgoing - volume_ul
     if lowest >= floor:
