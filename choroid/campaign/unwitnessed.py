@@ -63,8 +63,9 @@ class Unwitnessed:
         route = route_of_dose(self._routes.values(), dose.line, dose.ports)
         if dose.ul >= proved_from_ul(self._rig, route):
             return 0.0
-        lacked = self._by_fault(dose, route, before, after)
-        lacked += self._by_straw(dose, route, after.moved_ul - before.moved_ul + lacked)
+        moved_ul = after.moved_ul - before.moved_ul
+        lacked = min(self._by_fault(dose, route, before, after), max(0.0, dose.ul - moved_ul))
+        lacked += self._by_straw(dose, route, moved_ul + lacked)
         if lacked > 0.0:
             for vessel in (route.source, route.target):
                 self.lacking_ul[vessel] = self.lacking_ul.get(vessel, 0.0) + lacked

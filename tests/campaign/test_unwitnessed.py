@@ -138,6 +138,14 @@ async def test_no_more_is_excused_than_the_air_that_has_passed() -> None:
     assert await Judged(bubble).dose("take", 150.0, 130.0, air=(20.0, 0.0)) == []
 
 
+async def test_air_in_place_of_what_a_straw_would_have_drawn_as_air_is_counted_once() -> None:
+    judged = Judged(Fault("bubble", "take", 0.0, 0.0, 700.0))
+    assert await judged.dose("take", 700.0, 700.0, air=(700.0, 0.0)) == [], (
+        "all of it has moved, so nothing was lacking"
+    )
+    assert judged.volumes(waste=700.0) == ["mass balance"]
+
+
 async def test_the_ledger_may_be_off_by_what_the_dose_lacked_in_the_vessels_at_its_ends() -> None:
     for vessel, error_ul, expected in (
         ("waste", 150.0, []), ("w05", -150.0, []), ("w06", -150.0, ["mass balance"]), ("waste", 300.0, ["mass balance"]),
