@@ -30,7 +30,7 @@ from controller.guard.guarding import guard_plan
 from controller.guard.liveness import SILENCE_S
 from controller.guard.plan import GuardPlan
 from controller.guard.rescue import Rescue
-from controller.journal.terms import JournalError
+from controller.journal.terms import JournalError, JournalUnwritten
 from controller.links.connect import ConnectError
 from controller.process.controller import Controller
 from controller.rig.description import Rig
@@ -45,6 +45,8 @@ GUARD_PATIENCE_S = 3600.0
 RESTART_S = (2.0, 5.0, 5.0, 30.0, 300.0)
 """Restart delays of service managers (s): usually a few seconds; sometimes a person is needed."""
 FLOOD_EVERY_S = 0.05
+START_AGAIN_S = 60.0
+"""Time after which a person starts a run again that could not be recorded (s)."""
 SURVIVABLE_START = (ConnectError,)
 """Exceptions that may keep a controller from starting while a fault lasts; the service manager retries. A disk must
 not (D2).
@@ -205,7 +207,7 @@ class CampaignHost:
             ticking = asyncio.create_task(controller.run(life.stop))
             sending = [asyncio.create_task(forwarder.run()) for forwarder in life.forwarders]
             if self.run_id is None:
-                await self._start_run(controller)
+                await self._start_run(controller, life)
             await ticking
             for task in sending:
                 task.cancel()
@@ -216,13 +218,18 @@ class CampaignHost:
                 for forwarder in life.forwarders:
                     forwarder.close()
 
-    async def _start_run(self, controller: Controller) -> None:
-        try:
-            self.run_id = await controller.runs.start(
-                self._protocol, self._params, user="campaign", reason="choroid campaign"
-            )
-        except RunnerError as refusal:
-            self.refused = str(refusal)  # rehearsed and refused: life support continues without a run
+    async def _start_run(self, controller: Controller, life: Life) -> None:
+        while not life.stop.is_set():
+            try:
+                self.run_id = await controller.runs.start(
+                    self._protocol, self._params, user="campaign", reason="choroid campaign"
+                )
+            except RunnerError as refusal:
+                self.refused = str(refusal)  # rehearsed and refused: life support continues without a run
+            except JournalUnwritten:  # the page says so, and the person tries again
+                await asyncio.sleep(START_AGAIN_S)
+                continue
+            return
 
     async def end(self) -> None:
         """End the controller in order and do not restart it."""

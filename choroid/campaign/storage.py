@@ -117,7 +117,7 @@ class DelayedWriter:
         """Commit the queued rows, if the disk takes them."""
         self.halt()
         if self._rows:
-            self._commit(self._rows)
+            self._again()
 
     def halt(self) -> None:
         """Stop, together with the process."""

@@ -20,6 +20,7 @@ FOUND = {
     "a balance stuck while the draw runs": Fault("stuck", "balance.mass", 30.0, 300.0),
     "a pump that loses power for a moment": Fault("reboot", "reglo", 700.0),
     "a disk that is full when the hour's score is due": Fault("disk_full", "host", 3590.0, 300.0),
+    "a journal that is locked while the run is started": Fault("database_locked", "host", 1.0, 600.0),
     "a balance stuck while a batch is given back": Fault("stuck", "balance.mass", 200.0, 200.0),
 }
 
