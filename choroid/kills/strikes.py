@@ -106,7 +106,8 @@ def _judge_rest(struck: Struck) -> None:
     pair = (struck.victim, struck.method)
     if pair in RESTS:
         if struck.basal_s is None:
-            struck.problems.append("the rig was not seen in its basal state")
+            if struck.victim != "both":  # after both, the next controller may be there first
+                struck.problems.append("the rig was not seen in its basal state")
         elif pair in EITHER_ALIVE and struck.basal_s > BASAL_S:
             struck.problems.append(
                 f"basal state only after {struck.basal_s:.2f} s, {BASAL_S:g} s at the most: {', '.join(struck.last)}"

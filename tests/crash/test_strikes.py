@@ -69,6 +69,8 @@ def test_a_draw_can_be_repeated_and_tries_every_pair_equally() -> None:
         ({"delivered_ul": 1004.0}, "504 µL too much"),
         ({"delivered_ul": 1004.0, "held": ["more than requested was delivered"]}, "504 µL too much"),
         ({"victim": "both", "basal_s": 5.0}, ""),
+        ({"victim": "both", "basal_s": None, "restart_s": 20.1}, ""),
+        ({"victim": "both", "basal_s": None, "restart_s": None}, "did not come back"),
         ({"victim": "engine", "basal_s": None}, ""),
         ({"victim": "guard", "method": "service", "basal_s": 2.3}, "basal state only after"),
     ],
