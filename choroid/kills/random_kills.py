@@ -212,9 +212,7 @@ def _restart(rigged: Rigged, *, namespace: bool, page_port: int) -> None:
     rigged.stop_service("controller")
     rigged.until(lambda: not rigged.answers(), "the controller ends", BACK_WITHIN_S)
     rigged.until(rigged.answers, "the controller answers", BACK_WITHIN_S)
-    rigged.namespace = (
-        False  # the controller after this one starts outside: from inside it could not end a guard outside
-    )
+    rigged.namespace = False  # the next controller starts outside: from inside it could not end a guard outside
 
 
 def _strike(rigged: Rigged, strike: Strike) -> None:

@@ -82,7 +82,7 @@ class Books:
         self._unknowns.add(DENSITY, 0.0, DENSITY_REL_SD**2)
         self._unknowns.add(OFFSET, 0.0, 0.0)
         self._apart_ul = 0.0
-        """Sum of what gross weighings of the spent vessel found since a person last stated its volume."""
+        """Sum of what gross weighings of the spent vessel found, less what a level that was read has explained since."""
         self._unknowns.add(BOOKED, 0.0, 0.0, kept=True)
         self._begin_booked()
         self.pumps: dict[str, PumpWatch] = {}
@@ -395,7 +395,7 @@ class Books:
         """Set a volume that a person knows; earlier estimates are dropped."""
         self._tares.drop(name)
         if self._kidney is not None and name == self._spent:
-            self._doubt_balance(0.0)
+            self._doubt_balance(0.0, 0.0)
         self._unknowns.known(name, ul, sd_ul**2)
         self._account()
 
@@ -404,8 +404,8 @@ class Books:
         return required(self._kidney, "a kidney").vessel
 
     def _by_balance(self, ul: float, sd_ul: float) -> None:
-        """Set the spent vessel by the balance and the estimated density; `ul` is by the nominal density."""
-        believed_ul = ul * (1.0 + self._unknowns.mean(DENSITY))
+        """Set the spent vessel by the balance, its offset and the density; `ul` is by the nominal density."""
+        believed_ul = ul * (1.0 + self._unknowns.mean(DENSITY)) - self._unknowns.mean(OFFSET)
         self._unknowns.known(self._spent, believed_ul, sd_ul**2, by={DENSITY: ul, OFFSET: -1.0})
         self._account()
 
@@ -413,13 +413,13 @@ class Books:
         """Return the terms of the equation of a weighing of the spent vessel; `ul` is by the nominal density."""
         return {self._spent: 1.0, DENSITY: -ul, OFFSET: 1.0}
 
-    def _doubt_balance(self, apart_ul: float) -> None:
-        """Let the balance under the spent vessel be off by as much as its weighings and the ledger are apart (k = 3).
+    def _doubt_balance(self, offset_ul: float, apart_ul: float) -> None:
+        """Set the offset of the balance under the spent vessel; `apart_ul` is its uncertainty (k = 3).
 
         Later weighings have the same offset: the volume stays uncertain until a person states it, or the weight is back.
         """
         self._apart_ul = apart_ul
-        self._unknowns.known(OFFSET, 0.0, (apart_ul / K) ** 2)
+        self._unknowns.known(OFFSET, offset_ul, (apart_ul / K) ** 2)
 
     def _begin_booked(self) -> None:
         """Start the booked sum with the initial volumes and their uncertainty."""
@@ -442,7 +442,7 @@ class Books:
         if body["sd_ul"] > noise:
             # Beyond k·σ the volume is less certain, but the unexplained amount is no smaller for it.
             with self._booking(vessel):
-                self._doubt_balance(self._apart_ul + body["change_ul"])
+                self._doubt_balance(self._unknowns.mean(OFFSET), self._apart_ul + body["change_ul"])
                 self._by_balance(ul, noise)
             self._refresh()
         else:
@@ -464,6 +464,7 @@ class Books:
             self._correct(vessel, ul, sd_ul)
         else:
             self.tests.note(self._unknowns.measured({vessel: 1.0}, ul, sd_ul**2))
+            self._apart_ul = math.copysign(K * math.sqrt(self._unknowns.variance(OFFSET)), self._apart_ul)
             self._account()
 
     def _load(self, body: Mapping[str, Any]) -> None:

@@ -173,6 +173,24 @@ async def test_F4_a_balance_that_is_off_stays_in_doubt_over_later_doses(tmp_path
 
 
 @pytest.mark.virtual_time
+async def test_F4_a_level_that_is_read_tells_by_how_much_the_balance_is_off(tmp_path: Path) -> None:
+    alarms: list[str] = []
+    ledger, journal = opened(tmp_path / "j.db", World(), alarms)
+    ledger.weighed(Weight(3.0, 0.015))
+    ledger.weighed(Weight(10.0, 0.015))
+    ledger.level("spent", 3_200.0, 50.0, user="ada", reason="read off the scale")
+    ledger.moved("draw", 16_000.0, 40.0, "balance", weight=Weight(26.0, 0.015))
+    assert ledger.volumes()["spent"].ul == pytest.approx(19_200.0, abs=60.0)
+    assert ledger.volumes()["spent"].sd_ul < 100.0
+    assert alarms == ["balance_drift spent"]
+    ledger.weighed(Weight(19.2, 0.015))  # the balance is right again: which of the two has changed, nothing tells
+    assert alarms == 2 * ["balance_drift spent"]
+    volume = ledger.volumes()["spent"]
+    assert abs(volume.ul - 19_200.0) == pytest.approx(3.0 * volume.sd_ul, rel=0.05), "the doubt covers both"
+    journal.close()
+
+
+@pytest.mark.virtual_time
 async def test_F4_a_vessel_that_is_put_back_on_its_balance_is_in_no_doubt(tmp_path: Path) -> None:
     alarms: list[str] = []
     ledger, journal = opened(tmp_path / "j.db", World(), alarms)
