@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import signal
 import socket
@@ -394,7 +395,9 @@ async def test_metrics_and_cross_correlation_of_the_last_minute_are_served(engin
         counts = np.array(both.counts)
         assert len(counts) == 81
         assert both.reference_spikes > 20
-        assert counts[38:43].mean() > 3.0 * counts[[0, 1, 2, 78, 79, 80]].mean(), "network bursts are shared"
+        together, apart = counts[38:43].astype(float), counts[[0, 1, 2, 78, 79, 80]].astype(float)
+        standard_error = math.sqrt(together.mean() / len(together) + apart.mean() / len(apart))
+        assert together.mean() - apart.mean() > 5.0 * standard_error, "network bursts are shared"
         back = await client.cross_correlation(next_one, busiest, bin_ms=5.0, max_lag=40)
         assert abs(int(np.sum(back.counts)) - int(counts.sum())) < 0.5 * counts.sum()
         for target, bin_ms, max_lag in ((32, 1.0, 5), (1, 2000.0, 5), (1, 1.0, 1001), (1, float("nan"), 5)):

@@ -114,8 +114,9 @@ def test_N11_a_cancelled_call_leaves_no_worker() -> None:
 
 
 def test_N11_a_worker_that_does_not_start_in_time_is_killed() -> None:
+    never_ready = ("-I", "-c", "import time; time.sleep(3600)")
     with pytest.raises(ModelTooSlow):
-        SandboxedModel.open(linear().SerializeToString(), ModelLimits(max_start_s=0.001))
+        SandboxedModel.open(linear().SerializeToString(), ModelLimits(max_start_s=0.3), command=never_ready)
 
 
 def test_N11_a_late_answer_can_be_left_and_the_model_killed() -> None:
