@@ -20,12 +20,6 @@ from controller.gate.bypass import BypassRefused
 from controller.gate.emergency import ResetRefused
 from controller.journal.terms import JournalUnwritten
 from controller.ledger.ledger import LedgerError
-from controller.nerves.access import AgentAccess
-from controller.nerves.credentials import CredentialsProblem, UnknownAgent
-from controller.nerves.inspection import ArrayInspector
-from controller.nerves.recording.access import RecordingAccess
-from controller.nerves.recording.quota import RecordingRefused
-from controller.nerves.summary import NervesSource
 from controller.process.controller import Controller
 from controller.process.tissue_changes import TissueUnsafe
 from controller.recipes.answers import AnswerRefused
@@ -63,6 +57,12 @@ from dashboards.routes import nerves as nerve_routes
 from dashboards.routes import recordings as recording_routes
 from dashboards.sign_ins import FailedSignIns
 from dashboards.simulated import FaultsControl, SpeedControl
+from nerves.access import AgentAccess
+from nerves.credentials import CredentialsProblem, UnknownAgent
+from nerves.inspection import ArrayInspector
+from nerves.recording.access import RecordingAccess
+from nerves.recording.quota import RecordingRefused
+from nerves.summary import NervesSource
 from protocols.parameters import ParamError
 from protocols.registry import UnknownProtocol
 

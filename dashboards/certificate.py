@@ -14,8 +14,8 @@ from pathlib import Path
 
 from cryptography import x509
 
-from controller.nerves.summary import life_s
 from controller.process.edges import Pauses, Up
+from nerves.summary import life_s
 
 READ_EVERY_S = 3600.0
 SOON = timedelta(days=7)

@@ -16,12 +16,12 @@ from typing import Any
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
-from controller.nerves.summary import NervesSource
 from controller.process.controller import Controller
 from dashboards.access import UNKNOWN, identify, unknown_caller
 from dashboards.request_filter import turn_away
 from dashboards.simulated import SpeedControl
 from dashboards.views import alarm_view, ledger_view, nerves_view, run_view, state_view, weighed_vessel
+from nerves.summary import NervesSource
 
 logger = logging.getLogger(__name__)
 

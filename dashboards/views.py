@@ -18,7 +18,6 @@ from controller.hazards.rest import rest_periods
 from controller.journal.terms import Entry
 from controller.ledger.ledger import Ledger
 from controller.ledger.saving import DAY_S, saved_fraction, scheduled_ul
-from controller.nerves.summary import NervesSummary
 from controller.rig.description import Rig
 from controller.rig.probes import culture_ph, loop_oxygen, oxygen_target_pct, thermometer
 from controller.rig.schematic import describe, hearts
@@ -27,6 +26,7 @@ from controller.rig.temperature_limits import temperature_limits
 from controller.runs.questions import OpenQuestion
 from controller.runs.views import RunView, StepView
 from drivers.commands import Command, Dispense, Level, LevelStatus, PumpStatus, Run, Stop, Switch, SwitchStatus
+from nerves.summary import NervesSummary
 from protocols.answers import MEDIA_TYPES
 from protocols.registry import Recipe
 from protocols.retreat import RESUMED

@@ -37,8 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Compile plant and electrode engine before several processes begin; on a fresh checkout each of them would do so."""
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         from choroid.running.simulated_card import simulated_card
-        from controller.nerves.engine import compile_engine
         from controller.rig.loading import load_rig
+        from nerves.engine import compile_engine
         from sim.plant.plant import Plant
 
         rig = load_rig(Path(__file__).parents[1] / "examples" / "rigs" / "bench.yaml")

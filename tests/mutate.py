@@ -20,6 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from choroid.common.child import PACKAGES
+
 ROOT = Path(__file__).resolve().parents[1]
 FLOOR = 95.0
 """Minimum share of mutants that must be detected (%)."""
@@ -109,18 +111,7 @@ def sources_of(group: Group) -> list[str]:
 def config(group: Group) -> str:
     """mutmut's settings for a group, as a section of pyproject.toml."""
     sources = sorted({Path(name).parts[0] for name in group.files})
-    packages = (
-        "choroid",
-        "dashboards",
-        "controller",
-        "protocols",
-        "drivers",
-        "sim",
-        "grid",
-        "examples",
-        "docs",
-        "tests",
-    )
+    packages = (*PACKAGES, "examples", "docs", "tests")
     settings = {
         "source_paths": sources,
         "only_mutate": sources_of(group),

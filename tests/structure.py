@@ -16,8 +16,9 @@ from pathlib import Path
 
 from radon.complexity import cc_visit
 
+from choroid.common.child import PACKAGES
+
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim", "grid")
 GENERATED = "wire"
 """Folders of generated code."""
 MAX_COMPLEXITY = 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from choroid.common.child import PACKAGES
 from tests.structure import complex_blocks, modules, re_exports, shared_names
 
 
@@ -16,7 +17,7 @@ def test_every_name_is_imported_from_its_home() -> None:
 
 
 def test_the_judge_sees_a_shared_name_a_re_export_and_a_complex_function(tmp_path: Path) -> None:
-    for package in ("choroid", "dashboards", "controller", "protocols", "drivers", "sim", "grid", "tests"):
+    for package in (*PACKAGES, "tests"):
         (tmp_path / package).mkdir()
     (tmp_path / "drivers" / "a.py").write_text("class Twin: ...\nclass Pump: ...\n")
     (tmp_path / "sim" / "a.py").write_text("class Twin: ...\n")

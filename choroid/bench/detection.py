@@ -34,7 +34,7 @@ from choroid.bench.ground_truth import (
     recording,
     score,
 )
-from controller.nerves.detector import SpikeDetector
+from nerves.detector import SpikeDetector
 
 WARM_UP_S = 5.0
 """Not scored: the comb needs about a second of the mains."""

@@ -14,9 +14,9 @@ from choroid.common.examples import bench_rig
 from choroid.common.extras import load_extra
 from choroid.running.nerves_handle import EngineHandle, spawn_engine
 from controller.core.clock import Clock
-from controller.nerves.credentials import AgentCredentials, AgentRole
-from controller.nerves.envelope import AgentBudget
 from controller.rig.loading import load_rig
+from nerves.credentials import AgentCredentials, AgentRole
+from nerves.envelope import AgentBudget
 
 MEMBERS = 1000
 DELAYS_S = (0.0, 0.02)

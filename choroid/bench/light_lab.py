@@ -20,7 +20,6 @@ import numpy as np
 from choroid.bench.perfusion import HOUR_S, Perfusion
 from controller.core.state import ActuatorView
 from controller.estimator.assays import AssayRefused
-from controller.nerves.summary import NervesSummary
 from controller.rig.description import required
 from controller.runs.facts import RigFacts
 from controller.runs.views import look
@@ -28,6 +27,7 @@ from controller.steps.barrier import bounds_kpa
 from controller.transfers.routes import Route, route_of, routes_of
 from controller.vitals.vitals import vital_signs
 from drivers.commands import Guarantee, PumpStatus, Quality, Run
+from nerves.summary import NervesSummary
 from protocols.assay import ANALYTES
 from protocols.assay_requests import ASSAY_WANTED
 from protocols.host import Actions, Perform, ProtocolError, StepRunner

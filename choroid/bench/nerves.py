@@ -20,24 +20,24 @@ from typing import Any
 import grpc.aio
 import numpy as np
 
+from choroid.client.wire import nerves_pb2 as pb
+from choroid.client.wire import nerves_pb2_grpc as pb_grpc
 from choroid.common.child import python
 from choroid.running.card_process import CardProcess
 from choroid.running.nerves_handle import LEDGER
 from choroid.running.simulated_card import simulated_card
-from controller.nerves import ledger
-from controller.nerves.cards.contract import Phase
-from controller.nerves.commands import LeaseCommand
-from controller.nerves.core import Core
-from controller.nerves.detections import Spikes
-from controller.nerves.detector import SpikeDetector, warm_up
-from controller.nerves.engine import undisturbed
-from controller.nerves.envelope import Envelope
-from controller.nerves.governor import Request
-from controller.nerves.leases import Lease
-from controller.nerves.ledger import StimulationLedger
-from controller.nerves.precedence import take_precedence
-from controller.nerves.wire import nerves_pb2 as pb
-from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
+from nerves import ledger
+from nerves.cards.contract import Phase
+from nerves.commands import LeaseCommand
+from nerves.core import Core
+from nerves.detections import Spikes
+from nerves.detector import SpikeDetector, warm_up
+from nerves.engine import undisturbed
+from nerves.envelope import Envelope
+from nerves.governor import Request
+from nerves.leases import Lease
+from nerves.ledger import StimulationLedger
+from nerves.precedence import take_precedence
 
 PULSE = (Phase(100.0, -0.4), Phase(100.0, 0.4))
 IN_PROCESS_S = 20.0

@@ -26,15 +26,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.core.clock import Clock
-from controller.nerves.cards.contract import ArrayInfo, CardState, FrameBlock, Impedance, Pulse, SelfCheck
-from controller.nerves.core import Core
-from controller.nerves.detector import warm_up
-from controller.nerves.envelope import Envelope
-from controller.nerves.ledger import StimulationLedger
-from controller.nerves.precedence import take_precedence
-from controller.nerves.recording.layout import RecordingPlan
-from controller.nerves.recording.recorded import ArrayRecording, open_recording
-from controller.nerves.recording.service import RecordingService
+from nerves.cards.contract import ArrayInfo, CardState, FrameBlock, Impedance, Pulse, SelfCheck
+from nerves.core import Core
+from nerves.detector import warm_up
+from nerves.envelope import Envelope
+from nerves.ledger import StimulationLedger
+from nerves.precedence import take_precedence
+from nerves.recording.layout import RecordingPlan
+from nerves.recording.recorded import ArrayRecording, open_recording
+from nerves.recording.service import RecordingService
 
 RATE_HZ = 25_000
 BLOCK_FRAMES = 25

@@ -11,16 +11,16 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from choroid.running.card_process import CardProcess
-from controller.nerves.cards.contract import ElectrodeCard, Phase
-from controller.nerves.commands import LeaseCommand
-from controller.nerves.core import Core
-from controller.nerves.detector import warm_up
-from controller.nerves.engine import undisturbed
-from controller.nerves.envelope import Envelope
-from controller.nerves.ledger import StimulationLedger
-from controller.nerves.precedence import take_precedence
-from controller.nerves.reflexes import ReflexTerms, UploadedReflex, interface_of
 from controller.sandbox.model import SandboxedModel
+from nerves.cards.contract import ElectrodeCard, Phase
+from nerves.commands import LeaseCommand
+from nerves.core import Core
+from nerves.detector import warm_up
+from nerves.engine import undisturbed
+from nerves.envelope import Envelope
+from nerves.ledger import StimulationLedger
+from nerves.precedence import take_precedence
+from nerves.reflexes import ReflexTerms, UploadedReflex, interface_of
 
 ELECTRODES = 32
 PULSE = (Phase(100.0, -0.4), Phase(100.0, 0.4))

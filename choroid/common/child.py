@@ -16,7 +16,7 @@ from pathlib import Path
 
 from choroid.common.failure import UserError
 
-PACKAGES = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim", "grid")
+PACKAGES = ("choroid", "dashboards", "controller", "protocols", "drivers", "nerves", "sim", "grid")
 """The import packages of this program, side by side in one directory (decision 14)."""
 
 HOME = Path(__file__).resolve().parents[2]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
+from choroid.common.child import PACKAGES
 from choroid.common.failure import UserError
-
-FIRST_PARTY = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim", "grid")
 
 
 def load_extra(module: str, extra: str, *, needed_for: str, otherwise: str) -> ModuleType:
@@ -25,7 +24,7 @@ def load_extra(module: str, extra: str, *, needed_for: str, otherwise: str) -> M
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in FIRST_PARTY:
+        if (error.name or "").partition(".")[0] in PACKAGES:
             raise  # a defect of Choroid
         raise UserError(
             f"{needed_for} needs the package {error.name}, which is not installed. Likely cause: Choroid was installed"

@@ -27,7 +27,7 @@ PAUSE_S = 10.0
 """Pause after a training: synapses and thresholds recover, so that a round shows what lasts."""
 BASELINE, TRAINING, TEST = 10, 30, 10
 """Rounds before the training, with training, and after it. Only those of the test count. Together they take less than the
-20 min of stimulation that are allowed without a rest (controller/nerves/envelope.py)."""
+20 min of stimulation that are allowed without a rest (nerves/envelope.py)."""
 
 
 class TissueGame(TissueEnvironment):

@@ -21,7 +21,7 @@ from choroid.client.wire import nerves_pb2 as pb
 from choroid.common.signals import stop_on_signals
 from choroid.running.local_agent import ENDPOINT
 from controller.memory.identity import read_identity
-from controller.nerves.cards.arrival_clock import ArrivalClock
+from nerves.cards.arrival_clock import ArrivalClock
 
 BATCH_S = 0.01
 BUFFERED_S = 30

@@ -12,9 +12,9 @@ from choroid.nwb.environment import recorded_until
 from choroid.nwb.export import NwbHeader, export_nwb
 from controller.links.ownership import OWNER, holders
 from controller.memory.history import FLUSH_S
-from controller.nerves.recording.catalogue import FOLDER
-from controller.nerves.recording.quota import RecordingRefused
-from controller.nerves.recording.recorded import ArrayRecording, open_recording
+from nerves.recording.catalogue import FOLDER
+from nerves.recording.quota import RecordingRefused
+from nerves.recording.recorded import ArrayRecording, open_recording
 
 WAIT_S = FLUSH_S + 30.0
 """A controller writes its readings every :data:`FLUSH_S`; a busy one later."""

@@ -23,8 +23,8 @@ from pynwb.file import Subject
 
 from choroid.export.tables import utc_text
 from choroid.nwb.environment import Environment, EnvironmentSeries, environment
-from controller.nerves.recording.layout import NO_FRAME, FateCode, GapCause
-from controller.nerves.recording.recorded import ArrayRecording, RecordedSegment
+from nerves.recording.layout import NO_FRAME, FateCode, GapCause
+from nerves.recording.recorded import ArrayRecording, RecordedSegment
 
 FATES = {int(fate): fate.name.lower() for fate in FateCode}
 SCALE = 1e-6

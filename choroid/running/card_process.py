@@ -22,9 +22,9 @@ from typing import Any
 from choroid.common.child import python
 from choroid.running.cards import open_card
 from controller.children.patience import LOOK_S, ChildSilent, Patience
-from controller.nerves.cards.contract import CardRefused
-from controller.nerves.cards.host import CardHost
-from controller.nerves.cards.remote import RemoteCard, socket_pair
+from nerves.cards.contract import CardRefused
+from nerves.cards.host import CardHost
+from nerves.cards.remote import RemoteCard, socket_pair
 from sim.neurons.conditions import TissueConditions
 
 logger = logging.getLogger(__name__)

@@ -14,12 +14,12 @@ from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
 from choroid.running.simulated_card import simulated_card
 from choroid.simulation.array_far_end import serve_array
-from controller.nerves.cards.contract import ArrayInfo, CardRefused, ElectrodeCard
-from controller.nerves.cards.playback import PlaybackCard, Replayable
-from controller.nerves.cards.replayable import raw_samples
-from controller.nerves.cards.rhx import RhxCard
-from controller.nerves.cards.rhx_connection import RhxAddress
 from controller.rig.card import REPLAY, channel_list, raw_path
+from nerves.cards.contract import ArrayInfo, CardRefused, ElectrodeCard
+from nerves.cards.playback import PlaybackCard, Replayable
+from nerves.cards.replayable import raw_samples
+from nerves.cards.rhx import RhxCard
+from nerves.cards.rhx_connection import RhxAddress
 from sim.neurons.array import SimulatedArray
 from sim.neurons.conditions import TissueConditions
 
@@ -124,7 +124,7 @@ def _electrodes(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _module(name: str, extra: str, what: str) -> ModuleType:
     """Import the module of a card that needs an extra."""
-    return load_extra(f"controller.nerves.cards.{name}", extra, needed_for=what, otherwise="choose another card")
+    return load_extra(f"nerves.cards.{name}", extra, needed_for=what, otherwise="choose another card")
 
 
 def _playback(config: Mapping[str, Any]) -> OpenedCard:

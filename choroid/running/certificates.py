@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from choroid.common.failure import UserError
 from choroid.running.tls_folder import FOLDER
-from controller.nerves.credentials import NAME
+from nerves.credentials import NAME
 
 AUTHORITY_DAYS = 3652
 MAX_DAYS = 825

@@ -38,11 +38,11 @@ from controller.links.ownership import OWNER, holders
 from controller.memory.calibrations import FILE as CALIBRATIONS
 from controller.memory.identity import FILE as IDENTITY
 from controller.memory.quarantine import SUFFIX, quarantine_path
-from controller.nerves.credentials import FILE as AGENT_CREDENTIALS
-from controller.nerves.recording.catalogue import FOLDER as RECORDINGS
 from controller.runs.library import FOLDER as PROTOCOLS
 from dashboards.auth import FILE as CREDENTIALS
 from dashboards.local import SOCKET as PAGE_SOCKET
+from nerves.credentials import FILE as AGENT_CREDENTIALS
+from nerves.recording.catalogue import FOLDER as RECORDINGS
 
 ENDPOINT = "endpoint.json"
 """Where a running controller answers, and the token of its owner."""

@@ -18,17 +18,17 @@ from choroid.running.nerves_source import GatewayNerves
 from choroid.running.recording_plan import recording_plan
 from choroid.running.tls_folder import tls_files
 from controller.core.clock import Clock
-from controller.nerves.access import AgentAccess
-from controller.nerves.budgets import BudgetUse
-from controller.nerves.cards.contract import CardRefused
-from controller.nerves.credentials import AgentCredentials
-from controller.nerves.inspection import ElectrodeTable, LeaseSeen, Waveforms
-from controller.nerves.ledger import StimulationRecord, latest
-from controller.nerves.ledger_head import LedgerRefused
-from controller.nerves.recording.access import RecordingAccess
-from controller.nerves.summary import NervesSummary
 from controller.process.edges import AlarmedFailure, Edges, Pauses, Up
 from controller.rig.description import Rig
+from nerves.access import AgentAccess
+from nerves.budgets import BudgetUse
+from nerves.cards.contract import CardRefused
+from nerves.credentials import AgentCredentials
+from nerves.inspection import ElectrodeTable, LeaseSeen, Waveforms
+from nerves.ledger import StimulationRecord, latest
+from nerves.ledger_head import LedgerRefused
+from nerves.recording.access import RecordingAccess
+from nerves.summary import NervesSummary
 
 if TYPE_CHECKING:
     from sim.plant.plant import Plant

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from controller.core.disk import remedy
-from controller.nerves.credentials import AgentCredentials, AgentRole, CredentialsProblem, write_private
-from controller.nerves.tokens import new_token, token_digest
+from nerves.credentials import AgentCredentials, AgentRole, CredentialsProblem, write_private
+from nerves.tokens import new_token, token_digest
 
 logger = logging.getLogger(__name__)
 

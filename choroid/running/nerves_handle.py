@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from choroid.common.child import python
 from controller.children.patience import ChildSilent, Patience, patiently
-from controller.nerves.cards.contract import CardRefused
-from controller.nerves.ledger_head import LedgerRefused
-from controller.nerves.recording.quota import RecordingRefused
-from controller.nerves.summary import life_s
 from controller.rig.card import CardOptions
+from nerves.cards.contract import CardRefused
+from nerves.ledger_head import LedgerRefused
+from nerves.recording.quota import RecordingRefused
+from nerves.summary import life_s
 
 if TYPE_CHECKING:
-    from controller.nerves.recording.layout import RecordingPlan
     from controller.rig.description import Nerves, Rig, TissueSpec
+    from nerves.recording.layout import RecordingPlan
     from sim.neurons.conditions import TissueConditions
 
 logger = logging.getLogger(__name__)

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from choroid.running.local_agent import LOCAL_AGENT, local_token
-from controller.nerves.brake import Brake, BrakeOrder
-from controller.nerves.credentials import SCOPES_OF, AgentCredentials, AgentRole, CredentialsProblem
-from controller.nerves.engine import EngineControl
-from controller.nerves.recording.quota import RecordingRefused
-from controller.nerves.tokens import Grant, Keyring, new_token, token_digest
+from nerves.brake import Brake, BrakeOrder
+from nerves.credentials import SCOPES_OF, AgentCredentials, AgentRole, CredentialsProblem
+from nerves.engine import EngineControl
+from nerves.recording.quota import RecordingRefused
+from nerves.tokens import Grant, Keyring, new_token, token_digest
 from sim.neurons.conditions import TissueConditions
 
 logger = logging.getLogger(__name__)

@@ -28,16 +28,16 @@ from choroid.running.nerves_handle import END_WITHIN_S, LEDGER
 from choroid.running.nerves_orders import Orders, first_agents
 from choroid.running.tls_folder import tls_files
 from controller.core.clock import Clock
-from controller.nerves.brake import Brake
-from controller.nerves.cards.contract import CardRefused
-from controller.nerves.credentials import AgentCredentials
-from controller.nerves.detector import Detection
-from controller.nerves.engine import EngineConfig, compile_engine, serve
-from controller.nerves.envelope import Envelope
-from controller.nerves.ledger_head import LedgerRefused
-from controller.nerves.recording.layout import RecordingPlan
-from controller.nerves.server import RemoteAddress
-from controller.nerves.tokens import Grant, Keyring, TokenScope, new_token
+from nerves.brake import Brake
+from nerves.cards.contract import CardRefused
+from nerves.credentials import AgentCredentials
+from nerves.detector import Detection
+from nerves.engine import EngineConfig, compile_engine, serve
+from nerves.envelope import Envelope
+from nerves.ledger_head import LedgerRefused
+from nerves.recording.layout import RecordingPlan
+from nerves.server import RemoteAddress
+from nerves.tokens import Grant, Keyring, TokenScope, new_token
 from sim.neurons.conditions import TissueConditions
 
 logger = logging.getLogger(__name__)

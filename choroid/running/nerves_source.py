@@ -19,10 +19,10 @@ from dataclasses import fields
 from choroid.client.errors import NervesError
 from choroid.client.nerves import AsyncNervesClient
 from choroid.client.wire import nerves_pb2 as pb
-from controller.nerves.budgets import BudgetUse
-from controller.nerves.inspection import ElectrodeTable, LeaseSeen, Waveforms
-from controller.nerves.metrics.terms import ArrayMetrics
-from controller.nerves.summary import NervesSummary, StimulationTreatment, life_s
+from nerves.budgets import BudgetUse
+from nerves.inspection import ElectrodeTable, LeaseSeen, Waveforms
+from nerves.metrics.terms import ArrayMetrics
+from nerves.summary import NervesSummary, StimulationTreatment, life_s
 
 logger = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controller.nerves.cards.playback import ReplayStretch
-from controller.nerves.cards.replayable import OwnRecording, unreadable, without_frames
-from controller.nerves.recording.quota import RecordingRefused
-from controller.nerves.recording.recorded import ArrayRecording
+from nerves.cards.playback import ReplayStretch
+from nerves.cards.replayable import OwnRecording, unreadable, without_frames
+from nerves.recording.quota import RecordingRefused
+from nerves.recording.recorded import ArrayRecording
 
 
 def open_recording(path: Path) -> OwnRecording:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.memory.identity import read_identity
-from controller.nerves.recording.catalogue import FOLDER
-from controller.nerves.recording.layout import RecordingPlan
 from controller.rig.description import RecordingSpec, Rig
+from nerves.recording.catalogue import FOLDER
+from nerves.recording.layout import RecordingPlan
 
 
 def recordings_folder(rig: Rig, data_dir: Path) -> Path:

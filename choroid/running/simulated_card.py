@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from controller.nerves.cards.contract import (
+from nerves.cards.contract import (
     MAX_WAIT_S,
     ArrayInfo,
     CardFault,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controller.nerves.tls import TlsFiles
+from nerves.tls import TlsFiles
 
 FOLDER = "nerves-tls"
 

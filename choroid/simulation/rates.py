@@ -10,7 +10,7 @@ import asyncio
 
 import numpy as np
 
-from controller.nerves.summary import NervesSummary, StimulationTreatment
+from nerves.summary import NervesSummary, StimulationTreatment
 from sim.neurons.rates import RateModel
 from sim.plant.plant import Plant
 

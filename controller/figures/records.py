@@ -45,10 +45,10 @@ from controller.journal.terms import Entry, JournalError
 from controller.ledger.ledger import Ledger
 from controller.memory.calibrations import Calibration, current
 from controller.memory.history_reader import HistoryReader
-from controller.nerves.charge import charge_between
 from controller.rig.description import Rig
 from controller.upkeep.probe_health import ROW as PROBE_ROW
 from controller.vitals.score_rows import ROWS as SCORE_ROWS
+from nerves.charge import charge_between
 
 STIMULATION = "stimulation.db"
 MAX_ACTIONS = 500

@@ -16,9 +16,9 @@ from controller.core.state import Reading
 from controller.gate.gate import Gate
 from controller.gate.latch import Latch
 from controller.journal.journal import Journal
-from controller.nerves.summary import life_s
 from controller.rig.description import EmergencyButton
 from drivers.commands import Quality
+from nerves.summary import life_s
 
 logger = logging.getLogger(__name__)
 

@@ -43,7 +43,6 @@ from controller.memory.calibrations import Calibration, keep
 from controller.memory.checkpoints import Checkpoints
 from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
-from controller.nerves.summary import NervesSource, NervesSummary
 from controller.process.absence import absence_doubt
 from controller.process.assembly import Assembly, NotConnected
 from controller.process.causes import (
@@ -90,6 +89,7 @@ from controller.upkeep.upkeep import Upkeep
 from controller.vitals.scoring import Scoring, last_grade
 from controller.vitals.vitals import vital_signs
 from drivers.transport.opener import Opener
+from nerves.summary import NervesSource, NervesSummary
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from controller.nerves.summary import life_s
+from nerves.summary import life_s
 
 logger = logging.getLogger(__name__)
 

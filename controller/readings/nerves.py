@@ -10,8 +10,8 @@ from typing import Final
 
 from controller.core.clock import Clock
 from controller.core.state import StateStore
-from controller.nerves.summary import NervesSource, NervesSummary, life_s
 from drivers.commands import Quality
+from nerves.summary import NervesSource, NervesSummary, life_s
 
 SILENT_AFTER_S = 30.0
 """Maximum age of a summary (s of real time); it is renewed about every second."""

@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Mapping
 from statistics import mean, stdev
 
-from controller.nerves.metrics.terms import ArrayMetrics
-from controller.nerves.summary import NervesSummary, StimulationTreatment
 from controller.vitals.electrode_baseline import ElectrodeBaseline
 from controller.vitals.rolling_baseline import RollingBaseline
+from nerves.metrics.terms import ArrayMetrics
+from nerves.summary import NervesSummary, StimulationTreatment
 from protocols.activity import SEIZURE_SHARE
 from protocols.baseline import Norm
 from protocols.interval import Interval

@@ -9,9 +9,9 @@ from controller.alarms.care import FailedCare
 from controller.alarms.states import Alarms
 from controller.core.state import State
 from controller.journal.journal import Journal
-from controller.nerves.summary import NervesSummary
 from controller.vitals.score_rows import ROW as SCORES_ROW
 from controller.vitals.vitals import Scores, VitalSigns, disturbance
+from nerves.summary import NervesSummary
 from protocols.tissue_loss import TissueLoss
 
 EVERY_S = 60.0

@@ -10,7 +10,6 @@ from controller.core.clock import Clock
 from controller.core.state import State
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
-from controller.nerves.summary import NervesSummary
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
 from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
@@ -19,6 +18,7 @@ from controller.vitals.image_signs import ImageSigns
 from controller.vitals.instruments import Instruments
 from controller.vitals.ldh_signs import LdhSigns
 from drivers.commands import PumpStatus
+from nerves.summary import NervesSummary
 from protocols.interval import Interval
 from protocols.media_state import MediaState
 from protocols.tissue.look import TissueLook

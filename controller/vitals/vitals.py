@@ -19,7 +19,6 @@ from controller.core.state import State
 from controller.estimator.estimator import Estimator
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
-from controller.nerves.summary import NervesSummary, StimulationTreatment
 from controller.rig.description import Rig
 from controller.rig.perfusion import circulating, fed_by
 from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
@@ -31,6 +30,7 @@ from controller.vitals.rolling_baseline import RollingBaseline
 from controller.vitals.tissue import TissueWatch
 from controller.vitals.tissue_inputs import STALE_S, TISSUE_NOTE, UNCERTAINTY, TissueInputs, trusted_interval
 from drivers.commands import PumpStatus
+from nerves.summary import NervesSummary, StimulationTreatment
 from protocols.activity import FiringMeasures
 from protocols.baseline import Norm
 from protocols.care_rating import MIN_OXYGEN_PCT, MediumGrade, Vitals, care_rating, shut_gate

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 
 from controller.journal.terms import JournalUnwritten
-from controller.nerves.access import AgentAccess
-from controller.nerves.credentials import AgentCredential, AgentRole
-from controller.nerves.envelope import AgentBudget
 from controller.process.controller import Controller
 from dashboards.access import ApiProblem, Controlled, require
 from dashboards.auth import Role, User
 from dashboards.models.agents import AgentInvite, AgentsModel, AgentToken
 from dashboards.models.base import Why
+from nerves.access import AgentAccess
+from nerves.credentials import AgentCredential, AgentRole
+from nerves.envelope import AgentBudget
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 
 from controller.journal.terms import JournalUnwritten
-from controller.nerves.access import AgentAccess
-from controller.nerves.credentials import AgentCredential
-from controller.nerves.inspection import ArrayInspector
-from controller.nerves.ledger import StimulationRecord
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer
 from dashboards.models.nerves import (
     ElectrodesModel,
@@ -27,6 +23,10 @@ from dashboards.models.nerves import (
     StimulationsModel,
     WaveformsModel,
 )
+from nerves.access import AgentAccess
+from nerves.credentials import AgentCredential
+from nerves.inspection import ArrayInspector
+from nerves.ledger import StimulationRecord
 
 logger = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 
-from controller.nerves.recording.access import RecordingAccess
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer
 from dashboards.models.base import Why
 from dashboards.models.recordings import RecordingsModel, RecordingStart, RecordingStatusModel
+from nerves.recording.access import RecordingAccess
 
 routes = APIRouter(prefix="/api")
 

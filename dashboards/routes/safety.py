@@ -9,7 +9,6 @@ from typing import Any
 from fastapi import APIRouter
 
 from controller.gate.bypass import Bypass
-from controller.nerves.summary import life_s
 from controller.process.controller import Controller
 from controller.rig.quantities import parse_quantity
 from dashboards.access import ApiProblem, Controlled, Engineer, Operator, Viewer
@@ -26,6 +25,7 @@ from dashboards.models.safety import (
     Shelved,
 )
 from dashboards.views import alarm_view
+from nerves.summary import life_s
 
 routes = APIRouter(prefix="/api")
 

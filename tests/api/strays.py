@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-FLAT = ("dashboards", "controller", "protocols", "drivers", "sim", "grid")
+from choroid.common.child import PACKAGES
+
+FLAT = tuple(name for name in PACKAGES if name != "choroid")
 STRAY = "raise SystemExit('a stray file was run')\n"
 
 

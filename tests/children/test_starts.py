@@ -17,6 +17,7 @@ from threading import Timer
 
 import pytest
 
+from choroid.common.child import PACKAGES
 from choroid.common.failure import UserError
 from choroid.demo import grid
 from choroid.demo.parts import demo_parts
@@ -29,15 +30,15 @@ from controller.children.accounts import now_s
 from controller.delivery import channels
 from controller.delivery.channels import by_sender
 from controller.imaging.engine import WorkerEngine
-from controller.nerves.cards import remote
-from controller.nerves.engine import compile_engine
-from controller.nerves.recording import service
 from controller.rig.loading import load_rig
 from controller.sandbox.limits import ModelLimits
 from controller.sandbox.model import SandboxedModel
 from grid.boards.board import TaskSpec
 from grid.grading import task as grading_task
 from grid.grading.task import TaskFailed, task_process
+from nerves.cards import remote
+from nerves.engine import compile_engine
+from nerves.recording import service
 from tests.children.stopper import stopped_at_start
 from tests.nerves.recording.test_recording_process import recording_engine
 from tests.sandbox.models import linear
@@ -231,7 +232,7 @@ TESTED = {
     "choroid/running/card_process.py",
     "choroid/running/guarding.py",
     "choroid/running/nerves_handle.py",
-    "controller/nerves/recording/service.py",
+    "nerves/recording/service.py",
     "choroid/running/folder_probe.py",
     "controller/delivery/channels.py",
     "controller/imaging/engine.py",
@@ -255,10 +256,7 @@ UNLIMITED = {
 
 def test_B2_each_place_that_starts_a_child_is_known_here() -> None:
     found = {
-        str(path.relative_to(ROOT))
-        for top in ("choroid", "controller", "dashboards", "drivers", "grid", "protocols", "sim")
-        for path in (ROOT / top).rglob("*.py")
-        if any(_starts(path))
+        str(path.relative_to(ROOT)) for top in PACKAGES for path in (ROOT / top).rglob("*.py") if any(_starts(path))
     }
     unknown = {path for path in found - TESTED if not any(path.startswith(known) for known in UNLIMITED)}
     assert not unknown, "give its limit to Patience and add a test, or name here why it has none"

@@ -17,12 +17,12 @@ from controller.core.state import ActuatorView, Reading, State, StateStore
 from controller.estimator.estimator import estimator_of
 from controller.journal.journal import Journal
 from controller.ledger.ledger import Ledger
-from controller.nerves.summary import NervesSummary
 from controller.rig.description import DeviceSpec, Nerves, Rig
 from controller.vitals.scoring import Scoring
 from controller.vitals.tissue import TissueWatch
 from controller.vitals.vitals import VitalSigns, vital_signs, why_unscored
 from drivers.commands import Guarantee, PumpStatus, Quality, Run
+from nerves.summary import NervesSummary
 from tests.composed_rigs import dishes, single_pass, two_hearts, two_plates
 from tests.execution.world import EPOCH, RIG
 

@@ -13,15 +13,15 @@ import pytest
 
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
-from controller.nerves.cards.contract import Phase
-from controller.nerves.detections import Spikes
-from controller.nerves.metrics.rolling import RollingSpikes
-from controller.nerves.metrics.terms import ArrayMetrics
-from controller.nerves.summary import NervesSummary, StimulationTreatment
 from controller.vitals.electrode_baseline import ElectrodeBaseline
 from controller.vitals.firing import FiringSigns
 from controller.vitals.rolling_baseline import RollingBaseline
 from drivers.commands import Quality
+from nerves.cards.contract import Phase
+from nerves.detections import Spikes
+from nerves.metrics.rolling import RollingSpikes
+from nerves.metrics.terms import ArrayMetrics
+from nerves.summary import NervesSummary, StimulationTreatment
 from protocols.baseline import WARM_UP_H
 from sim.neurons.conditions import TissueConditions
 from sim.neurons.culture import STEP_S, NeuralCulture

@@ -33,7 +33,6 @@ from controller.ledger.ledger import Ledger, LedgerError
 from controller.ledger.reconcile import Residual
 from controller.ledger.terms import Totals
 from controller.memory.history import SeriesPoint
-from controller.nerves.summary import NervesSummary
 from controller.process.controller import Controller
 from controller.process.health import ControllerHealth
 from controller.process.load import ProcessLoad
@@ -45,6 +44,7 @@ from controller.runs.grading import rules_of
 from controller.runs.library import ProtocolLibrary
 from controller.upkeep.upkeep import Upkeep
 from drivers.commands import Guarantee, Level, LevelStatus, PumpStatus, Quality, Run, Status, Stop, Switch, SwitchStatus
+from nerves.summary import NervesSummary
 from protocols.activity import FiringMeasures
 from protocols.care_rating import MediumGrade, Vitals, care_rating
 from protocols.conditioning import BatchPlan

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.nerves.budgets import BudgetUse
-from controller.nerves.inspection import ElectrodeTable, LeaseSeen, Waveforms
-from controller.nerves.ledger import PulseRecord, StimulationRecord, latest
 from dashboards.app import create_app
 from dashboards.auth import Auth, Role
+from nerves.budgets import BudgetUse
+from nerves.inspection import ElectrodeTable, LeaseSeen, Waveforms
+from nerves.ledger import PulseRecord, StimulationRecord, latest
 from tests.dashboards.fake_rig import FakeController
 from tests.dashboards.world import World
 from tests.nerves.bench import PULSE, bench

@@ -11,10 +11,10 @@ import pytest
 from httpx import ASGITransport, AsyncClient
 
 from choroid.operating.agents import as_text
-from controller.nerves.access import AgentAccess
-from controller.nerves.credentials import AgentCredentials
 from dashboards.app import create_app
 from dashboards.auth import Auth, Role
+from nerves.access import AgentAccess
+from nerves.credentials import AgentCredentials
 from tests.dashboards.fake_rig import FakeController
 
 

@@ -13,12 +13,12 @@ from httpx import ASGITransport, AsyncClient
 from choroid.cli import main
 from choroid.operating.recordings import as_text
 from choroid.running.recording_plan import recording_plan
-from controller.nerves.recording.access import RecordingAccess
-from controller.nerves.recording.layout import RecordingPlan
-from controller.nerves.recording.quota import RecordingRefused
 from controller.rig.loading import load_rig
 from dashboards.app import create_app
 from dashboards.auth import Auth, Role
+from nerves.recording.access import RecordingAccess
+from nerves.recording.layout import RecordingPlan
+from nerves.recording.quota import RecordingRefused
 from tests.dashboards.fake_rig import FakeController
 from tests.nerves.recording.record import recorded_bench
 from tests.processes import Bench, until

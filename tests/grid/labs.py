@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from controller.nerves.credentials import AgentCredentials, AgentRole
-from controller.nerves.envelope import AgentBudget
 from grid.hub.hub import Hub
 from grid.lab.daemon import LabDaemon
 from grid.lab.engine import EngineAccess
+from nerves.credentials import AgentCredentials, AgentRole
+from nerves.envelope import AgentBudget
 from tests.grid.world import approved, running, until
 from tests.nerves.test_gateway import Engine
 

@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from choroid.running.simulated_card import SimulatedCard, simulated_card
-from controller.nerves.brake import Brake
-from controller.nerves.cards.contract import FrameBlock, Phase
-from controller.nerves.commands import LeaseCommand, StimulateCommand, StimulationOutcome
-from controller.nerves.core import Core
-from controller.nerves.detections import Spikes
-from controller.nerves.envelope import Envelope
-from controller.nerves.governor import Request
-from controller.nerves.leases import Lease, LeaseRefused
-from controller.nerves.ledger import StimulationLedger
-from controller.nerves.permit import Tissue
-from controller.nerves.reflexes import WAIT_S
+from nerves.brake import Brake
+from nerves.cards.contract import FrameBlock, Phase
+from nerves.commands import LeaseCommand, StimulateCommand, StimulationOutcome
+from nerves.core import Core
+from nerves.detections import Spikes
+from nerves.envelope import Envelope
+from nerves.governor import Request
+from nerves.leases import Lease, LeaseRefused
+from nerves.ledger import StimulationLedger
+from nerves.permit import Tissue
+from nerves.reflexes import WAIT_S
 
 PULSE = (Phase(200.0, -1.0), Phase(200.0, 1.0))
 """0.2 nC, balanced, negative first: well inside the envelope of a 30 µm platinum electrode."""

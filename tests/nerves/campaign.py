@@ -15,11 +15,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from controller.nerves.bookings import Bookings
-from controller.nerves.cards.contract import ArrayInfo, Impedance, Phase
-from controller.nerves.envelope import Envelope
-from controller.nerves.governor import GovernorView, Request, book, decide
-from controller.nerves.permit import GENTLE, ORDINARY, Permit
+from nerves.bookings import Bookings
+from nerves.cards.contract import ArrayInfo, Impedance, Phase
+from nerves.envelope import Envelope
+from nerves.governor import GovernorView, Request, book, decide
+from nerves.permit import GENTLE, ORDINARY, Permit
 from tests.nerves.oracle import Given, Oracle
 
 RATE = 25_000

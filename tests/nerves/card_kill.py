@@ -19,7 +19,7 @@ import numpy as np
 
 from choroid.common.child import HOME
 from choroid.running.card_process import CardProcess
-from controller.nerves.cards.contract import Phase, Pulse
+from nerves.cards.contract import Phase, Pulse
 
 RATE = 25_000
 APART = 25

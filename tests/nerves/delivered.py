@@ -21,11 +21,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from controller.nerves.cards.contract import Phase
-from controller.nerves.commands import LeaseCommand, StimulateCommand, StimulationOutcome
-from controller.nerves.envelope import Envelope, disc_area_cm2
-from controller.nerves.governor import Request
-from controller.nerves.leases import Lease, LeaseRefused
+from nerves.cards.contract import Phase
+from nerves.commands import LeaseCommand, StimulateCommand, StimulationOutcome
+from nerves.envelope import Envelope, disc_area_cm2
+from nerves.governor import Request
+from nerves.leases import Lease, LeaseRefused
 from tests.nerves.bench import Bench
 from tests.nerves.oracle import Given, Oracle
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from choroid import NervesClient
-from controller.nerves import ledger
+from nerves import ledger
 from tests.nerves.test_gateway import ROOT, start, stop
 
 RATE = 25_000

@@ -10,7 +10,7 @@ import math
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 
-from controller.nerves.envelope import Envelope
+from nerves.envelope import Envelope
 
 SLACK = 1e-6
 STRETCH_S = 600.0

@@ -11,8 +11,8 @@ from typing import Any
 
 from choroid.running import nerves_process
 from choroid.running.simulated_card import SimulatedCard, simulated_card
-from controller.nerves import core
-from controller.nerves.reflexes import UploadedReflexes
+from nerves import core
+from nerves.reflexes import UploadedReflexes
 from sim.neurons.conditions import TissueConditions
 
 REFLEX_WAIT_S = 30.0

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.nerves import kernels as k
-from controller.nerves.detections import ALL, Blank
+from nerves import kernels as k
+from nerves.detections import ALL, Blank
 
 Found = list[tuple[int, int, float]]
 F32 = np.float32

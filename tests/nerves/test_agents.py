@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from choroid import AsyncNervesClient, NervesClient, NervesError, PulsePhase
-from controller.nerves import ledger
-from controller.nerves.credentials import AgentCredentials, AgentRole, CredentialsProblem, UnknownAgent
-from controller.nerves.envelope import AgentBudget
-from controller.nerves.wire import nerves_pb2 as pb
+from choroid.client.wire import nerves_pb2 as pb
+from nerves import ledger
+from nerves.credentials import AgentCredentials, AgentRole, CredentialsProblem, UnknownAgent
+from nerves.envelope import AgentBudget
 from tests.nerves.kill_latency import kill_once
 from tests.nerves.test_gateway import ROOT, Engine, held, start, stop
 

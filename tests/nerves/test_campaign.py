@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from controller.nerves import governor
+from nerves import governor
 from tests.nerves.campaign import Campaign, dense, heavy, long, many, run, whole_day, wild
 
 

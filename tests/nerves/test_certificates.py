@@ -18,14 +18,14 @@ import pytest
 
 from choroid.cli import main
 from choroid.client.nerves_terms import tls_credentials
+from choroid.client.wire import nerves_pb2 as pb
+from choroid.client.wire import nerves_pb2_grpc as pb_grpc
 from choroid.common.failure import UserError
 from choroid.running.certificates import MAX_DAYS, RigAuthority
 from choroid.running.tls_folder import tls_files
-from controller.nerves.gateway import Gateway
-from controller.nerves.server import GatewayServer, RemoteAddress
-from controller.nerves.tokens import Grant, Keyring, TokenScope
-from controller.nerves.wire import nerves_pb2 as pb
-from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
+from nerves.gateway import Gateway
+from nerves.server import GatewayServer, RemoteAddress
+from nerves.tokens import Grant, Keyring, TokenScope
 
 AGENT, TOKEN = "agent", "token"
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from controller.nerves import ledger
-from controller.nerves.cards.contract import FrameBlock, Phase
-from controller.nerves.commands import Busy, LeaseCommand, StimulateCommand
-from controller.nerves.core import MAX_WAITING
-from controller.nerves.detector import SETTLE_S, ElectrodeState
-from controller.nerves.envelope import Envelope
-from controller.nerves.governor import Request
-from controller.nerves.leases import LeaseRefused
+from nerves import ledger
+from nerves.cards.contract import FrameBlock, Phase
+from nerves.commands import Busy, LeaseCommand, StimulateCommand
+from nerves.core import MAX_WAITING
+from nerves.detector import SETTLE_S, ElectrodeState
+from nerves.envelope import Envelope
+from nerves.governor import Request
+from nerves.leases import LeaseRefused
 from sim.neurons.conditions import TissueConditions
 from tests.nerves.bench import PULSE, Bench, bench
 

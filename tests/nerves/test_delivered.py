@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from unittest.mock import patch
 
-from controller.nerves.ledger import StimulationLedger
-from controller.nerves.past import Past
-from controller.nerves.repeats import Repeats
+from nerves.ledger import StimulationLedger
+from nerves.past import Past
+from nerves.repeats import Repeats
 from tests.nerves.delivered import DeliveredPulses
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from controller.nerves.detections import ALL, Blank
-from controller.nerves.detector import Detection, ElectrodeState, SpikeDetector
+from nerves.detections import ALL, Blank
+from nerves.detector import Detection, ElectrodeState, SpikeDetector
 from sim.neurons.array import SimulatedArray, spike_shape
 from tests.nerves.reference_detector import Found, filtered, reference
 

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 import grpc.aio
 import pytest
 
+from choroid.client.wire import nerves_pb2 as pb
+from choroid.client.wire import nerves_pb2_grpc as pb_grpc
 from choroid.running.nerves_source import GatewayNerves
-from controller.nerves.summary import NervesSummary
-from controller.nerves.wire import nerves_pb2 as pb
-from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 from dashboards.views import nerves_view
+from nerves.summary import NervesSummary
 from tests.nerves.test_gateway import Engine, start, stop
 
 

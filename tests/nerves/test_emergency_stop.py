@@ -16,19 +16,19 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
+from choroid.client.wire import nerves_pb2 as pb
+from choroid.client.wire import nerves_pb2_grpc as pb_grpc
 from choroid.running import listening
 from choroid.running.listening import EngineNerves
 from controller.alarms.definitions import DEFINITIONS
 from controller.alarms.states import Alarm, AlarmState
 from controller.core.clock import Clock
 from controller.gate.latch import Latch, StopRecord
-from controller.nerves import ledger
-from controller.nerves.brake import Brake, BrakeOrder
-from controller.nerves.commands import StimulateCommand
-from controller.nerves.wire import nerves_pb2 as pb
-from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 from controller.process.controller import Controller
 from controller.rig.loading import load_rig
+from nerves import ledger
+from nerves.brake import Brake, BrakeOrder
+from nerves.commands import StimulateCommand
 from sim.lab import SimulatedLab
 from tests.nerves.bench import bench
 from tests.nerves.test_core import ask

@@ -27,13 +27,13 @@ import pytest
 
 from choroid.client.errors import NervesError
 from choroid.client.nerves import AsyncNervesClient
+from choroid.client.wire import nerves_pb2 as pb
+from choroid.client.wire import nerves_pb2_grpc as pb_grpc
 from choroid.running.nerves_handle import END_WITHIN_S
 from choroid.running.nerves_source import GatewayNerves
-from controller.nerves import ledger
-from controller.nerves.admission import SCOPES
-from controller.nerves.server import MAX_MESSAGE_BYTES
-from controller.nerves.wire import nerves_pb2 as pb
-from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
+from nerves import ledger
+from nerves.admission import SCOPES
+from nerves.server import MAX_MESSAGE_BYTES
 
 ROOT = Path(__file__).resolve().parents[2]
 PULSE = [pb.Phase(duration_us=200, current_ua=-1.0), pb.Phase(duration_us=200, current_ua=1.0)]

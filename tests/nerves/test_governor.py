@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.nerves.bookings import Bookings, SlidingBudget
-from controller.nerves.cards.contract import ArrayInfo, Impedance, Phase
-from controller.nerves.envelope import HARD, Envelope, shannon_k
-from controller.nerves.governor import GovernorView, Request, StimulationDecision, book, decide
+from nerves.bookings import Bookings, SlidingBudget
+from nerves.cards.contract import ArrayInfo, Impedance, Phase
+from nerves.envelope import HARD, Envelope, shannon_k
+from nerves.governor import GovernorView, Request, StimulationDecision, book, decide
 
 RATE = 25_000
 INFO = ArrayInfo(

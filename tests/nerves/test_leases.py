@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from controller.nerves import ledger
-from controller.nerves.brake import Brake, BrakeOrder
-from controller.nerves.commands import CutOffCommand, LeaseCommand, RevokeCommand, StimulateCommand, StimulationOutcome
-from controller.nerves.detector import ElectrodeState
-from controller.nerves.envelope import AgentBudget
-from controller.nerves.events import EVENTS_KEPT, EventKind, EventLog
-from controller.nerves.governor import Request
-from controller.nerves.leases import Lease, LeaseRefused, Leases
-from controller.nerves.permit import OPEN, Permit, PermitReview, Tissue
-from controller.nerves.reporter import Reporter
+from nerves import ledger
+from nerves.brake import Brake, BrakeOrder
+from nerves.commands import CutOffCommand, LeaseCommand, RevokeCommand, StimulateCommand, StimulationOutcome
+from nerves.detector import ElectrodeState
+from nerves.envelope import AgentBudget
+from nerves.events import EVENTS_KEPT, EventKind, EventLog
+from nerves.governor import Request
+from nerves.leases import Lease, LeaseRefused, Leases
+from nerves.permit import OPEN, Permit, PermitReview, Tissue
+from nerves.reporter import Reporter
 from tests.nerves.bench import Bench, bench
 from tests.nerves.test_core import SMALL, ask
 

@@ -13,16 +13,16 @@ import grpc
 import grpc.aio
 import pytest
 
+from choroid.client.wire import nerves_pb2 as pb
+from choroid.client.wire import nerves_pb2_grpc as pb_grpc
 from choroid.running import nerves_source
 from choroid.running.nerves_source import GatewayNerves
 from choroid.running.simulated_card import simulated_card
 from controller.core.clock import Clock
-from controller.nerves.summary import NervesSource, NervesSummary, StimulationTreatment
-from controller.nerves.wire import nerves_pb2 as pb
-from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 from controller.process.controller import Controller
 from controller.rig.loading import load_rig
 from drivers.commands import Quality
+from nerves.summary import NervesSource, NervesSummary, StimulationTreatment
 from sim.lab import SimulatedLab
 
 RIG = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml")

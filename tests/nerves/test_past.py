@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from choroid.running.simulated_card import simulated_card
-from controller.nerves import ledger
-from controller.nerves.bookings import Bookings
-from controller.nerves.envelope import Envelope
-from controller.nerves.governor import Reason, Request, StimulationDecision
-from controller.nerves.ledger import StimulationLedger
-from controller.nerves.past import Past
+from nerves import ledger
+from nerves.bookings import Bookings
+from nerves.envelope import Envelope
+from nerves.governor import Reason, Request, StimulationDecision
+from nerves.ledger import StimulationLedger
+from nerves.past import Past
 from tests.nerves.bench import PULSE, Bench, bench
 
 RATE = 25_000

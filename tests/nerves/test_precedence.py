@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from controller.nerves import precedence
-from controller.nerves.precedence import JUDGED_EVERY_S, LightPrecedence
+from nerves import precedence
+from nerves.precedence import JUDGED_EVERY_S, LightPrecedence
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return bool(state["allowed"])
 
     monkeypatch.setattr(precedence, "take_precedence", take)
-    monkeypatch.setattr("controller.nerves.precedence.time.monotonic", lambda: state["now"])
-    monkeypatch.setattr("controller.nerves.precedence.time.thread_time", lambda: state["used"])
+    monkeypatch.setattr("nerves.precedence.time.monotonic", lambda: state["now"])
+    monkeypatch.setattr("nerves.precedence.time.thread_time", lambda: state["used"])
     monkeypatch.setattr(os, "sched_setscheduler", lambda *_: state["policy"].append("ordinary"))
     return state
 

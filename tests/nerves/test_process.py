@@ -20,9 +20,9 @@ from choroid.running.listening import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, 
 from choroid.running.nerves_handle import EngineHandle, spawn_engine
 from choroid.running.nerves_orders import Orders
 from choroid.running.nerves_source import GatewayNerves
-from controller.nerves.ledger import read as read_ledger
 from controller.process.edges import Edges
 from controller.rig.loading import load_rig
+from nerves.ledger import read as read_ledger
 from sim.neurons.conditions import TissueConditions
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from controller.nerves import ledger
-from controller.nerves.cards.contract import FrameBlock, Phase
-from controller.nerves.commands import LeaseCommand, RevokeCommand
-from controller.nerves.events import EventKind
-from controller.nerves.reflexes import MAX_REFLEXES, ReflexRefused, ReflexTerms, UploadedReflex, interface_of
 from controller.sandbox.errors import ModelFailed, ModelTooSlow
 from controller.sandbox.model import SandboxedModel
 from controller.sandbox.wire import Port
+from nerves import ledger
+from nerves.cards.contract import FrameBlock, Phase
+from nerves.commands import LeaseCommand, RevokeCommand
+from nerves.events import EventKind
+from nerves.reflexes import MAX_REFLEXES, ReflexRefused, ReflexTerms, UploadedReflex, interface_of
 from tests.nerves.bench import PULSE, Bench, bench
 from tests.sandbox.models import constant, floats, loop, model_of
 

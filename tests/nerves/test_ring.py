@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.nerves.detections import Spikes
-from controller.nerves.ring import FrameRing, Gap, SpikeRing
+from nerves.detections import Spikes
+from nerves.ring import FrameRing, Gap, SpikeRing
 
 
 def frames(first: int, count: int) -> np.ndarray:

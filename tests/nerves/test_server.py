@@ -6,9 +6,9 @@ from typing import cast
 
 import pytest
 
-from controller.nerves.gateway import Gateway
-from controller.nerves.server import GatewayServer, RemoteAddress
-from controller.nerves.tokens import Keyring
+from nerves.gateway import Gateway
+from nerves.server import GatewayServer, RemoteAddress
+from nerves.tokens import Keyring
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::"])  # noqa: S104  (it must not)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from choroid.client.wire import nerves_pb2 as pb
 from controller.alarms.care import vital_devices
 from controller.alarms.definitions import DEFINITIONS
 from controller.alarms.states import Alarm, Alarms
-from controller.nerves.wire import nerves_pb2 as pb
 from controller.process.controller import Controller
 from controller.process.stimulation_hold import why_held
 from sim.lab import SimulatedLab

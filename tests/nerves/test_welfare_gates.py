@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.nerves.bookings import Bookings
-from controller.nerves.cards.contract import ArrayInfo, Impedance, Phase
-from controller.nerves.envelope import Envelope
-from controller.nerves.governor import GovernorView, Request, StimulationDecision, book, decide
-from controller.nerves.permit import (
+from nerves.bookings import Bookings
+from nerves.cards.contract import ArrayInfo, Impedance, Phase
+from nerves.envelope import Envelope
+from nerves.governor import GovernorView, Request, StimulationDecision, book, decide
+from nerves.permit import (
     CAREFUL,
     GENTLE,
     NONE,

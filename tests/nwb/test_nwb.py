@@ -21,8 +21,8 @@ from choroid.nwb.environment import Environment, EnvironmentSeries, MediumTransf
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
 from controller.memory.history import History
-from controller.nerves.governor import Request
-from controller.nerves.recording.recorded import ArrayRecording, recordings
+from nerves.governor import Request
+from nerves.recording.recorded import ArrayRecording, recordings
 from tests.nerves.bench import PULSE
 from tests.nerves.recording.record import recorded_bench
 

@@ -11,6 +11,7 @@ from typing import Any, assert_type
 
 import pytest
 
+from choroid.common.child import PACKAGES
 from controller.recipes.file import RecipeError, read_recipe
 from controller.recipes.form import FORMS, VERB_OF
 from controller.rig.loading import load_rig
@@ -29,7 +30,6 @@ from tests.protocols import make_verbs
 
 ROOT = Path(__file__).resolve().parents[2]
 RIGS = sorted((ROOT / "examples" / "rigs").glob("*.yaml"))
-SOURCES = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim", "grid")
 TABLE = {
     ROOT / "protocols" / name
     for name in (
@@ -70,7 +70,7 @@ def _texts(path: Path) -> Iterator[tuple[int, str]]:
 def test_no_file_outside_the_table_names_a_verb() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text}"
-        for folder in SOURCES
+        for folder in PACKAGES
         for path in sorted((ROOT / folder).rglob("*"))
         if path.suffix in (".py", ".js") and path not in TABLE
         for line, text in _texts(path)

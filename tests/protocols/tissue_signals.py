@@ -12,8 +12,8 @@ from pathlib import Path
 from choroid.bench.light_lab import LightLab
 from choroid.bench.medium import ARMS, rig_of
 from choroid.bench.perfusion import Perfusion
-from controller.nerves.summary import NervesSummary
 from controller.rig.description import required
+from nerves.summary import NervesSummary
 from protocols.media_state import MAKES_LACTATE
 from sim.plant.parameters import PlantParameters
 from sim.plant.tissue_models import MODELS

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from choroid.common.child import PACKAGES
 from choroid.common.examples import bench_rig
 from controller.rig.document import read_document
 from controller.rig.loading import load_rig
@@ -17,7 +18,7 @@ from controller.rig.problems import RigError
 from drivers.modbus_generic_reader import BadDescription, parse
 from drivers.strict_yaml import MisreadError, YamlTextError, load_yaml, scalar_value
 from grid.boards.loading import BoardError, _plain
-from tests.structure import PACKAGES, ROOT, modules
+from tests.structure import ROOT, modules
 
 REFUSED = [
     ("0010", 10, "octal; write 10"),

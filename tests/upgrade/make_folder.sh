@@ -30,9 +30,9 @@ from controller.execution.states import RunState
 from controller.guarding import guard_plan
 from controller.hazards import load_checked_rig
 from controller.memory.history import History
-from controller.nerves import ledger as stimulation
-from controller.nerves.governor import Decision, Reason, Request
-from controller.nerves.device import Phase
+from nerves import ledger as stimulation
+from nerves.governor import Decision, Reason, Request
+from nerves.device import Phase
 from controller.process import Controller
 from dashboards.auth import Auth, Role
 from drivers.registry import MODELS

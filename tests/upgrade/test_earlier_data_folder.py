@@ -28,12 +28,12 @@ from controller.hazards.loading import load_checked_rig
 from controller.journal.journal import Journal
 from controller.memory.history import History
 from controller.memory.quarantine import quarantined_files
-from controller.nerves import ledger as stimulation
 from controller.process.controller import Controller
 from controller.rig.description import Rig, required
 from controller.telemetry.outbox import Outbox
 from dashboards.auth import TOKEN_DAYS, Auth, Role, User
 from drivers.registry import MODELS
+from nerves import ledger as stimulation
 from sim.devices.ismatec_reglo_icc import IsmatecRegloIcc
 from sim.lab import SimulatedLab
 

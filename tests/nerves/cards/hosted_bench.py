@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from choroid.running.simulated_card import SimulatedCard, simulated_card
-from controller.nerves.cards.conformance.stage import CardStage, TruePulse
-from controller.nerves.cards.contract import CardState, FrameBlock, Frames
-from controller.nerves.cards.host import CardHost
-from controller.nerves.cards.limiter import LimiterLimits
-from controller.nerves.cards.remote import RemoteCard, socket_pair
+from nerves.cards.conformance.stage import CardStage, TruePulse
+from nerves.cards.contract import CardState, FrameBlock, Frames
+from nerves.cards.host import CardHost
+from nerves.cards.limiter import LimiterLimits
+from nerves.cards.remote import RemoteCard, socket_pair
 from tests.nerves.cards.simulated_bench import SIMULATED, WitnessedArray
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controller.nerves.cards.conformance.stage import CardBench, CardStage, TruePulse
-from controller.nerves.cards.contract import CardState, FrameBlock, Frames
-from controller.nerves.cards.playback import PlaybackCard, ReplayStretch
+from nerves.cards.conformance.stage import CardBench, CardStage, TruePulse
+from nerves.cards.contract import CardState, FrameBlock, Frames
+from nerves.cards.playback import PlaybackCard, ReplayStretch
 from tests.nerves.bench import VirtualCrystal
 
 RATE = 20_000.0

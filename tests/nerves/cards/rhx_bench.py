@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from controller.nerves.cards.conformance.stage import CardBench, CardStage, TruePulse
-from controller.nerves.cards.contract import CardState, FrameBlock, Frames
-from controller.nerves.cards.rhx import RhxCard
-from controller.nerves.cards.rhx_connection import RhxAddress
+from nerves.cards.conformance.stage import CardBench, CardStage, TruePulse
+from nerves.cards.contract import CardState, FrameBlock, Frames
+from nerves.cards.rhx import RhxCard
+from nerves.cards.rhx_connection import RhxAddress
 from sim.neurons.array import SAMPLE_RATE_HZ, compiled
 from sim.rhx.server import RhxServer, channel_names
 from tests.nerves.cards.simulated_bench import WitnessedArray

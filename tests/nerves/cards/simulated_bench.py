@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from choroid.running.simulated_card import BUFFER_FRAMES, SimulatedCard, simulated_card
-from controller.nerves.cards.conformance.stage import CardBench, CardStage, TruePulse
-from controller.nerves.cards.contract import CardState, FrameBlock, Frames, Phase
+from nerves.cards.conformance.stage import CardBench, CardStage, TruePulse
+from nerves.cards.contract import CardState, FrameBlock, Frames, Phase
 from sim.neurons.array import SAMPLE_RATE_HZ, SimulatedArray
 from tests.nerves.bench import VirtualCrystal
 

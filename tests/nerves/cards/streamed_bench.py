@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from controller.nerves.cards.conformance.stage import CardBench, CardStage, TruePulse
-from controller.nerves.cards.contract import CardState, ElectrodeCard, FrameBlock, Frames
-from controller.nerves.cards.lsl import LslCard
-from controller.nerves.cards.open_ephys import OpenEphysCard
-from controller.nerves.cards.streamed import StreamedCard
+from nerves.cards.conformance.stage import CardBench, CardStage, TruePulse
+from nerves.cards.contract import CardState, ElectrodeCard, FrameBlock, Frames
+from nerves.cards.lsl import LslCard
+from nerves.cards.open_ephys import OpenEphysCard
+from nerves.cards.streamed import StreamedCard
 from sim.lsl import LslOutlet
 from sim.neurons.array import SAMPLE_RATE_HZ, compiled
 from sim.open_ephys import ZmqInterface

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from controller.nerves.cards.conformance.broken import BROKEN, BrokenCard
-from controller.nerves.cards.conformance.examine import examine_card
-from controller.nerves.cards.conformance.properties import PROPERTIES
-from controller.nerves.cards.conformance.stage import CardBench
 from drivers.conformance.score import SLIP
+from nerves.cards.conformance.broken import BROKEN, BrokenCard
+from nerves.cards.conformance.examine import examine_card
+from nerves.cards.conformance.properties import PROPERTIES
+from nerves.cards.conformance.stage import CardBench
 from tests.nerves.cards.hosted_bench import HOSTED
 from tests.nerves.cards.simulated_bench import SIMULATED
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from controller.nerves.cards.contract import CardState
-from controller.nerves.cards.rhx import RhxCard
-from controller.nerves.cards.rhx_connection import RhxAddress
-from controller.nerves.core import Core
-from controller.nerves.detector import ElectrodeState
-from controller.nerves.envelope import Envelope
-from controller.nerves.events import EngineEvent, EventKind
-from controller.nerves.governor import Request
-from controller.nerves.ledger import StimulationLedger
+from nerves.cards.contract import CardState
+from nerves.cards.rhx import RhxCard
+from nerves.cards.rhx_connection import RhxAddress
+from nerves.core import Core
+from nerves.detector import ElectrodeState
+from nerves.envelope import Envelope
+from nerves.events import EngineEvent, EventKind
+from nerves.governor import Request
+from nerves.ledger import StimulationLedger
 from sim.neurons.array import SAMPLE_RATE_HZ
 from sim.rhx.server import RhxServer, channel_names
 from tests.nerves.bench import PULSE, Bench, bench

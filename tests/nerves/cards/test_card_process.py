@@ -9,7 +9,7 @@ import time
 import pytest
 
 from choroid.running.card_process import CardProcess
-from controller.nerves.cards.contract import MAX_WAIT_S, Delivery, Phase, Pulse
+from nerves.cards.contract import MAX_WAIT_S, Delivery, Phase, Pulse
 from tests.nerves import card_kill
 
 PULSE = (Phase(200.0, -1.0), Phase(200.0, 1.0))

@@ -17,12 +17,12 @@ from choroid.running.cards import open_card
 from choroid.running.nerves_handle import card_config
 from choroid.simulation.array_far_end import FAR_ENDS, serve_array
 from choroid.simulation.lab import pointing_at
-from controller.nerves.cards.contract import CardRefused
-from controller.nerves.cards.rhx import RhxCard
 from controller.rig.card import CARD_FORMS, SIMULATED_HZ, CardOptions, channel_list
 from controller.rig.description import Nerves
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
+from nerves.cards.contract import CardRefused
+from nerves.cards.rhx import RhxCard
 from sim.neurons.array import SAMPLE_RATE_HZ, SimulatedArray
 from sim.neurons.conditions import TissueConditions
 from tests.browser.pages import free_port

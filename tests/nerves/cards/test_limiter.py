@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from controller.nerves.cards.limiter import SECOND_US, LimiterLimits, StimulationLimiter
-from controller.nerves.envelope import DENSITY_UC_CM2, Envelope, disc_area_cm2
+from nerves.cards.limiter import SECOND_US, LimiterLimits, StimulationLimiter
+from nerves.envelope import DENSITY_UC_CM2, Envelope, disc_area_cm2
 
 LIMITS = LimiterLimits.of("Pt", 30.0)
 PULSE = ((200.0, -1.0), (200.0, 1.0))

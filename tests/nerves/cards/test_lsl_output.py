@@ -14,10 +14,10 @@ import pytest
 
 from choroid.cli import main
 from choroid.client.nerves import AsyncNervesClient
+from choroid.client.wire import nerves_pb2 as pb
+from choroid.client.wire import nerves_pb2_grpc as pb_grpc
 from choroid.lsl.outlets import Outlets
-from controller.nerves.cards.lsl import LslCard
-from controller.nerves.wire import nerves_pb2 as pb
-from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
+from nerves.cards.lsl import LslCard
 
 RATE = 25_000
 BATCH = 250

@@ -11,15 +11,15 @@ import pytest
 
 from choroid.running.cards import open_card
 from choroid.running.nerves_handle import card_config
-from controller.nerves.cards.conformance.broken import BROKEN, BrokenCard
-from controller.nerves.cards.conformance.examine import examine_card
-from controller.nerves.cards.conformance.properties import PROPERTIES
-from controller.nerves.cards.contract import CardRefused, CardState, FrameBlock
-from controller.nerves.cards.playback import PlaybackCard
-from controller.nerves.core import Core
-from controller.nerves.envelope import Envelope
-from controller.nerves.ledger import StimulationLedger
 from controller.rig.description import Nerves
+from nerves.cards.conformance.broken import BROKEN, BrokenCard
+from nerves.cards.conformance.examine import examine_card
+from nerves.cards.conformance.properties import PROPERTIES
+from nerves.cards.contract import CardRefused, CardState, FrameBlock
+from nerves.cards.playback import PlaybackCard
+from nerves.core import Core
+from nerves.envelope import Envelope
+from nerves.ledger import StimulationLedger
 from tests.nerves.bench import VirtualCrystal
 from tests.nerves.cards.playback_bench import ELECTRODES, PLAYBACK, RATE, KnownRecording, noise
 from tests.nerves.cards.recorded_files import write_intan, write_nwb, write_spikeglx

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.nerves.cards.conformance.broken import BROKEN
-from controller.nerves.cards.conformance.examine import examine_card
-from controller.nerves.cards.conformance.properties import PROPERTIES
-from controller.nerves.cards.contract import CardState, FrameBlock
-from controller.nerves.cards.rhx import RhxCard
-from controller.nerves.cards.rhx_connection import RhxAddress, RhxProblem
+from nerves.cards.conformance.broken import BROKEN
+from nerves.cards.conformance.examine import examine_card
+from nerves.cards.conformance.properties import PROPERTIES
+from nerves.cards.contract import CardState, FrameBlock
+from nerves.cards.rhx import RhxCard
+from nerves.cards.rhx_connection import RhxAddress, RhxProblem
 from sim.rhx.server import RhxServer, channel_names
 from tests.nerves.cards.rhx_bench import RHX
 from tests.nerves.cards.simulated_bench import WitnessedArray

@@ -11,17 +11,17 @@ import numpy as np
 import pylsl
 import pytest
 
-from controller.nerves.cards import lsl, open_ephys
-from controller.nerves.cards.conformance.broken import BROKEN
-from controller.nerves.cards.conformance.examine import examine_card
-from controller.nerves.cards.conformance.properties import PROPERTIES
-from controller.nerves.cards.conformance.stage import CardBench
-from controller.nerves.cards.contract import CardRefused, CardState
-from controller.nerves.cards.input_only import input_info
-from controller.nerves.cards.lsl import LslCard
-from controller.nerves.cards.open_ephys import OpenEphysCard
-from controller.nerves.cards.replayable import FLOAT_UV, Scaling
-from controller.nerves.cards.streamed import StreamedCard
+from nerves.cards import lsl, open_ephys
+from nerves.cards.conformance.broken import BROKEN
+from nerves.cards.conformance.examine import examine_card
+from nerves.cards.conformance.properties import PROPERTIES
+from nerves.cards.conformance.stage import CardBench
+from nerves.cards.contract import CardRefused, CardState
+from nerves.cards.input_only import input_info
+from nerves.cards.lsl import LslCard
+from nerves.cards.open_ephys import OpenEphysCard
+from nerves.cards.replayable import FLOAT_UV, Scaling
+from nerves.cards.streamed import StreamedCard
 from sim.neurons.array import SAMPLE_RATE_HZ
 from sim.open_ephys import ZmqInterface
 from tests.nerves.cards.simulated_bench import WitnessedArray

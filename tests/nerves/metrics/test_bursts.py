@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from controller.nerves.metrics.bursts import BIN_S, BurstRule, burst_rule, bursts, network_bursts, network_rule
-from controller.nerves.metrics.intervals import Train
+from nerves.metrics.bursts import BIN_S, BurstRule, burst_rule, bursts, network_bursts, network_rule
+from nerves.metrics.intervals import Train
 from tests.nerves.metrics.test_elephant import train
 
 RATE = 1000.0

@@ -16,8 +16,8 @@ from elephant.conversion import BinnedSpikeTrain
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from controller.nerves.metrics.intervals import Train, cv, cv2, fano, lv, lvr
-from controller.nerves.metrics.pairs import cross_correlogram, mean_sttc, sttc
+from nerves.metrics.intervals import Train, cv, cv2, fano, lv, lvr
+from nerves.metrics.pairs import cross_correlogram, mean_sttc, sttc
 
 END = 20_000
 """Frames of 1 ms. elephant's tolerance grows by 0.00001 of the time: on whole frames this changes nothing here."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from controller.nerves.detector import ElectrodeState
-from controller.nerves.metrics.figures import SpikeWindow, measure
-from controller.nerves.metrics.following import MetricsFollower
+from nerves.detector import ElectrodeState
+from nerves.metrics.figures import SpikeWindow, measure
+from nerves.metrics.following import MetricsFollower
 from tests.nerves.bench import Bench, bench
 from tests.nerves.test_core import RATE, SMALL, ask, unplug
 

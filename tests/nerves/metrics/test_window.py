@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.nerves.detections import Spikes
-from controller.nerves.metrics import rolling
-from controller.nerves.metrics.figures import MIN_SPIKES, SpikeWindow, measure
-from controller.nerves.metrics.intervals import cv, cv2, fano, lv, lvr
-from controller.nerves.metrics.rolling import MIN_WINDOW_S, WINDOW_S, RollingSpikes
-from controller.nerves.metrics.terms import ElectrodeMetrics
+from nerves.detections import Spikes
+from nerves.metrics import rolling
+from nerves.metrics.figures import MIN_SPIKES, SpikeWindow, measure
+from nerves.metrics.intervals import cv, cv2, fano, lv, lvr
+from nerves.metrics.rolling import MIN_WINDOW_S, WINDOW_S, RollingSpikes
+from nerves.metrics.terms import ElectrodeMetrics
 
 RATE = 1000.0
 ELECTRODES = 6

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.nerves.cards.contract import FrameBlock
-from controller.nerves.recording.handover import HandoverReceiver, HandoverSender, make_memory
-from controller.nerves.recording.layout import RecordingPlan
-from controller.nerves.recording.recorded import ArrayRecording, recordings
-from controller.nerves.recording.session import WriterSession
-from controller.nerves.recording.tap import RecordingOrder, RecordingTap
+from nerves.cards.contract import FrameBlock
+from nerves.recording.handover import HandoverReceiver, HandoverSender, make_memory
+from nerves.recording.layout import RecordingPlan
+from nerves.recording.recorded import ArrayRecording, recordings
+from nerves.recording.session import WriterSession
+from nerves.recording.tap import RecordingOrder, RecordingTap
 from tests.nerves.bench import Bench
 
 BEGAN_US = 1_767_225_600_000_000

@@ -15,12 +15,12 @@ import pytest
 import spikeinterface.core as si
 import zarr
 
-from controller.nerves.cards.contract import CardFault, CardState, FrameBlock
-from controller.nerves.detector import NO_SPIKES
-from controller.nerves.governor import Request
-from controller.nerves.recording import quota, store
-from controller.nerves.recording.layout import FateCode, GapCause
-from controller.nerves.recording.recorded import ArrayRecording, recordings
+from nerves.cards.contract import CardFault, CardState, FrameBlock
+from nerves.detector import NO_SPIKES
+from nerves.governor import Request
+from nerves.recording import quota, store
+from nerves.recording.layout import FateCode, GapCause
+from nerves.recording.recorded import ArrayRecording, recordings
 from tests.nerves.bench import PULSE
 from tests.nerves.recording.record import BEGAN_US, IDENTITY, RecordedBench, recorded_bench
 

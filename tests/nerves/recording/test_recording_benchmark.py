@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from choroid.bench import recording as bench
-from controller.nerves.recording.recorded import recordings
+from nerves.recording.recorded import recordings
 from tests.nerves.recording.record import recorded_bench
 
 pytestmark = pytest.mark.needs_module("spikeinterface", "dev")

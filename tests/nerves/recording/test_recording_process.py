@@ -17,11 +17,11 @@ import spikeinterface.core as si
 
 from choroid.client.nerves import AsyncNervesClient
 from choroid.running.nerves_handle import EngineHandle, spawn_engine
-from controller.nerves.recording import service
-from controller.nerves.recording.layout import RecordingPlan
-from controller.nerves.recording.quota import RecordingRefused
-from controller.nerves.recording.recorded import ArrayRecording, recordings
 from controller.rig.loading import load_rig
+from nerves.recording import service
+from nerves.recording.layout import RecordingPlan
+from nerves.recording.quota import RecordingRefused
+from nerves.recording.recorded import ArrayRecording, recordings
 from tests.processes import children_of, lives
 
 BENCH = Path(__file__).resolve().parents[3] / "examples" / "rigs" / "bench.yaml"

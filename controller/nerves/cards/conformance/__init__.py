@@ -1,5 +1,0 @@
-"""The properties that every electrode card must have, tried on any card that comes with a bench.
-
-A bench defines how a card is made and what is true at its far end (:mod:`controller.nerves.cards.conformance.stage`); the
-properties are in :data:`controller.nerves.cards.conformance.properties.PROPERTIES`. Nothing here needs pytest.
-"""

@@ -1,0 +1,229 @@
+"""The contract of an electrode card: frames come in, pulses go out, and the card reports what became of them.
+
+A card is the amplifier and stimulator of one electrode array, with its driver. It fulfils :class:`ElectrodeCard` by shape;
+nothing of the engine is imported by it. :mod:`nerves.cards.conformance` examines any card.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Frames = NDArray[np.int16]
+"""Raw samples, shape (frames, electrodes), contiguous; one unit is `ArrayInfo.uv_per_unit` microvolts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayInfo:
+    """What an array and its card are and can do. `time_step_us` and `current_step_ua` are the grid of the stimulator.
+
+    A waveform off that grid would be rounded by the hardware and lose its balance, so the governor refuses it, and so does
+    the card. `lead_frames` is the shortest notice at which the card can still hit an exact frame.
+    """
+
+    name: str
+    electrodes: int
+    sample_rate_hz: float
+    uv_per_unit: float
+    material: Literal["Pt", "PtIr", "TiN"]
+    diameter_um: float
+    block_frames: int
+    lead_frames: int
+    time_step_us: float
+    current_step_ua: float
+    compliance_v: float
+    simulated: bool
+    stimulates: bool = True
+    """Whether the card can stimulate; an input-only card drops every pulse and says so."""
+    measures_impedance: bool = True
+    """Whether the card can measure impedances; without them the governor refuses stimulation."""
+    max_current_ua: float = 2550.0
+    """The largest current that the stimulator can drive."""
+    max_phase_us: float = 5000.0
+    """The longest phase that the stimulator can drive."""
+    replay: bool = False
+    """Whether the frames are those of a recording: the one difference between a replay and an array."""
+
+
+class CardState(StrEnum):
+    """Whether the card and its hardware work."""
+
+    CONNECTED = "connected"
+    HEADSTAGE_UNPLUGGED = "headstage_unplugged"
+    DEAD = "dead"
+    """An amplifier chip, or the whole card, does not answer."""
+    STALLED = "stalled"
+    """No frames arrive."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardFault:
+    """What does not work at present, on which electrodes, and what to do about it."""
+
+    state: CardState
+    electrodes: tuple[int, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One phase of a pulse: `duration_us` at `current_ua` (signed; 0 is a pause between phases)."""
+
+    duration_us: float
+    current_ua: float
+
+    @property
+    def charge_nc(self) -> float:
+        """Signed charge in nC (µA × µs = pC)."""
+        return self.current_ua * self.duration_us / 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Impedance:
+    """Magnitude at 1 kHz, and the frame at which it was measured."""
+
+    kohm: float
+    at_frame: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """One pulse on one electrode: to begin at `at_frame`, or as soon after as possible, never after
+    `not_after`.
+    """
+
+    id: int
+    electrode: int
+    phases: tuple[Phase, ...]
+    at_frame: int
+    not_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What became of a pulse: the frame at which it began, or None when it was dropped, for the reason `why`."""
+
+    pulse: Pulse
+    frame: int | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameBlock:
+    """Consecutive frames from `first_frame` on, the pulses that began in them (or were dropped), and present faults.
+
+    Samples of an electrode with a fault mean nothing. A block without frames is a sign of life of a card that waits for its
+    hardware: `first_frame` is then the next frame to come.
+    """
+
+    first_frame: int
+    samples: Frames
+    deliveries: tuple[Delivery, ...] = ()
+    faults: tuple[CardFault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SelfCheck:
+    """One result of a self-test; `detail` says what was found, and on failure what to do."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+MAX_WAIT_S = 0.25
+"""The longest that `read` may wait for frames before it returns a block without any (s)."""
+
+
+class ElectrodeCard(Protocol):
+    """An electrode card. One thread calls `read`; any other method may be called from another thread meanwhile."""
+
+    @property
+    def info(self) -> ArrayInfo:
+        """What the array and its card are."""
+        ...
+
+    @property
+    def state(self) -> CardState:
+        """The worst present fault; CONNECTED when there is none."""
+        ...
+
+    def now_frame(self) -> int:
+        """Return the card's clock: the number of the frame that is sampled now, estimated between blocks."""
+        ...
+
+    def read(self) -> FrameBlock:
+        """Wait for the next block, at most :data:`MAX_WAIT_S`.
+
+        Frames that the hardware lost show as a jump of `first_frame`, never as other frames. A card whose hardware is gone
+        returns blocks without frames, with the fault, and tries to recover; after that its frames go on at a higher number.
+
+        Raises:
+            OSError: The card is gone for good.
+        """
+        ...
+
+    def stimulate(self, pulse: Pulse) -> None:
+        """Take one pulse for delivery as it is, unrounded; exactly one later block reports its fate."""
+        ...
+
+    def cancel(self) -> None:
+        """Drop every pulse that has not begun; a later block reports each."""
+        ...
+
+    def impedances(self) -> tuple[Impedance | None, ...]:
+        """Return the latest known impedance of each electrode; None where none was measured. Never waits."""
+        ...
+
+    def measure_impedances(self) -> tuple[Impedance | None, ...]:
+        """Measure all impedances now, which may interrupt the frames, and return them."""
+        ...
+
+    def self_test(self) -> tuple[SelfCheck, ...]:
+        """Test the hardware without stimulating; never empty."""
+        ...
+
+    def close(self) -> None:
+        """Drop what has not begun, ground the electrodes, let go of the hardware. Later pulses are dropped."""
+        ...
+
+
+class CardRefused(ConnectionError):
+    """A card cannot be opened, or is not the one described; the text says why, with the likely cause and the next step."""
+
+
+_SEVERITY = (CardState.CONNECTED, CardState.HEADSTAGE_UNPLUGGED, CardState.DEAD, CardState.STALLED)
+
+
+def worst(faults: tuple[CardFault, ...]) -> CardState:
+    """Return the worst state among faults; CONNECTED where there is none."""
+    return max((fault.state for fault in faults), key=_SEVERITY.index, default=CardState.CONNECTED)
+
+
+def unfit(pulse: Pulse, info: ArrayInfo) -> str:
+    """Return why the stimulator cannot deliver a pulse exactly as it is; empty when it can."""
+    if not info.stimulates:
+        return f"{info.name} cannot stimulate: it only records"
+    if not 0 <= pulse.electrode < info.electrodes:
+        return f"there is no electrode {pulse.electrode}; this array has 0 to {info.electrodes - 1}"
+    for phase in pulse.phases:
+        if not _on_grid(phase.duration_us, info.time_step_us) or not _on_grid(phase.current_ua, info.current_step_ua):
+            return (
+                f"{phase.duration_us:g} µs at {phase.current_ua:g} µA is off the grid of the stimulator"
+                f" ({info.time_step_us:g} µs, {info.current_step_ua:g} µA) and would be rounded"
+            )
+        if abs(phase.current_ua) > info.max_current_ua or not 0 < phase.duration_us <= info.max_phase_us:
+            return (
+                f"{phase.duration_us:g} µs at {phase.current_ua:g} µA is beyond the stimulator"
+                f" ({info.max_phase_us:g} µs, {info.max_current_ua:g} µA)"
+            )
+    return ""
+
+
+def _on_grid(value: float, step: float) -> bool:
+    steps = value / step
+    return abs(steps - round(steps)) <= 1e-6 * max(1.0, abs(steps))

@@ -1,0 +1,309 @@
+"""Spike detection on a stream of frames, causal and independent of the block size (N7).
+
+**Filter.** The mean of 1.24 ms is subtracted from a triangular mean of 0.36 ms around its middle. This band-pass (about
+0.4 to 3 kHz) has linear phase, so a spike keeps its shape: a causal Butterworth filter of the same steepness turns up to
+half of the trough into lobes. It is made of running sums of integers: exact, without memory beyond 1.24 ms, and nothing
+rings after an artefact. It delays by 0.6 ms, for which the frames of spikes are corrected.
+
+**Mains.** A comb learns the wave of the mains on each channel by its phase and subtracts it, with all harmonics. A
+phase-locked loop on the mean of all channels follows the frequency.
+
+**Noise level.** Power in windows of 8 ms, without the 1.6 ms after each crossing, in a slow average per channel. Spikes and
+bursts do not raise it. It has a floor, follows a lasting step within 0.1 s, and begins again after a channel was flat.
+
+**Spike.** The lowest value after a fresh crossing of −4.75 σ, when four samples (at 25 kHz) are not lower; at least 1 ms
+after the one before, and within 2.5 ms at least a quarter of its size. Its frame is that of the trough at the electrode.
+
+**Muted.** Nothing is detected on a channel while it is blanked (N8; the filter receives the last good sample), at a rail,
+flat or noisy, or while more channels are beyond their thresholds at once than spikes can bring there (an artefact).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nerves import kernels
+from nerves.cards.contract import Frames
+from nerves.detections import Blank, Spikes
+from nerves.kernels import SETUP
+
+LONG_S = 1.24e-3
+SHORT_S = 0.2e-3
+"""Lengths of the running means of the filter; the short one is applied twice."""
+
+LOOK_S = 0.16e-3
+REFRACTORY_S = 1e-3
+SHADOW_S = 2.5e-3
+EXCLUDE_S = 1.6e-3
+RECOVER_S = 2e-3
+ARTEFACT_S = 1e-3
+SETTLE_S = 0.2
+"""Time after a start or a gap (s) in which the noise level is found and nothing is detected."""
+
+WINDOW_S = 8e-3
+STATE_S = 1.0
+"""Time (s) for which a channel is called saturated after it was at a rail."""
+
+COINCIDENCE = 0.25
+MIN_COINCIDENT = 4
+"""More channels than this, and than this share of all, beyond their thresholds in one frame are an artefact."""
+
+MIN_RATE_HZ = 10_000.0
+RAIL_MARGIN = 8
+"""Distance (units) from the largest sample that counts as the rail."""
+
+MAINS_HZ = 50.0
+
+
+class ElectrodeState(IntEnum):
+    """What the detector thinks of a channel. Nothing is detected on one that is not OK.
+
+    A saturated channel is muted only while it is at a rail and 2 ms after; it keeps the name for a second.
+    """
+
+    OK = kernels.OK
+    DEAD = kernels.DEAD
+    NOISY = kernels.NOISY
+    SATURATED = kernels.SATURATED
+    BLANKED = kernels.BLANKED
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """What the detector has to know of the laboratory: frequency of the mains (0: none), and the reference of the signals."""
+
+    mains_hz: float = MAINS_HZ
+    common_reference: bool = False
+
+    @classmethod
+    def of(cls, mains: str, reference: str) -> Detection:
+        """Return what the keys `mains` and `reference` of a rig file mean.
+
+        Raises:
+            ValueError: One of the words is unknown.
+        """
+        grids, references = {"50 Hz": 50.0, "60 Hz": 60.0, "none": 0.0}, {"ground": False, "median": True}
+        if mains not in grids or reference not in references:
+            raise ValueError(
+                f"detection: mains “{mains}”, reference “{reference}”; write {' or '.join(grids)}, and"
+                f" {' or '.join(references)}"
+            )
+        return cls(grids[mains], references[reference])
+
+
+def _odd(frames: float) -> int:
+    return 2 * round((frames - 1) / 2) + 1
+
+
+def _setup(
+    channels: int, sample_rate_hz: float, uv_per_unit: float, rail: int, mains_hz: float, common_reference: bool
+) -> NDArray[np.void]:
+    """Return the constants of the compiled functions.
+
+    Raises:
+        ValueError: The sample rate is too low for the band.
+    """
+    if sample_rate_hz < MIN_RATE_HZ:
+        raise ValueError(
+            f"{sample_rate_hz:g} Hz is too slow for spikes; sample at {MIN_RATE_HZ:g} Hz or more (20 kHz is usual)"
+        )
+    every = kernels.EVERY
+    setup = np.zeros(1, SETUP)
+    long, short = _odd(LONG_S * sample_rate_hz), max(2, round(SHORT_S * sample_rate_hz))
+    setup["long"], setup["short"] = long, short
+    setup["lag"] = long // 2 - (short - 1)
+    for name, seconds in (
+        ("look", LOOK_S),
+        ("refractory", REFRACTORY_S),
+        ("shadow", SHADOW_S),
+        ("exclude", EXCLUDE_S),
+        ("recover", RECOVER_S),
+        ("artefact", ARTEFACT_S),
+        ("settle", SETTLE_S),
+    ):
+        setup[name] = max(1, round(seconds * sample_rate_hz))
+    setup["past"] = every * math.ceil(0.75 * long / every)
+    setup["window"] = every * round(WINDOW_S * sample_rate_hz / every)
+    setup["second"] = every * round(sample_rate_hz / every)
+    setup["rail"] = rail - RAIL_MARGIN
+    setup["max_at_once"] = max(MIN_COINCIDENT, math.floor(COINCIDENCE * channels))
+    setup["rate_hz"], setup["mains_hz"], setup["uv"] = sample_rate_hz, mains_hz, uv_per_unit
+    setup["reference"] = common_reference
+    return setup
+
+
+class SpikeDetector:
+    """Filter and detector with their state, for one stream of frames.
+
+    `process` takes blocks of any size; call `restart` at a gap in the stream. Memory is bounded by the largest block.
+    """
+
+    def __init__(
+        self,
+        electrodes: int,
+        sample_rate_hz: float,
+        uv_per_unit: float,
+        *,
+        first_frame: int = 0,
+        rail: int = 32_767,
+        mains_hz: float = MAINS_HZ,
+        common_reference: bool = False,
+    ) -> None:
+        """Make a detector.
+
+        Args:
+            electrodes: Number of channels.
+            sample_rate_hz: Frames a second.
+            uv_per_unit: Microvolts of one unit of a sample.
+            first_frame: Number of the first frame.
+            rail: Largest sample that the converter gives.
+            mains_hz: 50 or 60; 0 switches the comb off.
+            common_reference: Subtract the median of the live channels; takes several times as long.
+
+        Raises:
+            ValueError: The sample rate is too low.
+        """
+        self._electrodes = electrodes
+        self._setups = _setup(electrodes, sample_rate_hz, uv_per_unit, rail, mains_hz, common_reference)
+        setup = self._setups[0]
+        self._history = int(setup["long"] + setup["look"] + 1)
+        self._state_frames = round(STATE_S * sample_rate_hz)
+        self._clock = np.full(kernels.CLOCKS, -1, np.int64)
+        self._clock[kernels.ARTEFACTS :] = 0
+        self._mains = np.zeros(kernels.MAINS)
+        self._mains[kernels.HZ] = mains_hz
+        bins = round(sample_rate_hz / mains_hz) if mains_hz > 0.0 else 1
+        self._comb = np.zeros((bins, electrodes), np.float32)
+        self._lanes = np.zeros((kernels.LANES, electrodes), np.float32)
+        self._marks = np.zeros((kernels.MARKS, electrodes), np.int64)
+        for name in (kernels.MUTE_UNTIL, kernels.BLANK_UNTIL):
+            self._marks[name] = -1
+        for name in (kernels.LAST, kernels.RAIL):
+            self._marks[name] = -(1 << 62)
+        self._counts = np.zeros((2, electrodes), np.int64)
+        self._next_frame = first_frame
+        self._capacity = 0
+        self._out = (np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+        self._pending: list[Blank] = []
+        self.latency_frames = int(setup["long"] // 2 + setup["look"])
+        """Frames from a trough to the frame in which it is reported."""
+        self.restart(first_frame)
+
+    @property
+    def noise_uv(self) -> NDArray[np.float32]:
+        """Noise level σ of each electrode in the filter's band (µV)."""
+        sigma: NDArray[np.float32] = np.sqrt(self._lanes[kernels.LEVEL])
+        return sigma
+
+    @property
+    def mains_hz(self) -> float:
+        """Frequency of the mains as followed; the nominal one where there is none."""
+        return float(self._mains[kernels.HZ])
+
+    @property
+    def blanked_frames(self) -> NDArray[np.int64]:
+        """Frames blanked so far, by electrode (N8)."""
+        counted: NDArray[np.int64] = self._counts[0]
+        return counted
+
+    @property
+    def unobserved_frames(self) -> NDArray[np.int64]:
+        """Frames so far in which no spike could be detected, by electrode: blanked or muted (the latter in steps of four)."""
+        counted: NDArray[np.int64] = self._counts.sum(axis=0)
+        return counted
+
+    @property
+    def artefacts(self) -> int:
+        """Number of crossings that were rejected as artefacts."""
+        return int(self._clock[kernels.ARTEFACTS])
+
+    @property
+    def states(self) -> NDArray[np.int8]:
+        """State of each channel as of the last frame, values of :class:`ElectrodeState`."""
+        marks, now = self._marks, self._next_frame
+        states = np.full(self._electrodes, ElectrodeState.OK, np.int8)
+        states[marks[kernels.BLANK_UNTIL] >= now] = ElectrodeState.BLANKED
+        states[marks[kernels.IS_NOISY] > 0] = ElectrodeState.NOISY
+        states[now - marks[kernels.RAIL] < self._state_frames] = ElectrodeState.SATURATED
+        states[marks[kernels.FLAT] >= kernels.DEAD_WINDOWS] = ElectrodeState.DEAD
+        return states
+
+    def restart(self, frame: int) -> None:
+        """Start again at `frame` after a gap: the sums and the noise levels belong to samples before it."""
+        self._next_frame = frame
+        self._work = np.zeros((self._history + kernels.CHUNK, self._electrodes), np.int16)
+        self._sums = np.zeros((kernels.SUMS, self._electrodes), np.int32)
+        self._past = np.zeros((int(self._setups["past"][0]) // kernels.EVERY, self._electrodes), np.float32)
+        self._sums[kernels.HOLD] = self._setups["long"][0] + self._setups["past"][0]
+        self._tiles = np.zeros(-(-self._electrodes // kernels.TILE), np.int64)
+        self._clock[kernels.SEARCHING] = 0
+        self._clock[kernels.NEXT] = frame
+        self._marks[kernels.CANDIDATE] = -1
+        for name in (kernels.BELOW, kernels.SEEN, kernels.RUN):
+            self._marks[name] = 0
+        until = frame + int(self._setups["settle"][0])
+        np.maximum(self._marks[kernels.MUTE_UNTIL], until, out=self._marks[kernels.MUTE_UNTIL])
+        self._clock[kernels.HORIZON] = max(self._clock[kernels.HORIZON], until)
+        self._lanes[[kernels.POWER, kernels.MOVES, kernels.USED]] = 0.0
+        self._lanes[kernels.THRESHOLD] = -np.inf
+        self._lanes[kernels.GATE] = 0.0
+
+    def blank(self, blanks: Sequence[Blank]) -> None:
+        """Announce blanking. A blank takes effect from its first frame, or from the next processed frame."""
+        self._pending.extend(blanks)
+
+    def process(self, samples: Frames, first_frame: int) -> Spikes:
+        """Filter one block and return its spikes, as copies."""
+        now = self._blanks_until(first_frame + len(samples)) if self._pending else _NONE
+        if samples.size > self._capacity:
+            self._capacity = samples.size
+            self._out = (
+                np.empty(self._capacity, np.int64),
+                np.empty(self._capacity, np.int32),
+                np.empty(self._capacity, np.float32),
+            )
+        found = kernels.detect(
+            samples,
+            first_frame,
+            now,
+            self._setups,
+            self._lanes,
+            self._sums,
+            self._marks,
+            self._clock,
+            self._mains,
+            self._comb,
+            self._tiles,
+            self._counts,
+            self._past,
+            self._work,
+            self._out,
+        )
+        self._next_frame = first_frame + len(samples)
+        if not found:
+            return NO_SPIKES
+        frames, electrodes, uv = self._out
+        return Spikes(frames[:found].copy(), electrodes[:found].copy(), uv[:found].copy())
+
+    def _blanks_until(self, end: int) -> NDArray[np.int64]:
+        """Take the announced blanks that begin before frame `end`, in order: rows of electrode, first and end frame."""
+        due = sorted((blank for blank in self._pending if blank.first_frame < end), key=lambda blank: blank.first_frame)
+        self._pending = [blank for blank in self._pending if blank.first_frame >= end]
+        if not due:
+            return _NONE
+        return np.array([(blank.electrode, blank.first_frame, blank.end_frame) for blank in due], np.int64)
+
+
+_NONE = np.empty((0, 3), np.int64)
+NO_SPIKES = Spikes(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+
+
+def warm_up(electrodes: int) -> None:
+    """Compile (or load from the cache) before the first real frame arrives."""
+    SpikeDetector(electrodes, 25_000.0, 0.195).process(np.zeros((25, electrodes), np.int16), 0)

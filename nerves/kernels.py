@@ -1,0 +1,551 @@
+"""The compiled part of the spike detector: filter, mains comb, noise level, troughs and channel states, frame after frame.
+
+Every quantity is recursive in the absolute frame index, so the same samples give the same spikes whatever the block size
+(N7). :mod:`nerves.detector` describes the method and owns the state; this module has the loops. All compiled
+functions are in one file, because numba's cache does not notice a change in another one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numpy import float32 as f32
+from numpy import int32 as i32
+
+CHUNK = 100
+"""Frames that are copied behind the history at once."""
+
+TILE = 64
+"""Electrodes that share one test for events."""
+
+EVERY = 4
+"""Neighbouring samples are correlated by the filter: the noise level, the rails and the mains take every fourth frame."""
+
+MIN_USED = 12
+"""Minimum number of samples of a window for a noise level."""
+
+THRESHOLD_SIGMA = 4.75
+QUICK_SIGMA = 0.7
+"""Share of the noise level of the last window that the threshold is never below (in σ): a noise step raises it at once."""
+
+GATE_SIGMA = 3.0
+COMB_LIMIT = 0.1
+"""Beyond its gate a sample teaches the comb no more than this share of the gate, so that a spike leaves no echo."""
+
+COMB_GAIN = 0.05
+FLOOR_UV = 1.0
+"""Minimum noise level; the thermal noise of an electrode is above it."""
+
+DEAD_UV = 0.3
+"""Changes of raw samples below this are no signal of an electrode: an open input has more noise, not less."""
+
+SHADOW_SHARE = 0.25
+MAX_SPIKE_UV = 1500.0
+"""Larger deflections are artefacts: extracellular spikes of organoids have 30 to 200 µV."""
+
+SETTLED_WINDOWS = 25
+DEAD_WINDOWS = 32
+GAIN = 1.0 / 64.0
+QUICK_GAIN = 0.25
+QUICK_WINDOWS = 12
+UP, DOWN = 1.6, 0.6
+"""Ratios of a window's power to the noise power; this number of windows in a row beyond one is a step of the noise, which is
+followed quickly until a window is on the other side."""
+
+MAX_RATIO = 4.0
+NOISY_RATIO, CALM_RATIO = 5.0, 4.0
+NOISY_UV = 15.0
+NOISY_HZ = 250
+"""A channel is noisy with this multiple of the array's median noise level, or more crossings a second than neurons make."""
+
+NOISY_S, CALM_S = 2, 3
+MAX_ERROR_CYCLES = 0.1
+LOCK_UV = 0.5
+"""Minimum amplitude of the mains in the mean of all channels (times a half) for its phase to be followed."""
+
+OK, DEAD, NOISY, SATURATED, BLANKED = range(5)
+"""States of a channel, as numbers."""
+
+LANES = 9
+Y, THRESHOLD, GATE, POWER, MOVES, USED, LEVEL, CANDIDATE_UV, LAST_UV = range(LANES)
+SUMS = 4
+TOTAL, RAMP, TRIANGLE, HOLD = range(SUMS)
+MARKS = 12
+(
+    CANDIDATE,
+    LAST,
+    BELOW,
+    MUTE_UNTIL,
+    BLANK_UNTIL,
+    RAIL,
+    RUN,
+    FLAT,
+    SEEN,
+    IS_NOISY,
+    CROSSINGS,
+    BAD,
+) = range(MARKS)
+"""Rows of the state: float32 `lanes`, int32 `sums` and int64 `marks`, each with one column a channel."""
+
+CLOCKS = 6
+HORIZON, BLANK_HORIZON, NEXT, ARTEFACTS, NOISY_COUNT, SEARCHING = range(CLOCKS)
+"""Entries of `clock`: end of the last muting and of the last blanking, next end of a window or second; numbers of rejected
+crossings, noisy channels and open searches."""
+
+NEAR_CYCLES, FAR_CYCLES = 0.005, 0.02
+FOLLOWED_WINDOWS, FRESH_WINDOWS = 25, 62
+"""The phase is followed when its error is near for this number of windows, and no more when the error of a strong hum is far.
+When it is followed, the comb begins again, and for the second number of windows it learns without a gate.
+"""
+
+MAINS = 6
+THETA, HZ, IN_PHASE, QUADRATURE, SLOW, NEAR = range(MAINS)
+"""Entries of `mains`: phase in cycles, frequency, lock-in amplifier (µV), slow mean of the reference (µV), number of windows
+since the phase is near."""
+
+SETUP = np.dtype(
+    [
+        ("short", np.int64),  # frames of each of the two short running means (M)
+        ("long", np.int64),  # frames of the long running mean (N), odd
+        ("lag", np.int64),  # age of the newest sample of the short means
+        ("look", np.int64),  # frames without a lower value that end the search for a trough
+        ("refractory", np.int64),
+        ("shadow", np.int64),  # frames after a trough in which much smaller ones are its own lobes
+        ("exclude", np.int64),  # frames after a crossing that the noise level leaves out
+        ("past", np.int64),  # age of the samples of which the noise level is taken
+        ("recover", np.int64),  # frames after the last sample at a rail
+        ("artefact", np.int64),
+        ("settle", np.int64),
+        ("window", np.int64),  # frames of a window of the noise level
+        ("second", np.int64),
+        ("rail", np.int64),
+        ("max_at_once", np.int64),
+        ("rate_hz", np.float64),
+        ("mains_hz", np.float64),  # 0: no comb
+        ("uv", np.float64),  # µV of one unit of a sample
+        ("reference", np.bool_),  # subtract the median of the live channels
+    ]
+)
+
+
+class Apart(CompilerBase):  # type: ignore[misc,unused-ignore]
+    """Compile on the promise that no two arrays among the arguments overlap.
+
+    Without it the compiler compares the bounds of all arrays before each loop, which with 32 channels takes longer than the
+    loop. A function compiled so must get different arrays, or different rows of one.
+    """
+
+    def define_pipelines(self) -> list[Any]:
+        """Return numba's usual passes, with the promise as their setting."""
+        self.state.flags.noalias = True
+        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]  # type: ignore[no-untyped-call,unused-ignore]
+
+
+@numba.njit(pipeline_class=Apart)  # type: ignore[untyped-decorator,unused-ignore]
+def _filter(work, row, setup, total, ramp, triangle, y):  # type: ignore[no-untyped-def]
+    """Filter one frame: exact integer sums, one rounding."""
+    long, square = i32(setup.long), i32(setup.short * setup.short)
+    scale = f32(setup.uv / (setup.long * setup.short * setup.short))
+    oldest = row - setup.long
+    first = row - setup.lag
+    second = first - setup.short
+    third = second - setup.short
+    for c in range(len(y)):
+        t = i32(total[c] + i32(work[row, c]) - i32(work[oldest, c]))
+        r = i32(ramp[c] + i32(work[first, c]) - i32(2) * i32(work[second, c]) + i32(work[third, c]))
+        s = i32(triangle[c] + r)
+        total[c], ramp[c], triangle[c] = t, r, s
+        y[c] = f32(i32(long * s - square * t)) * scale
+
+
+@numba.njit(pipeline_class=Apart)  # type: ignore[untyped-decorator,unused-ignore]
+def _subtract_mains(y, comb, phase, gate, fresh):  # type: ignore[no-untyped-def]
+    """Subtract the learned wave of the mains at this phase, and learn from what is left."""
+    gain, limit, wide = f32(COMB_GAIN), f32(COMB_LIMIT), f32(1e6 if fresh else 1.0)
+    for c in range(len(y)):
+        learned = comb[phase, c]
+        left = y[c] - learned
+        slow = limit * gate[c]
+        lesson = left if abs(left) < wide * gate[c] else (slow if left > f32(0.0) else -slow)
+        comb[phase, c] = learned + gain * lesson
+        y[c] = left
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _subtract_median(y, marks):  # type: ignore[no-untyped-def]
+    """Subtract the median of the channels that are neither flat nor noisy."""
+    live = np.empty(len(y), np.float32)
+    count = 0
+    for c in range(len(y)):
+        if marks[IS_NOISY, c] == 0 and marks[FLAT, c] == 0:
+            live[count] = y[c]
+            count += 1
+    if count > 0:
+        median = np.median(live[:count])
+        for c in range(len(y)):
+            y[c] -= median
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _count_below(y, threshold, low, high):  # type: ignore[no-untyped-def]
+    below = i32(0)
+    for c in range(low, high):
+        below += i32(y[c] < threshold[c])
+    return below
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _search(frame, row, work, setup, lanes, sums, marks, clock, low, high, found, out):  # type: ignore[no-untyped-def]
+    """Follow crossings to their troughs and append the spikes. Return their number and that of the open searches."""
+    out_frame, out_electrode, out_uv = out
+    delay = setup.long // 2
+    searching = 0
+    for c in range(low, high):
+        value = lanes[Y, c]
+        below = value < lanes[THRESHOLD, c]
+        at = marks[CANDIDATE, c]
+        if at >= 0:
+            if value < lanes[CANDIDATE_UV, c] and frame >= marks[BLANK_UNTIL, c]:
+                marks[CANDIDATE, c] = frame
+                lanes[CANDIDATE_UV, c] = value
+                searching += 1
+            elif frame - at < setup.look:
+                searching += 1
+            else:
+                marks[CANDIDATE, c] = -1
+                if _is_spike(frame, row, at, work, setup, lanes, marks, clock, c):
+                    out_frame[found] = at - delay
+                    out_electrode[found] = c
+                    out_uv[found] = lanes[CANDIDATE_UV, c]
+                    found += 1
+        elif below and marks[BELOW, c] == 0:
+            sums[HOLD, c] = max(sums[HOLD, c], i32(setup.exclude + setup.past))
+            if frame >= marks[MUTE_UNTIL, c] and frame - marks[LAST, c] >= setup.refractory:
+                marks[CANDIDATE, c] = frame
+                lanes[CANDIDATE_UV, c] = value
+                marks[CROSSINGS, c] += 1
+                searching += 1
+        marks[BELOW, c] = below
+    return found, searching
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _is_spike(frame, row, at, work, setup, lanes, marks, clock, c):  # type: ignore[no-untyped-def]
+    """Judge a trough: not in the shadow of a larger one, not larger than any spike, not at a rail, not of a noisy channel."""
+    if at - marks[LAST, c] < setup.shadow and lanes[CANDIDATE_UV, c] > SHADOW_SHARE * lanes[LAST_UV, c]:
+        return False
+    marks[LAST, c] = at
+    lanes[LAST_UV, c] = lanes[CANDIDATE_UV, c]
+    if lanes[CANDIDATE_UV, c] < -f32(MAX_SPIKE_UV):
+        _mute(marks, clock, c, frame + setup.long + setup.artefact)
+        clock[ARTEFACTS] += 1
+        return False
+    for k in range(row - (frame - at) - setup.long + 1, row + 1):
+        if work[k, c] >= setup.rail or work[k, c] < -setup.rail:
+            _at_rail(frame, setup, marks, clock, c)
+            return False
+    return marks[IS_NOISY, c] == 0
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _mute(marks, clock, c, until):  # type: ignore[no-untyped-def]
+    marks[MUTE_UNTIL, c] = max(marks[MUTE_UNTIL, c], until)
+    clock[HORIZON] = max(clock[HORIZON], until)
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _at_rail(frame, setup, marks, clock, c):  # type: ignore[no-untyped-def]
+    marks[RAIL, c] = frame
+    _mute(marks, clock, c, frame + setup.long + setup.recover)
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _reject_artefact(frame, setup, sums, marks, clock):  # type: ignore[no-untyped-def]
+    """Mute all channels: more of them are beyond their thresholds than spikes can bring there at once."""
+    until = frame + setup.long + setup.artefact
+    for c in range(marks.shape[1]):
+        if marks[CANDIDATE, c] >= 0:
+            marks[CANDIDATE, c] = -1
+            clock[ARTEFACTS] += 1
+        _mute(marks, clock, c, until)
+        sums[HOLD, c] = max(sums[HOLD, c], i32(until - frame + setup.past))
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _find_rails(frame, row, setup, sums, marks, clock):  # type: ignore[no-untyped-def]
+    """Mute the channels that are at a rail in this frame; the noise level leaves them out."""
+    for c in range(len(row)):
+        if row[c] >= setup.rail or row[c] < -setup.rail:
+            _at_rail(frame, setup, marks, clock, c)
+            sums[HOLD, c] = max(sums[HOLD, c], i32(setup.long + setup.recover + setup.past))
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _any_at_rail(work, row, rail):  # type: ignore[no-untyped-def]
+    high, low = np.int16(rail), np.int16(-rail)
+    found = i32(0)
+    for c in range(work.shape[1]):
+        found |= i32(work[row, c] >= high) | i32(work[row, c] < low)
+    return found != 0
+
+
+@numba.njit(pipeline_class=Apart)  # type: ignore[untyped-decorator,unused-ignore]
+def _add_power(work, row, uv, y, past, slot, threshold, power, moves, used, hold):  # type: ignore[no-untyped-def]
+    """Add the power of a past sample of each channel, and of the present raw change, unless a spike or an artefact is near.
+
+    The sample is as old as the lobe before a trough is long, so that it is known whether it belongs to one.
+    """
+    before = row - EVERY
+    for c in range(len(y)):
+        old = past[slot, c]
+        past[slot, c] = y[c]
+        free = (hold[c] <= i32(0)) & (old < -threshold[c])
+        change = f32(i32(work[row, c]) - i32(work[before, c])) * uv
+        power[c] += old * old if free else f32(0.0)
+        moves[c] += change * change if free else f32(0.0)
+        used[c] += f32(1.0) if free else f32(0.0)
+        hold[c] = max(i32(hold[c] - i32(EVERY)), i32(0))
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _end_window(frame, setup, lanes, marks, clock):  # type: ignore[no-untyped-def]
+    """Take the window's power into the noise levels, set the thresholds, and find flat channels."""
+    for c in range(lanes.shape[1]):
+        if lanes[USED, c] < MIN_USED:
+            continue
+        power, change = lanes[POWER, c] / lanes[USED, c], lanes[MOVES, c] / lanes[USED, c]
+        lanes[POWER, c] = lanes[MOVES, c] = lanes[USED, c] = 0.0
+        if change < DEAD_UV * DEAD_UV:
+            marks[FLAT, c] += 1
+            _mute(marks, clock, c, frame + setup.window + setup.long + 1)
+            continue
+        flat, marks[FLAT, c] = marks[FLAT, c], 0
+        if flat > 0:
+            if flat >= DEAD_WINDOWS:
+                marks[SEEN, c] = 0
+                _mute(marks, clock, c, frame + setup.settle)
+            continue
+        level = _level(power, lanes[LEVEL, c], marks, c)
+        lanes[LEVEL, c] = level
+        sigma = math.sqrt(max(level, QUICK_SIGMA * QUICK_SIGMA * power))
+        lanes[THRESHOLD, c] = -THRESHOLD_SIGMA * sigma
+        lanes[GATE, c] = GATE_SIGMA * sigma
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _level(power, level, marks, c):  # type: ignore[no-untyped-def]
+    """Return the noise power after a window: a mean at first, then a slow average that follows a lasting step quickly."""
+    seen = marks[SEEN, c]
+    if seen < SETTLED_WINDOWS:
+        marks[SEEN, c] = seen + 1
+        level = power if seen == 0 else level + (min(power, MAX_RATIO * level) - level) / (seen + 1)
+        return max(level, FLOOR_UV * FLOOR_UV)
+    run = marks[RUN, c]
+    if power > (UP if run < QUICK_WINDOWS else 1.0) * level:
+        run = max(run, 0) + 1
+    elif power < (DOWN if run > -QUICK_WINDOWS else 1.0) * level:
+        run = min(run, 0) - 1
+    else:
+        run = 0
+    marks[RUN, c] = run
+    gain = QUICK_GAIN if abs(run) >= QUICK_WINDOWS else GAIN
+    return max(level + gain * (min(power, MAX_RATIO * level) - level), FLOOR_UV * FLOOR_UV)
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _judge_noise(lanes, marks, clock):  # type: ignore[no-untyped-def]
+    """Once a second: mark channels that are much louder than the array, or fire faster than neurons do."""
+    channels = lanes.shape[1]
+    live = np.empty(channels, np.float32)
+    count = 0
+    for c in range(channels):
+        if marks[FLAT, c] == 0 and marks[SEEN, c] > 0:
+            live[count] = lanes[LEVEL, c]
+            count += 1
+    median = np.median(live[:count]) if count else 0.0
+    for c in range(channels):
+        ratio = CALM_RATIO if marks[IS_NOISY, c] else NOISY_RATIO
+        loud = lanes[LEVEL, c] > max(ratio * ratio * median, NOISY_UV * NOISY_UV)
+        bad = loud or marks[CROSSINGS, c] > NOISY_HZ
+        marks[CROSSINGS, c] = 0
+        marks[BAD, c] = max(marks[BAD, c], 0) + 1 if bad else min(marks[BAD, c], 0) - 1
+        if marks[BAD, c] >= NOISY_S:
+            marks[IS_NOISY, c] = 1
+        elif marks[BAD, c] <= -CALM_S:
+            marks[IS_NOISY, c] = 0
+    clock[NOISY_COUNT] = marks[IS_NOISY].sum()
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _count_muted(frame, marks, clock, muted):  # type: ignore[no-untyped-def]
+    """Count the frames since the last call of channels that are muted but not blanked; blanked ones are counted apart."""
+    horizon = np.int64(-1)
+    for c in range(marks.shape[1]):
+        until = marks[MUTE_UNTIL, c]
+        horizon = max(horizon, until)
+        if (frame < until or marks[IS_NOISY, c]) and frame >= marks[BLANK_UNTIL, c]:
+            muted[c] += EVERY
+    clock[HORIZON] = horizon
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _follow_mains(work, row, setup, mains):  # type: ignore[no-untyped-def]
+    """Mix the mean of all channels with the mains' phase (lock-in amplifier)."""
+    total = np.int64(0)
+    for c in range(work.shape[1]):
+        total += work[row, c]
+    reference = total * setup.uv / work.shape[1]
+    mains[SLOW] += (reference - mains[SLOW]) * (EVERY / (0.05 * setup.rate_hz))
+    share = EVERY / (0.1 * setup.rate_hz)
+    turn = 2.0 * math.pi * mains[THETA]
+    mains[IN_PHASE] += share * ((reference - mains[SLOW]) * math.sin(turn) - mains[IN_PHASE])
+    mains[QUADRATURE] += share * ((reference - mains[SLOW]) * math.cos(turn) - mains[QUADRATURE])
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _begin_comb_again(error, size, mains, comb):  # type: ignore[no-untyped-def]
+    """Clear the comb once the phase is followed: what it has learned while the phase came closer belongs to other phases."""
+    followed = mains[NEAR] >= FOLLOWED_WINDOWS
+    if abs(error) < NEAR_CYCLES or followed:
+        mains[NEAR] += 1.0
+    if (followed and size > 4.0 * LOCK_UV and abs(error) > FAR_CYCLES) or (not followed and abs(error) >= NEAR_CYCLES):
+        mains[NEAR] = 0.0
+    if mains[NEAR] == FOLLOWED_WINDOWS:
+        comb[:] = 0.0
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _lock_mains(setup, mains, comb):  # type: ignore[no-untyped-def]
+    """Correct phase and frequency by the phase error (phase-locked loop of second order, 2 rad/s).
+
+    A phase that is far off is set, and the comb begins again: what it has learned belongs to other phases.
+    """
+    size = math.hypot(mains[IN_PHASE], mains[QUADRATURE])
+    if size < LOCK_UV:
+        return
+    error = math.atan2(mains[QUADRATURE], mains[IN_PHASE]) / (2.0 * math.pi)
+    if abs(error) > MAX_ERROR_CYCLES:
+        mains[THETA] += error
+        mains[IN_PHASE], mains[QUADRATURE], mains[NEAR] = size, 0.0, 0.0
+        comb[:] = 0.0
+        return
+    _begin_comb_again(error, size, mains, comb)
+    seconds = setup.window / setup.rate_hz
+    mains[THETA] += 2.8 * error * seconds
+    change = 4.0 * error * seconds
+    mains[HZ] = min(max(mains[HZ] + change, 0.99 * setup.mains_hz), 1.01 * setup.mains_hz)
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _take_blanks(frame, next_blank, setup, sums, marks, clock, blanks):  # type: ignore[no-untyped-def]
+    """Apply the blanks (electrode, first, end) that begin by `frame`. Return the number of the next one."""
+    while next_blank < len(blanks) and blanks[next_blank, 1] <= frame:
+        electrode, end = blanks[next_blank, 0], blanks[next_blank, 2]
+        low, high = (0, marks.shape[1]) if electrode < 0 else (electrode, electrode + 1)
+        for c in range(low, high):
+            marks[BLANK_UNTIL, c] = max(marks[BLANK_UNTIL, c], end)
+            _mute(marks, clock, c, end + setup.long)
+            sums[HOLD, c] = max(sums[HOLD, c], i32(max(end + setup.long - frame, 0) + setup.past))
+        clock[BLANK_HORIZON] = max(clock[BLANK_HORIZON], end)
+        next_blank += 1
+    return next_blank
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _hold(frame, row, before, marks, blanked):  # type: ignore[no-untyped-def]
+    """Repeat the samples of the frame before on blanked channels, so that an artefact does not enter the filter."""
+    for c in range(len(row)):
+        if frame < marks[BLANK_UNTIL, c]:
+            row[c] = before[c]
+            blanked[c] += 1
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _end_windows(frame, setup, lanes, marks, clock, mains, comb):  # type: ignore[no-untyped-def]
+    """Do what ends a window, and a second. The next end is a multiple of the window, whatever the block size."""
+    if frame % setup.window == 0:
+        _end_window(frame, setup, lanes, marks, clock)
+        if setup.mains_hz > 0.0:
+            _lock_mains(setup, mains, comb)
+    if frame % setup.second == 0:
+        _judge_noise(lanes, marks, clock)
+    clock[NEXT] = min(
+        frame - frame % setup.window + setup.window,
+        frame - frame % setup.second + setup.second,
+    )
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _search_tiles(frame, row, work, setup, lanes, sums, marks, clock, tiles, y, threshold, found, out):  # type: ignore[no-untyped-def]
+    """Search the spikes of one frame in the tiles that have any. Return their number so far."""
+    channels = len(y)
+    clock[SEARCHING] = 0
+    for tile in range(len(tiles)):
+        low = tile * TILE
+        high = min(low + TILE, channels)
+        count = _count_below(y, threshold, low, high)
+        if count > 0 or tiles[tile] > 0:
+            found, searching = _search(frame, row, work, setup, lanes, sums, marks, clock, low, high, found, out)
+            tiles[tile] = searching + count
+            clock[SEARCHING] += tiles[tile]
+    return found
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
+def detect(  # type: ignore[no-untyped-def]
+    samples, first_frame, blanks, setups, lanes, sums, marks, clock, mains, comb, tiles, counts, past, work, out
+):
+    """Filter a block and append its spikes to `out`. Return their number.
+
+    `work` holds the samples before this block in its first rows; `counts` the blanked and the muted frames of each channel.
+    """
+    setup = setups[0]
+    history = work.shape[0] - CHUNK
+    total, ramp, triangle, hold = sums[TOTAL], sums[RAMP], sums[TRIANGLE], sums[HOLD]
+    y, threshold, gate = lanes[Y], lanes[THRESHOLD], lanes[GATE]
+    power, moves, used = lanes[POWER], lanes[MOVES], lanes[USED]
+    turn = 1.0 / setup.rate_hz
+    found = 0
+    next_blank = 0
+    for start in range(0, samples.shape[0], CHUNK):
+        size = min(CHUNK, samples.shape[0] - start)
+        work[history : history + size] = samples[start : start + size]
+        for k in range(size):
+            frame = first_frame + start + k
+            row = history + k
+            if next_blank < len(blanks):
+                next_blank = _take_blanks(frame, next_blank, setup, sums, marks, clock, blanks)
+            if frame < clock[BLANK_HORIZON]:
+                _hold(frame, work[row], work[row - 1], marks, counts[0])
+            _filter(work, row, setup, total, ramp, triangle, y)
+            if setup.reference:
+                _subtract_median(y, marks)
+            if setup.mains_hz > 0.0:
+                fresh = FOLLOWED_WINDOWS <= mains[NEAR] < FOLLOWED_WINDOWS + FRESH_WINDOWS
+                _subtract_mains(y, comb, min(int(mains[THETA] * len(comb)), len(comb) - 1), gate, fresh)
+            below = _count_below(y, threshold, 0, len(y))
+            if below > 0 or clock[SEARCHING] > 0:
+                found = _search_tiles(
+                    frame, row, work, setup, lanes, sums, marks, clock, tiles, y, threshold, found, out
+                )
+                if below > setup.max_at_once:
+                    _reject_artefact(frame, setup, sums, marks, clock)
+            if frame % EVERY == 0:
+                if _any_at_rail(work, row, setup.rail):
+                    _find_rails(frame, work[row], setup, sums, marks, clock)
+                if setup.mains_hz > 0.0:
+                    _follow_mains(work, row, setup, mains)
+                slot = (frame // EVERY) % len(past)
+                _add_power(work, row, f32(setup.uv), y, past, slot, threshold, power, moves, used, hold)
+                if frame < clock[HORIZON] or clock[NOISY_COUNT] > 0:
+                    _count_muted(frame, marks, clock, counts[1])
+                if frame >= clock[NEXT]:
+                    _end_windows(frame, setup, lanes, marks, clock, mains, comb)
+            mains[THETA] += mains[HZ] * turn
+            mains[THETA] -= math.floor(mains[THETA])
+        work[:history] = work[size : size + history]
+    return found
