@@ -86,7 +86,7 @@ types: $(DEV)  ## regenerate the types of the pages' answers from their models
 	$(BIN)/python -m tests.page_types
 
 bench: $(DEV)  ## measure the figures of docs/performance.md
-	$(BIN)/choroid bench
+	$(BIN)/choroid verify bench
 
 mutate: $(MUTATION)  ## change what safety rests on in small ways: does a test notice? On demand; an hour or more
 	$(BIN)/python -m tests.mutate --jobs $(JOBS)

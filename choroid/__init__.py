@@ -192,11 +192,11 @@ _HOMES = {name: module for table in (_CLIENT, _WHOLE) for module, names in table
 """Where each public name is defined."""
 _NEEDS = {
     "choroid.common.failure": (),
-    "choroid.export.export": ("controller", "drivers", "protocols"),
-    "choroid.fitting.fit": ("controller", "drivers", "protocols", "sim"),
+    "choroid.export.export": ("controller", "drivers", "nerves", "protocols"),
+    "choroid.fitting.fit": ("controller", "drivers", "nerves", "protocols", "sim"),
     "choroid.rig_file.check": ("controller", "drivers", "protocols"),
     "choroid.simulation.served_lab": (),  # its own process finds them, with the safe path
-    "choroid.simulation.simulate": ("controller", "drivers", "protocols", "sim"),
+    "choroid.simulation.simulate": ("controller", "drivers", "nerves", "protocols", "sim"),
     "controller.rig.description": ("controller", "drivers"),
     "controller.rig.problems": ("controller",),
     "drivers.commands": ("drivers",),

@@ -17,7 +17,7 @@ from choroid.common.failure import UserError
 
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "describe a rig": ("new", "check", "wiring", "bom", "convert", "devices", "cards"),
-    "try it on the simulated laboratory": ("demo", "lab", "simulate", "plan", "compare", "fit", "sensitivity"),
+    "try it on the simulated laboratory": ("demo", "lab", "simulate", "plan", "fit", "validate"),
     "set devices up": ("probe", "talk", "calibrate", "commission", "conformance", "replay"),
     "run a rig": (
         "run",
@@ -35,7 +35,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "medium, tissue and parts of a running rig": ("ledger", "load", "level", "assay", "tissue", "tubing", "task"),
     "people and agents": ("users", "agents"),
     "records": ("report", "export", "audit"),
-    "verify": ("validate", "campaign", "kills", "bench", "soak"),
+    "verify": ("verify",),
     "grid": ("grid",),
     "shell": ("completion",),
 }
@@ -91,24 +91,22 @@ def _parser() -> _GroupedHelp:
     from choroid.commands import (
         audit,
         commissioning,
-        compare,
         export,
         files,
         fit,
         grid,
         guards,
         handover,
-        kills,
         ledger,
         live,
         lsl,
-        measure,
         new,
         operate,
         record,
         report,
         tissue,
         tools,
+        verify,
         virtual,
     )
 
@@ -116,7 +114,7 @@ def _parser() -> _GroupedHelp:
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser)
     parser.commands = commands
     groups = (
-        live, virtual, files, tools, ledger, compare, kills, handover, report, export, operate, guards, measure,
+        live, virtual, files, tools, ledger, verify, handover, report, export, operate, guards,
         commissioning, new, tissue, grid, record, lsl, fit, audit,
     )  # fmt: skip
     for group in groups:

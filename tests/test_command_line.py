@@ -19,7 +19,7 @@ def test_the_help_lists_each_command_under_one_subject(capsys: pytest.CaptureFix
         main(["--help"])
     assert ended.value.code == 0
     text = capsys.readouterr().out
-    assert text.index("run a rig:") < text.index("\n  run ") < text.index("verify:") < text.index("\n  campaign ")
+    assert text.index("run a rig:") < text.index("\n  run ") < text.index("verify:") < text.index("\n  verify ")
     assert "check        validate a rig file" in text
 
 
@@ -34,9 +34,10 @@ def test_the_help_of_one_command_is_its_own(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [
-        ("choroid camp", ["campaign"]),
+        ("choroid cali", ["calibrate"]),
+        ("choroid verify camp", ["campaign"]),
         ("choroid users re", ["remove", "revoke"]),
-        ("choroid campaign --fau", ["--faults", "--faults-a-day"]),
+        ("choroid verify campaign --fau", ["--faults", "--faults-a-day"]),
         ("choroid check exam", ["examples"]),
     ],
 )

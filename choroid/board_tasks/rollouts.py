@@ -75,7 +75,7 @@ def executor_of(jobs: int, ray: str | None) -> AbstractContextManager[Executor]:
     """Return the executor: a Ray cluster where an address is given, else processes of this machine."""
     if ray is None:
         return workers(jobs)
-    from choroid.campaign.grid import RayExecutor
+    from choroid.common.ray_executor import RayExecutor
 
     return RayExecutor(ray)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -87,6 +88,17 @@ def speed(text: str) -> float:
     if not 1.0 <= number <= MAX_SPEED:
         raise argparse.ArgumentTypeError(f"“{text}” is not possible; write a number from 1 to {MAX_SPEED:g}")
     return number
+
+
+def length(text: str) -> float:
+    """Return a number of days or hours above zero, as the type of an option."""
+    try:
+        length = float(text)
+    except ValueError:
+        length = math.nan
+    if not 0.0 < length < math.inf:
+        raise argparse.ArgumentTypeError(f"“{text}” is no length of time. Next: write a number above 0, such as 1.5")
+    return length
 
 
 def _whole(text: str, least: int, most: int, wanted: str) -> int:

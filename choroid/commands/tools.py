@@ -13,12 +13,6 @@ def add(commands: Any) -> None:
     """Add every tool's subcommand to `commands`, and `--write` to `devices`."""
     conformance = _command(commands, "conformance", _conformance, "test drivers against the properties of all drivers")
     conformance.add_argument("models", nargs="*", help="models (default: all installed ones)")
-    conformance.add_argument(
-        "--score", action="store_true", help="test broken drivers instead: which are detected, and by which property"
-    )
-    conformance.add_argument(
-        "--every", action="store_true", help="with --score: each broken driver on every model it fits"
-    )
     _json(conformance)
     probe = _command(
         commands, "probe", _probe, "identify the device on a port; only queries, at the manufacturers' line settings"
@@ -71,7 +65,7 @@ def add(commands: Any) -> None:
 def devices(arguments: argparse.Namespace) -> int | None:
     """Execute `choroid devices` with the options of :func:`add`; return None when there are none of them."""
     if arguments.conformance:
-        return _conformance(argparse.Namespace(models=[], score=False, json=arguments.json))
+        return _conformance(argparse.Namespace(models=[], json=arguments.json))
     if arguments.write is not None:
         from choroid.tools.writing import as_text, write
 
@@ -82,21 +76,11 @@ def devices(arguments: argparse.Namespace) -> int | None:
 
 
 def _conformance(arguments: argparse.Namespace) -> int:
-    if arguments.score:
-        return _score(arguments)
     from choroid.tools.conformance.table import as_text, conformance
 
     answer = conformance(arguments.models)
     _emit(answer, arguments, as_text(answer))
     return 0 if not answer["failures"] else 1
-
-
-def _score(arguments: argparse.Namespace) -> int:
-    from choroid.tools.conformance.score import as_text, score
-
-    answer = score(arguments.models, every=arguments.every)
-    _emit(answer, arguments, as_text(answer))
-    return 0 if answer["caught"] == answer["of"] and not answer["sound"] else 1
 
 
 def _probe(arguments: argparse.Namespace) -> int:

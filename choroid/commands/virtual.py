@@ -1,20 +1,19 @@
-"""Parsers of the commands in virtual time: `simulate`, `campaign`, `plan`."""
+"""Parsers of the commands in virtual time: `simulate`, `plan`, `validate`."""
 
 from __future__ import annotations
 
 import argparse
-import math
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.options import command, emit, json_option, named, params_option, seconds, seed
+from choroid.commands.options import command, emit, json_option, length, named, params_option, seconds, seed
 
 DAY_S, HOUR_S = 86_400.0, 3_600.0
 
 
 def add(commands: Any) -> None:
-    """Add `simulate`, `campaign` and `plan` to `commands`."""
+    """Add `simulate`, `plan` and `validate` to `commands`."""
     simulate = command(commands, "simulate", _simulate, "run the whole stack on the simulated lab in virtual time")
     simulate.add_argument("rig", type=Path, help="the rig file")
     simulate.add_argument(
@@ -63,35 +62,6 @@ def add(commands: Any) -> None:
     params_option(simulate)
     json_option(simulate)
 
-    campaign = command(commands, "campaign", _campaign, "many trials of the whole stack with random faults")
-    campaign.add_argument("--runs", type=int, default=20, help="number of trials (default 20)")
-    campaign.add_argument("--rig", type=Path, help="a rig file whose links are all sim: (default: the bench rig)")
-    campaign.add_argument("--days", type=_length, default=0.25, help="simulated days of each (default 0.25)")
-    campaign.add_argument("--seed", type=seed, default=1, help="seed of the random draws (default 1)")
-    campaign.add_argument("--jobs", type=int, help="processes (default: one for each processor)")
-    campaign.add_argument("--faults", type=Path, metavar="FILE", help="the same faults for every trial (JSON)")
-    campaign.add_argument(
-        "--faults-a-day", type=float, default=60.0, help="mean number of faults per simulated day (default 60)"
-    )
-    campaign.add_argument(
-        "--without",
-        metavar="INTERLOCK",
-        help="remove interlocks (a,b) to see the campaign fail; each: one after the other, with the trial that detects it",
-    )
-    campaign.add_argument(
-        "--resume", type=Path, metavar="DIR", help="keep finished trials here; continue an interrupted campaign"
-    )
-    campaign.add_argument(
-        "--ray", metavar="ADDRESS", help="run the trials on this Ray cluster (local: on this machine)"
-    )
-    campaign.add_argument(
-        "--drifts",
-        action="store_true",
-        help="each probe of --rig (default: of every shipped rig) drifts alone through its range in --days, up and down",
-    )
-    campaign.add_argument("--replay", metavar="TEXT_OR_FILE", help="repeat one trial")
-    json_option(campaign)
-
     plan = command(commands, "plan", _plan, "show what a protocol would do, by a run on the twin")
     plan.add_argument("rig", type=Path, help="the rig file")
     plan.add_argument("protocol", nargs="?", help="the protocol's name or file (default: as simulate)")
@@ -104,11 +74,15 @@ def add(commands: Any) -> None:
     params_option(plan)
     json_option(plan)
 
+    validate = command(commands, "validate", _validate, "compare the simulated plant with published figures, V1 to V18")
+    validate.add_argument("--plots", type=Path, metavar="DIR", help="write figures there (needs matplotlib)")
+    json_option(validate)
+
 
 def _period_option(parser: argparse.ArgumentParser, name: str, default: float, unit_s: float, help_text: str) -> None:
     """Add a number of days or hours, and `--for` with a unit of its own."""
     period = parser.add_mutually_exclusive_group()
-    period.add_argument(name, type=_length, default=default, help=help_text)
+    period.add_argument(name, type=length, default=default, help=help_text)
     period.add_argument(
         "--for",
         dest=name.strip("-"),
@@ -116,17 +90,6 @@ def _period_option(parser: argparse.ArgumentParser, name: str, default: float, u
         metavar="TIME",
         help="the same with a unit: 2d, 36h",
     )
-
-
-def _length(text: str) -> float:
-    """Return a number of days or hours above zero, as the type of an option."""
-    try:
-        length = float(text)
-    except ValueError:
-        length = math.nan
-    if not 0.0 < length < math.inf:
-        raise argparse.ArgumentTypeError(f"“{text}” is no length of time. Next: write a number above 0, such as 1.5")
-    return length
 
 
 def _time_s(text: str) -> float:
@@ -168,48 +131,6 @@ def _simulate(arguments: argparse.Namespace) -> int:
     return 0 if not answer["violations"] else 1
 
 
-def _campaign(arguments: argparse.Namespace) -> int:
-    from choroid.campaign import detection, drifts
-    from choroid.campaign.campaign import campaign, default_jobs, replay
-    from choroid.campaign.report import as_text
-
-    jobs = default_jobs() if arguments.jobs is None else arguments.jobs
-    if arguments.without == detection.EACH:
-        answer = detection.detect(
-            runs=arguments.runs, days=arguments.days, seed=arguments.seed, jobs=jobs, rig=arguments.rig
-        )
-        emit(answer, as_json=arguments.json, text=detection.as_text(answer))
-        return 0 if answer["detected_all"] and not answer["violations"] else 1
-    if arguments.drifts:
-        answer = drifts.drifts(
-            drifts.shipped_rigs() if arguments.rig is None else [arguments.rig],
-            days=arguments.days,
-            seed=arguments.seed,
-            jobs=jobs,
-            without=arguments.without,
-            resume=arguments.resume,
-        )
-        emit(answer, as_json=arguments.json, text=drifts.text_of(answer))
-        return 0 if not answer["violations"] else 1
-    if arguments.replay is not None:
-        answer = replay(arguments.replay)
-    else:
-        answer = campaign(
-            runs=arguments.runs,
-            days=arguments.days,
-            seed=arguments.seed,
-            jobs=jobs,
-            faults=arguments.faults,
-            faults_a_day=arguments.faults_a_day,
-            without=arguments.without,
-            resume=arguments.resume,
-            ray=arguments.ray,
-            rig=arguments.rig,
-        )
-    emit(answer, as_json=arguments.json, text=as_text(answer))
-    return 0 if not answer["violations"] else 1
-
-
 def _plan(arguments: argparse.Namespace) -> int:
     from choroid.simulation.plan import as_text, plan
 
@@ -225,3 +146,11 @@ def _plan(arguments: argparse.Namespace) -> int:
     answer = plan(**keywords)
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0 if answer["feasible"] else 1
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    from choroid.simulation.validate import as_text, validate
+
+    answer = validate(arguments.plots)
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0

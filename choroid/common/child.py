@@ -16,8 +16,11 @@ from pathlib import Path
 
 from choroid.common.failure import UserError
 
-PACKAGES = ("choroid", "dashboards", "controller", "protocols", "drivers", "nerves", "sim", "grid")
+PACKAGES = ("choroid", "dashboards", "controller", "protocols", "drivers", "nerves", "sim", "grid", "verification")
 """The import packages of this program, side by side in one directory (decision 14)."""
+VERIFICATION = "verification"
+"""The one that is a distribution of its own and may be missing."""
+REQUIRED = tuple(package for package in PACKAGES if package != VERIFICATION)
 
 HOME = Path(__file__).resolve().parents[2]
 """Directory that contains the packages."""
@@ -39,7 +42,12 @@ def keep_safe_path() -> None:
     sys.path[:] = [entry for entry in sys.path if (entry and Path(entry) != here) or here == HOME]
 
 
-def require_own_packages(packages: Sequence[str] = PACKAGES) -> None:
+def is_installed(package: str) -> bool:
+    """Return whether a top-level package would be imported from this program; nothing is imported."""
+    return _location(package) == _own(package)
+
+
+def require_own_packages(packages: Sequence[str] = REQUIRED) -> None:
     """Check that packages of this program would be imported from this program.
 
     Nothing is imported: what hides a package is not run.
@@ -52,7 +60,7 @@ def require_own_packages(packages: Sequence[str] = PACKAGES) -> None:
     """
     for name in packages:
         found = _location(name)
-        if found == HOME / name / "__init__.py":
+        if found == _own(name):
             continue
         if found is None:
             raise ShadowedPackage(
@@ -64,6 +72,10 @@ def require_own_packages(packages: Sequence[str] = PACKAGES) -> None:
             " your script or notebook, in the working directory or on PYTHONPATH. Next: rename it, or start Python with -P"
             " in another folder, then start again"
         )
+
+
+def _own(package: str) -> Path:
+    return HOME / package / "__init__.py"
 
 
 def _location(name: str) -> Path | None:

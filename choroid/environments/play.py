@@ -40,7 +40,7 @@ class TissueGame(TissueEnvironment):
 
     Which of the motor groups drives to the right is drawn, or given by `swapped`. A culture prefers one of the two
     assignments before any training, and probing alone shifts that. A comparison that plays each culture with both
-    assignments is free of it (choroid/bench/learning.py).
+    assignments is free of it (verification/bench/learning.py).
     """
 
     mandatory: ClassVar = (
@@ -128,7 +128,7 @@ class Steering(TissueGame):
 
 
 class SteeringBySide(Steering):
-    """Version 0, with which `choroid bench learning` measures and which is not registered: patterns are those of sides.
+    """Version 0, used by `choroid verify bench learning`, not registered: patterns are those of sides.
 
     An agent that knows plasticity can train the right patterns without looking. The control `shuffled` shows that.
     """

@@ -15,7 +15,7 @@ from protocols.interval import Interval
 
 TAKEN, LOOK = "image.taken", "tissue.look"
 MIN_AREA_REL_SD = 0.03
-"""Least uncertainty of an area: the accuracy that `choroid bench imaging` requires."""
+"""Least uncertainty of an area: the accuracy that `choroid verify bench imaging` requires."""
 MISSED = 2.5
 """A camera without a usable image for this many periods no longer counts."""
 

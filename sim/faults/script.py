@@ -224,7 +224,7 @@ class _Reader:
             raise _Wrong(
                 (*place, "fault"),
                 f"“{name}” is a fault of the controller's computer, which is not part of the simulated lab",
-                "Leave it out here; `choroid campaign` has such a computer",
+                "Leave it out here; `choroid verify campaign` has such a computer",
             )
         return kind
 

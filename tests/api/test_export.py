@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from choroid.bench.standing_clock import StandingClock
 from choroid.cli import main
 from choroid.client.errors import MissingPackage
 from choroid.common.failure import UserError
@@ -31,6 +30,7 @@ from controller.memory.history import History
 from controller.rig.loading import load_rig
 from drivers.commands import Quality
 from tests.memory.test_history import BEGIN, EPOCH, reading
+from verification.bench.standing_clock import StandingClock
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 TABLES = ("history", "journal", "ledger_transfers", "ledger_vessels")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from choroid.campaign.world import draw_trial
+from verification.campaign.world import draw_trial
 
 MIN_FAULTS = 6
 SHUT_S = 120.0

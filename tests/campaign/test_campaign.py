@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from choroid.campaign import campaign as module
-from choroid.campaign.campaign import campaign, command, read_faults, replay, work
-from choroid.campaign.report import as_text
-from choroid.campaign.world import Trial, draw_trial, interlocks, limits_without, rig_of
 from choroid.cli import main
 from choroid.common.failure import UserError
 from controller.safety.limits import limits_of
 from sim.faults.schedule import Fault
 from tests.campaign.samples import MIN_FAULTS, sample
+from verification.campaign import campaign as module
+from verification.campaign.campaign import campaign, command, read_faults, replay, work
+from verification.campaign.report import as_text
+from verification.campaign.world import Trial, draw_trial, interlocks, limits_without, rig_of
 
 
 class _Inline(Executor):
@@ -50,7 +50,7 @@ def test_I7_a_sample_campaign_breaks_nothing_and_without_an_interlock_it_does(mo
     assert set(found) >= {"pressure within hard limits", "every alarm that should be"}
     assert found["pressure within hard limits"].startswith("heart has been above")
     assert "heart_occlusion" in found["every alarm that should be"]
-    assert broken["violations"][0]["replay"].startswith("choroid campaign --replay '{")
+    assert broken["violations"][0]["replay"].startswith("choroid verify campaign --replay '{")
     assert "VIOLATION" in as_text(broken)
 
 
@@ -166,7 +166,7 @@ def test_what_makes_no_sense_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
         read_faults(path)
     path.write_text('[{"kind": "stall", "target": "host", "at_s": 3, "for_s": 2}]')
     assert read_faults(path) == (Fault("stall", "host", 3, 2),)
-    assert main(["campaign", "--replay", str(path)]) == 1
+    assert main(["verify", "campaign", "--replay", str(path)]) == 1
     assert "no trial" in capsys.readouterr().err
 
 

@@ -9,14 +9,14 @@ from typing import Any, cast
 
 import pytest
 
-from choroid.campaign.chambers import ChamberDoses
-from choroid.campaign.findings import Findings
-from choroid.campaign.troubles import Troubles
 from controller.rig.description import Rig
 from sim.faults.schedule import Fault
 from sim.lab import SimulatedLab
 from tests.execution.plate import PLATE
 from tests.execution.two_media import TWO_MEDIA
+from verification.campaign.chambers import ChamberDoses
+from verification.campaign.findings import Findings
+from verification.campaign.troubles import Troubles
 
 pytestmark = pytest.mark.virtual_time
 

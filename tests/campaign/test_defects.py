@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from choroid.campaign.trial import run_trial
-from choroid.campaign.world import Trial
 from controller.steps.steps import StepRecord
 from controller.transfers import transfers
 from controller.transfers.delivery import Complete, Decision, Give
 from controller.transfers.routes import Route, Trust
 from sim.faults.schedule import Fault
+from verification.campaign.trial import run_trial
+from verification.campaign.world import Trial
 
 FOUND = {
     "a temperature probe stuck half a degree low": Fault("stuck", "t_chamber.temperature", 300.0, 1200.0, -0.5),

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from choroid.campaign import detection
-from choroid.campaign.provocations import PER_TRIAL, Provocation, provocations, provoke
-from choroid.campaign.world import Trial, draw_trial, interlocks, rig_of
 from controller.safety.limits import limits_of
 from sim.faults.kinds import survivable
 from sim.faults.schedule import Fault
 from sim.faults.targets import targets
+from verification.campaign import detection
+from verification.campaign.provocations import PER_TRIAL, Provocation, provocations, provoke
+from verification.campaign.world import Trial, draw_trial, interlocks, rig_of
 
 TRIALS = 10
 """Within so many trials each interlock is provoked (docs/campaign.md states the measured number of the same name)."""

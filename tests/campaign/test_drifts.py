@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from choroid.campaign.campaign import work
-from choroid.campaign.drifts import BEGIN_S, drift_trials, drifts, outcome, shipped_rigs, text_of
-from choroid.campaign.world import AGREEMENT, Trial, rig_of
 from controller.rig.families import points_of
+from verification.campaign.campaign import work
+from verification.campaign.drifts import BEGIN_S, drift_trials, drifts, outcome, shipped_rigs, text_of
+from verification.campaign.world import AGREEMENT, Trial, rig_of
 
 BENCH = next(path for path in shipped_rigs() if path.stem == "bench")
 DAYS = 3.0 / 24.0
@@ -68,7 +68,7 @@ def test_each_probe_of_each_shipped_rig_drifts_up_and_down_after_the_references_
 
 def test_the_command_gives_a_table_and_keeps_its_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only = [of_probe("p_filter.pressure", 1, days=0.01)]
-    monkeypatch.setattr("choroid.campaign.drifts.drift_trials", lambda *_, **__: only)
+    monkeypatch.setattr("verification.campaign.drifts.drift_trials", lambda *_, **__: only)
     answer = drifts([BENCH], days=0.01, seed=5, jobs=1, resume=tmp_path, progress=False)
     assert "p_filter.pressure" in text_of(answer)
     assert json.loads(json.dumps(answer))["violations"] == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextvars import copy_context
 
-from choroid.campaign.lives import LIFE, LifeLoop
 from sim.virtual_time import run_virtual
+from verification.campaign.lives import LIFE, LifeLoop
 
 
 def _life(number: int, work: object) -> asyncio.Task[None]:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from choroid.campaign import trial as module
-from choroid.campaign.trial import run_trial
-from choroid.campaign.world import Trial, interlocks, limits_without, rig_of
 from choroid.common.examples import bench_rig
 from controller.rig.problems import RigError
 from sim.faults.schedule import Fault
 from tests.rigs.unsafe import lacking, unsafe_rigs
+from verification.campaign import trial as module
+from verification.campaign.trial import run_trial
+from verification.campaign.world import Trial, interlocks, limits_without, rig_of
 
 PROVOKED = {
     "over_pressure_filter": (Fault("clogged_filter", "sterile", 240.0, 900.0, 40.0), "pressure within hard limits"),

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from choroid.campaign.trial import let_go_on
 from choroid.client.transport import Transport
-from choroid.kills import replies
 from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.journal.journal import Journal
@@ -19,6 +17,8 @@ from protocols.answers import PHOTO_TYPES, AnswerForm
 from sim.lab import SimulatedLab
 from tests.execution.test_whole_stack import controlled
 from tests.execution.world import EPOCH, RIG
+from verification.campaign.trial import let_go_on
+from verification.kills import replies
 
 ASKING = """recipe: 1
 name: asking

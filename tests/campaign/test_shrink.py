@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from choroid.campaign.shrink import Shrinker
-from choroid.campaign.world import Trial
 from sim.faults.schedule import Fault
+from verification.campaign.shrink import Shrinker
+from verification.campaign.world import Trial
 
 TWENTY = tuple(Fault("unplug", "sim:balance", round(60.0 + 97.3 * n, 3), 333.0) for n in range(20))
 

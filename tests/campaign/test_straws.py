@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from choroid.campaign.doses import Doses
-from choroid.campaign.findings import Findings
-from choroid.campaign.troubles import Troubles
 from tests.composed_rigs import straw
+from verification.campaign.doses import Doses
+from verification.campaign.findings import Findings
+from verification.campaign.troubles import Troubles
 
 pytestmark = pytest.mark.virtual_time
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from choroid.campaign.findings import Findings
-from choroid.campaign.surroundings import PH_FOR_S, Surroundings
-from choroid.campaign.telling import FLOOD_OF_A_FAULT, FLOOD_ROWS, Telling, time_to_tell
-from choroid.campaign.troubles import Troubles
 from sim.faults.schedule import Fault
 from sim.lab import SimulatedLab
 from tests.execution.world import RIG
+from verification.campaign.findings import Findings
+from verification.campaign.surroundings import PH_FOR_S, Surroundings
+from verification.campaign.telling import FLOOD_OF_A_FAULT, FLOOD_ROWS, Telling, time_to_tell
+from verification.campaign.troubles import Troubles
 
 
 def test_only_time_at_work_counts_towards_telling() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from choroid.campaign.findings import Findings
-from choroid.campaign.surroundings import HOT_C, Surroundings
-from choroid.campaign.troubles import REACH_S, Troubles
-from choroid.campaign.world import draw_trial, rig_of
 from controller.rig.probes import chamber_temperature
 from sim.faults.schedule import Fault
 from sim.lab import SimulatedLab
+from verification.campaign.findings import Findings
+from verification.campaign.surroundings import HOT_C, Surroundings
+from verification.campaign.troubles import REACH_S, Troubles
+from verification.campaign.world import draw_trial, rig_of
 
 RIG = rig_of(draw_trial(1, 0, days=0.1, faults=()))
 

@@ -9,16 +9,16 @@ from typing import Any, cast
 
 import pytest
 
-from choroid.campaign.doses import Doses
-from choroid.campaign.findings import Findings
-from choroid.campaign.telling import Telling
-from choroid.campaign.troubles import Troubles
 from choroid.common.examples import bench_rig
 from controller.hazards.loading import load_checked_rig
 from controller.rig.description import Rig
 from sim.faults.schedule import Fault
 from sim.lab import SimulatedLab
 from sim.plant.faults import Faults
+from verification.campaign.doses import Doses
+from verification.campaign.findings import Findings
+from verification.campaign.telling import Telling
+from verification.campaign.troubles import Troubles
 
 pytestmark = pytest.mark.virtual_time
 

@@ -21,7 +21,6 @@ from choroid.common.child import PACKAGES
 from choroid.common.failure import UserError
 from choroid.demo import grid
 from choroid.demo.parts import demo_parts
-from choroid.kills.processes import comes_true
 from choroid.running import card_process, guarding, nerves_handle
 from choroid.running.card_process import CardProcess
 from choroid.running.guarding import GuardFinder
@@ -42,6 +41,7 @@ from nerves.recording import service
 from tests.children.stopper import stopped_at_start
 from tests.nerves.recording.test_recording_process import recording_engine
 from tests.sandbox.models import linear
+from verification.kills.processes import comes_true
 
 ROOT = Path(__file__).resolve().parents[2]
 RIG = load_rig(ROOT / "examples" / "rigs" / "bench.yaml")
@@ -227,8 +227,8 @@ async def test_B2_a_task_whose_process_gets_no_processor_is_not_called_failed(mo
 
 
 TESTED = {
-    "choroid/kills/processes.py",
-    "choroid/kills/rigged.py",
+    "verification/kills/processes.py",
+    "verification/kills/rigged.py",
     "choroid/running/card_process.py",
     "choroid/running/guarding.py",
     "choroid/running/nerves_handle.py",
@@ -241,7 +241,7 @@ TESTED = {
 }
 """Files whose child has a limit, which counts with :class:`controller.children.patience.Patience`."""
 UNLIMITED = {
-    "choroid/bench": "measurements: a late child makes them late, and a dead one ends them",
+    "verification/bench": "measurements: a late child makes them late, and a dead one ends them",
     "choroid/common/workers.py": "waits for results without a limit; a dead worker breaks the pool",
     "choroid/demo/parts.py": "watches for the end of its processes; choroid/demo/grid.py limits their starts",
     "choroid/running/notary.py": "signs checkpoints; a round may take as long as the machine is busy",

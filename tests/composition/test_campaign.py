@@ -8,12 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from choroid.campaign.findings import Findings
-from choroid.campaign.perfused import UNFED_S, Perfused
-from choroid.campaign.provocations import provocations
-from choroid.campaign.trial import run_trial
-from choroid.campaign.troubles import Troubles, unseen_places
-from choroid.campaign.world import Trial, draw_trial, interlocks, limits_without, rig_of
 from choroid.cli import main
 from controller.hazards.loading import load_checked_rig
 from controller.rig.description import Rig
@@ -24,6 +18,12 @@ from sim.faults.targets import targets
 from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 from tests.composition import rigs
+from verification.campaign.findings import Findings
+from verification.campaign.perfused import UNFED_S, Perfused
+from verification.campaign.provocations import provocations
+from verification.campaign.trial import run_trial
+from verification.campaign.troubles import Troubles, unseen_places
+from verification.campaign.world import Trial, draw_trial, interlocks, limits_without, rig_of
 
 MADE = (rigs.dish, rigs.two_plates, rigs.four_hearts)
 
@@ -122,6 +122,19 @@ def test_a_chamber_whose_branch_is_blocked_is_found(tmp_path: Path) -> None:
 
 def test_the_campaign_runs_on_a_rig_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = rigs.dish(tmp_path)
-    words = ["campaign", "--rig", str(path), "--runs", "1", "--days", "0.02", "--jobs", "1", "--faults-a-day", "1"]
+    words = [
+        "verify",
+        "campaign",
+        "--rig",
+        str(path),
+        "--runs",
+        "1",
+        "--days",
+        "0.02",
+        "--jobs",
+        "1",
+        "--faults-a-day",
+        "1",
+    ]
     assert main(words) == 0
     assert "no violation" in capsys.readouterr().out

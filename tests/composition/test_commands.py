@@ -11,10 +11,7 @@ import pytest
 
 from choroid.cli import main
 from choroid.common.failure import UserError
-from choroid.comparison.comparison import compare
 from choroid.export.export import export_records
-from choroid.kills.matrix import kills, runnable
-from choroid.kills.random_kills import random_kills
 from choroid.report.report import report
 from choroid.rig_file.check import check_rig
 from choroid.running.nerves_handle import tissue_said
@@ -29,6 +26,9 @@ from drivers.registry import MODELS
 from protocols.parameters import ParamError
 from tests.composed_rigs import two_hearts
 from tests.composition import rigs
+from verification.comparison.comparison import compare
+from verification.kills.matrix import kills, runnable
+from verification.kills.random_kills import random_kills
 
 
 @pytest.mark.parametrize(

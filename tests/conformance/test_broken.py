@@ -12,17 +12,16 @@ import pytest
 from choroid.cli import main
 from choroid.tools.conformance.benches import all_benches, lab_bench
 from choroid.tools.conformance.lab_end import LabEnd
-from choroid.tools.conformance.score import score, trials
 from choroid.tools.conformance.table import in_virtual_time
 from drivers.conformance.bench import Bench
-from drivers.conformance.broken import ALL, GENERIC
-from drivers.conformance.broken.making import Broken, SensorLayer, around_sensors
-from drivers.conformance.broken.modbus_device import modbus_bench
-from drivers.conformance.broken.text_device import text_bench
 from drivers.conformance.examine import examine
 from drivers.conformance.properties import PROPERTIES
-from drivers.conformance.score import pairs, try_broken
 from drivers.device import Device
+from verification.conformance.broken import ALL, GENERIC
+from verification.conformance.broken.making import Broken, SensorLayer, around_sensors
+from verification.conformance.broken.modbus_device import modbus_bench
+from verification.conformance.broken.text_device import text_bench
+from verification.conformance.score import pairs, score, trials, try_broken
 
 TRIALS = trials()
 FIRST_REPORT = {
@@ -151,7 +150,7 @@ def test_one_broken_driver_is_tried_on_every_bench_that_it_fits_when_asked() -> 
 
 
 def test_the_score_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["conformance", "--score", "keller-x-line", "--json"]) == 0
+    assert main(["verify", "conformance", "keller-x-line", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["caught"] == answer["of"] > 20
     assert {each["model"] for each in answer["broken"]} == {"keller-x-line"}
@@ -161,13 +160,13 @@ def test_the_score_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> No
 def test_the_score_names_what_was_missed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     sound = lab_bench("keller-x-line")
     weak = replace(sound, impostors={})
-    monkeypatch.setattr("choroid.tools.conformance.score.all_benches", lambda models: [weak])
+    monkeypatch.setattr("verification.conformance.score.all_benches", lambda models: [weak])
     monkeypatch.setattr(
-        "choroid.tools.conformance.score.GENERIC", [one for one in GENERIC if one.property == "impostor"]
+        "verification.conformance.score.GENERIC", [one for one in GENERIC if one.property == "impostor"]
     )
     answer = score(["keller-x-line"])
     assert (answer["caught"], answer["of"]) == (0, 1)
-    assert main(["conformance", "--score", "keller-x-line"]) == 1
+    assert main(["verify", "conformance", "keller-x-line"]) == 1
     told = capsys.readouterr().out
     assert "MISSED" in told
     assert "the bench has no other device to put in its place" in told

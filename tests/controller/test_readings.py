@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from choroid.campaign.readings import Tap
 from controller.core.clock import Clock
 from controller.hazards.rest import rest_periods
 from controller.process.controller import Controller
@@ -21,6 +20,7 @@ from controller.rig.loading import load_rig
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
 from sim.lab import SimulatedLab
+from verification.campaign.readings import Tap
 
 RIGS = Path(__file__).parents[2] / "examples" / "rigs"
 RIG = load_rig(RIGS / "bench.yaml")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from choroid.sensitivity.truth import FAULTS, ScreenedFault, Trace, bottles, live, summary
 from choroid.simulation.rates import RateNerves
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
@@ -18,6 +17,7 @@ from controller.vitals.vitals import VitalSigns
 from drivers.registry import MODELS
 from protocols.care_rating import Vitals, care_rating
 from sim.lab import SimulatedLab
+from verification.sensitivity.truth import FAULTS, ScreenedFault, Trace, bottles, live, summary
 
 BENCH = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"
 RIG = load_rig(BENCH, models=MODELS)

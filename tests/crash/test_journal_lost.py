@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from choroid.bench.slow_disk import DELAY, bench_slow_disk, slow_fsync
 from tests.processes import Bench, until
+from verification.bench.slow_disk import DELAY, bench_slow_disk, slow_fsync
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`choroid kills`: which boundaries there are, what counts as a failure, and one short trial in real processes (E4)."""
+"""`choroid verify kills`: boundaries, what counts as a failure, and one short trial in real processes (E4)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from choroid.kills import matrix
-from choroid.kills.host import OfRuns
-from choroid.kills.matrix import SHORT, as_text, boundaries, kills, runnable
-from choroid.kills.trial import Boundary, KillOutcome, compare, weigh_up
 from controller.recipes.catalogue import shipped
 from controller.recipes.parameters import parse_params
 from tests.execution.world import BENCH
+from verification.kills import matrix
+from verification.kills.host import OfRuns
+from verification.kills.matrix import SHORT, as_text, boundaries, kills, runnable
+from verification.kills.trial import Boundary, KillOutcome, compare, weigh_up
 
 REFERENCE = KillOutcome(
     "feed",
@@ -149,7 +149,7 @@ def test_a_rig_is_asked_only_for_what_it_has_the_organs_for() -> None:
 
 def test_E4_a_controller_killed_in_a_dose_by_the_command_itself(tmp_path: Path) -> None:
     """One boundary, in real processes; the whole matrix is a command's work (docs/protocols.md)."""
-    words = [sys.executable, "-m", "choroid", "kills", "feed", "--sample", "1", "--speed", "60"]
+    words = [sys.executable, "-m", "choroid", "verify", "kills", "feed", "--sample", "1", "--speed", "60"]
     words += ["--resume", str(tmp_path), "--json"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr + done.stdout

@@ -22,13 +22,13 @@ import pytest
 
 from choroid.client.transport import Address, ApiCall, Transport
 from choroid.common.failure import UserError
-from choroid.kills.trial import _awake, _Bench
 from choroid.operating.remote import call
 from choroid.simulation.simulate import EPOCH
 from controller.journal.reader import JournalReader
 from controller.journal.terms import Entry
 from tests.execution.test_replies import image
 from tests.execution.world import BENCH
+from verification.kills.trial import _awake, _Bench
 
 MORNING = datetime(2026, 3, 30, 6, 43, tzinfo=UTC)
 """A Monday in Berlin: 08:43 of daylight saving time, which began the day before."""

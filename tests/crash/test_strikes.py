@@ -1,4 +1,4 @@
-"""`choroid kills --random`: what is drawn, what counts as a failure (J1), and two strikes in real processes (A10, U1)."""
+"""`choroid verify kills --random`: draws, what counts as a failure (J1), two strikes in real processes (A10, U1)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import cast
 
 import pytest
 
-from choroid.kills import rigged as rigged_module
-from choroid.kills.random_kills import carry_out, random_kills
-from choroid.kills.rigged import RigFailed, Rigged
-from choroid.kills.strikes import METHODS, Strike, Struck, as_text, draw, judge, table
 from controller.guard.guarding import guard_plan
 from tests.execution.world import BENCH, RIG
+from verification.kills import rigged as rigged_module
+from verification.kills.random_kills import carry_out, random_kills
+from verification.kills.rigged import RigFailed, Rigged
+from verification.kills.strikes import METHODS, Strike, Struck, as_text, draw, judge, table
 
 GOOD = Struck(
     1,
@@ -166,6 +166,7 @@ def test_A10_U1_two_strikes_in_real_processes(tmp_path: Path) -> None:
         sys.executable,
         "-m",
         "choroid",
+        "verify",
         "kills",
         "--random",
         "2",

@@ -99,7 +99,7 @@ def closed(one: socket.socket) -> bool:
 async def test_A9_1000_hostile_sockets_do_not_block_a_stop() -> None:
     """Idle, slow, half-sent, garbage, upgrades without credentials, coming and going: from another process."""
     async with serving() as (w, port):
-        command = [sys.executable, "-m", "choroid.bench.hostile", "127.0.0.1", str(port), "1000"]
+        command = [sys.executable, "-m", "verification.bench.hostile", "127.0.0.1", str(port), "1000"]
         hostile = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert hostile.stdin is not None
         assert hostile.stdout is not None

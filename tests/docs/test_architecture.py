@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from choroid.common.child import PACKAGES
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-PLACE = re.compile(r"`((?:choroid|dashboards|controller|protocols|drivers|sim)/[\w/.]*)(?::([\w.]+))?`")
+PLACE = re.compile(rf"`((?:{'|'.join(PACKAGES)})/[\w/.]*)(?::([\w.]+))?`")
 
 
 def names(source: str) -> set[str]:

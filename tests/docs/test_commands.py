@@ -48,14 +48,14 @@ NOT_RUN = {
     "make test": "it is this suite",
     "choroid fit": "it needs days of records; tests/fitting",
     "choroid commission": "it asks a person at the rig; tests/commissioning answers",
-    "choroid conformance --score": "minutes; tests/conformance",
+    "choroid verify conformance": "minutes; tests/conformance",
     "choroid validate": "half a minute; tests/sim/plant/test_validation.py",
-    "choroid campaign": "minutes; tests/campaign",
-    "choroid compare": "minutes; tests/front/test_compare.py",
-    "choroid sensitivity": "half a minute; tests/front/test_sensitivity.py",
-    "choroid kills": "minutes; tests/crash",
-    "choroid soak": "hours; tests/front/test_soak.py",
-    "choroid bench": "minutes of an idle machine",
+    "choroid verify campaign": "minutes; tests/campaign",
+    "choroid verify compare": "minutes; tests/front/test_compare.py",
+    "choroid verify sensitivity": "half a minute; tests/front/test_sensitivity.py",
+    "choroid verify kills": "minutes; tests/crash",
+    "choroid verify soak": "hours; tests/front/test_soak.py",
+    "choroid verify bench": "minutes of an idle machine",
 }
 SERVICES = ("lab", "guard", "run")
 FIRST = ("choroid lab", "choroid probe", "choroid guard", "choroid run")

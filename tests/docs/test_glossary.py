@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from choroid.common.child import PACKAGES
 from protocols.table import VERBS
 from tests.docs.citations import texts
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (?!term|---)(.+?) \| (.+?) \| (?:`([\w.]+)`)? ?\|$", re.MULTILINE)
-PACKAGES = ("choroid/", "dashboards/", "controller/", "protocols/", "drivers/", "sim/", "grid/")
 
 
 def rows(page: str) -> list[tuple[str, str, str]]:
@@ -64,7 +64,11 @@ def test_each_term_is_used(repository: dict[str, str]) -> None:
 
 def test_each_code_name_exists(repository: dict[str, str]) -> None:
     """A renamed class is renamed here as well."""
-    code = "\n".join(text for name, text in repository.items() if name.startswith(PACKAGES) and name.endswith(".py"))
+    code = "\n".join(
+        text
+        for name, text in repository.items()
+        if name.startswith(tuple(f"{package}/" for package in PACKAGES)) and name.endswith(".py")
+    )
     assert gone([name for _, _, name in rows(PAGE) if name], code) == []
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from choroid.bench.bus import bench_bus
 from controller.links.connect import connect
 from controller.rig.loading import load_rig
 from sim.lab import SimulatedLab
 from sim.plant.plant import Plant
+from verification.bench.bus import bench_bus
 
 RIG = load_rig(Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml")
 

@@ -1,12 +1,12 @@
-"""The figures of `choroid bench learning`: each culture counts once, with both assignments, against each control."""
+"""The figures of `choroid verify bench learning`: each culture counts once, with both assignments, against each control."""
 
 from __future__ import annotations
 
 import pytest
 
-from choroid.bench import learning
 from choroid.environments.environment import ControlArm
 from choroid.environments.play import Steering
+from verification.bench import learning
 
 
 def test_an_arm_is_the_mean_of_both_assignments(monkeypatch: pytest.MonkeyPatch) -> None:

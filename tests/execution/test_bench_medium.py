@@ -1,4 +1,4 @@
-"""`choroid bench medium`: protocols on the plant without wires, with the real estimators."""
+"""`choroid verify bench medium`: protocols on the plant without wires, with the real estimators."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from choroid.bench.medium import BLIND, bench_medium, one_run, summary
 from choroid.common.failure import UserError
+from verification.bench.medium import BLIND, bench_medium, one_run, summary
 
 SEED = 301
 

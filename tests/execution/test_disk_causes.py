@@ -16,7 +16,6 @@ from typing import cast
 
 import pytest
 
-from choroid.campaign.storage import Disk, FrailDatabase
 from controller.core.clock import Clock
 from controller.core.disk import BY_ERRNO, DAMAGED, HELD, OTHER, remedy
 from controller.journal import writer as journal_writer
@@ -26,6 +25,7 @@ from controller.process.controller import Controller
 from sim.lab import SimulatedLab
 from tests.disks import Ext4, ext4, small_disk
 from tests.sim.faults.bench import RIG
+from verification.campaign.storage import Disk, FrailDatabase
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 READ_ONLY, FULL, QUOTA = BY_ERRNO[errno.EROFS], BY_ERRNO[errno.ENOSPC], BY_ERRNO[errno.EDQUOT]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from choroid.bench.estimator import bench_estimator, one_culture, summary
 from choroid.common.failure import UserError
 from controller.core.clock import Clock
 from controller.process.controller import Controller
@@ -19,6 +18,7 @@ from drivers.registry import MODELS
 from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 from tests.execution.world import BENCH, EPOCH
+from verification.bench.estimator import bench_estimator, one_culture, summary
 
 HOURS = 2.0
 WRONG_PH = 0.05

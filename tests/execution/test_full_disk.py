@@ -12,7 +12,6 @@ from typing import cast
 
 import pytest
 
-from choroid.campaign.storage import Disk, FrailDatabase
 from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.journal.journal import Journal
@@ -22,6 +21,7 @@ from controller.process.controller import Controller
 from drivers.commands import LevelStatus, PumpStatus
 from sim.lab import SimulatedLab
 from tests.sim.faults.bench import RIG
+from verification.campaign.storage import Disk, FrailDatabase
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from choroid.bench.cultures import HARMS, CultureFleet
-from choroid.bench.sensors import Equipment, Sensors
 from controller.alarms.states import AlarmState
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
@@ -21,6 +19,8 @@ from sim.plant.parameters import PlantParameters
 from sim.plant.tissue_models import MODELS
 from tests.execution.test_whole_stack import EPOCH, controlled, until
 from tests.execution.world import RIG
+from verification.bench.cultures import HARMS, CultureFleet
+from verification.bench.sensors import Equipment, Sensors
 
 WEEKLY = Equipment("bench rig with weekly assays and images", outlet_oxygen=False, weekly=True, electrodes=True)
 CHRONIC = MODELS["chronic"]

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from choroid.bench.fitting import cultured, drawn
 from choroid.common.examples import bench_rig
 from choroid.common.failure import UserError
 from choroid.fitting.model import LightTwin
@@ -28,6 +27,7 @@ from sim.plant.columns import Content
 from sim.plant.fleet import Fleet
 from sim.plant.parameters import PlantParameters
 from sim.plant.tissue_models import TissueKind
+from verification.bench.fitting import cultured, drawn
 
 BENCH = load_rig(bench_rig(), models=MODELS)
 O2, CO2 = 0.19, 0.065

@@ -1,4 +1,4 @@
-"""`choroid compare`: paired differences and agreement by known numbers, and a short comparison that is taken up again."""
+"""`choroid verify compare`: paired differences and agreement by known numbers, a short comparison that is taken up again."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from choroid.common.failure import UserError
-from choroid.comparison import comparison
-from choroid.comparison.comparison import agreement, as_text, case, compare, key, paired, run, summary
 from choroid.simulation.twin import write_twin
 from controller.ledger.saving import bound_ul
 from sim.plant.parameters import PlantParameters
+from verification.comparison import comparison
+from verification.comparison.comparison import agreement, as_text, case, compare, key, paired, run, summary
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -27,6 +28,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([*pip, "wheel", "--no-deps", "-w", str(folder), str(ROOT)], check=True, timeout=240)
     (wheel,) = folder.glob("choroid-*.whl")
     subprocess.run([*pip, "install", "--no-deps", "--target", str(target), str(wheel)], check=True, timeout=120)
+    return target
+
+
+@pytest.fixture(scope="module")
+def with_verification(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of that folder, with the distribution `choroid-verification` as well."""
+    target = tmp_path_factory.mktemp("verification") / "site"
+    shutil.copytree(installed, target)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    words = ["install", "--no-deps", "--upgrade", "--target", str(target), str(ROOT / "verification")]
+    subprocess.run([*pip, *words], check=True, timeout=240)
     return target
 
 
@@ -55,6 +67,25 @@ def test_R5_the_wheel_carries_page_examples_and_schemas(installed: Path, tmp_pat
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_verification_is_a_distribution_of_its_own(installed: Path, with_verification: Path, tmp_path: Path) -> None:
+    assert not (installed / "verification").exists()
+    assert not list(installed.rglob("broken*")), "the core wheel contains nothing that only tests it"
+
+    def verify(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            _command(site, "verify", *words),
+            env=_environment(site), cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    without = verify(installed, "campaign", "--runs", "1")
+    assert without.returncode == 1
+    assert "needs the distribution choroid-verification, which is not installed" in without.stderr
+    assert "campaign" in verify(with_verification, "--help").stdout
+    found = verify(with_verification, "conformance", "keller-x-line", "--json")
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)["caught"] > 0
+
+
 def test_R5_the_demo_of_the_wheel_shows_a_live_reading_within_a_minute(installed: Path, tmp_path: Path) -> None:
     port = free_port()
     demo = subprocess.Popen(
@@ -75,7 +106,7 @@ def test_R5_the_demo_of_the_wheel_shows_a_live_reading_within_a_minute(installed
         assert healthy, "the control loop ticks within a minute, compiled again"
     finally:
         demo.terminate()
-        demo.communicate(timeout=30)
+        demo.communicate(timeout=120)
 
 
 def test_a_demo_goes_on_with_the_data_of_the_one_before(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ from packaging.utils import canonicalize_name
 
 from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
-from choroid.comparison.comparison import compare
-from choroid.sensitivity.analysis import sensitivity
 from tests.execution.world import BENCH
+from verification.comparison.comparison import compare
+from verification.sensitivity.analysis import sensitivity
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] + ["verification"]
 IN_AN_EXTRA = {
     "controller/telemetry/influx.py": "influx",
     "choroid/environments/__init__.py": "agents",
@@ -32,11 +32,11 @@ IN_AN_EXTRA = {
     "choroid/environments/play.py": "agents",
     "choroid/environments/target_rate.py": "agents",
     "choroid/environments/vowels.py": "agents",
-    "choroid/bench/learning.py": "agents",
-    "choroid/bench/detection.py": "dev",
-    "choroid/bench/ground_truth.py": "dev",
-    "choroid/bench/reflex.py": "dev",
-    "choroid/bench/sandbox.py": "dev",
+    "verification/bench/learning.py": "agents",
+    "verification/bench/detection.py": "dev",
+    "verification/bench/ground_truth.py": "dev",
+    "verification/bench/reflex.py": "dev",
+    "verification/bench/sandbox.py": "dev",
     "choroid/cameras/simulated.py": "imaging",
     "choroid/lsl/outlets.py": "lsl",
     "choroid/running/certificates.py": "grid",
@@ -58,8 +58,8 @@ IN_AN_EXTRA = {
     "controller/sandbox/worker.py": "agents",
     "sim/lsl.py": "lsl",
     "sim/open_ephys.py": "open-ephys",
-    "choroid/bench/imaging.py": "imaging",
-    "choroid/bench/recording.py": "dev",
+    "verification/bench/imaging.py": "imaging",
+    "verification/bench/recording.py": "dev",
     "choroid/nwb/command.py": "nwb",
     "choroid/nwb/export.py": "nwb",
     "nerves/recording/recorded.py": "recording",

@@ -1,4 +1,4 @@
-"""`choroid sensitivity`: the analysis says what really changes, the same for the same seed."""
+"""`choroid verify sensitivity`: the analysis says what really changes, the same for the same seed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 from choroid.cli import main
 from choroid.common.failure import UserError
-from choroid.sensitivity.analysis import PROPOSED, reweighted, sensitivity, spearman
-from choroid.sensitivity.example_days import EXAMPLE_DAYS
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
 from protocols import activity, care_rating, welfare
 from protocols.happiness import happiness
+from verification.sensitivity.analysis import PROPOSED, reweighted, sensitivity, spearman
+from verification.sensitivity.example_days import EXAMPLE_DAYS
 
 BENCH = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"
 
@@ -55,7 +55,7 @@ def test_weights_vary_and_still_sum_to_one() -> None:
 
 def test_the_quick_table_gives_what_the_scores_give() -> None:
     """The draws use arrays; as proposed they must agree with the functions themselves."""
-    from choroid.sensitivity.analysis import Moment, _Table
+    from verification.sensitivity.analysis import Moment, _Table
 
     moments = [Moment(name, *parts) for name, parts in EXAMPLE_DAYS.items()]
     quick = _Table(moments).happiness(PROPOSED.care_rating, PROPOSED.welfare, PROPOSED.activity)
@@ -103,13 +103,13 @@ async def test_a_journal_without_scores_is_told(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_a_table_json_and_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sensitivity", "--draws", "20", "--plots", str(tmp_path)]) == 0
+    assert main(["verify", "sensitivity", "--draws", "20", "--plots", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "care_rating.grade" in said
     assert "rank correlation" in said
     assert {path.name for path in tmp_path.iterdir()} == {"tornado.png", "days.png"}
-    assert main(["sensitivity", str(BENCH), "--draws", "20", "--json"]) == 0
+    assert main(["verify", "sensitivity", str(BENCH), "--draws", "20", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["seed"] == 1
-    assert main(["sensitivity", "--data", str(tmp_path)]) == 1
+    assert main(["verify", "sensitivity", "--data", str(tmp_path)]) == 1
     assert "there is no journal" in capsys.readouterr().err

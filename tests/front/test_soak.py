@@ -1,4 +1,4 @@
-"""`choroid soak`: a stack that leaks is found, and this one does not leak (R4)."""
+"""`choroid verify soak`: a stack that leaks is found, and this one does not leak (R4)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from choroid.bench import soak
-from choroid.bench.soak import ProcessSample, soak_virtual, verdict
 from choroid.common.failure import UserError
 from controller.process.load import LoadFigures, descriptors
+from verification.bench import soak
+from verification.bench.soak import ProcessSample, soak_virtual, verdict
 
 BENCH = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"
 HOURS = 9.0

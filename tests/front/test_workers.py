@@ -24,7 +24,19 @@ def simulated(folder: Path) -> bool:
 
 
 def test_a_comparison_that_is_killed_leaves_no_process_at_work(tmp_path: Path) -> None:
-    words = ["choroid", "compare", "examples/rigs/bench.yaml", "--days", "30", "--seeds", "1", "--jobs", "2", "--json"]
+    words = [
+        "choroid",
+        "verify",
+        "compare",
+        "examples/rigs/bench.yaml",
+        "--days",
+        "30",
+        "--seeds",
+        "1",
+        "--jobs",
+        "2",
+        "--json",
+    ]
     process = subprocess.Popen(
         [
             "sh",

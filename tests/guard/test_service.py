@@ -56,7 +56,7 @@ BUSY, LOAD_S = 30, 12.0
 
 @pytest.mark.needs("setpriv")
 async def test_U4_a_healthy_controller_of_a_busy_machine_is_left_alone(tmp_path: Path) -> None:
-    """One guard with its privileges, one without, at once; an hour of it: `choroid bench guard --load-for 1h`."""
+    """One guard with its privileges, one without, at once; an hour of it: `choroid verify bench guard --load-for 1h`."""
     plain = ("setpriv", "--bounding-set=-sys_nice") if os.geteuid() == 0 else ()
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()

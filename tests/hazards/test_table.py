@@ -215,7 +215,7 @@ def test_I8_extreme_numbers_are_judged_and_never_crash(tmp_path: Path, swap: tup
 
 
 def test_I8_the_rigs_that_campaigns_draw_have_no_gap() -> None:
-    from choroid.campaign.world import draw_trial, rig_of
+    from verification.campaign.world import draw_trial, rig_of
 
     for number in range(60):
         assert rig_of(draw_trial(8, number, days=1.0, faults=()))

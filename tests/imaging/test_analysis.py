@@ -50,7 +50,7 @@ def test_the_area_is_that_of_the_tissue_whatever_the_light() -> None:
     ],
 )
 def test_the_area_is_that_of_rim_and_core(condition: str, seed: int) -> None:
-    from choroid.bench.imaging import judged
+    from verification.bench.imaging import judged
 
     found = judged(condition, seed)
     assert found.accepted
@@ -108,7 +108,7 @@ def test_the_renderer_is_seeded_and_the_form_stays() -> None:
 
 
 def test_the_benchmark_meets_its_goals_on_a_small_sample() -> None:
-    from choroid.bench.imaging import UNUSABLE, Judged, figures, judged
+    from verification.bench.imaging import UNUSABLE, Judged, figures, judged
 
     rows = [judged(condition, 3) for condition in ("plain", "empty", "bubble")]
     assert [row.accepted for row in rows] == [True, False, False]

@@ -17,7 +17,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from choroid.bench.standing_clock import StandingClock
 from controller.memory.file import open_database
 from controller.memory.formats import Format, Migration, backup_path, sql
 from controller.memory.history import History
@@ -27,6 +26,7 @@ from controller.memory.quarantine import SUFFIX, quarantined_files
 from controller.telemetry.outbox import Outbox
 from drivers.commands import Quality
 from tests.memory.test_history import BEGIN, EPOCH, reading, values
+from verification.bench.standing_clock import StandingClock
 
 HOURS = 5
 POINTS = {"ph_loop.ph": "pH", "balance.mass": "g"}

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from choroid.bench.standing_clock import StandingClock
 from controller.core.state import Reading
 from controller.memory.file import open_database
 from controller.memory.history import FLUSH_S, RETRY_S, History, SeriesPoint
 from controller.memory.history_format import LEVELS_S
 from drivers.commands import Quality
+from verification.bench.standing_clock import StandingClock
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 BEGIN = EPOCH.timestamp()

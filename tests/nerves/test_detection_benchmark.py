@@ -1,4 +1,4 @@
-"""The detector against SpikeInterface on short recordings with known spikes (`choroid bench detection` has the long ones)."""
+"""The detector against SpikeInterface on short recordings with known spikes (long ones: `choroid verify bench detection`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ THRESHOLDS = (4.25, 5.0)
 
 @pytest.fixture(scope="module")
 def truth() -> Any:
-    from choroid.bench.ground_truth import Plan, generate
+    from verification.bench.ground_truth import Plan, generate
 
     return generate(Plan("plain", 8.0, channels=4, seconds=4.0))
 
@@ -25,8 +25,8 @@ def truth() -> Any:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["plain", "bursts", "drift", "hum", "noise_steps", "artefacts", "saturation", "flat"])
 def test_N7_recall_is_that_of_spikeinterfaces_best_detector_and_few_are_false(kind: str) -> None:
-    from choroid.bench.detection import compare
-    from choroid.bench.ground_truth import Plan, generate
+    from verification.bench.detection import compare
+    from verification.bench.ground_truth import Plan, generate
 
     one = compare(generate(Plan(kind, 6.0, seconds=SECONDS)), FROM_S, THRESHOLDS)
     assert one.ratio >= 0.97, one
@@ -37,13 +37,13 @@ def test_N7_recall_is_that_of_spikeinterfaces_best_detector_and_few_are_false(ki
 
 def test_N7_the_detector_takes_a_small_part_of_the_processor_time_of_spikeinterfaces() -> None:
     """The goal is 10 with 32 channels, for the benchmark on a quiet machine; half of it is a defect on any."""
-    from choroid.bench.detection import speed
+    from verification.bench.detection import speed
 
     assert speed([(32, 4.0)])["speed_32_ch_blocks_of_100_ms_ratio"] >= 5.0
 
 
 def test_the_same_plan_gives_the_same_recording(truth: Any) -> None:
-    from choroid.bench.ground_truth import generate
+    from verification.bench.ground_truth import generate
 
     again = generate(truth.plan)
     np.testing.assert_array_equal(again.samples, truth.samples)
@@ -52,7 +52,7 @@ def test_the_same_plan_gives_the_same_recording(truth: Any) -> None:
 
 def test_the_snr_of_a_recording_is_that_of_its_plan(truth: Any) -> None:
     """Troughs in the band over the noise in the band, measured on the samples."""
-    from choroid.bench.ground_truth import UV_PER_UNIT, band_pass
+    from verification.bench.ground_truth import UV_PER_UNIT, band_pass
 
     in_band = band_pass(truth.samples * UV_PER_UNIT)
     noise = 1.4826 * np.median(np.abs(in_band))
@@ -65,7 +65,7 @@ def test_the_snr_of_a_recording_is_that_of_its_plan(truth: Any) -> None:
 
 
 def test_J1_the_score_sees_missed_late_doubled_and_invented_spikes(truth: Any) -> None:
-    from choroid.bench.ground_truth import score
+    from verification.bench.ground_truth import score
 
     frames, channels = truth.spike_frames, truth.spike_channels
     assert score(truth, frames, channels, 0) == {"recall": 1.0, "false": 0.0, "false_hz": 0.0, "offset_ms": 0.0}
@@ -80,8 +80,8 @@ def test_J1_the_score_sees_missed_late_doubled_and_invented_spikes(truth: Any) -
 
 
 def test_J1_a_detector_that_is_too_deaf_or_too_quick_fails_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    from choroid.bench import detection
-    from choroid.bench.ground_truth import Plan, generate
+    from verification.bench import detection
+    from verification.bench.ground_truth import Plan, generate
 
     recording = generate(Plan("plain", 6.0, channels=8, seconds=8.0))
     frames, channels = detection.choroid_spikes(recording.samples)

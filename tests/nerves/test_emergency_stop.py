@@ -122,7 +122,7 @@ class Agent:
 
 
 HANGS_S = 5.0
-"""A stop that takes longer waits for something. `choroid bench estop` measures how long it really takes."""
+"""A stop that takes longer waits for something. `choroid verify bench estop` measures how long it really takes."""
 
 
 @asynccontextmanager

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from choroid.common.failure import UserError
-from choroid.sensitivity import truth
-from choroid.sensitivity.agreement import INTERVALS, as_text, over_seeds, summary
-from choroid.sensitivity.truth import ScreenedFault, Trace, bottles
 from tests.execution.world import BENCH
+from verification.sensitivity import truth
+from verification.sensitivity.agreement import INTERVALS, as_text, over_seeds, summary
+from verification.sensitivity.truth import ScreenedFault, Trace, bottles
 
 
 def said(score: float, low: float, high: float, of_known: float | None) -> dict[str, Any]:

@@ -9,9 +9,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from choroid.bench.light_lab import LightLab
-from choroid.bench.medium import ARMS, rig_of
-from choroid.bench.perfusion import Perfusion
 from controller.rig.description import required
 from nerves.summary import NervesSummary
 from protocols.media_state import MAKES_LACTATE
@@ -19,6 +16,9 @@ from sim.plant.parameters import PlantParameters
 from sim.plant.tissue_models import MODELS
 from sim.plant.truth import PlantTruth
 from sim.virtual_time import run_virtual
+from verification.bench.light_lab import LightLab
+from verification.bench.medium import ARMS, rig_of
+from verification.bench.perfusion import Perfusion
 
 COLUMNS = ("day", "viability", "ammonia mM", "lactate made, sd (µmol/d)", "firing Hz", "LDH", "expected loss")
 

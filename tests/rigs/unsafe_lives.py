@@ -23,7 +23,7 @@ MAX_LOSS = 0.02
 """Loss of true viability against the shipped rig that is within the noise of another course."""
 PH = (6.9, 7.8)
 TEMPERATURE_C = (34.0, 39.5)
-"""Hard limits, as of the campaign (:mod:`choroid.campaign.surroundings`)."""
+"""Hard limits, as of the campaign (:mod:`verification.campaign.surroundings`)."""
 INFECTED_PER_ML = 1000.0
 """Microbes in the spent vessel after an hour, where a filter is judged (CFU/mL)."""
 STERILE_PER_ML = 1.0

@@ -1,15 +1,15 @@
-"""A sample of `choroid bench viability`, and of its judge: the whole runs on demand."""
+"""A sample of `choroid verify bench viability`, and of its judge: the whole runs on demand."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from choroid.bench.cultures import HARMS, SHIFTED, CultureFleet
-from choroid.bench.viability import EQUIPMENTS, calibration, summary
 from choroid.common.examples import bench_rig
 from controller.rig.loading import load_rig
 from sim.plant.tissue_models import MODELS
+from verification.bench.cultures import HARMS, SHIFTED, CultureFleet
+from verification.bench.viability import EQUIPMENTS, calibration, summary
 
 
 @pytest.mark.long

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.conformance.score import SLIP
-from nerves.cards.conformance.broken import BROKEN, BrokenCard
 from nerves.cards.conformance.examine import examine_card
 from nerves.cards.conformance.properties import PROPERTIES
 from nerves.cards.conformance.stage import CardBench
 from tests.nerves.cards.hosted_bench import HOSTED
 from tests.nerves.cards.simulated_bench import SIMULATED
+from verification.conformance.broken_cards import BROKEN, BrokenCard
+from verification.conformance.score import SLIP
 
 BENCHES = (SIMULATED, HOSTED)
 WITH_STIMULATION = [broken for broken in BROKEN if broken.property != "input-only"]

@@ -12,7 +12,6 @@ import pytest
 from choroid.running.cards import open_card
 from choroid.running.nerves_handle import card_config
 from controller.rig.description import Nerves
-from nerves.cards.conformance.broken import BROKEN, BrokenCard
 from nerves.cards.conformance.examine import examine_card
 from nerves.cards.conformance.properties import PROPERTIES
 from nerves.cards.contract import CardRefused, CardState, FrameBlock
@@ -24,6 +23,7 @@ from tests.nerves.bench import VirtualCrystal
 from tests.nerves.cards.playback_bench import ELECTRODES, PLAYBACK, RATE, KnownRecording, noise
 from tests.nerves.cards.recorded_files import write_intan, write_nwb, write_spikeglx
 from tests.nerves.recording.record import recorded_bench
+from verification.conformance.broken_cards import BROKEN, BrokenCard
 
 SAMPLES = noise(0.064, seed=9)[:, :4]
 """1,280 frames: ten blocks of Intan."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from nerves.cards.conformance.broken import BROKEN
 from nerves.cards.conformance.examine import examine_card
 from nerves.cards.conformance.properties import PROPERTIES
 from nerves.cards.contract import CardState, FrameBlock
@@ -15,6 +14,7 @@ from nerves.cards.rhx_connection import RhxAddress, RhxProblem
 from sim.rhx.server import RhxServer, channel_names
 from tests.nerves.cards.rhx_bench import RHX
 from tests.nerves.cards.simulated_bench import WitnessedArray
+from verification.conformance.broken_cards import BROKEN
 
 
 @pytest.mark.parametrize("name", PROPERTIES)

@@ -12,7 +12,6 @@ import pylsl
 import pytest
 
 from nerves.cards import lsl, open_ephys
-from nerves.cards.conformance.broken import BROKEN
 from nerves.cards.conformance.examine import examine_card
 from nerves.cards.conformance.properties import PROPERTIES
 from nerves.cards.conformance.stage import CardBench
@@ -26,6 +25,7 @@ from sim.neurons.array import SAMPLE_RATE_HZ
 from sim.open_ephys import ZmqInterface
 from tests.nerves.cards.simulated_bench import WitnessedArray
 from tests.nerves.cards.streamed_bench import LSL, OPEN_EPHYS
+from verification.conformance.broken_cards import BROKEN
 
 EXAMINED = ("data-sheet", "frames", "clock", "stalled", "self-test", "input-only")
 """The others concern cards that stimulate, measure, or know of single headstages."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from choroid.bench import recording as bench
 from nerves.recording.recorded import recordings
 from tests.nerves.recording.record import recorded_bench
+from verification.bench import recording as bench
 
 pytestmark = pytest.mark.needs_module("spikeinterface", "dev")
 

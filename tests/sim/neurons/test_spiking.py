@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from choroid.bench.culture import Activity, fired
 from sim.neurons.array import STEP_FRAMES, TICK_FRAMES, SimulatedArray
 from sim.neurons.conditions import TissueConditions
 from sim.neurons.culture import NeuralCulture
 from sim.neurons.rates import RateModel
 from sim.neurons.spiking import SpikingNetwork
 from sim.neurons.twins import Twin
+from verification.bench.culture import Activity, fired
 
 
 @pytest.mark.parametrize(("electrodes", "seed"), [(32, 1), (32, 2), (32, 3), (256, 4)])

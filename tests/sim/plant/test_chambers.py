@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from choroid.bench.plant import cpu_us_per_s
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from sim.faults.targets import drawn_targets, targets
 from sim.plant import surfaces
 from sim.plant.plant import Plant
 from sim.plant.shapes import build, manifold, organoids, selected, shared_loop, wells
+from verification.bench.plant import cpu_us_per_s
 
 RIGS = Path(__file__).resolve().parents[3] / "examples" / "rigs"
 DISH = {"kind": "chamber", "volume": "2 mL", "capacity": "3 mL"}
@@ -127,5 +127,5 @@ def test_faults_name_hearts_chambers_and_any_line() -> None:
 
 @pytest.mark.parametrize("shape", [wells, manifold, shared_loop, selected])
 def test_ninety_six_chambers_cost_less_than_ten_times_one(shape) -> None:  # type: ignore[no-untyped-def]
-    """CPU time, best of five; the bound leaves room for a busy machine (`choroid bench plant` has the figures)."""
+    """CPU time, best of five; the bound leaves room for a busy machine (`choroid verify bench plant` has the figures)."""
     assert cpu_us_per_s(shape(96)) < 15 * cpu_us_per_s(shape(1))

@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.integrate import solve_bvp
 
-from choroid.bench.validate import draw, validate
 from choroid.cli import main
 from choroid.common.examples import bench_rig
 from choroid.common.failure import UserError
+from choroid.simulation.validate import draw, validate
 from controller.rig.loading import load_rig
 from protocols.interval import Interval
 from protocols.tissue.look import TissueLook
@@ -187,7 +187,7 @@ def test_the_prior_of_the_estimate_has_room_for_the_published_lives() -> None:
 def test_json_is_one_object_with_all_of_them(
     found: dict[str, Validation], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("choroid.bench.validate.everything", lambda rig: list(found.values()))
+    monkeypatch.setattr("choroid.simulation.validate.everything", lambda rig: list(found.values()))
     assert main(["validate", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert {test["id"]: (test["verdict"], test["kind"]) for test in answer["tests"]} == EXPECTED

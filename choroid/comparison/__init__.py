@@ -1,1 +1,0 @@
-"""`choroid compare`: several recipes on one rig."""

@@ -1,1 +1,0 @@
-"""`choroid kills`: the kill matrix over real processes (docs/protocols.md)."""

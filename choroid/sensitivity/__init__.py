@@ -1,1 +1,0 @@
-"""`choroid sensitivity`: how reliable the scores are."""

@@ -1,0 +1,1 @@
+"""`choroid verify compare`: several recipes on one rig."""

@@ -1,0 +1,1 @@
+"""Score of the conformance kit, and the broken drivers and cards that it must notice."""

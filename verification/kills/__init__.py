@@ -1,0 +1,1 @@
+"""`choroid verify kills`: the kill matrix over real processes (docs/protocols.md)."""

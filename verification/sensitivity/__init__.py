@@ -1,0 +1,1 @@
+"""`choroid verify sensitivity`: how reliable the scores are."""
