@@ -29,7 +29,7 @@ $(RUN): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(GRID): pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) '.[grid]'
+	$(INSTALL) . --editable ./grid
 	@touch $@ $(RUN)
 
 $(DEV): pyproject.toml constraints.txt | $(BIN)/python

@@ -91,10 +91,10 @@ def _parser() -> _GroupedHelp:
     from choroid.commands import (
         audit,
         commissioning,
+        distributions,
         export,
         files,
         fit,
-        grid,
         guards,
         handover,
         ledger,
@@ -106,7 +106,6 @@ def _parser() -> _GroupedHelp:
         report,
         tissue,
         tools,
-        verify,
         virtual,
     )
 
@@ -114,8 +113,8 @@ def _parser() -> _GroupedHelp:
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser)
     parser.commands = commands
     groups = (
-        live, virtual, files, tools, ledger, verify, handover, report, export, operate, guards,
-        commissioning, new, tissue, grid, record, lsl, fit, audit,
+        live, virtual, files, tools, ledger, distributions, handover, report, export, operate, guards,
+        commissioning, new, tissue, record, lsl, fit, audit,
     )  # fmt: skip
     for group in groups:
         group.add(commands)

@@ -2,7 +2,7 @@
 
 python examples/grid_agent.py FOLDER [BOARD]
 
-FOLDER is the data folder of a member (`choroid grid join`). The package choroid with the extra `grid` is needed.
+FOLDER is the data folder of a member (`choroid grid join`). The distribution choroid-grid is needed.
 """
 
 import asyncio

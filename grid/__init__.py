@@ -1,1 +1,1 @@
-"""The far side of the electrode engine's interface: hub, members, laboratories, leases, log, boards (extra `grid`)."""
+"""The far side of the electrode engine's interface: hub, members, laboratories, leases, log, boards."""

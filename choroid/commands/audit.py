@@ -6,9 +6,11 @@ import argparse
 import asyncio
 import os
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from choroid.commands.options import command, emit, json_option
+from choroid.common.extras import load_extra
 
 if TYPE_CHECKING:
     from choroid.audit.audit import HubWitness, JournalPart
@@ -94,21 +96,24 @@ def _hub(key: str, address: str) -> HubWitness:
     """Return a hub that is asked over the network."""
     from choroid.audit.audit import HubWitness
     from controller.signed_log.notes import COSIGNATURE, NoteKey
-    from grid.errors import GridError
-    from grid.log.witness import Contradiction
-    from grid.member.confirmation import confirmed_by
 
+    confirmed_by = _grid("member.confirmation").confirmed_by
+    contradiction, grid_error = _grid("log.witness").Contradiction, _grid("errors").GridError
     witness = NoteKey.parse(key)
     if witness.algorithm != COSIGNATURE:
-        raise GridError(f"the key of {witness.name} is that of a log. Next: take the line `witness` of its keys")
+        raise grid_error(f"the key of {witness.name} is that of a log. Next: take the line `witness` of its keys")
 
     def ask(part: JournalPart, rows: int) -> tuple[str, str]:
         try:
             return asyncio.run(confirmed_by(witness, address, part, rows)), ""
-        except Contradiction as found:
+        except contradiction as found:
             return "", found.confirmed
 
     return HubWitness(witness, ask)
+
+
+def _grid(module: str) -> ModuleType:
+    return load_extra(f"grid.{module}", "grid", needed_for="a hub as witness", otherwise="use folders as witnesses")
 
 
 def _renew(arguments: argparse.Namespace) -> int:
@@ -134,9 +139,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     key = arguments.key or verifier_key(arguments.folder)
     notes: list[str] = []
     if arguments.ask:
-        from grid.member.confirmation import held_by
-
-        notes = asyncio.run(held_by(arguments.ask, NoteKey.parse(key).name))
+        notes = asyncio.run(_grid("member.confirmation").held_by(arguments.ask, NoteKey.parse(key).name))
     answer = verify(
         arguments.folder,
         key=key,

@@ -18,9 +18,9 @@ from choroid.common.failure import UserError
 
 PACKAGES = ("choroid", "dashboards", "controller", "protocols", "drivers", "nerves", "sim", "grid", "verification")
 """The import packages of this program, side by side in one directory (decision 14)."""
-VERIFICATION = "verification"
-"""The one that is a distribution of its own and may be missing."""
-REQUIRED = tuple(package for package in PACKAGES if package != VERIFICATION)
+DISTRIBUTIONS = {"grid": "choroid-grid", "verification": "choroid-verification"}
+"""Those that are distributions of their own and may be missing."""
+REQUIRED = tuple(package for package in PACKAGES if package not in DISTRIBUTIONS)
 
 HOME = Path(__file__).resolve().parents[2]
 """Directory that contains the packages."""

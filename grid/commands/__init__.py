@@ -1,1 +1,1 @@
-"""What `choroid grid …` executes."""
+"""Parsers of `choroid grid`, and what they execute."""

@@ -1,6 +1,6 @@
 """A task process: makes the data of a board or simulates its tissue, and returns the score of an episode.
 
-It is part of Choroid (`python -m choroid.board_tasks`), not of a submission. Seed, targets and metric stay in it: the grader
+It is part of Choroid (`python -m grid.tasks`), not of a submission. Seed, targets and metric stay in it: the grader
 and the model see only observations. It has a process of its own, since the grid does not import the simulator.
 """
 
@@ -19,7 +19,7 @@ from controller.children.patience import ChildSilent, Patience, patiently
 from grid.boards.board import TaskSpec
 from grid.grading.frames import LENGTH, FrameError, TaskFrame, Tensors, decode_head, encode, head_length
 
-MODULE = "choroid.board_tasks"
+MODULE = "grid.tasks"
 ANSWER_S = 300.0
 """Maximum time to one answer in which the process could run; the simulated laboratory takes the longest."""
 END_S = 2.0

@@ -19,7 +19,6 @@ import pytest
 
 from choroid.common.child import PACKAGES
 from choroid.common.failure import UserError
-from choroid.demo import grid
 from choroid.demo.parts import demo_parts
 from choroid.running import card_process, guarding, nerves_handle
 from choroid.running.card_process import CardProcess
@@ -33,6 +32,7 @@ from controller.rig.loading import load_rig
 from controller.sandbox.limits import ModelLimits
 from controller.sandbox.model import SandboxedModel
 from grid.boards.board import TaskSpec
+from grid.commands import demo
 from grid.grading import task as grading_task
 from grid.grading.task import TaskFailed, task_process
 from nerves.cards import remote
@@ -161,22 +161,22 @@ def test_B2_a_rig_of_the_kills_that_gets_no_processor_has_not_failed() -> None:
 async def test_B2_a_part_of_the_grid_demo_that_gets_no_processor_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grid, "START_S", LIMIT_S)
+    monkeypatch.setattr(demo, "START_S", LIMIT_S)
     async with demo_parts(tmp_path) as parts:
         await parts.start("hub", sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600)")
         os.kill(parts.pid("hub"), signal.SIGSTOP)
         asyncio.get_running_loop().call_later(STOPPED_S, os.kill, parts.pid("hub"), signal.SIGCONT)
-        await grid._until(lambda: "ready" in parts.said("hub"), "the hub", parts, "hub")
+        await demo._until(lambda: "ready" in parts.said("hub"), "the hub", parts, "hub")
 
 
 async def test_B2_a_part_of_the_grid_demo_that_could_start_and_sleeps_ends_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grid, "START_S", LIMIT_S)
+    monkeypatch.setattr(demo, "START_S", LIMIT_S)
     async with demo_parts(tmp_path) as parts:
         await parts.start("hub", sys.executable, "-c", "import time; time.sleep(600)")
         with pytest.raises(UserError, match="the hub could run for 2 s and is not there"):
-            await grid._until(lambda: "ready" in parts.said("hub"), "the hub", parts, "hub")
+            await demo._until(lambda: "ready" in parts.said("hub"), "the hub", parts, "hub")
 
 
 async def test_B2_a_delivery_whose_process_gets_no_processor_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ async def test_B2_a_model_whose_worker_gets_no_processor_is_opened_and_its_autho
 
 async def test_B2_a_task_whose_process_gets_no_processor_is_not_called_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grading_task, "ANSWER_S", 20.0)
-    with stopped_at_start("choroid.board_tasks", seconds=5.0) as stopped:
+    with stopped_at_start("grid.tasks", seconds=5.0) as stopped:
         async with task_process() as task:
             with pytest.raises(TaskFailed) as failed:
                 await task.begin(TaskSpec(name="no-such-task"), 1)
@@ -243,7 +243,7 @@ TESTED = {
 UNLIMITED = {
     "verification/bench": "measurements: a late child makes them late, and a dead one ends them",
     "choroid/common/workers.py": "waits for results without a limit; a dead worker breaks the pool",
-    "choroid/demo/parts.py": "watches for the end of its processes; choroid/demo/grid.py limits their starts",
+    "choroid/demo/parts.py": "watches for the end of its processes; grid/commands/demo.py limits their starts",
     "choroid/running/notary.py": "signs checkpoints; a round may take as long as the machine is busy",
     "choroid/running/parent.py": "the controller: it is waited for without a limit, and started again when it has ended",
     "choroid/simulation/served_lab.py": "the first line of the laboratory is waited for without a limit",

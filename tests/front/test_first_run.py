@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from choroid.common.child import DISTRIBUTIONS
 from tests.browser.pages import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -32,13 +33,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def with_verification(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of that folder, with the distribution `choroid-verification` as well."""
-    target = tmp_path_factory.mktemp("verification") / "site"
+def whole(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of that folder, with the distributions `choroid-grid` and `choroid-verification` as well."""
+    target = tmp_path_factory.mktemp("whole") / "site"
     shutil.copytree(installed, target)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-    words = ["install", "--no-deps", "--upgrade", "--target", str(target), str(ROOT / "verification")]
-    subprocess.run([*pip, *words], check=True, timeout=240)
+    for package in DISTRIBUTIONS:
+        words = ["install", "--no-deps", "--upgrade", "--target", str(target), str(ROOT / package)]
+        subprocess.run([*pip, *words], check=True, timeout=240)
     return target
 
 
@@ -67,23 +69,27 @@ def test_R5_the_wheel_carries_page_examples_and_schemas(installed: Path, tmp_pat
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_verification_is_a_distribution_of_its_own(installed: Path, with_verification: Path, tmp_path: Path) -> None:
-    assert not (installed / "verification").exists()
-    assert not list(installed.rglob("broken*")), "the core wheel contains nothing that only tests it"
-
-    def verify(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def test_grid_and_verification_are_distributions_of_their_own(installed: Path, whole: Path, tmp_path: Path) -> None:
+    def choroid(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            _command(site, "verify", *words),
+            _command(site, *words),
             env=_environment(site), cwd=tmp_path, capture_output=True, text=True, check=False,
         )  # fmt: skip
 
-    without = verify(installed, "campaign", "--runs", "1")
-    assert without.returncode == 1
-    assert "needs the distribution choroid-verification, which is not installed" in without.stderr
-    assert "campaign" in verify(with_verification, "--help").stdout
-    found = verify(with_verification, "conformance", "keller-x-line", "--json")
+    assert not [package for package in DISTRIBUTIONS if (installed / package).exists()]
+    assert not list(installed.rglob("broken*")), "the core wheel contains nothing that only tests it"
+    for words in (("verify", "campaign", "--runs", "1"), ("grid", "join", "hub:1")):
+        without = choroid(installed, *words)
+        assert without.returncode == 1
+        assert "which is not installed" in without.stderr
+    assert "campaign" in choroid(whole, "verify", "--help").stdout
+    found = choroid(whole, "verify", "conformance", "keller-x-line", "--json")
     assert found.returncode == 0, found.stderr
     assert json.loads(found.stdout)["caught"] > 0
+    assert (whole / "grid" / "page" / "static").is_dir()
+    named = choroid(whole, "grid", "identity", "--data", str(tmp_path / "member"), "--json")
+    assert named.returncode == 0, named.stderr
+    assert json.loads(named.stdout)["id"]
 
 
 def test_R5_the_demo_of_the_wheel_shows_a_live_reading_within_a_minute(installed: Path, tmp_path: Path) -> None:

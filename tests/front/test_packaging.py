@@ -23,7 +23,7 @@ from verification.sensitivity.analysis import sensitivity
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] + ["verification"]
+PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] + ["grid", "verification"]
 IN_AN_EXTRA = {
     "controller/telemetry/influx.py": "influx",
     "choroid/environments/__init__.py": "agents",
@@ -39,7 +39,6 @@ IN_AN_EXTRA = {
     "verification/bench/sandbox.py": "dev",
     "choroid/cameras/simulated.py": "imaging",
     "choroid/lsl/outlets.py": "lsl",
-    "choroid/running/certificates.py": "grid",
     "choroid/running/own_replay.py": "recording",
     "controller/imaging/bubbles.py": "imaging",
     "controller/imaging/features.py": "imaging",
@@ -113,6 +112,11 @@ def extra(name: str) -> set[str]:
     return declared(PROJECT["project"]["optional-dependencies"][name])
 
 
+def of_grid() -> set[str]:
+    project = tomllib.loads((ROOT / "grid" / "pyproject.toml").read_text(encoding="utf-8"))
+    return declared(project["project"]["dependencies"])
+
+
 OF_COMMANDS = sorted(PROJECT["project"]["optional-dependencies"].keys() - {"dev", "fuzz", "mutation"})
 CORE = declared(PROJECT["project"]["dependencies"])
 
@@ -150,8 +154,9 @@ def test_every_package_that_is_imported_is_declared_where_it_is_needed() -> None
     for file, distribution, at_import in third_party():
         if distribution in CORE:
             continue
-        of = "grid" if file.startswith("grid/") else IN_AN_EXTRA.get(file)
+        of = IN_AN_EXTRA.get(file)
         known = extra(of) | {"aiohttp"} if of else set()  # influxdb-client[async] is aiohttp
+        known |= of_grid() if file.startswith("grid/") else set()
         in_some_extra = any(distribution in extra(name) for name in OF_COMMANDS)
         if distribution not in known and (at_import or not in_some_extra):
             wrong.append(f"{file} imports {distribution}{'' if at_import else ' in a function'}")

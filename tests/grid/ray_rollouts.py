@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from choroid.board_tasks.rollouts import RolloutPlan, executor_of, rollouts
 from grid.boards.loading import load_board
 from grid.grading.spread import grade_spread
+from grid.tasks.rollouts import RolloutPlan, executor_of, rollouts
 
 
 def main(plan: RolloutPlan, marker: Path) -> dict[str, object]:

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from choroid.board_tasks.decode import data
-from choroid.board_tasks.spikes import ridge
 from grid.boards.board import Board
 from grid.boards.loading import load_boards, newest
+from grid.tasks.decode import data
+from grid.tasks.spikes import ridge
 from tests.grid.boards.models import linear_decoder
 
 NAME = "decode-small"

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from choroid.board_tasks.rollouts import RolloutPlan, rollouts
 from choroid.common.failure import UserError
 from grid.grading.grading import grade_model
 from grid.grading.sandbox import open_in_sandbox
+from grid.tasks.rollouts import RolloutPlan, rollouts
 from tests.grid.small_board import decoder, small_board
 
 PLAN = RolloutPlan(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from choroid.board_tasks.steering import STEERING, FeedbackAgent
-from choroid.board_tasks.task import Params, Policy, Values, play
 from grid.boards.loading import load_boards, newest
 from grid.grading.interval import paired_interval
+from grid.tasks.steering import STEERING, FeedbackAgent
+from grid.tasks.task import Params, Policy, Values, play
 
 SEEDS = range(1001, 1013)
 

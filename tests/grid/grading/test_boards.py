@@ -10,12 +10,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from choroid.board_tasks.catalogue import TASKS
-from choroid.board_tasks.decode import TRAINING_SEEDS, data
-from choroid.board_tasks.held_out import bits_per_spike
-from choroid.board_tasks.recycling import IdealHand, bounded
-from choroid.board_tasks.spikes import ridge
-from choroid.board_tasks.task import play
 from grid.boards.board import Board
 from grid.boards.loading import load_boards, newest
 from grid.grading.agreement import disagreement, sign_verdict
@@ -24,6 +18,12 @@ from grid.grading.grading import ModelGrade, baseline_score, grade_model
 from grid.grading.sandbox import open_in_sandbox
 from grid.grading.task import EpisodeScore, TaskFailed, task_process
 from grid.identity.keys import IdentityKey
+from grid.tasks.catalogue import TASKS
+from grid.tasks.decode import TRAINING_SEEDS, data
+from grid.tasks.held_out import bits_per_spike
+from grid.tasks.recycling import IdealHand, bounded
+from grid.tasks.spikes import ridge
+from grid.tasks.task import play
 from tests.grid.boards.models import linear_decoder
 
 BOARDS = load_boards()
@@ -186,7 +186,7 @@ def test_X6_a_task_process_that_dies_is_an_error_with_its_last_words() -> None:
 
 def test_X6_rubbish_ends_the_task_process() -> None:
     found = subprocess.run(
-        [sys.executable, "-P", "-m", "choroid.board_tasks"], input=LENGTH.pack(2**31), capture_output=True, timeout=60
+        [sys.executable, "-P", "-m", "grid.tasks"], input=LENGTH.pack(2**31), capture_output=True, timeout=60
     )
     assert found.returncode != 0
     assert found.stdout == b""

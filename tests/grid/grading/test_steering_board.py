@@ -11,12 +11,12 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from choroid.board_tasks.steering import STEERING, FeedbackAgent
-from choroid.board_tasks.task import Policy, Values, array, play
 from grid.boards.board import Board
 from grid.boards.loading import load_boards, newest
 from grid.grading.grading import ModelGrade, grade_model, void_by
 from grid.grading.sandbox import open_in_sandbox
+from grid.tasks.steering import STEERING, FeedbackAgent
+from grid.tasks.task import Policy, Values, array, play
 from tests.grid.boards.models import alternating_agent, feedback_agent
 
 BOARD = newest(load_boards(), "steering")

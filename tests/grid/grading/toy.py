@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from choroid.board_tasks.serve import TaskServer
-from choroid.board_tasks.task import BoardTask, Episode, Params, Policy, Scored, array, received
 from grid.boards.board import Board
 from grid.boards.loading import parse_board
 from grid.boards.manifest import sign_manifest
@@ -25,6 +23,8 @@ from grid.grading.service import BoardService
 from grid.grading.store import BoardStore
 from grid.grading.task import TaskProcess
 from grid.identity.keys import IdentityKey
+from grid.tasks.serve import TaskServer
+from grid.tasks.task import BoardTask, Episode, Params, Policy, Scored, array, received
 from tests.grid.boards.test_loading import TEXT
 
 TOY = parse_board(TEXT.encode(), "toy.yaml")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from choroid.board_tasks.catalogue import TASKS
-from choroid.board_tasks.task import play
 from choroid.common.failure import UserError
 from choroid.common.workers import workers
+from grid.tasks.catalogue import TASKS
+from grid.tasks.task import play
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
-"""The task process of a grader: `python -m choroid.board_tasks`."""
+"""The task process of a grader: `python -m grid.tasks`."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from choroid.board_tasks.catalogue import TASKS
-from choroid.board_tasks.serve import serve
+from grid.tasks.catalogue import TASKS
+from grid.tasks.serve import serve
 
 if __name__ == "__main__":
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")

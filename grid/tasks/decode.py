@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from choroid.board_tasks.spikes import biphasic, counts, ridge, with_constant
-from choroid.board_tasks.task import BoardTask, Episode, Params, Policy, Scored, Values, array, received
+from grid.tasks.spikes import biphasic, counts, ridge, with_constant
+from grid.tasks.task import BoardTask, Episode, Params, Policy, Scored, Values, array, received
 from sim.neurons.spike_array import SpikeArray
 
 REST_S = (0.15, 0.4)

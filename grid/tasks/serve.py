@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-from choroid.board_tasks.task import BoardTask, Episode, Scored, TaskError, play
 from grid.grading.frames import LENGTH, TaskFrame, decode_head, encode, head_length
+from grid.tasks.task import BoardTask, Episode, Scored, TaskError, play
 
 
 def serve(source: BinaryIO, to: BinaryIO, tasks: Mapping[str, BoardTask]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from choroid.board_tasks.decode import DECODE
-from choroid.board_tasks.held_out import HELD_OUT
-from choroid.board_tasks.recycling import RECYCLING
-from choroid.board_tasks.steering import STEERING
-from choroid.board_tasks.task import BoardTask
+from grid.tasks.decode import DECODE
+from grid.tasks.held_out import HELD_OUT
+from grid.tasks.recycling import RECYCLING
+from grid.tasks.steering import STEERING
+from grid.tasks.task import BoardTask
 
 TASKS: Mapping[str, BoardTask] = {
     "decode-stimulus": DECODE,

@@ -13,8 +13,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from choroid.board_tasks.spikes import counts, ridge, with_constant
-from choroid.board_tasks.task import BoardTask, Episode, Params, Policy, Scored, Values, array, received
+from grid.tasks.spikes import counts, ridge, with_constant
+from grid.tasks.task import BoardTask, Episode, Params, Policy, Scored, Values, array, received
 from sim.neurons.spike_array import SpikeArray
 
 SETTLE_S = 5.0

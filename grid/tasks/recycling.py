@@ -19,11 +19,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from choroid.board_tasks.task import BoardTask, Episode, Params, Policy, Scored, Values, array, received
 from choroid.common.examples import bench_rig
 from controller.hazards.loading import load_checked_rig
 from controller.rig.description import Rig, required
 from controller.rig.probes import temperature_target_c
+from grid.tasks.task import BoardTask, Episode, Params, Policy, Scored, Values, array, received
 from protocols.recycle import PARAMS
 from sim.plant.plant import Plant
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from choroid.board_tasks.task import BoardTask, Episode, Params, Policy, Scored, Values, array, received
 from choroid.tissue.steered import MOTOR, PATTERNS, SteeredTissue
 from choroid.tissue.window import CultureTissue
+from grid.tasks.task import BoardTask, Episode, Params, Policy, Scored, Values, array, received
 
 ELECTRODES = 32
 SMOOTHING = np.float32(0.5)

@@ -69,14 +69,15 @@ def _member_parsers(verbs: Any) -> None:
         json_option(parser)
 
 
-def _part(name: str) -> ModuleType:
+def part(name: str) -> ModuleType:
+    """Import a module of the grid's commands. Raises :class:`UserError` where a package that it needs is missing."""
     from choroid.common.extras import load_extra
 
     return load_extra(f"grid.commands.{name}", "grid", needed_for="choroid grid", otherwise="use a rig without a grid")
 
 
 def _boards() -> ModuleType:
-    return _part("boards")
+    return part("boards")
 
 
 def _progress(text: str) -> None:
@@ -84,40 +85,40 @@ def _progress(text: str) -> None:
 
 
 def _submit(arguments: argparse.Namespace) -> int:
-    part = _part("submissions")
-    answer = part.submit(
+    submissions = part("submissions")
+    answer = submissions.submit(
         arguments.data, arguments.board, arguments.model, arguments.name, wait=arguments.wait, say=_progress
     )
-    emit(answer, as_json=arguments.json, text=part.submission_text(answer))
+    emit(answer, as_json=arguments.json, text=submissions.submission_text(answer))
     return 0
 
 
 def _submission(arguments: argparse.Namespace) -> int:
-    part = _part("submissions")
-    answer = part.submission(arguments.data, arguments.submission, wait=arguments.wait, say=_progress)
-    emit(answer, as_json=arguments.json, text=part.submission_text(answer))
+    submissions = part("submissions")
+    answer = submissions.submission(arguments.data, arguments.submission, wait=arguments.wait, say=_progress)
+    emit(answer, as_json=arguments.json, text=submissions.submission_text(answer))
     return 0
 
 
 def _board(arguments: argparse.Namespace) -> int:
-    part = _part("submissions")
-    answer = part.board(arguments.data, arguments.board)
-    emit(answer, as_json=arguments.json, text=part.board_text(answer))
+    submissions = part("submissions")
+    answer = submissions.board(arguments.data, arguments.board)
+    emit(answer, as_json=arguments.json, text=submissions.board_text(answer))
     return 0
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    part = _part("submissions")
-    answer = part.run(arguments.data, arguments.board, arguments.input, arguments.out)
-    emit(answer, as_json=arguments.json, text=str(arguments.out) if arguments.out else part.run_text(answer))
+    submissions = part("submissions")
+    answer = submissions.run(arguments.data, arguments.board, arguments.input, arguments.out)
+    emit(answer, as_json=arguments.json, text=str(arguments.out) if arguments.out else submissions.run_text(answer))
     return 0
 
 
 def _data(arguments: argparse.Namespace) -> int:
     import numpy as np
 
-    from choroid.board_tasks.catalogue import TASKS
     from choroid.common.failure import UserError
+    from grid.tasks.catalogue import TASKS
 
     board = _boards().described(arguments.board)
     task = TASKS[board.task.name]
@@ -137,7 +138,7 @@ def _try(arguments: argparse.Namespace) -> int:
     if arguments.jobs == 1 and arguments.ray is None:
         answer = boards.try_model(arguments.board, arguments.model, seeds)
     else:
-        from choroid.board_tasks import rollouts
+        from grid.tasks import rollouts
 
         with rollouts.executor_of(arguments.jobs, arguments.ray) as executor:
             answer = boards.try_model(arguments.board, arguments.model, seeds, executor, rollouts.progress)
@@ -146,7 +147,7 @@ def _try(arguments: argparse.Namespace) -> int:
 
 
 def _bulk(arguments: argparse.Namespace) -> int:
-    from choroid.board_tasks import rollouts
+    from grid.tasks import rollouts
 
     boards = _boards()
     board = boards.described(arguments.board)

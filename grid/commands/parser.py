@@ -11,14 +11,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from choroid.commands.grid_boards import FOLDER, add_boards
 from choroid.commands.options import command, emit, json_option, port
+from grid.commands.board_parser import FOLDER, add_boards, part
 
 
-def add(commands: Any) -> None:
-    """Add the subcommand to `commands`."""
-    grid = commands.add_parser("grid", help="hub, members and laboratories of a grid (extra `grid`)")
-    verbs = grid.add_subparsers(title="verbs", metavar="VERB", required=True)
+def add(verbs: Any) -> None:
+    """Add the verbs of `choroid grid`."""
     _hub_parsers(verbs)
     _member_parsers(verbs)
     _lab_parser(verbs)
@@ -32,13 +30,6 @@ def add(commands: Any) -> None:
     bench = command(verbs, "bench", _bench, "measure a hub with many connected members")
     bench.add_argument("--members", type=int, default=1000, help="how many (default 1000)")
     json_option(bench)
-
-
-def part(name: str) -> ModuleType:
-    """Import a module of the grid's commands. Raises :class:`UserError` without the extra."""
-    from choroid.common.extras import load_extra
-
-    return load_extra(f"grid.commands.{name}", "grid", needed_for="choroid grid", otherwise="use a rig without a grid")
 
 
 def data_option(parser: argparse.ArgumentParser, folder: Path = FOLDER) -> None:
@@ -157,7 +148,7 @@ def _hub(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         executor = None
         if arguments.ray is not None:
-            from choroid.board_tasks.rollouts import executor_of
+            from grid.tasks.rollouts import executor_of
 
             executor = stack.enter_context(executor_of(1, arguments.ray))
         processes.hub(_hub_settings(processes, arguments, executor), _say)
@@ -196,7 +187,7 @@ def _lab(arguments: argparse.Namespace) -> int:
 
 def _demo(arguments: argparse.Namespace) -> int:
     operate, submissions = part("operate"), part("submissions")
-    from choroid.demo.grid import GridDemo, HubOperator, demo_folder, grid_demo
+    from grid.commands.demo import GridDemo, HubOperator, demo_folder, grid_demo
 
     operator = HubOperator(
         states=lambda hub: {each["name"]: each["state"] for each in operate.members(hub)["members"]},
