@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import shlex
 import subprocess
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,33 @@ def test_the_help_lists_each_command_under_one_subject(capsys: pytest.CaptureFix
     text = capsys.readouterr().out
     assert text.index("run a rig:") < text.index("\n  run ") < text.index("verify:") < text.index("\n  verify ")
     assert "check        validate a rig file" in text
+
+
+SERVICES = {
+    "completion", "demo", "grid demo", "grid hub", "grid join", "grid lab", "grid page", "guard", "lsl", "run", "talk",
+}  # fmt: skip
+"""They go on until they are ended, ask at a terminal, or print a script: one JSON object would say nothing."""
+
+
+def commands(parser: argparse.ArgumentParser, *words: str) -> Iterator[tuple[str, set[str]]]:
+    """Return each command with its options."""
+    below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    for action in below:
+        for name, each in action.choices.items():
+            yield from commands(each, *words, name)
+    if not below:
+        yield " ".join(words), {option for action in parser._actions for option in action.option_strings}
+
+
+def test_each_command_that_ends_answers_in_json() -> None:
+    assert {name for name, options in commands(_parser()) if "--json" not in options} == SERVICES
+
+
+def test_progress_is_printed_beside_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", "keller-x-line", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["failures"] == 0
+    assert "1 of 1: keller-x-line" in printed.err
 
 
 def test_the_help_of_one_command_is_its_own(capsys: pytest.CaptureFixture[str]) -> None:

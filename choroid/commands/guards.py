@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.options import command
+from choroid.commands.options import command, emit, json_option
 from choroid.common.private import keep_files_private
 
 
@@ -24,6 +24,7 @@ def add(commands: Any) -> None:
     stop = command(commands, "stop", _stop, "emergency stop through the guard: perfusion to basal, no stimulation")
     _data(stop, "the running rig's data directory (default ./choroid-data)")
     stop.add_argument("--reason", default="emergency stop on the command line", help="reason, for the record")
+    json_option(stop)
 
     service = commands.add_parser("service", help="install guard and controller as services of this computer")
     verbs = service.add_subparsers(title="verbs", metavar="VERB", required=True)
@@ -39,6 +40,7 @@ def add(commands: Any) -> None:
         "--run-as", default="choroid", metavar="USER", help="account of the services (default choroid)"
     )
     install.add_argument("--memory", default="4G", metavar="SIZE", help="memory limit of the controller (default 4G)")
+    json_option(install)
 
 
 def _data(parser: argparse.ArgumentParser, what: str) -> None:
@@ -55,21 +57,21 @@ def _guard(arguments: argparse.Namespace) -> int:
 def _stop(arguments: argparse.Namespace) -> int:
     from choroid.running.guarding import stop
 
-    print(stop(arguments.data, reason=arguments.reason))
+    done = stop(arguments.data, reason=arguments.reason)
+    emit({"done": done}, as_json=arguments.json, text=done)
     return 0
 
 
 def _install(arguments: argparse.Namespace) -> int:
-    from choroid.running.services import install
+    from choroid.running.services import as_text, install
 
-    print(
-        install(
-            arguments.rig,
-            data=arguments.data,
-            user=arguments.user,
-            root=arguments.root,
-            run_as=arguments.run_as,
-            memory=arguments.memory,
-        )
+    answer = install(
+        arguments.rig,
+        data=arguments.data,
+        user=arguments.user,
+        root=arguments.root,
+        run_as=arguments.run_as,
+        memory=arguments.memory,
     )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0

@@ -142,6 +142,7 @@ def _plan(arguments: argparse.Namespace) -> int:
         "seed": arguments.seed,
         "data": arguments.data,
         "svg": arguments.svg,
+        "progress": True,
     }
     answer = plan(**keywords)
     emit(answer, as_json=arguments.json, text=as_text(answer))
@@ -151,6 +152,6 @@ def _plan(arguments: argparse.Namespace) -> int:
 def _validate(arguments: argparse.Namespace) -> int:
     from choroid.simulation.validate import as_text, validate
 
-    answer = validate(arguments.plots)
+    answer = validate(arguments.plots, progress=True)
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from choroid.common.child import HOME
 from choroid.common.failure import UserError
@@ -168,8 +170,12 @@ def units(rig: str, path: Path, data: Path, *, user: bool, run_as: str, memory: 
     return made
 
 
-def install(path: Path, *, data: Path, user: bool, root: Path, run_as: str, memory: str) -> str:
-    """Write the units below `root`; return a report with the next steps.
+def install(path: Path, *, data: Path, user: bool, root: Path, run_as: str, memory: str) -> dict[str, Any]:
+    """Write the units below `root`.
+
+    Returns:
+        `wrote` (the files), `program` (its folder), `next` (the commands that start the services), and `stop` (the one that
+        stops the rig while the guard goes on).
 
     Raises:
         UserError: The rig is simulated, or a path cannot be written into a unit.
@@ -190,10 +196,20 @@ def install(path: Path, *, data: Path, user: bool, root: Path, run_as: str, memo
         if user
         else f"useradd --system --groups dialout {run_as}; install -d -o {run_as} -m 0700 {data.resolve()}"
     )
+    return {
+        "wrote": [str(folder / name) for name in made],
+        "program": str(HOME),
+        "next": [prepare, f"systemctl{scope} daemon-reload", f"systemctl{scope} enable --now {guard} {controller}"],
+        "stop": f"systemctl{scope} stop {controller}",
+    }
+
+
+def as_text(answer: Mapping[str, Any]) -> str:
+    """Return the report with the next steps as text."""
+    steps = "\n".join(f"  {step}" for step in answer["next"])
     return (
-        f"wrote {folder / guard} and {folder / controller} (program in {HOME})\nNext:\n  {prepare}\n"
-        f"  systemctl{scope} daemon-reload\n  systemctl{scope} enable --now {guard} {controller}\n"
-        f"To stop the rig: systemctl{scope} stop {controller}  (the guard continues and keeps the rig at rest)"
+        f"wrote {' and '.join(answer['wrote'])} (program in {answer['program']})\nNext:\n{steps}\n"
+        f"To stop the rig: {answer['stop']}  (the guard continues and keeps the rig at rest)"
     )
 
 

@@ -67,13 +67,15 @@ def plan(
     seed: int,
     data: Path | None = None,
     svg: Path | None = None,
+    progress: bool = False,
 ) -> dict[str, Any]:
     """Return `{feasible, refusals, timeline, steps, volumes, run_out, grades, sterile, …}` of the next `hours`.
 
     Without a `protocol`, that of :func:`controller.recipes.on_rig.preferred` is planned.
     `data` is the data directory of the rig's controller (running or not); it is only read. Without it, the calibrations of
     a rig whose pumps want records are not looked at. `svg` is where a picture of
-    the steps is written. Raises what a start would raise for a protocol that is not sound.
+    the steps is written. `progress`: print it on standard error. Raises what a start would raise for a protocol that is not
+    sound.
     """
     rig = load_checked_rig(path, models=MODELS)
     protocol = protocol or preferred(rig)
@@ -100,7 +102,7 @@ def plan(
         else:
             twin = _on_simulated_links(rig, trusting=rig.factory_calibrated or not looking)
             start = StartPoint(folder, present.at, twin, _as_present(twin, present) if data is not None else twin)
-            answer |= _twin_story(path, rig, protocol, params, hours, seed, start)
+            answer |= _twin_story(path, rig, protocol, params, hours, seed, start, progress)
             for name, volume in answer["volumes"].items():
                 if volume["in_ml"] == volume["out_ml"] == 0.0:  # it changes by evaporation only
                     volume["start_ml"] = round(present.volumes[name].ul / ML, 3)
@@ -234,7 +236,14 @@ def _on_simulated_links(rig: Rig, *, trusting: bool) -> Rig:
 
 
 def _twin_story(
-    path: Path, rig: Rig, protocol: str, params: dict[str, str], hours: float, seed: int, start: StartPoint
+    path: Path,
+    rig: Rig,
+    protocol: str,
+    params: dict[str, str],
+    hours: float,
+    seed: int,
+    start: StartPoint,
+    progress: bool,
 ) -> dict[str, Any]:
     found = simulate(
         path,
@@ -242,7 +251,7 @@ def _twin_story(
         params=params,
         days=hours / 24,
         seed=seed,
-        progress=False,
+        progress=progress,
         timeline=True,
         start=start,
     )

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import functools
 import gc
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from typing import Any
 
 from choroid.cameras.engines import inline_cameras
 from choroid.common.failure import UserError
+from choroid.common.progress import show_share
 from choroid.simulation.figures import figures
 from choroid.simulation.rates import RateNerves
 from choroid.simulation.respondent import Respondent, assumed_lines
@@ -323,10 +323,7 @@ async def _pass_time(
         if watch is not None:
             watch(loop.time() - begin_s, lab, controller)
         if progress:
-            done = (loop.time() - begin_s) / (end_s - begin_s)
-            print(f"\r{done:6.1%} of {days:g} d", end="", file=sys.stderr, flush=True)
-    if progress:
-        print(file=sys.stderr)
+            show_share((loop.time() - begin_s) / (end_s - begin_s), f"{days:g} d")
 
 
 def as_text(answer: dict[str, Any]) -> str:

@@ -9,14 +9,15 @@ from typing import Any
 
 from choroid.common.examples import bench_rig
 from choroid.common.extras import load_extra
+from choroid.common.progress import counted
 from controller.rig.loading import load_rig
-from sim.plant.validation import everything
+from sim.plant.validation import validations
 from sim.plant.verdicts import Validation
 
 WIDTH = 118
 
 
-def validate(plots: Path | None = None) -> dict[str, Any]:
+def validate(plots: Path | None = None, *, progress: bool = False) -> dict[str, Any]:
     """Run all tests; with `plots`, also write a figure of each that has one there.
 
     Returns `{tests: [{id, title, published, simulated, tolerance, verdict, kind, source, note, parts}], passed, failed,
@@ -24,16 +25,17 @@ def validate(plots: Path | None = None) -> dict[str, Any]:
     """
     if plots is not None:
         _matplotlib()
-    found = everything(load_rig(bench_rig()))
+    tests = tuple(enumerate(validations(load_rig(bench_rig())), 1))
+    found = [test() for _, test in (counted(tests, lambda each: f"V{each[0]}") if progress else tests)]
     figures = [] if plots is None else draw(found, plots)
-    tests = []
+    rows = []
     for each in found:
         row = asdict(each)
         del row["axes"], row["curves"]
         row["parts"] = list(row["parts"])
-        tests.append(row)
+        rows.append(row)
     passed = sum(each.verdict == "pass" for each in found)
-    return {"tests": tests, "passed": passed, "failed": len(found) - passed, "figures": figures}
+    return {"tests": rows, "passed": passed, "failed": len(found) - passed, "figures": figures}
 
 
 def as_text(answer: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ def add_boards(verbs: Any) -> None:
     data.add_argument("board", help="its name, such as decode-stimulus, or its file")
     data.add_argument("--seed", type=seed, default=1, help="a public seed (default 1)")
     data.add_argument("--out", type=Path, required=True, help="the .npz file to write")
+    json_option(data)
     trial = command(verbs, "try", _try, "grade a model here, on public seeds and with every control")
     trial.add_argument("board", help="its name or its file")
     trial.add_argument("model", type=Path, help="the ONNX file")
@@ -128,7 +129,8 @@ def _data(arguments: argparse.Namespace) -> int:
         )
     with arguments.out.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **task.data(arguments.seed, board.task.params))
-    print(arguments.out)
+    answer = {"board": board.key, "seed": arguments.seed, "file": str(arguments.out)}
+    emit(answer, as_json=arguments.json, text=str(arguments.out))
     return 0
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from choroid.common.progress import counted
 from choroid.tools.conformance.benches import all_benches
 from choroid.tools.conformance.table import in_virtual_time
 from drivers.conformance.bench import Bench
@@ -73,7 +74,7 @@ def score(models: Sequence[str] = (), *, every: bool = False) -> dict[str, Any]:
         `broken` (each with its outcome), `caught` and `of` (counts), and `sound`: failures of unbroken drivers.
     """
     tried = trials(models, every=every)
-    outcomes = [try_broken(one, bench, in_virtual_time) for one, bench in tried]
+    outcomes = [try_broken(one, bench, in_virtual_time) for one, bench in counted(tried, lambda each: each[0].name)]
     benches = {bench.model: bench for _, bench in tried}
     wrong = {model: _failures(bench) for model, bench in benches.items()}
     return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+from choroid.common.progress import counted
 from choroid.tools.conformance.benches import all_benches
 from drivers.conformance.examine import examine
 from drivers.conformance.properties import PROPERTIES
@@ -23,7 +24,7 @@ def conformance(models: list[str]) -> dict[str, Any]:
     "failures": n}`.
     """
     drivers: dict[str, dict[str, dict[str, str]]] = {}
-    for bench in all_benches(models or None):
+    for bench in counted(all_benches(models or None), lambda bench: bench.model):
         verdicts = examine(bench, in_virtual_time)
         drivers[bench.model] = {each.property: {"outcome": each.outcome, "told": each.told} for each in verdicts}
     failures = sum(each["outcome"] == "fail" for row in drivers.values() for each in row.values())

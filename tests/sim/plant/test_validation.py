@@ -60,7 +60,7 @@ WELL_KEPT = TissueLook(
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Validation]:
-    return {each.id: each for each in validation.everything(load_rig(bench_rig()))}
+    return {each.id: each for each in (test() for test in validation.validations(load_rig(bench_rig())))}
 
 
 def test_none_is_hidden(found: dict[str, Validation]) -> None:
@@ -187,7 +187,9 @@ def test_the_prior_of_the_estimate_has_room_for_the_published_lives() -> None:
 def test_json_is_one_object_with_all_of_them(
     found: dict[str, Validation], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("choroid.simulation.validate.everything", lambda rig: list(found.values()))
+    monkeypatch.setattr(
+        "choroid.simulation.validate.validations", lambda rig: tuple(lambda each=each: each for each in found.values())
+    )
     assert main(["validate", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert {test["id"]: (test["verdict"], test["kind"]) for test in answer["tests"]} == EXPECTED
