@@ -68,6 +68,7 @@ lint: $(DEV) lint-page  ## style, types, layers of the packages, banned words; t
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.wording
+	$(BIN)/python -m tests.unused
 
 lint-page:  ## style and types of the page's scripts, style sheets and HTML
 	@if command -v npm >/dev/null; then \

@@ -23,11 +23,3 @@ def as_csv(header: Row, rows: Sequence[Row]) -> str:
     writer.writerow(header)
     writer.writerows(rows)
     return out.getvalue().removesuffix("\r\n")
-
-
-def as_markdown(header: Row, rows: Sequence[Row]) -> list[str]:
-    """Return the lines of a Markdown table; columns that are empty in every row are left out."""
-    used = [column for column in range(len(header)) if any(row[column] for row in rows)]
-    lines = [[header[column] for column in used], ["---"] * len(used)]
-    lines += [[row[column].replace("|", "\\|") for column in used] for row in rows]
-    return [f"| {' | '.join(cells)} |" for cells in lines]

@@ -75,11 +75,6 @@ class BatchMixture:
             found[lot] = found.get(lot, 0.0) + share
         return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
-    @property
-    def mean_uses(self) -> float:
-        """Average number of times that the medium has entered the loop."""
-        return sum(uses * share for (_, uses), share in self._shares.items())
-
     def entered_loop(self) -> BatchMixture:
         """Return the mixture after it has entered the loop once more."""
         return BatchMixture({(lot, uses + 1): share for (lot, uses), share in self._shares.items()})

@@ -217,11 +217,14 @@ def _operate(arguments: argparse.Namespace) -> int:
             refuse_waiting=arguments.refuse_waiting or "",
             reason=arguments.reason,
         )
+        text = operate.members_text(answer)
     elif arguments.verb == "leases":
         answer = operate.leases(arguments.data, end=arguments.end, first=arguments.first, reason=arguments.reason)
+        text = operate.leases_text(answer)
     else:
         answer = operate.status(arguments.data)
-    emit(answer, as_json=arguments.json, text=getattr(operate, f"{arguments.verb}_text")(answer))
+        text = operate.status_text(answer)
+    emit(answer, as_json=arguments.json, text=text)
     return 0
 
 

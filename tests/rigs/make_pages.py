@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from choroid.common.table import as_markdown
+from choroid.common.table import Row
 from choroid.rig_file import bill_of_materials, wiring_list
 from choroid.rig_file.check import check_rig
 
@@ -21,6 +22,14 @@ def index() -> str:
     rows = [[f"[{rig.stem}]({rig.stem}.md)", _one_line(rig)] for rig in RIGS]
     head = "# The shipped rigs\n\nEach is simulated (`sim:` links) and sound; copy the nearest one and change it.\n\n"
     return head + "\n".join(as_markdown(["rig", "what it is"], rows)) + "\n"
+
+
+def as_markdown(header: Row, rows: Sequence[Row]) -> list[str]:
+    """Return the lines of a Markdown table; columns that are empty in every row are left out."""
+    used = [column for column in range(len(header)) if any(row[column] for row in rows)]
+    lines = [[header[column] for column in used], ["---"] * len(used)]
+    lines += [[row[column].replace("|", "\\|") for column in used] for row in rows]
+    return [f"| {' | '.join(cells)} |" for cells in lines]
 
 
 def _one_line(rig: Path) -> str:

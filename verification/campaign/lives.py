@@ -79,10 +79,6 @@ class LifeLoop(VirtualTimeLoop):
         self._dead.add(life)
         self._parked[life].timers.clear()
 
-    def frozen(self, life: int) -> bool:
-        """Return whether nothing of `life` runs at present."""
-        return life in self._parked
-
     async def bury(self, life: int) -> None:
         """Let the killed tasks of `life` end, when nothing of theirs can have an effect any more."""
         self._dead.discard(life)
