@@ -103,7 +103,7 @@ class Eurotherm3200(Device):
                 where, "rest_c", f"is {rest_c:g}, not below low_c ({limits_c[0]:g})", "write a cooler temperature"
             )
         self.rest_raw = round(rest_c / self._scale)
-        unit = unit_number(config)
+        unit = unit_number(config.address, config.name)
         self._conversation = Conversation(
             link,
             where,

@@ -142,7 +142,7 @@ class HamiltonArc(Device):
         known_only(config.settings, config.name, self.settings)
         self._level = LEVELS.get(LEVEL.of(config.settings, config.name))
         self._password = _password(config, needed=self._level not in (None, LEVELS["U"]))
-        unit = unit_number(config)
+        unit = unit_number(config.address, config.name)
         self._conversation = Conversation(
             link,
             config.name,

@@ -72,7 +72,7 @@ class KellerXLine(Device):
         super().__init__(link, config)
         known_only(config.settings, config.name, self.settings)
         self._zero_kpa = ZERO.of(config.settings, config.name)
-        unit = unit_number(config)
+        unit = unit_number(config.address, config.name)
         self._conversation = Conversation(
             link,
             config.name,

@@ -72,7 +72,7 @@ class ModbusCoilRelay(Device):
         known_only(config.settings, config.name, self.settings)
         self.flash = FLASH.of(config.settings, config.name)
         self._conversation = Conversation(link, config.name, timeout_s=TIMEOUT_S)
-        self.unit = ModbusUnit(self._conversation, unit_number(config))
+        self.unit = ModbusUnit(self._conversation, unit_number(config.address, config.name))
         self._coils: list[bool] = []
         self._coils_at_s = -1.0
         self._changes = 0

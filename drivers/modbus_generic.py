@@ -107,7 +107,7 @@ class ModbusGeneric(Device):
                 config.name, "channels", "does not go with this model", "its points are the description's"
             )
         self.description: Description = describe(config.name, config.settings)
-        number = unit_number(config)
+        number = unit_number(config.address, config.name)
         self._conversation = Conversation(
             link,
             config.name,

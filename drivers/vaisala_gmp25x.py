@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pymodbus.framer import FramerRTU
 from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
@@ -110,7 +110,7 @@ class VaisalaGmp25x(Device):
             for each in COMPENSATIONS.values()
             if (value := each.setting.optional(config.settings, config.name)) is not None
         }
-        unit = unit_number(replace(config, address=config.address or DEFAULT_ADDRESS))
+        unit = unit_number(config.address or DEFAULT_ADDRESS, config.name)
         self._conversation = Conversation(
             link,
             config.name,

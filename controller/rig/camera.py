@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from controller.rig.part import RigPart
-from controller.rig.problems import Finding, nearest
 from controller.rig.quantities import LengthUm, SizeGb, TimeS
-
-if TYPE_CHECKING:
-    from controller.rig.description import Rig
 
 DAY_S = 86_400.0
 
@@ -33,21 +26,3 @@ class CameraSpec(RigPart):
     """What the disk keeps free for everything else."""
     settings: dict[str, float | bool | str] = Field(default_factory=dict)
     """Of the driver."""
-
-
-def cameras_see_chambers(rig: Rig) -> Iterator[Finding]:
-    """Each camera looks at a chamber of the rig."""
-    chambers = [name for name, vessel in rig.vessels.items() if vessel.kind == "chamber"]
-    for name, camera in rig.cameras.items():
-        if camera.chamber not in chambers:
-            what = f"“{camera.chamber}” is no chamber of this rig"
-            yield Finding(("cameras", name, "chamber"), what, nearest(camera.chamber, chambers, "chambers"))
-
-
-def camera_names_are_free(rig: Rig) -> Iterator[Finding]:
-    """No camera has the name of a device: both become points."""
-    for name in rig.cameras.keys() & rig.devices.keys():
-        yield Finding(("cameras", name), f"“{name}” is a device as well", "Give the camera another name")
-
-
-CAMERA_RULES = (cameras_see_chambers, camera_names_are_free)

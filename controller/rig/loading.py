@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from controller.rig import anatomy, camera, plumbing, selector_rules, wiring
+from controller.rig import anatomy, plumbing, selector_rules, wiring
 from controller.rig.described import take_descriptions
 from controller.rig.description import Rig
 from controller.rig.document import read_document
@@ -91,7 +91,6 @@ def _checks(rig: Rig, models: Collection[str] | None) -> Iterator[Check]:
         *selector_rules.RIG_RULES,
         *wiring.RIG_RULES,
         *anatomy.RIG_RULES,
-        *camera.CAMERA_RULES,
     )
     yield from (partial(rule, rig) for rule in rules)
 

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from controller.rig.card import CARD_RULES, is_replay_or_simulated, link_fits
+from controller.rig.array_rules import ARRAY_RULES
+from controller.rig.card import is_replay_or_simulated, link_fits
 from controller.rig.description import DeviceSpec, Rig, WatchdogRelay
 from controller.rig.families import (
     FAMILIES,
@@ -437,7 +438,7 @@ DEVICE_RULES = (
 )
 RIG_RULES = (
     links_are_all_real_or_all_simulated,
-    *CARD_RULES,
+    *ARRAY_RULES,
     one_switch_one_purpose,
     further_interlocks,
     watchdog_relay,

@@ -34,7 +34,6 @@ from pymodbus.pdu.register_message import (
 )
 from pymodbus.pdu.utils import unpack_bitstring
 
-from drivers.device import DeviceConfig
 from drivers.errors import Refused
 from drivers.transport.conversation import Conversation
 from drivers.transport.link import Parser
@@ -167,13 +166,13 @@ def read_discrete_inputs_frame(unit: int, address: int, count: int) -> bytes:
     return _frame(ReadDiscreteInputsRequest(address=address, count=count, dev_id=unit))
 
 
-def unit_number(config: DeviceConfig) -> int:
-    """Return the Modbus address in `config` (1 to 247); raise :class:`Refused` for any other text."""
-    text = config.address or "1"
+def unit_number(address: str, device: str) -> int:
+    """Return the Modbus address of `device` (1 to 247; empty: 1); raise :class:`Refused` for any other text."""
+    text = address or "1"
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 247):
         raise Refused(
             f"“{text}” is not a Modbus address",
-            where=config.name,
+            where=device,
             cause="a mistake in the rig file",
             action="write the address set on the device, 1 to 247",
         )

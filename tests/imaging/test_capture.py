@@ -14,7 +14,8 @@ import pytest
 from controller.core.state import StateStore
 from controller.imaging.engine import InlineEngine, WorkerEngine
 from controller.imaging.imaging import Imaging, request_of
-from controller.rig.camera import CameraSpec, cameras_see_chambers
+from controller.rig.array_rules import cameras_see_chambers
+from controller.rig.camera import CameraSpec
 from controller.rig.description import Rig
 from controller.rig.loading import effective_hash, load_rig
 from controller.tissue.record import TissueRecord
