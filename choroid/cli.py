@@ -16,7 +16,7 @@ from choroid.common.child import keep_safe_path, require_own_packages
 from choroid.common.failure import UserError
 
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
-    "describe a rig": ("new", "check", "wiring", "bom", "convert", "devices", "cards"),
+    "describe a rig": ("new", "check", "wiring", "bom", "devices", "cards"),
     "try it on the simulated laboratory": ("demo", "lab", "simulate", "plan", "fit", "validate"),
     "set devices up": ("probe", "talk", "calibrate", "commission", "conformance", "replay"),
     "run a rig": (

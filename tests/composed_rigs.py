@@ -1,4 +1,4 @@
-"""Rigs of other shapes than the shipped ones, in format 2: several chambers, several hearts, no kidney, no loop."""
+"""Rigs of other shapes than the shipped ones: several chambers, several hearts, no kidney, no loop."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _rig(**parts: Any) -> Rig:
     zones = {"incubator": {"temperature": "37 degC", "co2": "5 %", "oxygen": "18.6 %"}}
     for vessel in parts["vessels"].values():
         vessel.setdefault("zone", "incubator")
-    return Rig.model_validate({"choroid": 2, "media": {"fresh": FRESH}, "zones": zones, **parts})
+    return Rig.model_validate({"choroid": 1, "media": {"fresh": FRESH}, "zones": zones, **parts})
 
 
 def _chamber() -> dict[str, Any]:

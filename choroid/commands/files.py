@@ -1,4 +1,4 @@
-"""Parsers of `check`, `wiring`, `bom`, `convert`, `devices` and `cards`."""
+"""Parsers of `check`, `wiring`, `bom`, `devices` and `cards`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _PrintSchema(argparse.Action):
 
 
 def add(commands: Any) -> None:
-    """Add `check`, `wiring`, `bom`, `convert`, `devices` and `cards` to `commands`."""
+    """Add `check`, `wiring`, `bom`, `devices` and `cards` to `commands`."""
     check = command(commands, "check", _check, "validate a rig file")
     check.add_argument("rig", type=Path, help="the rig file")
     check.add_argument(
@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
         action="store_true",
         help="show which functions the rig has, which it lacks, and why",
     )
-    check.add_argument("--schema", action=_PrintSchema, help="print the JSON schema of rig files (format 2), and exit")
+    check.add_argument("--schema", action=_PrintSchema, help="print the JSON schema of rig files, and exit")
     json_option(check)
 
     for name, handler, what in (
@@ -49,13 +49,6 @@ def add(commands: Any) -> None:
         listing.add_argument("rig", type=Path, help="the rig file")
         listing.add_argument("--csv", action="store_true", help="print CSV")
         json_option(listing)
-
-    convert = command(commands, "convert", _convert, "upgrade a rig file to format 2; comments and order are kept")
-    convert.add_argument("rig", type=Path, help="the rig file")
-    convert.add_argument(
-        "--output", type=Path, metavar="FILE", help="where to write it, may be the rig file itself (default: print it)"
-    )
-    json_option(convert)
 
     devices = command(commands, "devices", _devices, "list the supported devices")
     json_option(devices)
@@ -88,14 +81,6 @@ def _bom(arguments: argparse.Namespace) -> int:
 
     answer = bill(arguments.rig)
     emit(answer, as_json=arguments.json, text=csv_text(answer) if arguments.csv else as_text(answer))
-    return 0
-
-
-def _convert(arguments: argparse.Namespace) -> int:
-    from choroid.rig_file.converting import as_text, convert_rig
-
-    answer = convert_rig(arguments.rig, arguments.output)
-    emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0
 
 

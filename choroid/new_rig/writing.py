@@ -99,7 +99,7 @@ def _head(draft: Draft, answers: Answers) -> None:
         "# `choroid check` after each change. docs/rig.md describes every key.",
         *(["# Links: write the ports by id (/dev/serial/by-id/…), because ttyUSB0 changes when cables are moved."]
           if draft.real_links else []),
-        "choroid: 2",
+        "choroid: 1",
         f"name: {answers['name']}",
     ]  # fmt: skip
     draft.add(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from controller.rig.description import Rig
-from controller.rig.format_1 import hashed_organs
+from controller.rig.forms import hashed_organs
 
 ROW = "commissioning"
 """Kind of the journal row."""

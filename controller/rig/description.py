@@ -164,12 +164,11 @@ class Filter(RigPart):
     min_pressure_kpa: PressureKpa | None = Field(
         default=None,
         alias="min_pressure",
-        serialization_alias="least_pressure",  # wording: former name
         ge=0,
         le=MAX_KPA,
     )
     """Minimum pressure over an intact filter while medium is returned. Left out, it is calculated from area and flow
-    (docs/recycling.md). The rig's hash uses the former name, so that the hash of a rig stays the same."""
+    (docs/recycling.md)."""
 
 
 class Dialyser(RigPart):
@@ -476,8 +475,8 @@ class UpkeepSpec(RigPart):
 class Rig(RigPart):
     """A whole rig, validated."""
 
-    choroid: Literal[1, 2]
-    """Format of the file; 2 after loading (:mod:`controller.rig.format_1`)."""
+    choroid: Literal[1]
+    """Format of the file."""
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")
     description: str = ""
     time_zone: ZoneName = "UTC"

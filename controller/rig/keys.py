@@ -14,7 +14,7 @@ from controller.rig.problems import Place
 from controller.rig.quantities import InUnit
 
 SHORT_FORMS: Mapping[type[BaseModel], tuple[str, ...]] = {Organs: ("heart",), Rig: ("plates",)}
-"""Keys that loading replaces by others (:mod:`controller.rig.format_1`, :mod:`controller.rig.plates`)."""
+"""Keys that loading replaces by others (:mod:`controller.rig.forms`, :mod:`controller.rig.plates`)."""
 
 
 def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:

@@ -14,8 +14,7 @@ from controller.rig import anatomy, plumbing, selector_rules, wiring
 from controller.rig.described import take_descriptions
 from controller.rig.description import Rig
 from controller.rig.document import read_document
-from controller.rig.format_1 import hashed_form, upgrade
-from controller.rig.former import rename_former_keys
+from controller.rig.forms import hashed_form, name_the_heart
 from controller.rig.grading import take_grading
 from controller.rig.plates import expand
 from controller.rig.problems import Finding, RigError
@@ -34,7 +33,7 @@ def load_rig(path: Path, *, models: Collection[str] | None = None, rules: Sequen
     """
     document = read_document(path)
     misfits: list[Finding] = []
-    former = [*rename_former_keys(document), *expand(document), *upgrade(document)]
+    misplaced = [*expand(document), *name_the_heart(document)]
     in_other_files = [
         *take_grading(path, document.data),
         *map(document.problem, take_descriptions(path, document.data)),
@@ -46,7 +45,7 @@ def load_rig(path: Path, *, models: Collection[str] | None = None, rules: Sequen
         rig = sketch(document.data)
     reported = {finding.place for finding in misfits}
     broken_rules = (finding for finding in _whole(rig, models, sound=not misfits) if finding.place not in reported)
-    problems = [*document.problems, *in_other_files, *document.problems_of([*former, *misfits, *broken_rules])]
+    problems = [*document.problems, *in_other_files, *document.problems_of([*misplaced, *misfits, *broken_rules])]
     if not problems:
         problems = document.problems_of(finding for rule in rules for finding in rule(rig))
     if problems:

@@ -44,8 +44,6 @@ def expand(document: Document) -> list[Finding]:
     if PLATES not in data:
         return []
     plates = data.pop(PLATES)
-    if data.get("choroid") == 1:
-        return [Finding((PLATES,), "“plates” is a key of format 2", "Run `choroid convert` on the file")]
     if plates is None:
         return []
     if not isinstance(plates, dict):

@@ -1,4 +1,4 @@
-"""The JSON schema of rig files in format 2, for editors and other programs. docs/rig.schema.json is this.
+"""The JSON schema of rig files, for editors and other programs. docs/rig.schema.json is this.
 
 It is derived from the description and covers the form of a file: keys, kinds of values, units. It knows the usual units
 only; loading reads every unit that can be converted, and checks more: bounds, names, plumbing and hazards.
@@ -63,7 +63,7 @@ _MARKUP = re.compile(r":[a-z]+:`~?([^`]+)`")
 
 @lru_cache(maxsize=1)
 def rig_schema() -> Schema:
-    """Return the JSON schema (draft 2020-12) of a rig file in format 2."""
+    """Return the JSON schema (draft 2020-12) of a rig file."""
     schema = Rig.model_json_schema(by_alias=True)
     definitions = schema["$defs"]
     for name, model in _models(Rig, {}).items():
@@ -74,7 +74,7 @@ def rig_schema() -> Schema:
     _files(schema, definitions)
     _plates(schema, definitions)
     _heart(definitions["Organs"])
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Choroid rig, format 2"}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Choroid rig, format 1"}
     return head | schema
 
 
@@ -178,7 +178,7 @@ def _tidy(schema: Any) -> None:
 def _files(schema: Schema, definitions: Schema) -> None:
     """Replace what loading reads from elsewhere by what a file has, and name the models of the drivers."""
     properties = schema["properties"]
-    properties["choroid"] = {"const": 2, "description": "Format of the file."}
+    properties["choroid"] = {"const": 1, "description": "Format of the file."}
     properties["grading"] = {"type": "string", "minLength": 1, "description": "A rule file in the same folder."}
     definitions["DeviceSpec"]["properties"]["model"]["examples"] = sorted(FAMILIES)
 

@@ -20,7 +20,7 @@ def build(vessels: Specs, lines: Specs, tissue: Specs, **rest: Any) -> Rig:
     inside = {"zone": "incubator", "contains": "fresh"}
     return Rig.model_validate(
         {
-            "choroid": 2, "name": "made", "media": {"fresh": FRESH}, "zones": {"incubator": INCUBATOR}, "devices": {},
+            "choroid": 1, "name": "made", "media": {"fresh": FRESH}, "zones": {"incubator": INCUBATOR}, "devices": {},
             "vessels": {name: {**inside, **spec} for name, spec in vessels.items()},
             "lines": lines, "tissue": tissue, **rest,
         }

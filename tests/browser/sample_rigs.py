@@ -36,7 +36,7 @@ def probe(model: str, at: str) -> dict[str, Any]:
 
 def rig(**parts: Any) -> Rig:
     """A rig of these parts."""
-    return Rig.model_validate({"choroid": 2, "name": "sample", "media": {"fresh": MEDIUM}, "devices": {}, **parts})
+    return Rig.model_validate({"choroid": 1, "name": "sample", "media": {"fresh": MEDIUM}, "devices": {}, **parts})
 
 
 def dish() -> Rig:

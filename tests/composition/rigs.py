@@ -14,7 +14,7 @@ Made = Callable[[Path], Path]
 """Writes a rig file into a folder, and returns its path."""
 HEART = {"flow": "0.5 mL/min", "basal": "0.25 mL/min", "min": "0.1 mL/min", "max": "1 mL/min", "lease": "30 s"}
 DISH = """
-choroid: 2
+choroid: 1
 name: dish
 tissue:
   dish: {count: 2, diameter: 1 mm, age: 50 d}

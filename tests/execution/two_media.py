@@ -29,7 +29,7 @@ _TUBE: dict[str, Any] = {"passive": True, "bore": "0.5 mm", "length": "0.1 m"}
 _VALVE: dict[str, Any] = {"model": "vici-actuator", "settings": {"positions": 16, "rest_position": 16}}
 TWO_MEDIA = Rig.model_validate(
     {
-        "choroid": 2,
+        "choroid": 1,
         "name": "two-media",
         "tissue": {name: {"count": 1, "diameter": "1 mm", "age": "40 d"} for name in ("w1", "w2")},
         "media": {"rich": {**_MEDIUM, "glucose": "21 mM"}, "poor": {**_MEDIUM, "glucose": "1 mM"}},
@@ -84,7 +84,7 @@ _LINES: dict[str, Any] = {
 }
 TWO_LINES = Rig.model_validate(
     {
-        "choroid": 2,
+        "choroid": 1,
         "name": "two-lines",
         "tissue": {name: {"count": 1, "diameter": "1 mm", "age": "40 d"} for name in ("w1", "w2")},
         "media": {"rich": {**_MEDIUM, "glucose": "21 mM"}},

@@ -10,7 +10,7 @@ import yaml
 from choroid.common.examples import bench_rig
 from controller.rig.description import Rig
 from controller.rig.document import read_document
-from controller.rig.format_1 import upgrade
+from controller.rig.forms import name_the_heart
 from controller.rig.loading import load_rig
 from controller.rig.plates import expand
 from controller.rig.problems import RigError
@@ -24,7 +24,7 @@ def rig_file(folder: Path, plate: str = PLATE, tissue: str = f"{{plate: {TISSUE}
     """Write a rig that consists of one plate in an incubator."""
     path = folder / "rig.yaml"
     path.write_text(
-        f"""choroid: 2
+        f"""choroid: 1
 name: plate
 zones:
   incubator: {{temperature: 37 degC, co2: 5 %}}
@@ -43,7 +43,7 @@ devices:
 def rig_of(path: Path) -> Rig:
     """Return the description that the file gives, before rules over the whole rig."""
     document = read_document(path)
-    assert not [*expand(document), *upgrade(document)]
+    assert not [*expand(document), *name_the_heart(document)]
     return Rig.model_validate(document.data)
 
 
@@ -133,7 +133,6 @@ def test_single_wells_may_have_tissue_of_their_own_only(tmp_path: Path) -> None:
         ("{plate: {", "{plate-D7: {count: 1, diameter: 2 mm, age: 1 d}, plate: {",
          "tissue.plate-D7", "does not exist", "plate-D"),
         ("{plate: {", "{plate-B2: {count: 0}, plate: {", "tissue.plate-B2.count", "out of range", "at least 1"),
-        ("choroid: 2", "choroid: 1", "plates", "key of format 2", "choroid convert"),
         ("plates:", "plats:", "plats", "unknown key “plats”", "“plates”"),
     ],
 )  # fmt: skip
