@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from protocols.former import EXPRESSIONS, present_name
 from protocols.grading import Letter
 
 LONGEST = 400
@@ -321,8 +320,7 @@ class _Parser:
         if not self._take(")"):
             raise self._wrong("a “)” is missing")
 
-    def _named(self, written: str) -> Expression:
-        name = present_name(written, self._units, EXPRESSIONS)
+    def _named(self, name: str) -> Expression:
         if name not in self._units:
             from difflib import get_close_matches
 

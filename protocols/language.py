@@ -224,8 +224,6 @@ class Lab:
         """Return the minimum volume (µL) of a transfer verb by its name; `lab.kidney.draw.min_ul` is the same."""
         return self._actions.route(verb).min_ul
 
-    least_ul = min_ul  # wording: former name
-
     def volumes(self) -> Mapping[str, VesselVolume]:
         """Return the vessel volumes as of the end of the branch's last step, by role: `loop`, `spent`, `waste`."""
         return self._steps.volumes_now()

@@ -189,7 +189,6 @@ class Liver(Organ):
         says="Liver adds base",
     )
     ph = ReadingVerb(help="pH of the batch in the spent vessel", unit="", sensor="liver.ph", settle_s=60.0)
-    acidity = ph  # its former name, for recipes and protocols of laboratories
     conductivity = ReadingVerb(
         help="conductivity of the batch; no value on a rig without a probe for it",
         unit="uS/cm",
@@ -236,22 +235,19 @@ class Immune(Organ):
         """Minimum pressure of an intact filter while medium is given back (kPa)."""
         return self._facts.min_filter_kpa
 
-    least_pressure_kpa = min_pressure_kpa  # wording: former name
-
     async def barrier(self) -> Barrier:
         """Return whether the filter is intact, by the pressure of its passes. A failure stays until a new test."""
 
         async def perform(step: Any) -> dict[str, Any]:
             return self._actions.barrier()
 
-        return Barrier.from_json(await self._steps.step(BARRIER, {}, perform))
+        return Barrier(**await self._steps.step(BARRIER, {}, perform))
 
 
 class Lung(Organ):
     """Oxygen and carbon dioxide of the loop."""
 
     ph = ReadingVerb(help="pH of the loop", unit="", sensor="lung.ph")
-    acidity = ph  # its former name
     oxygen = ReadingVerb(help="dissolved oxygen of the loop", unit="%", sensor="lung.oxygen")
 
 

@@ -5,11 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
-
-from protocols.former import PARAMETERS, NamedTwiceError, present_names
-
-T = TypeVar("T")
 
 _SUFFIX = {
     "uL": "_ul",
@@ -55,29 +50,9 @@ class Param:
         return float(value)
 
 
-def by_present_name(params: tuple[Param, ...], given: Mapping[str, T]) -> dict[str, T]:
-    """Return values by the present names of their parameters; `given` may use former names.
-
-    Raises:
-        ParamError: A parameter is given under both names.
-    """
-    try:
-        names = present_names(given, {param.name for param in params}, PARAMETERS)
-    except NamedTwiceError as error:
-        raise ParamError(str(error)) from None
-    return {present: given[name] for present, name in names.items()}
-
-
-def by_present_key(params: tuple[Param, ...], recorded: Mapping[str, float]) -> dict[str, float]:
-    """Return the recorded values of a run by the present keys of its parameters; one that is newer has its default."""
-    former = {
-        name + _SUFFIX[param.unit]: param.key
-        for param in params
-        for name, present in PARAMETERS.items()
-        if present == param.name
-    }
-    names = present_names(recorded, {param.key for param in params}, former)
-    return {param.key: param.default for param in params} | {present: recorded[name] for present, name in names.items()}
+def with_defaults(params: tuple[Param, ...], recorded: Mapping[str, float]) -> dict[str, float]:
+    """Return the recorded values of a run by key; a parameter that the protocol got later has its default."""
+    return {param.key: param.default for param in params} | dict(recorded)
 
 
 def complete(params: tuple[Param, ...], given: Mapping[str, float]) -> dict[str, float]:

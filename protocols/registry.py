@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
-from protocols import earlier, exchange, language, pump_calibration, recycle
+from protocols import exchange, language, pump_calibration, recycle
 from protocols.language import ProtocolFunction
 from protocols.parameters import Param
 from protocols.program import Program
@@ -28,16 +28,10 @@ class Recipe:
     source_sha256: str
     watched: tuple[tuple[Path, str], ...] = ()
     """Its files outside Choroid, each with its sha256: a run is held if one of them changes."""
-    earlier: Callable[[], str | None] = lambda: None
-    """Returns the hash that the release before gave it (:mod:`protocols.earlier`)."""
     verbs: tuple[Verb, ...] = ()
     """Verbs that a Python protocol cannot do without; those of a recipe file are in its steps."""
     version_sha256: str = ""
     """Hash of its text in the library of uploaded protocols; empty for any other."""
-
-    def began_as(self, recorded: str) -> bool:
-        """Return whether a run that began with this hash on record may go on with this protocol."""
-        return recorded == self.source_sha256 or recorded == self.earlier()
 
     def altered(self) -> Path | None:
         """Return the file that has changed or disappeared since this was loaded; None if there is none."""
@@ -99,7 +93,7 @@ def shipped() -> dict[str, Recipe]:
     found: dict[str, Recipe] = {}
     for module in (recycle, exchange, pump_calibration):
         recipe = of_module(module, f"{module.NAME} {module.VERSION}")
-        found[recipe.name] = replace(recipe, earlier=partial(earlier.of_shipped, recipe.name, recipe.source_sha256))
+        found[recipe.name] = recipe
     return found
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
-from protocols.former import RESULTS, present_names
 from protocols.interval import Interval
 
 
@@ -100,19 +99,3 @@ class Barrier:
     """Highest pressure that it stands."""
     detail: str
     """Why it is not known to be whole; empty if it is."""
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Barrier:
-        """Return a recorded result, with present or former names."""
-        names = present_names(data, [field.name for field in fields(cls)], RESULTS)
-        return cls(**{present: data[name] for present, name in names.items()})
-
-    @property
-    def least_kpa(self) -> float:  # wording: former name
-        """Return `min_kpa`, for the protocols of laboratories."""
-        return self.min_kpa
-
-    @property
-    def most_kpa(self) -> float:  # wording: former name
-        """Return `max_kpa`, for the protocols of laboratories."""
-        return self.max_kpa

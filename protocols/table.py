@@ -30,11 +30,3 @@ VERBS: Mapping[str, Verb] = {
     **OF_CHAMBERS,
     chamber_verbs.CHAMBER_VOLUME.name: chamber_verbs.CHAMBER_VOLUME,
 }
-FORMER: Mapping[str, str] = {
-    former: verb.name
-    for organ in ORGANS
-    for attribute, verb in vars(organ).items()
-    if isinstance(verb, TransferVerb | AnyReadingVerb)
-    and (former := f"{organ.__name__.lower()}.{attribute}") != verb.name
-}
-"""Former name of a verb → its name. A second attribute of an organ for the same record is a former name."""

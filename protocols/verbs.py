@@ -199,8 +199,6 @@ class TransferVerb(Verb):
     policy: Policy = Policy.RESUME
 
     def __set_name__(self, organ: type[Organ], method: str) -> None:
-        if self.name:
-            return  # `method` is a former name
         self.name = f"{organ.__name__.lower()}.{method}"
         saves = {
             "": SavedValue("ul", "uL"),
@@ -299,8 +297,6 @@ class AnyReadingVerb(Verb):
     says: str = ""
 
     def __set_name__(self, organ: type[Organ], method: str) -> None:
-        if self.name:
-            return  # `method` is a former name
         self.name = f"{organ.__name__.lower()}.{method}"
         self.form = StepForm(self.name, self.help, self._arguments(), "as", interval_values(self.unit))
 

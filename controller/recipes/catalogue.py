@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
 import protocols
 from controller.recipes.file import read_recipe
-from protocols import earlier
 from protocols.registry import PROTOCOLS, Recipe, UnknownProtocol
 
 SHIPPED = Path(protocols.__file__).parent / "recipes"
@@ -33,8 +31,6 @@ def find(name: str, around: tuple[Path, ...] = (), *, own: Path | None = None) -
         recipe = read_recipe(path, find=looking, around=around)
         if recipe.name != name:
             raise UnknownProtocol(f"{path} is called “{recipe.name}” inside. Next: give file and recipe the same name")
-        if folder is SHIPPED:
-            return replace(recipe, earlier=partial(earlier.of_shipped, name, recipe.source_sha256))
         return recipe
     raise UnknownProtocol(f"no protocol is called “{name}”. Next: choose among {', '.join(sorted(names()))}")
 

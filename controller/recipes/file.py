@@ -20,9 +20,7 @@ from controller.recipes.values import RESERVED, quantity
 from controller.rig.document import read_document
 from controller.rig.problems import Place, Problem, RigError, nearest
 from controller.rig.quantities import QuantityError, parse_quantity
-from protocols import earlier
 from protocols.expression import PLAIN
-from protocols.former import ATTRIBUTES, NamedTwiceError, present_names
 from protocols.parameters import Param, ParamError
 from protocols.program import VERSION as PROGRAM_VERSION
 from protocols.program import Policies, Program
@@ -91,20 +89,11 @@ class _Reader(Steps):
         steps = self.steps(data.get("steps"), ("steps",))
         if self.problems:
             raise RecipeError(self.path, self.problems)
-        text = self.path.read_bytes()
-        watched = {self.path: hashlib.sha256(text).hexdigest()}
+        watched = {self.path: hashlib.sha256(self.path.read_bytes()).hexdigest()}
         for part in self.parts.values():
             watched |= dict(part.watched)
         program = Program(tuple(self.params), tuple(steps), policies)
-        return Recipe(
-            name,
-            title,
-            program.params,
-            program,
-            self._hash(program),
-            tuple(watched.items()),
-            lambda: earlier.of_recipe(text.decode("utf-8-sig"), [recipe.earlier() for recipe in self.calls]),
-        )
+        return Recipe(name, title, program.params, program, self._hash(program), tuple(watched.items()))
 
     def _hash(self, program: Program) -> str:
         """Return the hash of what the course of the recipe depends on: not its comments, title and descriptions."""
@@ -138,26 +127,17 @@ class _Reader(Steps):
                     f"“{name}” cannot be a parameter's name",
                     "Use small letters, digits and _; not a word of the language",
                 )
-            elif (attributes := self._attributes(body, place)) is not None:
-                self._parameter(name, body, attributes, place)
+            elif isinstance(body, dict) and set(body) == set(PARAMETER):
+                self._parameter(name, body, place)
             else:
+                self.wrong(
+                    place, f"a parameter has {', '.join(PARAMETER[:-1])} and help", "Write all four, nothing else"
+                )
                 self.units[name] = _unit_of_default(body)
 
-    def _attributes(self, body: Any, place: Place) -> dict[str, str] | None:
-        """Return the attributes of a parameter, each with its name in the file; None, and noted, if they are wrong."""
-        try:
-            written = present_names(body, PARAMETER, ATTRIBUTES) if isinstance(body, dict) else {}
-        except NamedTwiceError as error:
-            self.wrong(place, error.what, error.fix)
-            return None
-        if set(written) == set(PARAMETER):
-            return written
-        self.wrong(place, f"a parameter has {', '.join(PARAMETER[:-1])} and help", "Write all four, nothing else")
-        return None
-
-    def _parameter(self, name: str, body: Mapping[str, Any], attributes: Mapping[str, str], place: Place) -> None:
+    def _parameter(self, name: str, body: Mapping[str, Any], place: Place) -> None:
         """Add a parameter. If one of its quantities is wrong, only its unit is known to the steps."""
-        numbers, unit = self._parameter_range(body, attributes, place)
+        numbers, unit = self._parameter_range(body, place)
         if len(numbers) < 3 or unit is None:
             self.units[name] = unit or PLAIN
             return
@@ -167,14 +147,11 @@ class _Reader(Steps):
         self.params.append(Param(name, unit, default, low, high, str(body["help"])))
         self.units[name] = unit
 
-    def _parameter_range(
-        self, body: Mapping[str, Any], attributes: Mapping[str, str], place: Place
-    ) -> tuple[list[float], str | None]:
+    def _parameter_range(self, body: Mapping[str, Any], place: Place) -> tuple[list[float], str | None]:
         """Return default, lowest and highest value of a parameter up to the first that is wrong, and their unit."""
         numbers: list[float] = []
         unit: str | None = None
-        for attribute in ("default", "min", "max"):
-            key = attributes[attribute]
+        for key in ("default", "min", "max"):
             text = str(body[key])
             try:
                 value, own = (parse_quantity(text, unit), unit) if unit else quantity(text)

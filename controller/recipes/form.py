@@ -8,10 +8,9 @@ from typing import Any
 from protocols.blocks import BLOCKS
 from protocols.calendar import DAYS
 from protocols.chamber_steps import EACH, FOR_EACH
-from protocols.former import ATTRIBUTES
 from protocols.lab_verbs import DECISIONS
 from protocols.steps import STEPS
-from protocols.table import FORMER, VERBS
+from protocols.table import VERBS
 from protocols.verbs import Argument, StepForm, Verb
 
 FORMAT = 1
@@ -82,9 +81,7 @@ _KINDS: Mapping[str, dict[str, Any]] = {
 
 def schema() -> dict[str, Any]:
     """Return the JSON schema of recipe files, for editors; docs/recipes/recipe.schema.json is this."""
-    former = [{**_step(FORMS[name], called), "deprecated": True} for called, name in FORMER.items()]
     bare = [name for name, form in FORMS.items() if not form.required and not form.any_names]
-    bare += [called for called, name in FORMER.items() if name in bare]
     top: dict[str, dict[str, Any]] = {
         "recipe": {"const": FORMAT},
         "name": {"type": "string", "pattern": NAME},
@@ -109,7 +106,7 @@ def schema() -> dict[str, Any]:
             "steps": {
                 "type": "array",
                 "minItems": 1,
-                "items": {"anyOf": [{"enum": bare}, *map(_step, FORMS.values()), *former, _for_each_do()]},
+                "items": {"anyOf": [{"enum": bare}, *map(_step, FORMS.values()), _for_each_do()]},
             }
         },
     }
@@ -128,16 +125,13 @@ def _for_each_do() -> dict[str, Any]:
 
 
 def _parameter() -> dict[str, Any]:
-    """Return the schema of one parameter; each attribute has its present or its former name, never both."""
-    former = {present: name for name, present in ATTRIBUTES.items()}
+    """Return the schema of one parameter."""
     properties: dict[str, Any] = {attribute: _QUANTITY for attribute in PARAMETER if attribute != "help"}
     properties["help"] = {"type": "string"}
-    properties |= {name: {**_QUANTITY, "deprecated": True} for name in former.values()}
     return {
         "type": "object",
         "properties": properties,
-        "required": [attribute for attribute in PARAMETER if attribute not in former],
-        "allOf": [{"oneOf": [{"required": [present]}, {"required": [name]}]} for present, name in former.items()],
+        "required": list(PARAMETER),
         "additionalProperties": False,
     }
 
@@ -153,8 +147,8 @@ def _argument(argument: Argument) -> dict[str, Any]:
     return {**_KINDS[argument.kind], "description": argument.help + (f" ({shown})" if shown else "")}
 
 
-def _step(form: StepForm, called: str = "") -> dict[str, Any]:
-    """Return the schema of one step; `called` is a former name of it."""
+def _step(form: StepForm) -> dict[str, Any]:
+    """Return the schema of one step."""
     whole: dict[str, Any] = {
         "type": "object" if form.required else ["object", "null"],
         "properties": {name: _argument(argument) for name, argument in form.arguments.items()},
@@ -165,7 +159,7 @@ def _step(form: StepForm, called: str = "") -> dict[str, Any]:
     short = {"anyOf": [_argument(form.arguments[form.short]), whole]} if form.short else whole
     return {
         "type": "object",
-        "properties": {called or form.step: {**short, "description": form.help}},
-        "required": [called or form.step],
+        "properties": {form.step: {**short, "description": form.help}},
+        "required": [form.step],
         "additionalProperties": False,
     }

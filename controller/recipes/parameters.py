@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controller.rig.quantities import QuantityError, parse_quantity
-from protocols.parameters import ParamError, by_present_name, complete
+from protocols.parameters import ParamError, complete
 from protocols.registry import Recipe
 
 
@@ -14,15 +14,15 @@ def parse_params(recipe: Recipe, given: Mapping[str, str | float]) -> dict[str, 
 
     Args:
         recipe: The protocol.
-        given: Values by name, present or former. Text needs its unit (a count needs none); numbers are in internal units.
+        given: Values by name. Text needs its unit (a count needs none); numbers are in internal units.
 
     Raises:
-        ParamError: A name is unknown, a parameter is given twice, or a value is out of range.
+        ParamError: A name is unknown, or a value is out of range.
         QuantityError: A text is no quantity of the parameter's unit (F6).
     """
     units = {param.name: param.unit for param in recipe.params}
     numbers: dict[str, float] = {}
-    for name, value in by_present_name(recipe.params, given).items():
+    for name, value in given.items():
         if not isinstance(value, str):
             numbers[name] = float(value)
         elif name not in units:

@@ -23,7 +23,6 @@ from protocols.calendar import ClockTime
 from protocols.chamber_steps import EACH, FOR_EACH, DoseChamber, ForEach
 from protocols.chambers import ALL_CHAMBERS
 from protocols.expression import PLAIN, Expression, choice_unit, constant
-from protocols.former import PARAMETERS, NamedTwiceError, present_names
 from protocols.lab_verbs import APPROVE, ASK, ASSAY_STEP, MEASURE, NOTE, OTHER_PERSON, SLEEP_UNTIL_CLOCK
 from protocols.parameters import ParamError
 from protocols.program import CHAMBER_NAMES, Step
@@ -45,7 +44,7 @@ from protocols.steps import (
     WaitForClock,
     WaitUntil,
 )
-from protocols.table import FORMER, READINGS
+from protocols.table import READINGS
 from protocols.verbs import AnyReadingVerb, Argument, ChamberVerb, StepForm, TransferVerb
 
 OWN_NOTES = ("grade", "recycle", "exchange")
@@ -79,7 +78,7 @@ class Steps(StepFields, ABC):
             )
             return None
         name, body = next(iter(item.items()))
-        form = FORMS.get(FORMER.get(name, name))
+        form = FORMS.get(name)
         if form is None:
             self.wrong((*place, name), f"no step is called “{name}”", nearest(name, FORMS, "steps"))
             return None
@@ -338,13 +337,8 @@ class Steps(StepFields, ABC):
             self.wrong(place, "is not a mapping", "Write with: {volume: 2 mL}")
             return given
         params = {param.name: param for param in called.params}
-        try:
-            names = present_names(entries, params, PARAMETERS)
-        except NamedTwiceError as error:
-            self.wrong(place, error.what, error.fix)
-            return given
-        for key, written in names.items():
-            text, within = entries[written], (*place, written)
+        for key, text in entries.items():
+            within = (*place, key)
             if key not in params:
                 self.wrong(within, f"{called.name} has no parameter “{key}”", nearest(key, params, "parameters"))
                 continue
@@ -361,7 +355,7 @@ class Steps(StepFields, ABC):
     def _wait_until(self, written: Written) -> Step:
         place, entries = written.place, written.entries
         point = self.point(entries["read"], (*place, "read"))
-        organ = READINGS.get(FORMER.get(point, point))
+        organ = READINGS.get(point)
         unit = organ.unit if organ else self.unit(point, entries.get("unit"), (*place, "read"), needed=True)
         verb = organ or MEASURE
         read = Read(

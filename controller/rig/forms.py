@@ -43,7 +43,8 @@ ADDED = (
     "hubs",
     "time_stamps",
 )
-"""Keys that the hash leaves out as long as they are empty: a key that is added later belongs here, so that rigs keep their hash."""
+"""Keys that the hash leaves out as long as they are empty. A key that is added later belongs here, so that rigs keep their
+hash."""
 ADDED_WITH_DEFAULT: tuple[tuple[str, object], ...] = (
     ("mains", "50 Hz"),
     ("reference", "ground"),

@@ -90,8 +90,10 @@ def _own_text(error: ErrorDetails, place: Place, shown: str) -> Finding:
 def _unknown_option(error: ErrorDetails, place: Place, shown: str) -> Finding:
     options = [str(option) for option in get_args(kind_at(place))]
     if place == ("choroid",):
-        what = f"the file has format “{shown}”, this Choroid reads format {options[0]}: it is of a newer Choroid, or no rig file"
-        return Finding(place, what, f"Update Choroid, or write “choroid: {options[0]}” and correct what is reported then")
+        what = f"the file has format “{shown}”, this Choroid reads format {options[0]}; likely a newer Choroid wrote it"
+        return Finding(
+            place, what, f"Update Choroid, or write “choroid: {options[0]}” and correct what is reported then"
+        )
     return Finding(place, f"“{shown}” is not known here", nearest(shown, options, "here"))
 
 

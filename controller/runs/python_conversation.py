@@ -19,7 +19,7 @@ from controller.rig.description import Rig
 from controller.runs.python_process import ProtocolProcess, protocol_process
 from controller.runs.python_text import PythonText
 from controller.runs.python_wire import MAX_BRANCHES, unpacked
-from protocols import earlier, lab_verbs
+from protocols import lab_verbs
 from protocols.chamber_verbs import CHAMBER_VOLUME
 from protocols.host import ProtocolError, Way
 from protocols.language import Lab
@@ -94,11 +94,7 @@ async def described(source: PythonText, rig: Rig, *, standing: bool = False) -> 
 
 def known_recipe(source: PythonText, rig: Rig, name: str, source_sha256: str) -> Recipe:
     """Return a protocol whose name and hash are known, to go on with a run of it; nothing of its text is run here."""
-    text = source.text.decode("utf-8", errors="replace")
-    watched = ((source.path, source.sha256),)
-    return Recipe(
-        name, name, (), IsolatedProtocol(source, rig), source_sha256, watched, lambda: earlier.of_python(text)
-    )
+    return Recipe(name, name, (), IsolatedProtocol(source, rig), source_sha256, ((source.path, source.sha256),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ from controller.transfers.routes import Trust
 from controller.transfers.strays import Strays
 from controller.transfers.transfers import Transfers
 from protocols.answers import ASSAY
-from protocols.parameters import by_present_key
+from protocols.parameters import with_defaults
 from protocols.registry import Recipe, UnknownProtocol, get
 from protocols.steps import Approve
 from protocols.tissue_loss import TissueLoss
@@ -156,7 +156,7 @@ class Runner:
                 recipe = self._find(body["protocol"])
             elif source.sha256 == body["text_sha256"]:
                 recipe = known_recipe(source, self._bench.rig, body["protocol"], body["source_sha256"])
-        return recipe if recipe is not None and recipe.began_as(body["source_sha256"]) else None
+        return recipe if recipe is not None and recipe.source_sha256 == body["source_sha256"] else None
 
     def _find(self, name: str) -> Recipe:
         own = self._recipes is not None and name not in self._shipped and (self._recipes / f"{name}.yaml").exists()
@@ -420,7 +420,7 @@ class Runner:
             starter=str(body.get("user", "")),
         )
         params = (
-            body["params"] if recipe is None or "text_sha256" in body else by_present_key(recipe.params, body["params"])
+            body["params"] if recipe is None or "text_sha256" in body else with_defaults(recipe.params, body["params"])
         )
         return ProtocolRun(self._bench, run_id, body["protocol"], recipe, params, history)
 

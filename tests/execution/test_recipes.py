@@ -470,8 +470,8 @@ async def test_a_wait_for_what_a_missing_value_decides_follows_the_policy(policy
         tmp_path,
         f"""policies: {{missing: {policy}, timeout: go_on}}
 steps:
-  - liver.acidity: batch
-  - wait_until: {{read: lung.acidity, until: value > batch - 0.1, every: 1 min, timeout: 10 min}}
+  - liver.ph: batch
+  - wait_until: {{read: lung.ph, until: value > batch - 0.1, every: 1 min, timeout: 10 min}}
   - note: {{kind: after}}
 """,
     )

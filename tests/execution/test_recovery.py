@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -283,22 +282,6 @@ async def test_killed_while_aborting_is_aborted_after_the_restart(tmp_path: Path
     assert only(second.runs) is RunState.ABORTED
     steps = records_of(second.journal.entries(run=run))
     assert all(step.open_act is None for step in steps.values()), "no dose is left without an outcome (F2)"
-    await second.gone()
-
-
-@pytest.mark.virtual_time
-async def test_a_run_that_began_under_the_release_before_goes_on_in_its_transfer(tmp_path: Path) -> None:
-    world = World()
-    run = await interrupted(tmp_path / "j.db", world, "one_draw", 60.0, volume="12 mL")
-    today = replace(CATALOGUE["one_draw"], source_sha256="2" * 64)
-    began = CATALOGUE["one_draw"].source_sha256
-    updated = {**CATALOGUE, "one_draw": replace(today, earlier=lambda: began)}
-    second = Controller(world, tmp_path / "j.db", catalogue=updated)
-    await second.runs.recover()
-    await second.until(lambda: only(second.runs).ended)
-    assert only(second.runs) is RunState.COMPLETE
-    assert second.runs.get(run).messages == ()
-    assert world.pumps["reglo.draw"].moved_ul == pytest.approx(12_000.0, rel=0.01)
     await second.gone()
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from protocols import earlier
 from protocols.registry import Recipe, of_module
 
 
@@ -17,4 +16,4 @@ def load(path: Path) -> Recipe:
     module = ModuleType(f"choroid_protocol_{path.stem}")
     exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102
     watched = ((path.resolve(), hashlib.sha256(source.encode()).hexdigest()),)
-    return replace(of_module(module, source), watched=watched, earlier=lambda: earlier.of_python(source))
+    return replace(of_module(module, source), watched=watched)

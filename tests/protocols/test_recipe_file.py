@@ -14,7 +14,7 @@ from controller.recipes.on_rig import check_on
 from controller.rig.loading import load_rig
 from protocols.parameters import complete
 from protocols.registry import UnknownProtocol
-from protocols.table import FORMER, READINGS, TRANSFERS
+from protocols.table import READINGS, TRANSFERS
 from tests.execution.plate import PLATE
 from tests.protocols import make_pages, make_schema
 
@@ -61,7 +61,7 @@ def test_the_schema_is_up_to_date() -> None:
         "the form of recipes has changed. Next: python -m tests.protocols.make_schema"
     )
     steps = json.loads(make_schema.text())["$defs"]["steps"]["items"]["anyOf"]
-    assert {next(iter(step["properties"])) for step in steps if "properties" in step} == {*FORMS, *FORMER}
+    assert {next(iter(step["properties"])) for step in steps if "properties" in step} == {*FORMS}
     assert {*TRANSFERS, *READINGS} <= set(FORMS)
 
 

@@ -40,7 +40,6 @@ def test_the_recipes_of_this_repository_are_sound(path: Path) -> None:
     [
         "gut.flush: 2 mL",
         "lung.ph",
-        "lung.acidity: x",
         "liver.calibrate: {place: mid, ph: 7.0, valid: 7 d, as: found}",
         "measure: {point: balance.mass, as: x}",
         "estimate",

@@ -12,7 +12,6 @@ from typing import Any, assert_type
 import pytest
 
 from choroid.common.child import PACKAGES
-from controller.recipes.file import RecipeError, read_recipe
 from controller.recipes.form import FORMS, VERB_OF
 from controller.rig.loading import load_rig
 from controller.runs.facts import RigFacts
@@ -21,10 +20,9 @@ from controller.runs.rehearsal import rehearse
 from controller.transfers.routes import route_of, routes_of
 from protocols.host import Actions, ProtocolError
 from protocols.language import Lab
-from protocols.organs import Kidney, Liver, Lung
+from protocols.organs import Kidney
 from protocols.results import Amount, Measurement
-from protocols.steps import Read, WaitUntil
-from protocols.table import FORMER, METHODS, ORGANS, READINGS, TRANSFERS, VERBS
+from protocols.table import METHODS, ORGANS, READINGS, TRANSFERS, VERBS
 from protocols.verbs import BoundTransfer, ChamberVerb, Policy, TransferVerb, Verb
 from tests.protocols import make_verbs
 
@@ -134,27 +132,6 @@ def test_the_places_of_every_verb_are_keys_of_the_rig(path: Path) -> None:
             assert facts.probe(verb.probe, verb.vessel) or verb.absent, name
         else:
             assert facts.sensor(verb.sensor) or verb.absent, name
-
-
-def test_a_former_name_is_read_and_a_protocol_may_call_it(tmp_path: Path) -> None:
-    assert FORMER == {"liver.acidity": "liver.ph", "lung.acidity": "lung.ph"}
-    assert Liver.acidity is Liver.ph
-    path = tmp_path / "mine.yaml"
-    head = "recipe: 1\nname: mine\ntitle: A test\nsteps:\n"
-    path.write_text(
-        f"{head}  - liver.acidity: {{settle: 1 min, as: before}}\n"
-        "  - wait_until: {read: lung.acidity, until: value > before - 0.1, timeout: 5 min}\n",
-        encoding="utf-8",
-    )
-    program = read_recipe(path).program
-    assert program is not None
-    read, wait = program.steps
-    assert isinstance(read, Read)
-    assert isinstance(wait, WaitUntil)
-    assert (read.verb, wait.read.verb) == (Liver.ph, Lung.ph)
-    path.write_text(f"{head}  - lung.acidty: x\n", encoding="utf-8")
-    with pytest.raises(RecipeError, match=r"no step is called “lung\.acidty”"):
-        read_recipe(path)
 
 
 def test_actions_are_carried_out_on_the_rig_and_on_paper() -> None:
