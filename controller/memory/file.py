@@ -7,43 +7,33 @@ import logging
 import sqlite3
 from pathlib import Path
 
-from controller.memory.formats import BUSY_S, Format, Migration, create, migrate
+from controller.memory.formats import Format, create
 from controller.memory.quarantine import quarantine_path
 
 logger = logging.getLogger(__name__)
 
+BUSY_S = 0.2
+"""How long another program may hold the file. A longer wait would delay the control loop."""
 CHECKED_BYTES = 64_000_000
-"""Maximum size of a file that is checked whole, and converted, while the caller waits: within a second. Damage in a larger
-one shows later."""
+"""Maximum size of a file that is checked whole while the caller waits: within a second. Damage in a larger one shows later."""
 
 
-class ConversionDue(sqlite3.OperationalError):
-    """The file is of an earlier format, and converting it takes longer than the caller may wait."""
-
-
-def open_database(path: Path, form: Format, *, at_once: bool = True) -> sqlite3.Connection:
+def open_database(path: Path, form: Format) -> sqlite3.Connection:
     """Open `path` (WAL, synchronous NORMAL, autocommit), creating it if need be.
 
-    A file of an earlier format is converted. One that is damaged, of a newer format, or of one that cannot be converted is
-    renamed, never removed, and a new one begins. One of the present format is only read, so that it can be opened where
-    nothing can be written.
-
-    Args:
-        path: The file.
-        form: Its format.
-        at_once: Whether to convert a large file now, however long that takes.
+    A file that is damaged or of another format is renamed, never removed, and a new one begins. One of the present format
+    is only read, so that it can be opened where nothing can be written.
 
     Raises:
-        ConversionDue: The file has to be converted first (only without `at_once`).
         sqlite3.OperationalError: No such folder, no permission, locked, disk full.
     """
     try:
-        return _open(path, form, at_once)
+        return _open(path, form)
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError as error:
         rename_unusable(path, error)
-        return _open(path, form, at_once)
+        return _open(path, form)
 
 
 def rename_unusable(path: Path, why: Exception) -> None:
@@ -52,7 +42,13 @@ def rename_unusable(path: Path, why: Exception) -> None:
     path.rename(kept)
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
-    logger.error("%s cannot be used (%s); it is kept as %s and a new one begins", path, why, kept.name)
+    logger.error(
+        "%s cannot be used (%s); it is kept as %s and a new one begins. Next: read it with the program that wrote it, or"
+        " restore it from a backup; then move it elsewhere",
+        path,
+        why,
+        kept.name,
+    )
 
 
 def without_checkpoints(db: sqlite3.Connection) -> None:
@@ -72,36 +68,23 @@ def checkpoint(path: Path) -> None:
         db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
-def _open(path: Path, form: Format, at_once: bool) -> sqlite3.Connection:
+def _open(path: Path, form: Format) -> sqlite3.Connection:
     db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_S)
     try:
         (found,) = db.execute("PRAGMA user_version").fetchone()
         (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        size = path.stat().st_size
-        migrations = _migrations_from(form, found) if tables else ()
-        large = size > CHECKED_BYTES
-        if not large:
+        if tables:
+            _require_format(form, found)
+        if path.stat().st_size <= CHECKED_BYTES:
             _check_undamaged(db)
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
         if not tables:
             create(db, form)
-        elif migrations:
-            rewritten = _rewritten(migrations)
-            if large and rewritten and not at_once:
-                raise ConversionDue(
-                    f"{path.name} ({size / 1e6:.0f} MB) is being converted from format {found} to {form.version}"
-                )
-            migrate(db, path, form, copied=rewritten or not large)
     except BaseException:
         db.close()
         raise
     return db
-
-
-def _rewritten(migrations: tuple[Migration, ...]) -> bool:
-    """Return whether a migration rewrites the file, which takes long if the file is large."""
-    return any(migration.rewrites for migration in migrations)
 
 
 def _check_undamaged(db: sqlite3.Connection) -> None:
@@ -114,17 +97,14 @@ def _check_undamaged(db: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError(bad)
 
 
-def _migrations_from(form: Format, found: int) -> tuple[Migration, ...]:
-    """Return the migrations of a file of format `found`; none if it is up to date.
+def _require_format(form: Format, found: int) -> None:
+    """Check the number of a file's format.
 
     Raises:
-        sqlite3.DatabaseError: The format is newer than this release, or no migration leads from it.
+        sqlite3.DatabaseError: The file has another format.
     """
-    if found > form.version:
+    if found != form.version:
+        writer = "a newer Choroid" if found > form.version else "another program"
         raise sqlite3.DatabaseError(
-            f"it has format {found}, this Choroid knows formats up to {form.version}: a newer release wrote it"
+            f"it has format {found}, this Choroid reads format {form.version}. Likely cause: {writer} wrote it"
         )
-    migrations = form.path_from(found)
-    if migrations is None:
-        raise sqlite3.DatabaseError(f"it has format {found}, which this Choroid cannot convert to {form.version}")
-    return migrations

@@ -25,8 +25,7 @@ from controller.core.clock import Clock
 from controller.core.discarded import Discarded
 from controller.core.disk import remedy
 from controller.core.state import Reading
-from controller.memory.conversion import Conversion
-from controller.memory.file import ConversionDue, open_database, rename_unusable, without_checkpoints
+from controller.memory.file import open_database, without_checkpoints
 from controller.memory.history_format import HISTORY, LEVELS_S
 from drivers.commands import Quality
 
@@ -94,7 +93,7 @@ class History:
             clock: The time of the loop.
             flush_s: How much of the newest a crash may take (s of loop time).
             autocheckpoint: Whether writes may wait for the disk. Without it the caller checkpoints the file now and then
-                (:func:`controller.memory.file.checkpoint`), and a large file of an earlier format is converted in a thread.
+                (:func:`controller.memory.file.checkpoint`).
         """
         self._flush_s = flush_s
         self._autocheckpoint = autocheckpoint
@@ -103,7 +102,6 @@ class History:
         self._db = sqlite3.connect(":memory:", isolation_level=None)
         """An empty one stands in for the file until that can be opened."""
         self._db.executescript(HISTORY.schema)
-        self._conversion: Conversion | None = None
         self._opened = False
         self._ids: dict[tuple[str, str], int] = {}
         self._units: dict[str, str] = {}
@@ -230,9 +228,7 @@ class History:
         return self._db.execute(_DOUBTED, (series, begin, end, max_points)).fetchall()
 
     def close(self) -> None:
-        """Write what waits and close the file; a conversion under way is rolled back."""
-        if self._conversion is not None:
-            self._conversion.stop()
+        """Write what waits and close the file."""
         self.flush()
         self._db.close()
 
@@ -248,7 +244,7 @@ class History:
 
     def _open(self) -> None:
         """Open the file; what waits gets the numbers that its series have there."""
-        db = self._opened_file()
+        db = open_database(self._path, HISTORY)
         if not self._autocheckpoint:
             without_checkpoints(db)
         known = db.execute("SELECT id, point, unit FROM series ORDER BY id").fetchall()
@@ -262,40 +258,12 @@ class History:
         self._waiting = [(numbers[series], at, value) for series, at, value in self._waiting]
         self._doubted = [(numbers[series], at, value, how) for series, at, value, how in self._doubted]
 
-    def _opened_file(self) -> sqlite3.Connection:
-        """Open the file; a large one of an earlier format only when its conversion has ended.
-
-        Raises:
-            ConversionDue: It is being converted.
-            sqlite3.OperationalError: It cannot be opened or converted at present.
-        """
-        conversion = self._conversion
-        if conversion is not None:
-            if not conversion.ended:
-                raise ConversionDue(f"{self._path.name} is being converted to format {HISTORY.version}")
-            self._conversion = None
-            failure = conversion.failure
-            if isinstance(failure, sqlite3.DatabaseError) and not isinstance(failure, sqlite3.OperationalError):
-                rename_unusable(self._path, failure)
-            elif failure is not None:
-                raise sqlite3.OperationalError(str(failure))  # the next try begins a new conversion
-        try:
-            return open_database(self._path, HISTORY, at_once=self._autocheckpoint)
-        except ConversionDue:
-            self._conversion = Conversion(self._path, HISTORY)
-            raise
-
     def _put_off(self, error: Exception) -> None:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
         if self.problem is None:
             logger.error("history cannot be written (%s); readings wait in memory, control goes on", error)
-        next_action = (
-            "Likely cause: Choroid was updated. Next: wait; readings are kept in memory meanwhile"
-            if isinstance(error, ConversionDue)
-            else remedy(error, self._path.parent)
-        )
-        self.problem = f"history cannot be written: {error}. {next_action}"
+        self.problem = f"history cannot be written: {error}. {remedy(error, self._path.parent)}"
         doubted = max(len(self._doubted) - MAX_WAITING, 0)
         del self._doubted[:doubted]
         self.given_up += doubted

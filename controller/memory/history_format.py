@@ -1,13 +1,11 @@
-"""The format of the history file, and how files of earlier releases are converted."""
+"""The format of the history file."""
 
 from __future__ import annotations
 
-from controller.memory.formats import Format, Migration, sql
+from controller.memory.formats import Format
 
 LEVELS_S = (30, 120, 600, 3600, 14400)
 """Widths of the coarser levels; each divides the next."""
-READABLE = (2, 3)
-"""Formats that a program which only reads the readings can read as they are."""
 
 _SERIES = """
 CREATE TABLE IF NOT EXISTS series (
@@ -28,32 +26,4 @@ CREATE TABLE IF NOT EXISTS rollup (
     PRIMARY KEY (level, series, bucket)
 ) WITHOUT ROWID"""
 
-
-def _level_from(coarse: int, fine: int) -> str:
-    return (
-        f"INSERT INTO rollup SELECT {coarse}, series, bucket / {coarse // fine}, sum(n), sum(total), min(least), max(most)"  # noqa: S608
-        f" FROM rollup WHERE level = {fine} GROUP BY series, bucket / {coarse // fine}"
-    )
-
-
-_UNIT_IN_KEY = sql(
-    "ALTER TABLE series RENAME TO series_before",
-    _SERIES,
-    "INSERT INTO series SELECT id, point, unit FROM series_before",
-    "DROP TABLE series_before",
-    "DELETE FROM rollup WHERE level NOT IN (30, 3600)",
-    _level_from(120, 30),
-    _level_from(600, 120),
-    _level_from(14400, 3600),
-)
-
-HISTORY = Format(
-    version=3,
-    schema=";\n".join((_SERIES, _RAW, _DOUBTED, _ROLLUP)) + ";",
-    migrations=(
-        # Format 0 had one unit for each point, and the levels 30, 300 and 3600 s.
-        Migration(0, 2, _UNIT_IN_KEY),
-        # Files of format 2 have the table `doubted` or not: it was added without a new version number.
-        Migration(2, 3, sql(_DOUBTED), rewrites=False),
-    ),
-)
+HISTORY = Format(version=1, schema=";\n".join((_SERIES, _RAW, _DOUBTED, _ROLLUP)) + ";")

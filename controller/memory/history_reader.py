@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from controller.memory.history_format import HISTORY, LEVELS_S, READABLE
+from controller.memory.history_format import HISTORY, LEVELS_S
 
 BUSY_S = 5.0
 FINEST_STRETCHES = 25_000
@@ -59,7 +59,7 @@ class HistoryReader:
                 )
                 self._db.execute("BEGIN")
                 (found,) = self._db.execute("PRAGMA user_version").fetchone()
-                if found not in READABLE:
+                if found != HISTORY.version:
                     raise HistoryUnreadable(_of_another_format(path, found))
                 rows = self._db.execute("SELECT id, point, unit FROM series ORDER BY id").fetchall()
                 undone.pop_all()
@@ -139,9 +139,7 @@ class HistoryReader:
 
 
 def _of_another_format(path: Path, found: int) -> str:
-    older = found < HISTORY.version
-    next_action = "start the controller once, which converts it" if older else "report with that release"
     return (
-        f"{path} has format {found}, this Choroid reads {', '.join(map(str, READABLE))}. Likely cause:"
-        f" {'an earlier' if older else 'a newer'} release wrote it. Next: {next_action}"
+        f"{path} has format {found}, this Choroid reads format {HISTORY.version}. Likely cause: another release wrote it."
+        " Next: use that release"
     )

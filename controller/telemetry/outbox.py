@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from controller.memory.file import open_database, without_checkpoints
-from controller.memory.formats import Format, Migration, sql
+from controller.memory.formats import Format
 
 QUOTA_BYTES = 2_000_000_000
 """A default rig sends about 60 MB a day, so a month without connection fits."""
@@ -20,23 +20,7 @@ AT_ONCE_BYTES = 500_000
 
 _OUTBOX = "CREATE TABLE IF NOT EXISTS outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, payload BLOB NOT NULL)"
 _DROPPED = "CREATE TABLE IF NOT EXISTS dropped (messages INTEGER NOT NULL)"
-OUTBOX = Format(
-    version=2,
-    schema=f"{_OUTBOX};\n{_DROPPED};\nINSERT INTO dropped VALUES (0);",
-    migrations=(
-        # Format 0 kept its totals in a table `counters`; the number of bytes is counted at each start now.
-        Migration(
-            0,
-            2,
-            sql(
-                _DROPPED,
-                "INSERT INTO dropped SELECT value FROM counters WHERE name = 'dropped'",
-                "DROP TABLE counters",
-            ),
-            rewrites=False,
-        ),
-    ),
-)
+OUTBOX = Format(version=1, schema=f"{_OUTBOX};\n{_DROPPED};\nINSERT INTO dropped VALUES (0);")
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,9 +79,9 @@ async def test_D2_a_restart_that_meets_a_full_disk_cares_for_the_rig_and_takes_t
     """It once ended the controller before the heart started: no flow, no heating and no alarm for a night."""
     lab, disk, stop = SimulatedLab(RIG, seed=1), Disk(), asyncio.Event()
 
-    def failing(path: Path, form: Format, *, at_once: bool) -> sqlite3.Connection:
+    def failing(path: Path, form: Format) -> sqlite3.Connection:
         disk.check()
-        return open_database(path, form, at_once=at_once)
+        return open_database(path, form)
 
     monkeypatch.setattr("controller.memory.history.open_database", failing)
     first = restarted(lab, disk, tmp_path)
