@@ -31,7 +31,7 @@ from controller.runs.people import COMMAND_LINE, FIRST_ADMIN, PAGE_LINK
 logger = logging.getLogger(__name__)
 
 FILE = "credentials.json"
-VERSION = 2
+VERSION = 1
 SESSION_AGE = timedelta(days=30)
 TICKET_AGE = timedelta(hours=1)
 TOKEN_DAYS, MAX_TOKEN_DAYS = 90, 400
@@ -432,8 +432,6 @@ class Auth:
     def _load(self, path: Path) -> None:
         try:
             body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            if body["version"] == 1:
-                body = self._from_format_1(body)
             if body["version"] != VERSION:
                 raise ValueError(f"format {body['version']}, this Choroid reads {VERSION}")
             if not body["first_link"]:
@@ -453,18 +451,6 @@ class Auth:
             ) from None
         with contextlib.suppress(OSError):  # a file system that is read-only
             path.chmod(0o600)
-
-    def _from_format_1(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Give an end to the tokens of earlier releases, which had none, and drop that of the first page link."""
-        now = self._utc()
-        until = {"issued": now.isoformat(), "until": (now + timedelta(days=TOKEN_DAYS)).isoformat(), "used": None}
-        tokens = [
-            row | until | {"purpose": "given by an earlier release"}
-            for row in body["tokens"]
-            if row["name"] != FIRST_ADMIN
-        ]
-        sessions = [row | {"token": ""} for row in body["sessions"]]
-        return {"version": VERSION, "first_link": False, "tokens": tokens, "sessions": sessions}
 
 
 def _write(path: Path, text: str) -> None:

@@ -158,7 +158,7 @@ class Feed:
             "emergency": rig.gate.emergency,
             "run": None if shown is None else run_view(shown, steps=SHOWN_STEPS),
             "alarms": [alarm_view(alarm) for alarm in rig.alarms.active()],
-            "set_aside": [alarm_view(alarm) for alarm in rig.alarms.suppressed()],  # wording: former name
+            "suppressed": [alarm_view(alarm) for alarm in rig.alarms.suppressed()],
             "speed": None if self._speed is None else self._speed.speed,
             "nerves": nerves_view(rig.nerves_summary),
             "spikes": [] if nerves is None else [[round(at, 3), int(which)] for at, which in nerves.recent_spikes()],

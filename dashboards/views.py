@@ -63,19 +63,15 @@ def _thermometers(rig: Rig) -> dict[str, str]:
 
 
 def rig_view(rig: Rig) -> dict[str, Any]:
-    """Return the rig, from which the page draws its schematic.
-
-    `organoid` and `heart` are deprecated: the only entry of `tissue` and of `hearts`, and None where there are several.
-    """
-    organs, safety, tissue, all_hearts = rig.organs, rig.safety, _tissue_views(rig), hearts(rig)
+    """Return the rig, from which the page draws its schematic."""
+    organs, safety = rig.organs, rig.safety
     return {
         "name": rig.name,
         "time_zone": rig.time_zone,
         "description": rig.description,
         "simulated": rig.simulated,
         "mixed": rig.mixed,
-        "organoid": tissue[0] if len(tissue) == 1 else None,
-        "tissue": tissue,
+        "tissue": _tissue_views(rig),
         "electrodes": rig.nerves.electrodes if rig.nerves else 0,
         "cameras": list(rig.cameras),
         "goals": [
@@ -86,8 +82,7 @@ def rig_view(rig: Rig) -> dict[str, Any]:
                 if limit is not None
             ),
         ],
-        "heart": all_hearts[0] if len(all_hearts) == 1 else None,
-        "hearts": all_hearts,
+        "hearts": hearts(rig),
         "mass_point": None if organs.kidney is None else organs.kidney.mass,
         "periods_s": rest_periods(rig),
         "return_valve": None if organs.immune is None else organs.immune.valve,
@@ -283,8 +278,8 @@ def alarm_view(alarm: Alarm) -> dict[str, Any]:
         "response": alarm.response,
         "respond_within": alarm.respond_within,
         "acknowledged_by": alarm.acknowledged_by,
-        "aside_by": alarm.suppressed_by,  # wording: former name
-        "aside_reason": alarm.suppression_reason,  # wording: former name
+        "suppressed_by": alarm.suppressed_by,
+        "suppression_reason": alarm.suppression_reason,
         "until_utc": alarm.until_utc,
     }
 

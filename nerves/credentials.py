@@ -119,7 +119,7 @@ class AgentCredentials:
             role: What it may do.
             electrodes: The only electrodes that it may stimulate; None means all.
             budget: What it may use of the envelope's budgets.
-            token: A token of an earlier release that stays valid; empty makes a new one.
+            token: Its token; empty makes a new one.
 
         Raises:
             CredentialsProblem: The name cannot be used, or the file cannot be read or written.

@@ -303,7 +303,7 @@ class StimulationLedger:
 
 
 def _has_version(db: sqlite3.Connection, path: Path) -> bool:
-    """Return whether the ledger names its format; a new one, and one of the first releases, does not.
+    """Return whether the ledger names its format; a new one does not.
 
     Raises:
         sqlite3.DatabaseError: A newer release wrote it.

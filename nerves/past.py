@@ -15,7 +15,7 @@ from nerves.bookings import STRETCH_S
 from nerves.envelope import HARD
 
 INDEX = "CREATE INDEX IF NOT EXISTS decision_accepted ON decision (session, frame) WHERE accepted;\n"
-"""What the questions need; a ledger of an older release gets it at its first start (a second for a million decisions)."""
+"""What the questions need."""
 
 DAY_S = 86_400.0
 REACH_S = 2.0 * HARD["ahead_s"]

@@ -50,7 +50,7 @@ class TissueLoss:
     age_h: float
     """Time since that hour."""
     ldh: LdhSeen | None = None
-    """None if the host of the run does not follow LDH (a record of an earlier release, a rehearsal)."""
+    """None if the host of the run does not follow LDH (a rehearsal)."""
 
     @property
     def known(self) -> bool:

@@ -51,8 +51,3 @@ def test_the_table_never_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not wording.TABLE.exists()
     assert wording.write(found, {"a.py": 2}) == 0
     assert wording.TABLE.read_text(encoding="utf-8") == '{\n"b.py": 2\n}\n'
-
-
-def test_a_line_with_a_former_name_is_not_checked() -> None:
-    text = f'"least_dose": "min_dose",  # {wording.FORMER_NAME}\n"most_dose": "max_dose",\n'
-    assert [(hit.line, hit.word) for hit in wording.hits("keys.py", text)] == [(2, "most_dose")]

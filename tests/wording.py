@@ -2,8 +2,7 @@
 
 tests/wording.json holds the number of banned words that each file still contains. The check fails when a file is above its
 number, and when it is below, so that the numbers can only shrink. `--write` stores the present numbers, if their sum has not
-grown. `--count` prints totals by package and by word. A line with the marker `wording: former name` is not checked: it names
-a key that old files, journals or clients still use, or quotes a text from outside.
+grown. `--count` prints totals by package and by word.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ PASSED_OVER = re.compile(
     r"^(docs/sources/|choroid/client/wire/|grid/wire/|tests/(test_)?wording\.(py|json)$|tests/docs/)|\.lock$|^LICENSE$"
 )
 """Cited facts, generated code, and this check."""
-FORMER_NAME = "wording: former name"
-"""Marker of a line that is not checked."""
 
 BANNED: dict[str, str] = {
     r"doormans?|doormen": "authentication, access control",
@@ -43,7 +40,7 @@ BANNED: dict[str, str] = {
     r"(?:is|are|was|were|be|been|being|gets?|got) told": "is notified, is informed, receives",
     r"plainly": "(leave it out)",
     r"so long": "while, as long as, maximum duration",
-    r"(?<!file_set_)(?<!journal-)(?<!\.)asides?": "moved to, except for, ignored",
+    r"asides?": "moved to, except for, ignored",
     r"besides?": "next to, in addition to, in the same folder",
     r"befalls?|befell|befallen": "occurs, happens to, is injected",
     r"farewells?": "end message, disconnect",
@@ -102,8 +99,6 @@ class Hit:
 def hits(path: str, text: str) -> Iterator[Hit]:
     """Yield every banned word of a text, in order."""
     for number, line in enumerate(text.splitlines(), 1):
-        if FORMER_NAME in line:
-            continue
         for match in PATTERN.finditer(line):
             yield Hit(path, number, match[0], ALTERNATIVES[match.lastgroup or ""])
 

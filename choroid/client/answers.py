@@ -1,14 +1,13 @@
 """Answers of the controller's HTTP API as plain data. Every quantity has its unit in its name or in a field `unit`.
 
-A field that a newer controller adds is ignored; one that an older controller does not send is an error that names it. Where
-the controller sends a field under another name, its metadata holds that as `key`.
+A field that a newer controller adds is ignored; one that an older controller does not send is an error that names it.
 """
 
 from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -121,7 +120,7 @@ class RigInfo:
     periods_s: dict[str, float]
     user: str
     role: str
-    tissue: list[TissueInfo] = field(default_factory=list)
+    tissue: list[TissueInfo]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +205,8 @@ class AlarmInfo:
     response: str
     respond_within: str
     acknowledged_by: str
-    suppressed_by: str = field(metadata={"key": "aside_by"})  # wording: former name
-    suppression_reason: str = field(metadata={"key": "aside_reason"})  # wording: former name
+    suppressed_by: str
+    suppression_reason: str
     until_utc: str
 
 
@@ -216,7 +215,7 @@ class AlarmsInfo:
     """Alarms that are announced, the most urgent first, and those that are shelved, suppressed or out of service."""
 
     alarms: list[AlarmInfo]
-    suppressed: list[AlarmInfo] = field(metadata={"key": "set_aside"})  # wording: former name
+    suppressed: list[AlarmInfo]
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +293,7 @@ def _built(kind: Any, value: Any) -> Any:
     """Convert `value` to the annotation `kind`: dataclasses, list, dict and optional ones of them; all else is kept."""
     if is_dataclass(kind) and isinstance(kind, type):
         known = _fields(kind).items()
-        return kind(**{name: _built(of, value[key]) for name, (of, key, needed) in known if needed or key in value})
+        return kind(**{name: _built(of, value[name]) for name, (of, needed) in known if needed or name in value})
     return _built_generic(kind, value)
 
 
@@ -311,10 +310,7 @@ def _built_generic(kind: Any, value: Any) -> Any:
 
 
 @cache
-def _fields(kind: type[Any]) -> dict[str, tuple[Any, str, bool]]:
-    """Return the annotation of each field, its key in JSON, and whether it has to be there."""
+def _fields(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
+    """Return the annotation of each field, and whether it has to be there."""
     hints = get_type_hints(kind)
-    return {
-        each.name: (hints[each.name], each.metadata.get("key", each.name), each.default is MISSING)
-        for each in fields(kind)
-    }
+    return {each.name: (hints[each.name], each.default is MISSING) for each in fields(kind)}

@@ -81,7 +81,7 @@ class Merger:
         now = self._whole
         try:
             some: dict[str, Any] = {name: now[name] for name in ("emergency", "nerves", "grade", "scores", "speed")}
-            alarms, suppressed, run = now["alarms"], now["set_aside"], now["run"]  # wording: former name
+            alarms, suppressed, run = now["alarms"], now["suppressed"], now["run"]
             ledger, health = now["ledger"], now["health"]
             spikes = [(float(at), int(electrode)) for at, electrode in message.get("spikes", ())]
         except (KeyError, TypeError, ValueError) as error:

@@ -28,7 +28,6 @@ def add(commands: Any) -> None:
     talk.add_argument("--read-only", action="store_true", help="only queries; allowed while a controller runs the rig")
     talk.add_argument(
         "--ignore-controller",
-        "--beside-controller",  # wording: former name
         action="store_true",
         help="talk even while a controller runs the rig, at your own risk",
     )

@@ -162,7 +162,7 @@ class _Writer:
 
     @property
     def _rig(self) -> tuple[str, ...]:
-        """Name and identity of the rig; a recording of an earlier release has no identity."""
+        """Name and identity of the rig; a recording without a controller has no identity."""
         rig_id = self._recording.attributes["identity"].get("rig_id")
         return (self._identity("rig"), *([str(rig_id)] if rig_id else []))
 

@@ -49,10 +49,10 @@ def as_text(answer: dict[str, Any]) -> str:
         return f"{answer['id']}: {answer['state']}"
     zone = ZoneInfo(answer.get("time_zone", "UTC"))
     lines = [line for each in answer["alarms"] for line in _alarm(each, zone)]
-    for each in answer["set_aside"]:  # wording: former name
+    for each in answer["suppressed"]:
         until = f" until {_local(each['until_utc'], zone)}" if each["until_utc"] else ""
-        by = f" by {each['aside_by']}" if each["aside_by"] else ""  # wording: former name
-        reason = each["aside_reason"]  # wording: former name
+        by = f" by {each['suppressed_by']}" if each["suppressed_by"] else ""
+        reason = each["suppression_reason"]
         lines.append(f"not announced  {each['id']}  {each['state'].replace('_', ' ')}{until}{by}: {reason}")
     return "\n".join(lines) or "no alarms"
 

@@ -33,7 +33,7 @@ from protocols.baseline import WINDOW_H
 from protocols.media_state import MediaState
 from protocols.soft_sensor import VERSION
 
-FORMAT = 2
+FORMAT = 1
 KINDS = ("estimate", "note.grade", "note.hand_over")
 """Kinds of rows of which the last one is written."""
 MAX_CARRIED_S = 7 * 86_400.0

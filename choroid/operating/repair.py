@@ -11,7 +11,7 @@ from choroid.running.journal_opening import JOURNAL
 from controller.core.clock import Clock
 from controller.journal.repair import Survey, apply, begin_new_journal, survey
 
-OLD_FILES = "aside"  # wording: former name
+OLD_FILES = "old_files"
 """Key of the folder with the old files in the JSON answer."""
 
 

@@ -20,13 +20,11 @@ logger = logging.getLogger(__name__)
 ENDPOINT = "nerves.json"
 LOCAL = "nerves-local.json"
 LOCAL_AGENT = "agent"
-"""Name of the agent on this machine; that of the only agent of earlier releases."""
+"""Name of the agent on this machine."""
 
 
 def local_token(data_dir: Path, credentials: AgentCredentials) -> str:
     """Return the token of the agent on this machine; issue it at the first start.
-
-    The token that an earlier release has left in `nerves.json` becomes this agent's, so that its scripts go on.
 
     Returns:
         The token; empty when it was revoked or renewed by hand.
@@ -38,7 +36,7 @@ def local_token(data_dir: Path, credentials: AgentCredentials) -> str:
     mine = [each for each in credentials.every() if each.name == LOCAL_AGENT]
     if mine:
         return token if not mine[0].revoked_utc and mine[0].sha256 == token_digest(token) else ""
-    token = token or str(_read(data_dir / ENDPOINT).get("token", "")) or new_token()
+    token = token or new_token()
     _keep(data_dir, token=token)
     return credentials.issue(LOCAL_AGENT, AgentRole.AGENT, token=token)
 

@@ -43,10 +43,6 @@ next start.
 """
 START_WITHIN_S = 60.0
 """Longest start once everything is compiled and the card is open (s in which the engine could run)."""
-LEDGER_BYTES_S = 50e6
-"""The first start with an older release's ledger builds its index, at more than twice this rate (bytes/s): the
-start may take longer accordingly.
-"""
 RECORDED_WITHIN_S = 40.0
 """Longest wait for the begin or the end of a recording (s in which engine and writer could run)."""
 CONFIRMED_WITHIN_S = 5.0
@@ -260,7 +256,7 @@ async def spawn_engine(
         start_new_session=True,  # Ctrl-C is the parent's to handle; it closes our standard input
     )
     try:
-        said = await _said_at_start(process, data_dir / LEDGER)
+        said = await _said_at_start(process)
     except BaseException:
         process.kill()
         await process.wait()
@@ -277,7 +273,7 @@ async def spawn_engine(
     return EngineHandle(said["address"], said["token"], said["agent_token"], process.pid, process)
 
 
-async def _said_at_start(process: asyncio.subprocess.Process, ledger: Path) -> dict[str, Any]:
+async def _said_at_start(process: asyncio.subprocess.Process) -> dict[str, Any]:
     """Return what an engine says when it is ready or refuses; an empty answer when it has ended.
 
     Raises:
@@ -285,7 +281,7 @@ async def _said_at_start(process: asyncio.subprocess.Process, ledger: Path) -> d
     """
     assert process.stdout is not None  # noqa: S101  (a pipe was asked for)
     said: dict[str, Any] = {}
-    for doing, limit_s in (("compile", COMPILE_WITHIN_S), ("start", START_WITHIN_S + _index_s(ledger))):
+    for doing, limit_s in (("compile", COMPILE_WITHIN_S), ("start", START_WITHIN_S)):
         try:
             line = await patiently(process.stdout.readline(), Patience.of_family(process.pid, limit_s))
         except ChildSilent:
@@ -297,14 +293,6 @@ async def _said_at_start(process: asyncio.subprocess.Process, ledger: Path) -> d
         if "compiled" not in said:
             break
     return said
-
-
-def _index_s(ledger: Path) -> float:
-    """Return how long the index of the stimulation ledger may take (s)."""
-    try:
-        return ledger.stat().st_size / LEDGER_BYTES_S
-    except OSError:
-        return 0.0
 
 
 def card_config(nerves: Nerves, seed: int, data_dir: Path) -> dict[str, Any]:

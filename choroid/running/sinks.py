@@ -63,7 +63,7 @@ class EdgeSink:
                 f" {remedy(error, self._file.parent, DAMAGED)}"
             ) from error
         if renamed := sorted({*quarantined_files(self._file.parent)} - {*before}):
-            self._quarantined = {"file_set_aside": f"in {self._file.parent}: {', '.join(renamed)}"}
+            self._quarantined = {"file_quarantined": f"in {self._file.parent}: {', '.join(renamed)}"}
         try:
             self._sink = self._made(outbox)
             up()

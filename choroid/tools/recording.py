@@ -29,7 +29,7 @@ from drivers.transport.link import Link
 from drivers.transport.opener import Opener, Streams
 from drivers.transport.url import LineSettings, LinkUrl
 
-FORMAT = 3
+FORMAT = 1
 
 
 class Recording:

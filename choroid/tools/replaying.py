@@ -22,10 +22,6 @@ from drivers.registry import build, load_third_party, open_link
 from drivers.transport.capture import printable
 from sim.virtual_time import VirtualTimeLoop
 
-READABLE = (1, 2, FORMAT)
-"""Captures of format 1 contain neither the end of a call nor their own end. Until format 2 a call had a former name."""
-FORMER_CALL = "wish"  # wording: former name
-
 
 @dataclass(slots=True)
 class _Track:
@@ -72,10 +68,10 @@ def _head(path: Path, line: str) -> list[_Track]:
     """Return a track for each link of a capture, from its first line."""
     try:
         head = json.loads(line)
-        if head["choroid_capture"] not in READABLE:
+        if head["choroid_capture"] != FORMAT:
             raise UserError(
                 f"{path} is a capture of format {head['choroid_capture']}; this version reads"
-                f" {', '.join(map(str, READABLE))}. Next: replay it with the version that wrote it"
+                f" format {FORMAT}. Next: replay it with the version that wrote it"
             )
         tracks = [_Track(link) for link in head["links"]]
         for device in head["devices"]:
@@ -96,8 +92,6 @@ def _read(path: Path) -> list[_Track]:
                 row = json.loads(line)
                 ended = "end" in row
                 last_s = row["t"]
-                if FORMER_CALL in row:
-                    row["call"] = row.pop(FORMER_CALL)
                 if not ended:
                     tracks[row.pop("link")].rows.append(row)
             except (ValueError, KeyError, TypeError, IndexError):
@@ -112,7 +106,7 @@ def _replayed(track: _Track) -> dict[str, Any]:
     calls = sum("call" in row for row in track.rows)
     wanted = [row[">"] for row in track.rows if ">" in row]
     result: dict[str, Any] = {"link": track.link, "requests": len(wanted), "calls": calls}
-    result |= {"wishes": calls, "same": True, "difference": ""}  # wording: former name
+    result |= {"same": True, "difference": ""}
     if not track.rows:
         return result
     loop = VirtualTimeLoop(start_s=track.rows[0]["t"])

@@ -222,7 +222,7 @@ DEFINITIONS: dict[str, Definition] = {
             "1 h",
         ),
         Definition(
-            "file_set_aside", "medium", "a damaged file was replaced by an empty one; what it held is not used",
+            "file_quarantined", "medium", "a damaged file was replaced by an empty one; what it held is not used",
             "see the file named; restore it from a backup, or move it elsewhere, then start the controller again", "1 d",
         ),
         Definition(

@@ -34,9 +34,8 @@ MAX_SHELF_S: dict[Priority, float] = {"critical": 3600.0, "high": 8 * 3600.0, "m
 ROWS = (
     "alarm.raised", "alarm.unacknowledged", "alarm.acknowledged", "alarm.return_to_normal_unacknowledged", "alarm.normal",
     "alarm.shelved", "alarm.suppressed_by_design", "alarm.out_of_service",
-    "alarm.returned", "alarm.suppressed",
 )  # fmt: skip
-"""Kinds of journal rows about alarm states. The last two are names of older releases."""
+"""Kinds of journal rows about alarm states."""
 
 
 class AlarmState(StrEnum):
@@ -50,12 +49,6 @@ class AlarmState(StrEnum):
     SHELVED = "shelved"
     SUPPRESSED_BY_DESIGN = "suppressed_by_design"
     OUT_OF_SERVICE = "out_of_service"
-
-    @classmethod
-    def _missing_(cls, value: object) -> AlarmState | None:
-        """Read the names of older releases."""
-        earlier = {"returned": cls.RETURN_TO_NORMAL_UNACKNOWLEDGED, "suppressed": cls.SUPPRESSED_BY_DESIGN}
-        return earlier.get(str(value))
 
 
 SUPPRESSED = (AlarmState.SHELVED, AlarmState.SUPPRESSED_BY_DESIGN, AlarmState.OUT_OF_SERVICE)

@@ -301,7 +301,7 @@ class Estimator:
         self, clockwork: _Clockwork, assays: list[tuple[int, Assay]], before: datetime | None
     ) -> EstimatedState:
         for entry in self._journal.entries(kinds=("estimate",), newest_first=True):
-            written = datetime.fromisoformat(entry.body.get("as_of", entry.utc))  # older rows have no `as_of`
+            written = datetime.fromisoformat(entry.body["as_of"])
             at = clockwork.when(entry) - (_utc(entry) - written)
             late = any(seq > entry.seq and assay.taken <= at for seq, assay in assays)
             in_time = before is None or at <= before

@@ -17,7 +17,6 @@ ROWS = (
     "alarm.unacknowledged",
     "alarm.acknowledged",
     "alarm.return_to_normal_unacknowledged",
-    "alarm.returned",
     "alarm.normal",
     "controller.started",
 )

@@ -47,7 +47,7 @@ from controller.memory.calibrations import Calibration, current
 from controller.memory.history_reader import HistoryReader
 from controller.rig.description import Rig
 from controller.upkeep.probe_health import ROW as PROBE_ROW
-from controller.vitals.score_rows import ROWS as SCORE_ROWS
+from controller.vitals.score_rows import ROW as SCORE_ROW
 from nerves.charge import charge_between
 
 STIMULATION = "stimulation.db"
@@ -199,7 +199,7 @@ class Records:
             ledger_end=books[1],
             handled=handled,
             grades=grades(journal.between(first, last, ("note.grade",))),
-            scores=scores(journal.between(first, last, SCORE_ROWS)),
+            scores=scores(journal.between(first, last, (SCORE_ROW,))),
             images=image_records(journal.between(first, last, IMAGE_ROWS), self._data),
             faults=faults(journal.between(first, last, FAULT_ROWS)),
             calibrations=sorted(current(self._data).values(), key=lambda each: each.expires_utc),

@@ -8,8 +8,7 @@ from typing import Any
 
 from controller.figures.transfers import seconds
 from controller.journal.terms import Entry
-from controller.vitals.score_rows import ROWS as SCORE_ROWS
-from controller.vitals.score_rows import scores_of
+from controller.vitals.score_rows import ROW as SCORE_ROW
 
 RUN_ROWS = ("run.start", "run.state", "run.message", "step", "step.done")
 OVER = ("complete", "stopped", "aborted")
@@ -21,7 +20,6 @@ MACHINE = (
     "act.refused",
     "alarm.raised",
     "alarm.return_to_normal_unacknowledged",
-    "alarm.returned",
     "alarm.normal",
     "clock.stepped",
     "estimate",
@@ -33,7 +31,7 @@ MACHINE = (
     "step",
     "step.act",
     "step.done",
-    *SCORE_ROWS,
+    SCORE_ROW,
 )
 """Kinds of rows that only the controller writes for itself; all others may name a person."""
 MAX_TEXTS = 200
@@ -225,22 +223,21 @@ class ScoreRecords:
 
 
 def scores(rows: Iterable[Entry]) -> ScoreRecords:
-    """Return estimates of viability and care ratings from rows of :data:`controller.vitals.score_rows.ROWS`."""
+    """Return estimates of viability and care ratings from rows of the kind :data:`controller.vitals.score_rows.ROW`."""
     estimates, ratings = [], []
     for row in rows:
-        found, at = scores_of(row.body), seconds(row.utc)
-        if isinstance(estimate := found["viability"], Mapping):
+        at = seconds(row.utc)
+        if isinstance(estimate := row.body["viability"], Mapping):
             estimates.append(_estimated(at, estimate))
-        if isinstance(rating := found["care_rating"], Mapping):
+        if isinstance(rating := row.body["care_rating"], Mapping):
             ratings.append(_rated(at, rating))
     return ScoreRecords(tuple(estimates), tuple(ratings))
 
 
 def _rated(at: float, body: Mapping[str, Any]) -> ScoreRecord:
-    """Return a care rating; the first release called its coverage `confidence` and had no interval."""
-    coverage = body.get("coverage", body.get("confidence", 0.0))
-    limiting, version = str(body.get("limiting", "")), str(body.get("version", ""))
-    return ScoreRecord(at, body["score"], body.get("low"), body.get("high"), float(coverage), limiting, version)
+    """Return a care rating."""
+    coverage, limiting, version = float(body["coverage"]), str(body["limiting"]), str(body["version"])
+    return ScoreRecord(at, body["score"], body["low"], body["high"], coverage, limiting, version)
 
 
 def _estimated(at: float, estimate: Mapping[str, Any]) -> ScoreRecord:

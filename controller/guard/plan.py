@@ -13,9 +13,6 @@ from dataclasses import asdict, dataclass
 from drivers.commands import Command, Level, Run, Stop, Switch
 from drivers.device import ChannelConfig, DeviceConfig
 
-ONLY_WITH_KEY = "beside"  # wording: former name
-"""Key in the plan's file. A guard of an earlier release may still run and read it."""
-
 
 @dataclass(frozen=True, slots=True)
 class GuardedDevice:
@@ -53,7 +50,7 @@ class GuardPlan:
                 "rest": {name: _command_json(command) for name, command in self.rest.items()},
                 "dosing": self.dosing,
                 "valves": self.valves,
-                ONLY_WITH_KEY: self.only_with,
+                "only_with": self.only_with,
             }
         )
 
@@ -72,7 +69,7 @@ class GuardPlan:
             {name: _command(command) for name, command in plan["rest"].items()},
             tuple(plan["dosing"]),
             {valve: tuple(pumps) for valve, pumps in plan["valves"].items()},
-            plan[ONLY_WITH_KEY],
+            plan["only_with"],
         )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from controller.journal.file import RECORDS, head_path
 
-FOLDER_SUFFIX = "-aside-"  # wording: former name
+FOLDER_SUFFIX = "-old-"
 """Between the journal's name and a number, in the name of the folder."""
 
 

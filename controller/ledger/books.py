@@ -436,7 +436,7 @@ class Books:
 
     def _weigh(self, body: Mapping[str, Any]) -> None:
         vessel, ul = body["vessel"], body["ul"]
-        noise = body.get("noise_ul", body["sd_ul"])  # rows of older releases have no `noise_ul`
+        noise = body["noise_ul"]
         expected = self.weighing(ul, noise).sd
         self._by_balance(ul, noise)
         if body["sd_ul"] > noise:

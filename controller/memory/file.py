@@ -15,7 +15,8 @@ logger = logging.getLogger(__name__)
 BUSY_S = 0.2
 """How long another program may hold the file. A longer wait would delay the control loop."""
 CHECKED_BYTES = 64_000_000
-"""Maximum size of a file that is checked whole while the caller waits: within a second. Damage in a larger one shows later."""
+"""Maximum size of a file that is checked whole while the caller waits: within a second. Damage in a larger one shows
+later."""
 
 
 def open_database(path: Path, form: Format) -> sqlite3.Connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-SUFFIX = ".aside-"
+SUFFIX = ".quarantined-"
 """Between the name of the file and a number."""
 
 

@@ -19,5 +19,5 @@ def notices(rig: Rig, journal: Rows, now: datetime, data: Path) -> dict[tuple[st
     if (why := not_commissioned(rig, journal, now)) is not None:
         found[("not_commissioned", rig.name)] = why
     if renamed := quarantined_files(data):
-        found["file_set_aside", "data folder"] = f"in {data}: {', '.join(renamed)}"
+        found["file_quarantined", "data folder"] = f"in {data}: {', '.join(renamed)}"
     return found

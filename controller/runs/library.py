@@ -339,11 +339,6 @@ class ProtocolLibrary:
         submissions = self._submissions[version.sha256]
         why = objection(by, [submission.user for submission in submissions])
         latest = submissions[-1]
-        if is_shared(latest.user):  # of older releases
-            why = (
-                why
-                or f"“{latest.user}” submitted it, which does not tell which person. Next: withdraw it, submit it again"
-            )
         for row in self._journal.entries(kinds=("users.issued",), after=latest.seq):
             issuer = str(row.body["user"])
             own = is_shared(issuer) or same_person(issuer, latest.user)

@@ -142,13 +142,9 @@ def _refused(step: StepRecord, _: Mapping[str, Any]) -> None:
 
 
 def _moved(step: StepRecord, body: Mapping[str, Any]) -> None:
-    # Rows of older releases have no `counter_step`: it is subtracted from `counted` already.
-    step_ul = body.get("counter_step", 0.0)
-    moved = Moved(body["ul"], body["low"], body["high"], body["source"], counted=body["counted"], counter_step=step_ul)
-    doubt = tuple(body.get("doubt", ()))
-    if body["end"] == "unknown" and not doubt:  # rows of older releases have no `doubt`
-        doubt = (f"between {moved.low / 1000:.2f} and {moved.high / 1000:.2f} mL moved, by {moved.source}",)
-    step.booked(moved, body["end"], doubt)
+    counted, step_ul = body["counted"], body["counter_step"]
+    moved = Moved(body["ul"], body["low"], body["high"], body["source"], counted=counted, counter_step=step_ul)
+    step.booked(moved, body["end"], tuple(body.get("doubt", ())))
     step.peak_kpa = body.get("peak_kpa", step.peak_kpa)
 
 
@@ -212,7 +208,7 @@ def held_for_of(entries: Iterable[Entry]) -> set[str]:
     """Return the messages that hold one run since a person resumed it last, and :data:`PAUSED` for a pause."""
     messages: set[str] = set()
     for entry in entries:
-        if entry.kind == "run.message" and entry.body.get("hold", True):  # rows of older releases do not say
+        if entry.kind == "run.message" and entry.body.get("hold", True):
             messages.add(entry.body["text"])
         elif entry.kind == "run.state" and entry.body["event"] == RunEvent.RESUME:
             messages.clear()

@@ -91,14 +91,10 @@ class RigView(BaseModel):
     mixed: bool
     faults: bool
     """Whether faults can be made by hand: only in the demo."""
-    organoid: TissueView | None
-    """Deprecated: the only entry of `tissue`."""
     tissue: list[TissueView]
     electrodes: int
     cameras: list[str]
     goals: list[Goal]
-    heart: HeartView | None
-    """Deprecated: the only entry of `hearts`."""
     hearts: list[HeartView]
     mass_point: str | None
     """The reading by which drawn medium is weighed; null on a rig without a kidney."""

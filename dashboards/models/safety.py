@@ -28,8 +28,8 @@ class AlarmModel(BaseModel):
     response: str
     respond_within: str
     acknowledged_by: str
-    aside_by: str  # wording: former name
-    aside_reason: str  # wording: former name
+    suppressed_by: str
+    suppression_reason: str
     until_utc: str
 
 
@@ -37,7 +37,7 @@ class AlarmsModel(BaseModel):
     """The alarms that are announced, the most urgent first, and those that are shelved, suppressed or out of service."""
 
     alarms: list[AlarmModel]
-    set_aside: list[AlarmModel]  # wording: former name
+    suppressed: list[AlarmModel]
 
 
 class ChannelModel(BaseModel):

@@ -16,7 +16,6 @@ STORY = (
     "alarm.raised",
     "alarm.reason",
     "alarm.return_to_normal_unacknowledged",
-    "alarm.returned",
     "assay",
     "controller.started",
     "controller.stopped",
@@ -26,7 +25,6 @@ STORY = (
     "ledger.loaded",
     "fault.ended",
     "fault.made",
-    "fault.mended",  # wording: former name
     "ledger.reconciled",
     "ledger.sampled",
     "ledger.weighed",

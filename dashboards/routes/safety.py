@@ -44,7 +44,7 @@ async def alarms(rig: Controlled, _: Viewer) -> dict[str, Any]:
 def _listed(rig: Controller) -> dict[str, Any]:
     return {
         "alarms": [alarm_view(alarm) for alarm in rig.alarms.active()],
-        "set_aside": [alarm_view(alarm) for alarm in rig.alarms.suppressed()],  # wording: former name
+        "suppressed": [alarm_view(alarm) for alarm in rig.alarms.suppressed()],
     }
 
 

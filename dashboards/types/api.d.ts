@@ -22,14 +22,14 @@ export interface AlarmModel {
   response: string;
   respond_within: string;
   acknowledged_by: string;
-  aside_by: string;
-  aside_reason: string;
+  suppressed_by: string;
+  suppression_reason: string;
   until_utc: string;
 }
 
 export interface AlarmsModel {
   alarms: AlarmModel[];
-  set_aside: AlarmModel[];
+  suppressed: AlarmModel[];
 }
 
 export interface ArrayAgentModel {
@@ -380,12 +380,10 @@ export interface RigView {
   simulated: boolean;
   mixed: boolean;
   faults: boolean;
-  organoid: TissueView | null;
   tissue: TissueView[];
   electrodes: number;
   cameras: string[];
   goals: Goal[];
-  heart: HeartView | null;
   hearts: HeartView[];
   mass_point: string | null;
   periods_s: Record<string, number>;

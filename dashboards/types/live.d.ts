@@ -274,7 +274,7 @@ export interface LiveState extends Omit<StateView, "actuators"> {
   emergency: string | null;
   run: Run | null;
   alarms: Alarm[];
-  set_aside: Alarm[];
+  suppressed: Alarm[];
   speed: number | null;
   nerves: Nerves | null;
   spikes: Spike[];

@@ -105,7 +105,6 @@ class BoardStore:
             return
         self._db.execute("pragma journal_mode = wal")
         self._db.execute("pragma synchronous = full")
-        self._seal_former(seal)
         self._db.executescript(SCHEMA)
 
     def close(self) -> None:
@@ -437,34 +436,6 @@ class BoardStore:
     def _secret_of(self, row: sqlite3.Row) -> bytes:
         sealed = bytes(row["sealed"])
         return self._secrets.opened(sealed, _about(row["board"], row["number"])) if sealed else bytes(row["secret"])
-
-    def _seal_former(self, seal: Seal) -> None:
-        """Seal the secrets that an earlier release kept as they are, and remove them from the database's files.
-
-        Raises:
-            GridError: The files cannot be rewritten. The secrets are sealed; the rest is done at the next start.
-        """
-        columns = {row["name"] for row in self._db.execute("pragma table_info(rotation)")}
-        if columns and "sealed" not in columns:
-            with self.writing():
-                self._db.execute("alter table rotation add column sealed blob not null default x''")
-                for row in self._db.execute("select * from rotation where ended_s is null").fetchall():
-                    sealed = seal.sealed(bytes(row["secret"]), _about(row["board"], row["number"]))
-                    change = "update rotation set sealed = ?, secret = x'' where board = ? and number = ?"
-                    self._db.execute(change, (sealed, row["board"], row["number"]))
-                self._db.execute("create table rewrite_due (one integer)")
-        if not self.has_table("rewrite_due"):
-            return
-        try:
-            self._db.execute("vacuum")
-            busy = self._db.execute("pragma wal_checkpoint(truncate)").fetchone()[0]
-            if not busy:
-                self._db.execute("drop table rewrite_due")
-        except sqlite3.Error as error:
-            raise GridError(
-                f"{FILE} cannot be rewritten without the secrets that an earlier release left in it ({error}). Likely cause:"
-                " the disk is full. Next: free as much space as the file has, and start the hub again"
-            ) from None
 
     def _one(self, text: str, *values: Any) -> Any:
         given = values[0] if len(values) == 1 and isinstance(values[0], dict) else values

@@ -38,7 +38,6 @@ CREATE INDEX IF NOT EXISTS leases_to_show ON leases (id) WHERE shown != state;
 """
 
 
-ADDRESS = "ALTER TABLE members ADD COLUMN address TEXT NOT NULL DEFAULT ''"
 GOES_ON = "the hub then continues by itself"
 OTHER_CAUSE = (
     f"Likely cause: the disk is full, or another program holds the file. Next: free space, end that program; {GOES_ON}"
@@ -109,8 +108,6 @@ class Store:
                 self.database.execute("PRAGMA journal_mode = WAL")
                 self.database.execute("PRAGMA synchronous = FULL")
                 self.database.executescript(SCHEMA)
-                if "address" not in {row["name"] for row in self.query("PRAGMA table_info(members)")}:
-                    self.database.execute(ADDRESS)  # of an earlier release
             self.database.execute(f"PRAGMA query_only = {int(key is None)}")
             if key is None:
                 self.database.execute("PRAGMA temp_store = MEMORY")  # a confined process has no folder for it
@@ -196,7 +193,7 @@ class Store:
         found = self.query("SELECT value FROM meta WHERE key = ?", key)
         if not found and self._readonly:
             raise GridError(
-                f"the hub of {self.folder} has no {key} yet. Likely cause: it is of an earlier release. Next: start the hub"
+                f"the hub of {self.folder} has no {key} yet. Likely cause: it was not started to the end. Next: start it"
             )
         if not found:
             self.database.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (key, new))

@@ -149,7 +149,7 @@ class ServedLeases:
             verdict = pb.LeaseVerdict(lease=lease.lease, accepted=False, reason=str(error)[:300])
         else:
             now = asyncio.get_running_loop().time()
-            ends_at = now + order.duration_s if order.duration_s > 0 else math.inf
+            ends_at = now + order.duration_s
             self._running[lease.lease] = ServedLease(order, name, token, now + order.ttl_s, ends_at)
             verdict = pb.LeaseVerdict(lease=lease.lease, accepted=True)
         self._send(pb.MemberMessage(verdict=verdict))

@@ -102,8 +102,8 @@ class GridLog:
         note = self._kept(size) if self._signer is None else self._signed(size)
         if note is None:
             raise GridError(
-                f"the log has no signed checkpoint of {size} rows. Likely cause: rows were removed, or the hub is of an"
-                " earlier release. Next: `choroid grid log verify`, then start the hub"
+                f"the log has no signed checkpoint of {size} rows. Likely cause: rows were removed."
+                " Next: `choroid grid log verify`, then start the hub"
             )
         return note + self._cosignatures(size)
 

@@ -55,6 +55,6 @@ def _entries(log: GridLog, index: int, width: int) -> bytes | None:
         if len(body) > MAX_ROW_BYTES:
             raise GridError(
                 f"row {number} of the log has {len(body)} bytes, and the form of tiles allows {MAX_ROW_BYTES}. Likely cause:"
-                " it is of an earlier release. Next: `choroid grid log export` has it"
+                " the log was damaged. Next: `choroid grid log export` has it"
             )
     return b"".join(struct.pack(">H", len(body)) + body for _, body in rows)

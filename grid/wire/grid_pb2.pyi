@@ -996,7 +996,7 @@ class LeaseOrder(_message.Message):
     charge_nc: _builtins.float
     """quota of the whole lease"""
     duration_s: _builtins.float
-    """it ends this long after the offer; 0 from hubs of an earlier release"""
+    """it ends this long after the offer"""
     @_builtins.property
     def lease(self) -> Global___LeaseInfo: ...
     def __init__(

@@ -63,7 +63,7 @@ def state_of(rig: Rig, **changes: Any) -> dict[str, Any]:
         "at_s": 1000.0, "utc": "2026-05-04T09:16:40.000Z", "readings": readings, "actuators": actuators, "links": {},
         "volumes": {name: {"ul": of.volume_ul, "sd_ul": 20.0} for name, of in rig.vessels.items()}, "trips": [],
         "emergency": None, "run": None, "alarms": [],
-        "set_aside": [],  # wording: former name
+        "suppressed": [],
         "speed": 60.0, "nerves": None, "spikes": [],
         "health": {"ok": True, "reasons": []}, "grade": None, "scores": None, **changes,
     }  # fmt: skip
@@ -85,7 +85,7 @@ def staged(
         "api/decisions": {"decisions": [], "retreat": None}, "api/assays": {"assays": [], "wanted": []},
         "api/images": {"cameras": []}, "api/records": {"rig_id": "00000000-0000-4000-8000-000000000000", "discarded": []},
         "api/probes": {"probes": []},
-        "api/alarms": {"alarms": [], "set_aside": []},  # wording: former name
+        "api/alarms": {"alarms": [], "suppressed": []},
     }  # fmt: skip
 
     def answer(route: Route) -> None:

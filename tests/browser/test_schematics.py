@@ -79,7 +79,7 @@ ALARM = {
     "id": "no_heart_flow:heart7", "kind": "no_heart_flow", "source": "heart7", "state": "unacknowledged",
     "priority": "critical", "detail": "no flow for 12 s", "raised_utc": "2026-05-04T09:16:28.000Z", "consequence": "",
     "response": "", "respond_within": "", "acknowledged_by": "",
-    "aside_by": "", "aside_reason": "",  # wording: former name
+    "suppressed_by": "", "suppression_reason": "",
     "until_utc": "",
 }  # fmt: skip
 

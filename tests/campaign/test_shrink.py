@@ -14,7 +14,7 @@ TWENTY = tuple(Fault("unplug", "sim:balance", round(60.0 + 97.3 * n, 3), 333.0) 
 def _trial(faults: tuple[Fault, ...]) -> Trial:
     return Trial(
         1, 6.0, "recycle", {"batch": "8 mL", "min_batch": "8 mL", "every": "2 h"},
-        rig={"organoid.count": 5, "organs.gut.flow": "5 mL/min"},
+        rig={"tissue.chamber.count": 5, "organs.gut.flow": "5 mL/min"},
         faults=faults,
     )  # fmt: skip
 

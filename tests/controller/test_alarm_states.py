@@ -212,11 +212,3 @@ def test_D4_who_suppressed_an_alarm_and_why_is_recorded() -> None:
             desk.alarms.shelve(wrong, 60.0, "anna", "why")
     with pytest.raises(ShelfError):
         desk.alarms.shelve(ID, 60.0, "anna", "  ")
-
-
-@pytest.mark.parametrize(("kind", "state"), [("alarm.returned", R), ("alarm.suppressed", SU)])
-def test_rows_of_older_releases_are_read(kind: str, state: AlarmState) -> None:
-    desk = Desk()
-    raised = Entry(1, 0.0, desk.utc(), "alarm.raised", None, {"alarm": ID, "priority": "medium", "detail": "disk"}, "")
-    desk.alarms.restore([raised, Entry(2, 0.0, desk.utc(), kind, None, {"alarm": ID}, "")], desk.now_s)
-    assert desk.state is state

@@ -213,7 +213,7 @@ async def test_A11_each_file_of_the_data_folder_may_be_damaged_and_the_rig_is_ca
     start.cared_for()
     usual = start.alarms()
     await start.end()
-    assert not usual & {"journal_lost", "credentials_lost", "file_set_aside", "data_folder_lost", "history_lost"}
+    assert not usual & {"journal_lost", "credentials_lost", "file_quarantined", "data_folder_lost", "history_lost"}
     names = {path.name for path in left.iterdir()} | set(OCCASIONAL)
     assert {"journal.db", "history.db", "outbox.db", "outbox-influx.db", "notices.db", "stimulation.db"} <= names
     untold, failed = [], []
@@ -282,7 +282,7 @@ def test_A11_guard_and_controller_start_with_every_other_file_damaged(
 
         until(cared_for, "the heart turns and gas flows")
         told = {alarm["kind"] for alarm in bench.get("/api/alarms")["alarms"]}
-        assert told & {"file_set_aside", "credentials_lost"}
+        assert told & {"file_quarantined", "credentials_lost"}
         assert "stop" in stop(bench.data, reason="a test")
         controller.send_signal(signal.SIGTERM)
         assert controller.wait(30) == 0

@@ -24,16 +24,14 @@ def test_every_rig_is_described_as_declared(path: Path) -> None:
     view = RigView.model_validate(rig_view(rig) | {"faults": False, "user": "vera", "role": "viewer"})
     assert [each.chamber for each in view.tissue] == list(rig.tissue)
     assert [each.name for each in view.hearts] == list(rig.organs.hearts)
-    assert view.organoid == (view.tissue[0] if len(view.tissue) == 1 else None)
-    assert view.heart == (view.hearts[0] if len(view.hearts) == 1 else None)
     assert {vessel["name"] for vessel in view.schematic["vessels"]} == rig.vessels.keys()
     assert {junction["name"] for junction in view.schematic["junctions"]} == rig.junctions.keys()
 
 
 def test_the_bench_rig_keeps_its_keys() -> None:
     view = rig_view(load_rig(ROOT / "examples" / "rigs" / "bench.yaml"))
-    organoid, heart = view["organoid"], view["heart"]
-    assert {key: organoid[key] for key in ("count", "diameter_mm", "age_d", "chamber")} == {
+    (tissue,), (heart,) = view["tissue"], view["hearts"]
+    assert {key: tissue[key] for key in ("count", "diameter_mm", "age_d", "chamber")} == {
         "count": 16, "diameter_mm": 2.5, "age_d": 60.0, "chamber": "chamber",
     }  # fmt: skip
     assert (heart["pump"], heart["flow_ul_min"], view["mass_point"]) == ("reglo.heart", 2000.0, "balance.mass")
@@ -51,7 +49,7 @@ def test_a_branch_has_the_share_that_its_resistance_leaves_it() -> None:
     assert shares == {
         "heart": None, "branch_a": pytest.approx(2 / 3), "branch_b": pytest.approx(1 / 3), "back_a": 1.0, "back_b": 1.0,
     }  # fmt: skip
-    assert (view["organoid"], view["mass_point"], view["return_valve"]) == (None, None, None)
+    assert (view["mass_point"], view["return_valve"]) == (None, None)
 
 
 def test_each_chamber_has_the_goal_of_its_own_thermometer() -> None:

@@ -442,7 +442,7 @@ def test_the_command_reports_repairs_and_begins_a_new_journal(tmp_path: Path) ->
     assert "nothing was changed" in text
     assert "old files are kept in" in as_text(repair(tmp_path, do=True))
     assert not repair(tmp_path, do=False)["needed"]
-    shutil.rmtree(next(tmp_path.glob("journal-aside-*")))
+    shutil.rmtree(next(tmp_path.glob("journal-old-*")))
     (tmp_path / "journal.db").unlink()
     assert repair(tmp_path, do=False)["needed"]
     assert "new journal begins" in as_text(repair(tmp_path, do=True, new_journal=True, reason="a new rig"))

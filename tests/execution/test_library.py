@@ -140,20 +140,6 @@ async def test_a_submitter_does_not_review_with_an_account_issued_for_it(issuer:
     assert (await books.release(sha256, Person("emil", "engineer"), "")).state is VersionState.RELEASED
 
 
-async def test_a_version_that_an_older_release_took_from_the_command_line_is_not_reviewed(tmp_path: Path) -> None:
-    books = library(tmp_path)
-    sha256 = submitted(books)
-    row = OPENED[-1].last("protocol.submitted")
-    assert row is not None
-    OPENED[-1].append("protocol.submitted", {**row.body, "user": "command line"})
-    books = ProtocolLibrary(tmp_path, rig=RIG, journal=OPENED[-1])
-    with pytest.raises(LibraryError, match="withdraw it, submit it again"):
-        books.review(sha256, accept=True, by=BEN, reason="")
-    books.withdraw(sha256, BEN, "")
-    submitted(books)
-    assert books.review(sha256, accept=True, by=BEN, reason="").accepted
-
-
 async def test_what_was_refused_is_not_released_even_after_it_was_withdrawn(tmp_path: Path) -> None:
     books = library(tmp_path)
     sha256 = books.submit("mine.yaml", TEXT, ANNA, "").sha256

@@ -8,6 +8,7 @@ from controller.figures.transfers import transfers
 from tests.figures.bench import BEGIN, Rows
 
 HOUR = 3600.0
+BACK = "alarm.return_to_normal_unacknowledged"
 
 
 def test_an_alarm_has_its_count_its_wait_and_whether_it_stands() -> None:
@@ -29,7 +30,7 @@ def test_an_alarm_has_its_count_its_wait_and_whether_it_stands() -> None:
 
 def test_an_alarm_that_came_back_before_anybody_looked_is_one_with_two_causes() -> None:
     rows = Rows()
-    for kind in ("alarm.raised", "alarm.returned", "alarm.unacknowledged", "alarm.returned"):
+    for kind in ("alarm.raised", BACK, "alarm.unacknowledged", BACK):
         rows.add(kind, {"alarm": "gas_mixture:g", "priority": "critical", "detail": ""}, at_s=60.0 * len(rows.rows))
     (found,) = alarm_figures(rows.rows, BEGIN, BEGIN + HOUR)
     assert (found.count, found.times, found.standing) == (1, 2, True)
@@ -99,15 +100,7 @@ def test_faults_are_sorted_and_counted_when_there_are_too_many() -> None:
     assert found.starts == [(BEGIN, "bench", "abc", "0.1.0")]
 
 
-def test_grades_and_scores_of_an_older_release_have_no_interval_rather_than_a_made_up_one() -> None:
-    rows = Rows()
-    rows.add("viability", {"score": 0.9, "confidence": 0.8, "limiting": "ph", "version": "viability-1"}, at_s=0.0)
-    rows.add("viability", {"score": 0.9, "low": 0.7, "high": 1.0, "coverage": 0.6, "version": "viability-2"}, at_s=1.0)
-    found = scores(rows.rows)
-    old, new = found.care_rating
-    assert (old.low, old.high, old.coverage) == (None, None, 0.8)
-    assert (new.low, new.high, new.coverage) == (0.7, 1.0, 0.6)
-    assert found.viability == (), "the score that an older release called viability is the care rating"
+def test_a_grade_is_read_with_its_reasons() -> None:
     rows = Rows()
     rows.add("note.grade", {"grade": "B", "confidence": 0.7, "limiting": "ph", "reasons": ["7.2"]}, at_s=0.0)
     (grade,) = grades(rows.rows)
@@ -118,21 +111,16 @@ ESTIMATE = {
     "value": 0.93, "low": 0.86, "high": 0.97, "version": "viability-3", "measured": ["pH"], "unmeasured": ["LDH"],
     "causes": {}, "sentences": ["Nothing abnormal."],
 }  # fmt: skip
-RATING = {"score": 0.2, "low": 0.2, "high": 1.0, "coverage": 0.2, "limiting": "ldh"}
+RATING = {"score": 0.2, "low": 0.2, "high": 1.0, "coverage": 0.2, "limiting": "ldh", "version": "care-rating-3"}
 
 
-def test_estimate_and_care_rating_are_read_from_rows_of_this_release_and_of_the_one_before() -> None:
+def test_estimate_and_care_rating_are_read() -> None:
     rows = Rows()
-    rows.add(
-        "viability", RATING | {"version": "viability-2", "estimate": ESTIMATE, "welfare": {"score": 1.0}}, at_s=0.0
-    )
     rows.add("scores", {"viability": ESTIMATE, "care_rating": RATING, "welfare": {"score": 1.0}}, at_s=1.0)
     rows.add("scores", {"viability": None, "care_rating": RATING, "welfare": {"score": 1.0}}, at_s=2.0)
     found = scores(rows.rows)
-    assert [(each.low, each.score, each.high, each.coverage) for each in found.viability] == [
-        (0.86, 0.93, 0.97, 0.5)
-    ] * 2
-    assert [each.score for each in found.care_rating] == [0.2] * 3
+    assert [(each.low, each.score, each.high, each.coverage) for each in found.viability] == [(0.86, 0.93, 0.97, 0.5)]
+    assert [each.score for each in found.care_rating] == [0.2] * 2
 
 
 def test_a_transfer_is_put_together_from_its_two_rows() -> None:

@@ -120,7 +120,7 @@ def test_a_kept_run_belongs_to_a_twin_by_its_content(tmp_path: Path) -> None:
     write_twin(moved, PlantParameters(water_loss=1.0), {"rig": "the same, from another folder"})
     assert key({**of(moved), "rig_sha256": "0"}) == kept
     former = {name: value for name, value in first.items() if name != "tissue_content"}
-    assert key({**former, "rig_sha256": "0"}) != kept, "a run kept by an earlier release does not say which twin it was"
+    assert key({**former, "rig_sha256": "0"}) != kept, "a run that does not say which twin it was is another run"
     with pytest.raises(UserError, match="was written again while the comparison ran"):
         run(first)
 

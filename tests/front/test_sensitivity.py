@@ -83,9 +83,8 @@ async def test_journalled_days_are_scored_again(tmp_path: Path) -> None:
         tmp_path / "journal.db", Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC)), durable=False
     )
     vitals, treated = EXAMPLE_DAYS["well"]
-    body = {"inputs": vitals.to_json(), "welfare": {"inputs": treated.to_json()}, "score": 1.0}
-    journal.append("viability", {"score": 0.4, "parts": {}})  # of an earlier version: no inputs
-    journal.append("viability", body)
+    journal.append("scores", {"care_rating": None, "welfare": None})
+    journal.append("scores", {"care_rating": {"inputs": vitals.to_json()}, "welfare": {"inputs": treated.to_json()}})
     journal.close()
     answer = sensitivity(data=tmp_path, draws=10)
     assert answer["moments"] == 1

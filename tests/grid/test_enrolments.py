@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from contextlib import closing
 from pathlib import Path
 from unittest.mock import patch
 
@@ -146,13 +145,6 @@ async def test_X6_a_hub_without_its_database_does_not_begin_a_second_log_by_itse
         again = hub.store.name
     async with a_hub(tmp_path) as hub:
         assert hub.store.name == again
-
-
-def test_a_database_of_an_earlier_release_gets_the_addresses(tmp_path: Path) -> None:
-    with closing(owned(tmp_path)) as store:
-        store.database.execute("ALTER TABLE members DROP COLUMN address")
-    with closing(owned(tmp_path)) as store:
-        assert Members(store).waiting() == {}
 
 
 async def test_the_limits_of_enrolment_are_part_of_the_policy(tmp_path: Path) -> None:

@@ -125,7 +125,8 @@ class Laboratory:
         info = pb.LeaseInfo(
             lease=lease, member=key.id, organoid="o1", electrodes=[len(lease)], mode=mode, fence=len(lease)
         )
-        order = pb.LeaseOrder(verb=verb, lease=info, member_key=key.public, ttl_s=TTL_S, nc_s=50, charge_nc=1e6, **more)
+        given: dict[str, float] = {"duration_s": 3600.0, "ttl_s": TTL_S, "nc_s": 50, "charge_nc": 1e6} | more
+        order = pb.LeaseOrder(verb=verb, lease=info, member_key=key.public, **given)
         self.daemon._take(pb.HubMessage(lease=order))
 
     def verdicts(self) -> list[tuple[bool, str]]:

@@ -1,4 +1,4 @@
-"""Database files have a format number: one of another number is renamed and announced, never changed or read as if it fitted."""
+"""Database files have a format number: one of another number is renamed and announced, never changed."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ def test_a_file_that_cannot_be_used_is_renamed_not_deleted(tmp_path: Path, damag
     history = History(path, StandingClock(EPOCH, 1000.0))
     history.insert("a.x", "kPa", [(BEGIN, 1.0)])
     assert values(history) == [1.0]
-    assert (tmp_path / "h.db.aside-1").read_bytes() == before
+    assert (tmp_path / "h.db.quarantined-1").read_bytes() == before
     history.close()
 
 

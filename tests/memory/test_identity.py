@@ -28,7 +28,7 @@ def test_a_damaged_file_is_kept_and_a_new_identity_begins(damage: bytes, tmp_pat
     rig_id = kept_identity(tmp_path)
     assert ID.fullmatch(rig_id)
     assert json.loads((tmp_path / FILE).read_text()) == {"rig_id": rig_id}
-    assert (tmp_path / f"{FILE}.aside-1").read_bytes() == damage
+    assert (tmp_path / f"{FILE}.quarantined-1").read_bytes() == damage
 
 
 def test_A11_a_folder_that_cannot_be_written_has_an_identity_for_this_start(

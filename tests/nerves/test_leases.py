@@ -76,7 +76,7 @@ def test_X2_a_request_with_an_older_fence_is_refused(path: Path) -> None:
         assert lab.ask(replace(late, lease=new.id)).decision.limiting == "fence"
         assert lab.ask(replace(late, lease=new.id, fence=new.fence)).decision.accepted
         lab.run(0.05)
-        assert lab.ask(replace(late, lease=new.id, fence=0)).decision.accepted  # a client of an earlier release
+        assert lab.ask(replace(late, lease=new.id, fence=0)).decision.accepted  # a client that names none
 
 
 def test_N3_a_silent_holder_stimulates_no_more_within_50_ms_and_goes_on_with_its_heartbeats(path: Path) -> None:

@@ -149,15 +149,9 @@ def asked_of_the_database(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
         yield asked
 
 
-@pytest.mark.parametrize("old", [False, True])
-def test_no_question_of_the_start_goes_through_the_whole_ledger(
-    path: Path, monkeypatch: pytest.MonkeyPatch, old: bool
-) -> None:
+def test_no_question_of_the_start_goes_through_the_whole_ledger(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sessions(path, 3)
     db = sqlite3.connect(path)
-    if old:  # as a release before this one left it
-        db.execute("DROP INDEX decision_accepted")
-        db.commit()
     with asked_of_the_database(monkeypatch) as asked:
         Bench(path).core.close()
     questions = [statement for statement in asked if statement.lstrip().startswith("SELECT")]

@@ -26,7 +26,6 @@ from controller.rig.loading import load_rig
 from sim.lab import SimulatedLab
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
-FORMER_OPTION = "--beside-controller"  # wording: former name
 
 
 @pytest.fixture
@@ -118,7 +117,7 @@ async def test_on_the_command_line_while_a_controller_runs(tmp_path: Path) -> No
         with controller(load_rig(path), data):
             answers = [
                 await asyncio.to_thread(_talk, path, data, *words)
-                for words in ((), ("--read-only",), ("--ignore-controller",), (FORMER_OPTION,))
+                for words in ((), ("--read-only",), ("--ignore-controller",))
             ]
     finally:
         await lab.close()

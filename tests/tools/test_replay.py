@@ -11,7 +11,7 @@ import pytest
 from choroid.cli import main
 from choroid.common.failure import UserError
 from choroid.simulation.simulate import simulate
-from choroid.tools.replaying import FORMER_CALL, replay
+from choroid.tools.replaying import replay
 from drivers.mettler_sics import MettlerSics
 from drivers.registry import MODELS
 
@@ -44,14 +44,12 @@ def test_the_same_calls_give_the_same_bytes(captured: Path, capsys: pytest.Captu
     assert {command["command"] for command in pumped} >= {"Run", "Dispense"}
 
 
-def test_a_capture_of_format_2_is_still_read(captured: Path, tmp_path: Path) -> None:
-    """There the key of a call had a former name."""
+def test_a_capture_of_another_format_is_refused(captured: Path, tmp_path: Path) -> None:
     head, *rest = rows(captured)
-    old = [{FORMER_CALL if key == "call" else key: value for key, value in row.items()} for row in rest]
-    assert any(FORMER_CALL in row for row in old)
-    path = tmp_path / "old.jsonl"
-    path.write_text("\n".join(map(json.dumps, [head | {"choroid_capture": 2}, *old])))
-    assert replay(path) | {"file": str(captured)} == replay(captured)
+    path = tmp_path / "other.jsonl"
+    path.write_text("\n".join(map(json.dumps, [head | {"choroid_capture": 2}, *rest])))
+    with pytest.raises(UserError, match="is a capture of format 2; this version reads format 1"):
+        replay(path)
 
 
 def test_capturing_changes_nothing(captured: Path, tmp_path: Path) -> None:

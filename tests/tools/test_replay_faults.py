@@ -242,11 +242,3 @@ def test_a_write_that_fails_is_captured_as_a_lost_line_and_replays(tmp_path: Pat
     captured = one_balance(path, failing, 30.0)
     assert sum("lost" in row for row in captured) >= 2
     assert differences(path) == []
-
-
-def test_a_capture_of_format_1_is_still_read(garbled: Path, tmp_path: Path) -> None:
-    head, *rest = rows(garbled)
-    old = [row for row in rest if "ended" not in row and "end" not in row and row["t"] < BEGIN_S]
-    path = tmp_path / "old.jsonl"
-    path.write_text("\n".join(map(json.dumps, [head | {"choroid_capture": 1}, *old])))
-    assert differences(path) == []

@@ -196,8 +196,6 @@ def _edits(rng: np.random.Generator) -> dict[str, Any]:
 
 AGREEMENT = "agreement"
 """Value of `--without` that takes away the comparison of probes and the limit of heat; only a drift of hours shows that."""
-FORMER_PLACES = {"organoid.count": "tissue.chamber.count"}
-"""Former names of what a trial changes: trials of earlier campaigns are still run."""
 
 
 @lru_cache(maxsize=8)
@@ -213,7 +211,7 @@ def rig_of(trial: Trial) -> Rig:
     """Return the rig of a trial: its rig file with what differs. Raises :class:`RigError` when that is not sound."""
     data = json.loads(_document(trial.rig_file))
     for place, value in trial.rig.items():
-        *way, last = FORMER_PLACES.get(place, place).split(".")
+        *way, last = place.split(".")
         part = data
         for key in way:
             part = part[key]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from choroid.common.failure import UserError
 from controller.journal.reader import JournalReader
 from controller.rig.loading import load_rig
-from controller.vitals.score_rows import ROWS, scores_of
+from controller.vitals.score_rows import ROW
 from drivers.registry import MODELS
 from protocols import activity, care_rating, welfare
 from protocols.care_rating import Vitals
@@ -134,14 +134,13 @@ def _journalled(data: Path) -> list[Moment]:
     with contextlib.closing(JournalReader(data / "journal.db")) as reader:
         moments = [
             Moment(row.utc[:10], Vitals.from_json(rating["inputs"]), Treatment.from_json(kept["inputs"]))
-            for row in reader.entries(kinds=ROWS)
-            if "inputs" in (rating := (found := scores_of(row.body))["care_rating"] or {})
-            and "inputs" in (kept := found["welfare"] or {})
+            for row in reader.entries(kinds=(ROW,))
+            if "inputs" in (rating := row.body["care_rating"] or {}) and "inputs" in (kept := row.body["welfare"] or {})
         ]
     if not moments:
         raise UserError(
-            f"no scores with their inputs are in {data / 'journal.db'}. Likely cause: it was written by a release before"
-            " viability-2, or ran for less than a minute. Next: leave --data away to see example days"
+            f"no scores with their inputs are in {data / 'journal.db'}. Likely cause: the controller ran for less"
+            " than a minute. Next: leave --data away to see example days"
         )
     step = max(1, -(-len(moments) // MAX_MOMENTS))
     return moments[::step]

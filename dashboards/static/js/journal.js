@@ -47,13 +47,11 @@ const SENTENCES = {
   "alarm.acknowledged": (b) => ["", `${alarm(b)} acknowledged${by(b)}`],
   "alarm.raised": (b) => ["bad", `${alarm(b)}: ${detailOf(b.alarm.slice(b.alarm.indexOf(":") + 1), b.detail)}`],
   "alarm.return_to_normal_unacknowledged": (b) => ["", `${alarm(b)} returned to normal`],
-  "alarm.returned": (b) => ["", `${alarm(b)} returned to normal`],
   "clock.stepped": (b) => ["warn", `The wall clock stepped by ${fixed(b.step_s, 1)} s`],
   "controller.started": (b) => ["", `Controller started for rig ${b.rig}`],
   "controller.stopped": () => ["", "Controller stopped"],
   "fault.made": (b) => ["warn", `${capital(faultName(b.fault))} (${b.on}) injected${by(b)}`],
   "fault.ended": faultEnded,
-  "fault.mended": faultEnded, // wording: former name
   "ledger.balanced": (b) => [b.gross ? "warn" : "", `Balance corrects ${b.vessel} by ${vol(b.change_ul)}`],
   "ledger.level": (b) => ["", `Level of ${b.vessel} read: ${vol(b.ul)}${by(b)}`],
   "ledger.loaded": (b) => [
@@ -121,7 +119,7 @@ function item(entry) {
 }
 
 /**
- * Return a row as a sentence. A row of an older version may lack a field: then its kind is shown.
+ * Return a row as a sentence. Of a row that lacks a field its kind is shown.
  * @param {EntryModel} entry
  * @returns {Sentence}
  */

@@ -119,8 +119,8 @@ class Page {
     this.chamber.update(state);
     this.trends.update(state);
     if ("run" in changes) this.protocols.update(state.run);
-    const suppressed = "set_aside" in changes; // wording: former name
-    if ("alarms" in changes || suppressed) this.alarms.show(state.alarms, state.set_aside); // wording: former name
+    const suppressed = "suppressed" in changes;
+    if ("alarms" in changes || suppressed) this.alarms.show(state.alarms, state.suppressed);
     if ("ledger" in changes) showLedger(state.ledger, can(this.rig, "spent_medium"));
     if ("grade" in changes) showGrade(state.grade);
     if ("scores" in changes) showViability(state.scores);

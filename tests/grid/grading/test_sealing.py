@@ -15,22 +15,14 @@ from typing import Any
 import pytest
 
 from grid.errors import GridError
-from grid.grading import store as store_module
 from grid.grading.hosting import HostedBoards
 from grid.grading.rotation import Rotation
 from grid.grading.sealing import SecretSeal
-from grid.grading.store import FILE, BoardStore
+from grid.grading.store import BoardStore
 from grid.hub.owner import owned
 from grid.identity.keys import KEY_FILE, IdentityKey
 from tests.grid.filled_hub import SECRET, fill
 from tests.grid.small_board import NAME, small_board
-
-FORMER = """
-create table rotation (
-  board text, number integer, secret blob not null, began_s real not null, ended_s real, baselines text,
-  primary key (board, number)) without rowid;
-"""
-OLD, PRESENT = b"the secret of a former rotation.", b"the secret of a present rotation"
 
 
 def sealed_store(folder: Path) -> BoardStore:
@@ -54,18 +46,6 @@ def in_memory(pid: int, what: bytes) -> bool:
                 if what in memory.read(last - first):
                     return True
     return False
-
-
-def of_former_release(folder: Path) -> None:
-    folder.mkdir()
-    with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as database:
-        database.execute("pragma journal_mode = wal")
-        database.executescript(FORMER)
-        for number in range(40):  # deleted rows leave their bytes behind
-            database.execute("insert into rotation values ('gone@1', ?, ?, 0.0, null, null)", (number, PRESENT))
-        database.execute("delete from rotation")
-        database.execute("insert into rotation values ('toy@2', 1, ?, 0.0, 5.0, null)", (OLD,))
-        database.execute("insert into rotation values ('toy@2', 2, ?, 5.0, null, null)", (PRESENT,))
 
 
 def test_X7_neither_the_page_nor_the_database_can_tell_the_seeds_of_a_present_rotation(tmp_path: Path) -> None:
@@ -114,38 +94,6 @@ def test_X7_a_secret_is_opened_with_the_key_of_the_hub_and_for_its_rotation_alon
     ):
         with pytest.raises(GridError, match="Next: restore both from the same backup"):
             other.opened(box, about)
-
-
-def test_X7_secrets_of_a_former_release_are_sealed_and_their_bytes_removed(tmp_path: Path) -> None:
-    folder = tmp_path / "hub"
-    of_former_release(folder)
-    assert files_with(folder, PRESENT)
-    store = sealed_store(folder)
-    assert store.rotation("toy@2") == Rotation("toy@2", 2, PRESENT, 5.0)
-    assert store.ended_rotations("toy@2") == [Rotation("toy@2", 1, OLD, 0.0)]
-    assert files_with(folder, PRESENT) == set()
-    with store.writing():
-        store.begin_rotation(Rotation("toy@2", 3, b"x" * 32, 9.0))
-    assert [each.secret for each in store.ended_rotations("toy@2")] == [OLD, PRESENT]
-    store.close()
-    with closing(sealed_store(folder)) as again:
-        assert again.rotation("toy@2") == Rotation("toy@2", 3, b"x" * 32, 9.0)
-
-
-def test_X7_removing_the_bytes_is_repeated_at_the_next_start_until_it_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_module, "BUSY_S", 0.05)
-    folder = tmp_path / "hub"
-    of_former_release(folder)
-    with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as reader:
-        reader.execute("begin")
-        assert reader.execute("select count(*) from rotation").fetchone()[0] == 2
-        with closing(sealed_store(folder)) as store:
-            assert store.rotation("toy@2").secret == PRESENT  # type: ignore[union-attr]
-            assert files_with(folder, PRESENT)
-    with closing(sealed_store(folder)):
-        assert files_with(folder, PRESENT) == set()
 
 
 def test_X7_a_rotation_and_its_row_in_the_log_exist_together_or_not_at_all(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ export class AlarmList {
  */
 function suppressedText(alarm) {
   const until = alarm.until_utc ? ` until ${moment(alarm.until_utc)}` : "";
-  const by = alarm.aside_by ? ` by ${alarm.aside_by}` : ""; // wording: former name
-  const reason = alarm.aside_reason ? `: ${alarm.aside_reason}` : ""; // wording: former name
+  const by = alarm.suppressed_by ? ` by ${alarm.suppressed_by}` : "";
+  const reason = alarm.suppression_reason ? `: ${alarm.suppression_reason}` : "";
   return `${spoken(alarm.kind)} · ${spoken(alarm.source)} (${stateName(alarm.state)}${until}${by}${reason})`;
 }
