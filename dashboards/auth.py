@@ -356,9 +356,6 @@ class Auth:
             self._tokens.clear()
             self._sessions.clear()
             self._keep_in_memory(str(error))
-            return
-        with contextlib.suppress(OSError):  # the next change writes it; the ends given to former tokens must not move
-            self._save()
 
     def _begin(self) -> None:
         """Write the first file, so that it is known whether it can be kept."""

@@ -9,7 +9,6 @@ from typing import Any
 from choroid.report.wording import duration, percent, quantity
 from controller.figures.figure import FigureStatus
 from controller.figures.records import Period
-from controller.figures.story import ScoreRecord
 from controller.rig.loading import effective_hash
 
 MIN_COVERAGE = (0.95, 0.80)
@@ -112,22 +111,18 @@ def _medium(period: Period) -> list[ReportFinding]:
 def _viability(period: Period) -> list[ReportFinding]:
     """Return what the estimates say: low even at the high end of their interval, or too wide to say anything."""
     found = []
-    wide = [each for each in period.scores.viability if _width(each) > WIDE]
+    wide = [each for each in period.scores.viability if each.high - each.low > WIDE]
     if wide:
         count = f"{len(wide)} of {len(period.scores.viability)}"
         text = f"{count} estimates of viability are wider than {WIDE:g}: too little is measured"
         found.append(ReportFinding(FigureStatus.WATCH, "viability", text))
     watch, bad = LOW_VIABILITY
-    worst = min(period.scores.viability, key=lambda each: each.high or 0.0, default=None)
-    if worst is not None and worst.high is not None and worst.high < watch:
+    worst = min(period.scores.viability, key=lambda each: each.high, default=None)
+    if worst is not None and worst.high < watch:
         verdict = FigureStatus.BAD if worst.high < bad else FigureStatus.WATCH
         text = f"viability fell to {worst.low:.2f} to {worst.high:.2f}; harmful then: {worst.limiting}"
         found.append(ReportFinding(verdict, "viability", text))
     return found + _care_rating(period)
-
-
-def _width(record: ScoreRecord) -> float:
-    return 1.0 if record.low is None or record.high is None else record.high - record.low
 
 
 def _care_rating(period: Period) -> list[ReportFinding]:

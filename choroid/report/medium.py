@@ -194,23 +194,13 @@ def viability(period: Period, zone: tzinfo) -> str:
             "viability; the band is its 90 % interval", estimates, period, zone
         )
     if ratings:
-        known = any(each.low is not None for each in ratings)
-        shown = "the band is its interval" if known else "the release that wrote it told no interval"
         body += "<h3>Care rating</h3>" + _rating_text(ratings, zone)
-        body += _score_chart(f"care rating; {shown}", ratings, period, zone)
+        body += _score_chart("care rating; the band is its interval", ratings, period, zone)
     return section("viability", "Viability", body)
 
 
 def _score_chart(title: str, records: Sequence[ScoreRecord], period: Period, zone: tzinfo) -> str:
-    slots = [
-        Slot(
-            each.at,
-            each.score,
-            each.score if each.low is None else each.low,
-            each.score if each.high is None else each.high,
-        )
-        for each in records
-    ]
+    slots = [Slot(each.at, each.score, each.low, each.high) for each in records]
     return chart(title, "", slots, (period.begin, period.end), zone=zone, least=0.0, most=1.0)
 
 

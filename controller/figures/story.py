@@ -200,12 +200,12 @@ def grades(rows: Iterable[Entry]) -> list[GradeRecord]:
 
 @dataclass(frozen=True, slots=True)
 class ScoreRecord:
-    """One score (0..1) with its interval, if known, and the share of known inputs; of an estimate, `score` is its median."""
+    """One score (0..1) with its interval, and the share of known inputs; of an estimate, `score` is its median."""
 
     at: float
     score: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     coverage: float
     limiting: str
     version: str

@@ -177,7 +177,7 @@ def records_of(entries: Iterable[Entry]) -> dict[str, StepRecord]:
     for entry in entries:
         body = entry.body
         if entry.kind == "step":
-            place = body.get("at", str(body["n"]))  # rows of releases without branches
+            place = body["at"]
             steps[body["n"]] = StepRecord(body["n"], body["verb"], body["args"], place, until=body.get("until"))
         elif (take := _TAKE.get(entry.kind)) is not None:
             take(steps[body["n"]], body)

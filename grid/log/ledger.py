@@ -51,7 +51,7 @@ class GridLog:
         self.origin = origin
         if key is not None:
             database.executescript(SCHEMA)
-            if self._kept(self.size) is None:  # the log is new, or of a release that did not keep it
+            if self._kept(self.size) is None:  # the log is new, or its first start was interrupted
                 with database:
                     database.execute("BEGIN IMMEDIATE")
                     self._keep(self.size)
