@@ -193,7 +193,7 @@ class Store:
         found = self.query("SELECT value FROM meta WHERE key = ?", key)
         if not found and self._readonly:
             raise GridError(
-                f"the hub of {self.folder} has no {key} yet. Likely cause: it was not started to the end. Next: start it"
+                f"the hub of {self.folder} has no {key} yet. Likely cause: its start was cut off. Next: start the hub"
             )
         if not found:
             self.database.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (key, new))

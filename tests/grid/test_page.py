@@ -112,7 +112,7 @@ def test_X6_the_page_shows_the_signed_checkpoint_without_the_key(page: Server, f
     reader.close()
 
 
-def test_a_folder_whose_hub_was_not_started_to_the_end_is_shown_after_it_has_started(tmp_path: Path) -> None:
+def test_a_folder_whose_hub_was_cut_off_at_its_start_is_shown_after_it_has_started(tmp_path: Path) -> None:
     store = owned(tmp_path)
     store.database.executescript("DROP TABLE checkpoint; DELETE FROM meta WHERE key = 'public key'")
     store.close()
