@@ -46,7 +46,7 @@ def test_each_command_that_ends_answers_in_json() -> None:
     assert {name for name, options in commands(_parser()) if "--json" not in options} == SERVICES
 
 
-def test_progress_is_printed_beside_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conformance", "keller-x-line", "--json"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out)["failures"] == 0

@@ -22,7 +22,6 @@ DECORATED = ["@*.get", "@*.post", "@*.put", "@*.delete", "@*.exception_handler",
 ALLOWED: Mapping[str, str] = {
     "*:__getattr__": "Python calls it",
     "*:__dir__": "Python calls it",
-    "*:_missing_": "enum calls it",
     "choroid/client/*": "public: clients and the CL-shaped API",
     "choroid/environments/*": "public: gymnasium makes the environments by their names, docs/environments.md has the agents",
     "choroid/nwb/export.py:_get_*": "hdmf calls them",

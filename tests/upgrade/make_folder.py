@@ -34,10 +34,6 @@ from controller.ledger.batches import Batch
 from controller.memory.calibrations import Calibration, keep
 from controller.memory.history import History
 from controller.memory.identity import kept_identity
-from controller.nerves import ledger as stimulation
-from controller.nerves.cards.contract import Phase
-from controller.nerves.credentials import AgentCredentials, AgentRole
-from controller.nerves.governor import Reason, Request, StimulationDecision
 from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import effective_hash
@@ -45,6 +41,10 @@ from controller.runs.people import Person
 from controller.telemetry.outbox import Outbox
 from dashboards.auth import Auth, Role
 from drivers.registry import MODELS
+from nerves import ledger as stimulation
+from nerves.cards.contract import Phase
+from nerves.credentials import AgentCredentials, AgentRole
+from nerves.governor import Reason, Request, StimulationDecision
 from sim.devices.ismatec_reglo_icc import IsmatecRegloIcc
 from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
