@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import itertools
 import os
 import shutil
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Generator, Iterator
 from importlib.util import find_spec
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -45,6 +46,20 @@ def pytest_configure(config: pytest.Config) -> None:
         passing = itertools.count()
         Plant(rig, seed=1, now=lambda: float(next(passing))).truth()
         compile_engine(simulated_card(electrodes=32, seed=1).info)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector away from what the collection makes: it is some million objects that live to the end.
+
+    A full collection would search them each time, for a second and more, in the middle of any test.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
