@@ -60,6 +60,22 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+        gc.unfreeze = _stay_frozen
+
+
+THAWED_EACH = 50
+_unfreeze, _thaws = gc.unfreeze, itertools.count(1)
+
+
+def _stay_frozen() -> None:
+    """In the place of `gc.unfreeze`, which simulations and trials call at their end: thaw only each so many times.
+
+    What is frozen meanwhile is garbage of few tests, and is collected then.
+    """
+    if next(_thaws) % THAWED_EACH == 0:
+        _unfreeze()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True)
