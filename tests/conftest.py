@@ -123,7 +123,7 @@ async def _bounded(coroutine: Coroutine[Any, Any, None], longest_s: float) -> No
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run `async def` tests; with the mark `virtual_time` on the virtual-time loop."""
+    """Run `async def` tests; with the mark `virtual_time` on the virtual-time loop, with `scaled_time` on the demo's."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
@@ -132,9 +132,16 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         from sim.virtual_time import run_virtual
 
         run_virtual(coroutine)
+        return True
+    within = pyfuncitem.get_closest_marker("within_s")
+    longest_s = within.args[0] if within else LONGEST_S
+    if scaled := pyfuncitem.get_closest_marker("scaled_time"):
+        from sim.virtual_time import run_scaled
+
+        (speed,) = scaled.args
+        run_scaled(_bounded(coroutine, longest_s * speed), speed)
     else:
-        within = pyfuncitem.get_closest_marker("within_s")
-        asyncio.run(_bounded(coroutine, within.args[0] if within else LONGEST_S))
+        asyncio.run(_bounded(coroutine, longest_s))
     return True
 
 

@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from choroid.running.sinks import sinks_of
 from controller.core.clock import Clock
 from controller.delivery.people import People, people_of
 from controller.imaging.engine import WorkerEngine
+from controller.process import edges
 from controller.process.controller import Controller
 from controller.process.edges import AlarmedFailure, Edges, Pauses, Up
 from controller.rig.description import Rig
@@ -40,6 +42,8 @@ from tests.browser.pages import free_port
 from tests.dashboards.test_outside import certified, trusting
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "rigs"
+SPEED = 10.0
+"""Controller and laboratory run so much faster than life; the pauses of edges are real seconds."""
 SINKS = """\
   mqtt: {broker: "127.0.0.1:1", prefix: choroid}
   influx: {url: "http://127.0.0.1:1", org: a, bucket: b}"""
@@ -84,6 +88,7 @@ class Scene:
             health_port=self.health_port,
             outside=self.outside,
             nerves=self.nerves,
+            time_scale=SPEED,
             sinks=self.sinks,
             people=None
             if self.rig.alarms.notify is None
@@ -122,6 +127,12 @@ async def until(true: Callable[[], bool]) -> None:
     """Wait for it; the test's own limit ends what never comes."""
     while not true():
         await asyncio.sleep(0.02)
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An edge is started again after a quarter of the usual pause."""
+    monkeypatch.setattr(edges, "Pauses", partial(Pauses, first_s=0.25))
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +180,7 @@ PARTS: dict[str, tuple[Any, str, tuple[str, str]]] = {
 """What is broken at the start of each edge, and its alarm."""
 
 
+@pytest.mark.scaled_time(SPEED)
 @pytest.mark.parametrize("edge", PARTS)
 async def test_B1_an_edge_that_fails_at_its_start_is_an_alarm_and_is_tried_again(
     edge: str, rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -201,6 +213,7 @@ LATER: dict[str, tuple[Any, str]] = {
 """What fails in the middle of each edge; the electrode engine is killed, and a camera's process too."""
 
 
+@pytest.mark.scaled_time(SPEED)
 @pytest.mark.parametrize("edge", LATER)
 async def test_B1_an_edge_that_fails_in_the_middle_is_an_alarm_and_is_started_again(
     edge: str, rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -239,6 +252,7 @@ async def test_B1_an_edge_that_fails_in_the_middle_is_an_alarm_and_is_started_ag
         await made.cared_for(1)
 
 
+@pytest.mark.scaled_time(SPEED)
 async def test_B1_an_engine_that_is_killed_is_an_alarm_and_comes_back(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +269,7 @@ async def test_B1_an_engine_that_is_killed_is_an_alarm_and_comes_back(
         await until(lambda: nerves.engine not in (None, first) and not made.controller.edges.causes)
 
 
+@pytest.mark.scaled_time(SPEED)
 @pytest.mark.parametrize("how", ["missing", "crashing", "hanging"])
 async def test_B1_cameras_that_fail_are_an_alarm_and_end_nothing(
     how: str, rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -274,6 +289,7 @@ async def test_B1_cameras_that_fail_are_an_alarm_and_end_nothing(
         await made.cared_for()
 
 
+@pytest.mark.scaled_time(SPEED)
 async def test_B1_a_taken_port_names_itself_and_its_holder_and_is_opened_when_it_is_free(
     rig: Rig, tmp_path: Path
 ) -> None:
@@ -292,6 +308,7 @@ async def test_B1_a_taken_port_names_itself_and_its_holder_and_is_opened_when_it
     await made.end()
 
 
+@pytest.mark.scaled_time(SPEED)
 async def test_B1_a_certificate_that_cannot_be_used_is_an_alarm_and_is_read_again(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,7 +327,7 @@ async def test_B1_a_certificate_that_cannot_be_used_is_an_alarm_and_is_read_agai
     assert (await asyncio.to_thread(call, endpoint, "GET", "/api/rig"))["role"] == "admin"
     tls = trusting(certified(tmp_path))
     await until(lambda: alarm not in made.controller.edges.causes)
-    async with httpx.AsyncClient(verify=tls) as browser:
+    async with httpx.AsyncClient(verify=tls, timeout=60.0 * SPEED) as browser:
         assert (await browser.get(f"https://localhost:{made.port}/health")).status_code == 200
     await made.end()
 
@@ -320,7 +337,7 @@ async def test_B1_a_certificate_that_cannot_be_used_is_an_alarm_and_is_read_agai
 
 @pytest.mark.virtual_time
 async def test_B1_pauses_double_to_their_maximum_and_start_again_after_steady_work() -> None:
-    edges, begun_s, loop = Edges(), [], asyncio.get_running_loop()
+    supervisor, begun_s, loop = Edges(), [], asyncio.get_running_loop()
     lives = [0.0, 1.0, 0.0, 0.0, 100.0, 0.0, 1e9]
 
     async def work(up: Up) -> None:
@@ -329,12 +346,12 @@ async def test_B1_pauses_double_to_their_maximum_and_start_again_after_steady_wo
         await asyncio.sleep(lives[len(begun_s) - 1])
         raise RuntimeError("x")
 
-    edges.keep("part", work, pauses=Pauses(1.0, 4.0, 60.0))
+    supervisor.keep("part", work, pauses=Pauses(1.0, 4.0, 60.0))
     await asyncio.sleep(1000.0)
     pauses = [after - before - life for before, after, life in zip(begun_s, begun_s[1:], lives, strict=False)]
     assert pauses == pytest.approx([1.0, 2.0, 4.0, 4.0, 1.0, 2.0])
-    assert edges.causes == {}, "the last life works"
-    await edges.close()
+    assert supervisor.causes == {}, "the last life works"
+    await supervisor.close()
 
 
 @pytest.mark.virtual_time
@@ -350,34 +367,34 @@ async def test_B1_pauses_double_to_their_maximum_and_start_again_after_steady_wo
     ],
 )
 async def test_B1_whatever_ends_an_edge_it_is_an_alarm(error: BaseException | None) -> None:
-    edges = Edges()
+    supervisor = Edges()
 
     async def work(up: Up) -> None:
         if error is not None:
             raise error
 
-    edges.keep("part", work)
+    supervisor.keep("part", work)
     await asyncio.sleep(0.5)
-    assert ("edge_lost", "part") in edges.causes
-    await edges.close()
+    assert ("edge_lost", "part") in supervisor.causes
+    await supervisor.close()
 
 
 @pytest.mark.virtual_time
 async def test_an_edge_with_an_alarm_of_its_own_has_no_second_one() -> None:
-    edges = Edges()
+    supervisor = Edges()
 
     async def work(up: Up) -> None:
         raise AlarmedFailure("the ledger is damaged")
 
-    edges.keep("part", work)
+    supervisor.keep("part", work)
     await asyncio.sleep(0.5)
-    assert edges.causes == {}
-    await edges.close()
+    assert supervisor.causes == {}
+    await supervisor.close()
 
 
 @pytest.mark.virtual_time
 async def test_B1_an_edge_that_does_not_end_delays_the_end_by_a_bounded_time() -> None:
-    edges, loop = Edges(), asyncio.get_running_loop()
+    supervisor, loop = Edges(), asyncio.get_running_loop()
     ended = loop.create_future()
 
     async def work(up: Up) -> None:
@@ -387,16 +404,17 @@ async def test_B1_an_edge_that_does_not_end_delays_the_end_by_a_bounded_time() -
             except asyncio.CancelledError:
                 continue
 
-    task = edges.keep("part", work)
+    task = supervisor.keep("part", work)
     await asyncio.sleep(0.0)
     before_s = loop.time()
-    await edges.close()
+    await supervisor.close()
     assert loop.time() - before_s == pytest.approx(5.0)
     ended.set_result(None)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
+@pytest.mark.scaled_time(SPEED)
 async def test_B1_an_edge_whose_causes_cannot_be_read_hides_no_other_alarm(rig: Rig, tmp_path: Path) -> None:
     async with scene(rig, tmp_path, nerves=None, cameras={}, telemetry=rig.telemetry) as made:
 
