@@ -49,8 +49,7 @@ async def test_U1_U2_a_lost_guard_is_replaced_from_a_folder_full_of_strays(tmp_p
         for how in (signal.SIGKILL, signal.SIGSTOP):
             before = (made.status() or {})["guard"]
             os.kill(before, how)
-            took = await made.until(lambda: replaced(made, before, controller.pid), 20.0)  # noqa: B023
-            assert took < 5.0, made.log()
+            await made.until(lambda: replaced(made, before, controller.pid), 5.0)  # noqa: B023
         await made.until(lambda: not lives(first), 10.0)
         assert controller.poll() is None
         assert not made.plant.at_basal()

@@ -51,7 +51,7 @@ async def test_U1_basal_within_two_seconds(how: signal.Signals, why: str, tmp_pa
         assert "done after" in made.log().splitlines()[-1]
 
 
-BUSY, LOAD_S = 30, 12.0
+BUSY, LOAD_S = 30, 6.0
 
 
 @pytest.mark.needs("setpriv")
