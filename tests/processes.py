@@ -143,7 +143,8 @@ def lives(pid: int) -> bool:
         return False
 
 
-def until(condition: Callable[[], bool], what: str, *, seconds: float = 40.0) -> None:
+def until(condition: Callable[[], bool], what: str, *, seconds: float = 120.0) -> None:
+    """Wait for `condition`; the limit is for a machine that is busy with other tests: only a failure uses all of it."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():

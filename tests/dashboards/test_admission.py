@@ -17,6 +17,7 @@ import websockets
 from dashboards.admission import ADDRESS_BURST, ADDRESS_REQUESTS_PER_S, Admission, AdmittedConnection
 from dashboards.auth import Role
 from tests.dashboards.test_server import request, serving, spoken
+from tests.processes import waited_s
 
 
 @asynccontextmanager
@@ -43,12 +44,12 @@ async def test_A9_300_idle_sockets_without_credentials_do_not_block_a_stop(sends
     """The reproduction: /api/estop and /health answered 503."""
     async with serving() as (w, port), idle_connections(port, 300, sends):
         await asyncio.sleep(0.5)
-        began_s = time.monotonic()
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        began_s = time.monotonic() - waited_s()
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60.0) as client:
             assert (await client.get("/health")).status_code == 200
             headers = {"Authorization": f"Bearer {w.tokens[Role.OPERATOR]}"}
             assert (await client.post("/api/estop", json={}, headers=headers)).status_code == 200
-        assert time.monotonic() - began_s < 5.0
+        assert time.monotonic() - waited_s() - began_s < 5.0, "without the time in which this process had no processor"
         assert w.controller.gate.emergency is not None
 
 

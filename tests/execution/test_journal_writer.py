@@ -71,7 +71,7 @@ async def test_R2_rows_are_taken_at_once_while_the_disk_stands_and_committed_tog
     await asyncio.sleep(0.05)  # the thread has taken it, and stands
     for n in range(1, 200):
         journal.append("act" if n % 2 else "note", {"n": n}, run="run-1")
-    assert time.monotonic() - begun < 2.0
+    assert time.monotonic() - begun < 15.0, "a row that waits for the disk waits 30 s here"
     assert not journal.on_disk(first)
     waiting = asyncio.create_task(journal.durable(first))
     all_of_them = asyncio.create_task(journal.commit())

@@ -130,7 +130,9 @@ class Scene:
         begun = time.monotonic()
         while not true():
             if time.monotonic() - begun > BUSY * seconds:
-                pytest.fail(f"it did not happen within {BUSY * seconds:g} s\n{self.log()}\n{self.said()}\n{self.plant.told}")
+                pytest.fail(
+                    f"it did not happen within {BUSY * seconds:g} s\n{self.log()}\n{self.said()}\n{self.plant.told}"
+                )
             await asyncio.sleep(0.02)
         return time.monotonic() - begun
 

@@ -96,9 +96,7 @@ async def test_B1_process_1_of_a_namespace_starts_its_controller_again(tmp_path:
         outer = await made.controller(restart="--restart", before=("unshare", "-p", "-f", "--mount-proc"))
         (controller,) = holders(made.data / OWNER)  # its number out here; the guard inside sees another one
         os.kill(controller, signal.SIGKILL)
-        await made.until(
-            lambda: holders(made.data / OWNER) not in ((), (controller,)) and made.at_work(), BACK_S
-        )
+        await made.until(lambda: holders(made.data / OWNER) not in ((), (controller,)) and made.at_work(), BACK_S)
         assert outer.poll() is None
         assert "process 1" in made.said()
 
