@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protocols.chamber_verbs import ASPIRATE, CHAMBER_VOLUME, DISPENSE, MAX_CARRY_OVER_PCT
-from protocols.host import Actions, Facts, ProtocolError, StepRunner, Way
+from protocols.host import Actions, Facts, ProtocolError, StepRunner
 from protocols.results import Amount, ChamberFacts
-from protocols.verbs import ChamberVerb
+from protocols.verbs import ChamberVerb, Way
 
 ALL_CHAMBERS = "all"
 """The group of all chambers that can be dosed."""

@@ -16,7 +16,7 @@ from protocols.grading import RuleSet
 from protocols.prices import Prices
 from protocols.results import ChamberFacts, VesselVolume
 from protocols.targets import Targets
-from protocols.verbs import TransferVerb, Verb
+from protocols.verbs import TransferVerb, Verb, Way
 
 Perform = Callable[[Any], Awaitable[Any]]
 """Carries out one step; gets the controller's record of that step, returns plain JSON data."""
@@ -28,21 +28,6 @@ class RunEnded(BaseException):
 
 class ProtocolError(Exception):
     """A verb was called with an invalid argument (a negative volume, an unknown sensor)."""
-
-
-class Way(Protocol):
-    """Route of a transfer verb on this rig."""
-
-    @property
-    def flow_ul_min(self) -> float:
-        """Flow (µL/min)."""
-
-    @property
-    def min_ul(self) -> float:
-        """Smallest volume (µL)."""
-
-    def refusal(self, volume_ul: float) -> str:
-        """Return why `volume_ul` (µL) cannot be requested; an empty text if it can."""
 
 
 class StepRunner(Protocol):

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from protocols.dialysis import DialyserModel
-from protocols.host import Actions, Facts, ProtocolError, StepRunner, Way
+from protocols.host import Actions, Facts, ProtocolError, StepRunner
 from protocols.lab_verbs import BARRIER, CALIBRATE, MEASURE
 from protocols.results import Amount, Barrier, Calibrated, Measurement
-from protocols.verbs import AnyReadingVerb, InstantReadingVerb, ReadingVerb, TransferVerb
+from protocols.verbs import AnyReadingVerb, InstantReadingVerb, ReadingVerb, TransferVerb, Way
 
 
 class Organ:

@@ -11,12 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, Protocol, overload
 
 from protocols.results import Amount, Measurement
-
-if TYPE_CHECKING:
-    from protocols.organs import Organ
 
 
 class Policy(StrEnum):
@@ -161,12 +158,35 @@ class Verb:
         return method
 
 
+class Way(Protocol):
+    """Route of a transfer verb on this rig."""
+
+    @property
+    def flow_ul_min(self) -> float:
+        """Flow (µL/min)."""
+
+    @property
+    def min_ul(self) -> float:
+        """Smallest volume (µL)."""
+
+    def refusal(self, volume_ul: float) -> str:
+        """Return why `volume_ul` (µL) cannot be requested; an empty text if it can."""
+
+
+class VerbOwner(Protocol):
+    """The organ on which a verb is declared: it knows its route on the rig and carries it out."""
+
+    def route(self, verb: TransferVerb) -> Way: ...  # noqa: D102 (documented in protocols.organs.Organ)
+    async def move(self, verb: TransferVerb, volume_ul: float) -> Amount: ...  # noqa: D102
+    async def read(self, verb: AnyReadingVerb, settle_s: float, heart: str = "") -> Measurement: ...  # noqa: D102
+
+
 @dataclass(frozen=True, slots=True)
 class BoundTransfer:
     """A transfer verb of one lab."""
 
     verb: TransferVerb
-    organ: Organ
+    organ: VerbOwner
 
     async def __call__(self, volume_ul: float) -> Amount:
         """Move `volume_ul` (µL, > 0). Raises :class:`protocols.host.ProtocolError` if the pump cannot deliver it."""
@@ -198,7 +218,7 @@ class TransferVerb(Verb):
     """Whether it exchanges solutes of the batch instead of moving the batch; recipes save `.exchanged` as well."""
     policy: Policy = Policy.RESUME
 
-    def __set_name__(self, organ: type[Organ], method: str) -> None:
+    def __set_name__(self, organ: type[VerbOwner], method: str) -> None:
         self.name = f"{organ.__name__.lower()}.{method}"
         saves = {
             "": SavedValue("ul", "uL"),
@@ -212,10 +232,10 @@ class TransferVerb(Verb):
         self.form = StepForm(self.name, self.help, {"volume": volume, "as": SAVE_AS}, "volume", saves)
 
     @overload
-    def __get__(self, organ: None, owner: type[Organ]) -> TransferVerb: ...
+    def __get__(self, organ: None, owner: type[VerbOwner]) -> TransferVerb: ...
     @overload
-    def __get__(self, organ: Organ, owner: type[Organ]) -> BoundTransfer: ...
-    def __get__(self, organ: Organ | None, owner: type[Organ]) -> TransferVerb | BoundTransfer:
+    def __get__(self, organ: VerbOwner, owner: type[VerbOwner]) -> BoundTransfer: ...
+    def __get__(self, organ: VerbOwner | None, owner: type[VerbOwner]) -> TransferVerb | BoundTransfer:
         return self if organ is None else BoundTransfer(self, organ)
 
 
@@ -252,7 +272,7 @@ class BoundReading:
     """A reading verb of one lab."""
 
     verb: ReadingVerb
-    organ: Organ
+    organ: VerbOwner
 
     async def __call__(self, settle_s: float | None = None, *, heart: str = "") -> Measurement:
         """Wait `settle_s` (s; None: the default of the verb), then read; `heart` names one of several hearts."""
@@ -264,7 +284,7 @@ class BoundInstantReading:
     """A reading verb of one lab that needs no settling."""
 
     verb: InstantReadingVerb
-    organ: Organ
+    organ: VerbOwner
 
     async def __call__(self, *, heart: str = "") -> Measurement:
         """Read; `heart` names one of several hearts."""
@@ -296,7 +316,7 @@ class AnyReadingVerb(Verb):
     policy: Policy = Policy.REDO
     says: str = ""
 
-    def __set_name__(self, organ: type[Organ], method: str) -> None:
+    def __set_name__(self, organ: type[VerbOwner], method: str) -> None:
         self.name = f"{organ.__name__.lower()}.{method}"
         self.form = StepForm(self.name, self.help, self._arguments(), "as", interval_values(self.unit))
 
@@ -312,10 +332,10 @@ class InstantReadingVerb(AnyReadingVerb):
     """A reading that needs no settling; called as `await lab.heart.flow()`."""
 
     @overload
-    def __get__(self, organ: None, owner: type[Organ]) -> InstantReadingVerb: ...
+    def __get__(self, organ: None, owner: type[VerbOwner]) -> InstantReadingVerb: ...
     @overload
-    def __get__(self, organ: Organ, owner: type[Organ]) -> BoundInstantReading: ...
-    def __get__(self, organ: Organ | None, owner: type[Organ]) -> InstantReadingVerb | BoundInstantReading:
+    def __get__(self, organ: VerbOwner, owner: type[VerbOwner]) -> BoundInstantReading: ...
+    def __get__(self, organ: VerbOwner | None, owner: type[VerbOwner]) -> InstantReadingVerb | BoundInstantReading:
         return self if organ is None else BoundInstantReading(self, organ)
 
 
@@ -330,8 +350,8 @@ class ReadingVerb(AnyReadingVerb):
         return {"settle": SETTLE, **AnyReadingVerb._arguments(self)}
 
     @overload
-    def __get__(self, organ: None, owner: type[Organ]) -> ReadingVerb: ...
+    def __get__(self, organ: None, owner: type[VerbOwner]) -> ReadingVerb: ...
     @overload
-    def __get__(self, organ: Organ, owner: type[Organ]) -> BoundReading: ...
-    def __get__(self, organ: Organ | None, owner: type[Organ]) -> ReadingVerb | BoundReading:
+    def __get__(self, organ: VerbOwner, owner: type[VerbOwner]) -> BoundReading: ...
+    def __get__(self, organ: VerbOwner | None, owner: type[VerbOwner]) -> ReadingVerb | BoundReading:
         return self if organ is None else BoundReading(self, organ)

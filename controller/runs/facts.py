@@ -17,10 +17,10 @@ from controller.runs.grading import prices_of, rules_of
 from controller.safety.kernel import SIGMAS
 from controller.steps.barrier import bounds_kpa
 from protocols.dialysis import DialyserModel, koa_at
-from protocols.host import ProtocolError, Way
+from protocols.host import ProtocolError
 from protocols.results import ChamberFacts, VesselVolume
 from protocols.soft_sensor import Composition
-from protocols.verbs import TransferVerb
+from protocols.verbs import TransferVerb, Way
 
 SPENT_MARGIN_UL = 1000.0
 """Kept free in the spent vessel below its ceiling: three standard deviations of its volume, and a drip."""

@@ -21,12 +21,12 @@ from controller.runs.python_text import PythonText
 from controller.runs.python_wire import MAX_BRANCHES, unpacked
 from protocols import lab_verbs
 from protocols.chamber_verbs import CHAMBER_VOLUME
-from protocols.host import ProtocolError, Way
+from protocols.host import ProtocolError
 from protocols.language import Lab
 from protocols.parameters import Param, ParamError
 from protocols.registry import Recipe, UnknownProtocol
 from protocols.table import VERBS
-from protocols.verbs import ChamberVerb, TransferVerb, Verb, way_of_step
+from protocols.verbs import ChamberVerb, TransferVerb, Verb, Way, way_of_step
 
 ACTIONS: Mapping[str, tuple[str, ...]] = {
     lab_verbs.MEASURE.name: ("measured", "flow_of"),

@@ -14,7 +14,7 @@ from choroid.client.cl.readings import DetectionResult
 from choroid.client.nerves import NervesClient
 
 
-class Culture(Protocol):
+class CultureSession(Protocol):
     """The part of :class:`choroid.client.cl.neurons.CulturedNeurons` that its loops, plans and recordings call."""
 
     nerves: NervesClient

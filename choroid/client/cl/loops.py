@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from choroid.client.cl.readings import LoopTick
 
 if TYPE_CHECKING:
-    from choroid.client.cl.culture import Culture
+    from choroid.client.cl.culture import CultureSession
 
 MAX_TICKS_PER_SECOND = 1000
 """Blocks of the engine in a second: more ticks would have nothing new to see."""
@@ -25,7 +25,7 @@ class NeuronsLoop:
 
     def __init__(
         self,
-        neurons: Culture,
+        neurons: CultureSession,
         ticks_per_second: float,
         stop_after_ticks: int | None,
         ignore_jitter: bool,

@@ -9,7 +9,7 @@ from choroid.client.cl.errors import RunTimestampOrderError, TransactionRejected
 from choroid.client.cl.queues import StimOperation, require_lead
 
 if TYPE_CHECKING:
-    from choroid.client.cl.culture import Culture
+    from choroid.client.cl.culture import CultureSession
 
 
 class StimPlan:
@@ -19,7 +19,7 @@ class StimPlan:
         channels_to_interrupt: Channels whose waiting pulses are cancelled when the plan runs.
     """
 
-    def __init__(self, neurons: Culture) -> None:
+    def __init__(self, neurons: CultureSession) -> None:
         """Begin an empty plan; see :meth:`CulturedNeurons.create_stim_plan`."""
         self._neurons = neurons
         self._steps: list[StimOperation] = []

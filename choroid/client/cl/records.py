@@ -18,7 +18,7 @@ from choroid.client.errors import NervesError
 from choroid.client.nerves_terms import FrameGap
 
 if TYPE_CHECKING:
-    from choroid.client.cl.culture import Culture
+    from choroid.client.cl.culture import CultureSession
 
 CHUNK_FRAMES = 2500
 ENDS_WITHIN_S = 30.0
@@ -74,7 +74,7 @@ class NeuronsRecording:
 
     def __init__(
         self,
-        neurons: Culture,
+        neurons: CultureSession,
         file: Path,
         first: int,
         frames: int | None,
