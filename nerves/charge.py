@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from pathlib import Path
+
+from controller.core.database import open_to_read
 
 # A frame's UTC is its session's beginning and the frames since; each pulse counts by its last word.
 _GIVEN = """
@@ -29,7 +30,7 @@ def charge_between(path: Path, begin_utc: str, end_utc: str) -> tuple[int, float
         sqlite3.Error: The file cannot be read.
     """
     of = {"begin": begin_utc, "end": end_utc}
-    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=0.5)) as db:
+    with closing(open_to_read(path, busy_s=0.5)) as db:
         found = {state: (count, charge) for state, count, charge in db.execute(_GIVEN, of)}
         (refused,) = db.execute(_REFUSED, of).fetchone()
     given = [found[state] for state in ("delivered", "unknown") if state in found]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.core.clock import Clock
-from controller.memory.file import checkpoint
+from controller.core.database import checkpoint
 from nerves.brake import Brake
 from nerves.cards.contract import ArrayInfo, ElectrodeCard
 from nerves.commands import RevokeCommand

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from controller.core.database import Durability, keep, open_to_read, open_to_write
 from nerves import ledger_head
 from nerves.cards.contract import ArrayInfo, Pulse
 from nerves.detections import Blank
@@ -61,6 +62,8 @@ ORDER BY id DESC LIMIT :limit
 VERSION = 1
 """The format of the file, kept as SQLite's `user_version`."""
 MAX_ROWS = 1000
+BUSY_S = 0.5
+"""How long a statement waits for a lock (s)."""
 MAX_LOOKED = 20_000
 MAX_TEXT = 200
 MAX_INTEGER = (1 << 63) - 1
@@ -131,7 +134,7 @@ class StimulationLedger:
     def __init__(self, path: Path, info: ArrayInfo, utc: str) -> None:
         self.path = path
         # The connection is made by the starting thread and then used by the real-time thread alone.
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0.5)
+        self._db = open_to_write(path, busy_s=BUSY_S, threaded=True)
         try:
             self._begin_session(info, utc)
         except BaseException:
@@ -145,8 +148,7 @@ class StimulationLedger:
     def _begin_session(self, info: ArrayInfo, utc: str) -> None:
         """Prepare the file and write the row of this session."""
         path = self.path
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
+        keep(self._db, Durability.PROCESS)
         self._db.execute("PRAGMA wal_autocheckpoint=0")
         versioned = _has_version(self._db, path)
         self._db.executescript(_SCHEMA + INDEX + _APPEND_ONLY)
@@ -331,7 +333,7 @@ def read(path: Path, *, after: int = 0, limit: int = 100, requester: str | None 
 
     Opens the file read-only; any thread or process may call it, while the engine runs or after it was killed.
     """
-    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=0.5)
+    db = open_to_read(path, busy_s=BUSY_S)
     try:
         rows = db.execute(
             f"{_RECORDS} WHERE decision.id > ? AND (? IS NULL OR requester = ?) ORDER BY decision.id LIMIT ?",
@@ -354,7 +356,7 @@ def latest(
 
     Looks through :data:`MAX_LOOKED` records at most, so that a rare electrode costs no more time than that.
     """
-    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=0.5)
+    db = open_to_read(path, busy_s=BUSY_S)
     try:
         top = MAX_INTEGER if before is None else before
         rows = db.execute(

@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 
 from choroid.common.failure import UserError
+from controller.core.database import open_to_read
 from controller.journal.terms import Row, chain, encode
 
-BUSY_S = 5.0
 _EVERY = "SELECT seq, at_s, utc, kind, run, body, hash FROM entries ORDER BY seq"
 
 
@@ -28,8 +28,7 @@ def rows_of(source: Path) -> Iterator[tuple[bytes, Row]]:
                     said = json.loads(line)
                     yield line.rstrip(b"\n"), Row(**(said | {"body": encode(said["body"])}))
             return
-        uri = f"{source.resolve().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S)) as db:
+        with closing(open_to_read(source)) as db:
             for values in db.execute(_EVERY):
                 row = Row._make(values)
                 yield encode(row._asdict() | {"body": json.loads(row.body)}).encode(), row

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sqlite3
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +17,7 @@ from urllib.parse import quote
 from choroid.common.failure import UserError
 from choroid.operating.remote import call, endpoint_of
 from controller.core.clock import Clock
+from controller.core.database import copy_database, open_to_read
 from controller.journal.journal import Journal
 from controller.ledger.ledger import Ledger
 from controller.rig.loading import load_rig
@@ -84,11 +84,8 @@ def _copied(source: Path, target: Path) -> datetime:
             f"there is no journal in {source.parent}. Likely cause: no controller has run with this --data. Next: name"
             " the right directory"
         )
-    with (
-        contextlib.closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old,
-        contextlib.closing(sqlite3.connect(target)) as new,
-    ):
-        old.backup(new)
+    copy_database(source, target)
+    with contextlib.closing(open_to_read(target)) as new:
         row = new.execute("SELECT utc FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
     if row is None:
         raise UserError(f"the journal in {source.parent} is empty. Next: run the rig first")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from choroid.simulation.respondent import assumed_lines
 from choroid.simulation.simulate import EPOCH, StartPoint, simulate
 from choroid.simulation.timeline import within
 from controller.core.clock import Clock
+from controller.core.database import copy_database, open_to_read
 from controller.core.run_states import RunState
 from controller.core.state import Volume
 from controller.hazards.loading import load_checked_rig
@@ -137,11 +137,7 @@ def copied(data: Path, folder: Path) -> None:
             f"there is no journal in {data}. Likely cause: no controller has run with this --data. Next: name the right"
             " directory, or leave --data out to plan from the rig file"
         )
-    with (
-        contextlib.closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old,
-        contextlib.closing(sqlite3.connect(folder / "journal.db")) as new,
-    ):
-        old.backup(new)
+    copy_database(source, folder / "journal.db")
 
 
 async def _on_paper(
@@ -180,7 +176,7 @@ async def _on_paper(
 def _last_utc(path: Path) -> datetime | None:
     if not path.exists():
         return None
-    with contextlib.closing(sqlite3.connect(path)) as db:
+    with contextlib.closing(open_to_read(path)) as db:
         row = db.execute("SELECT utc FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
     return None if row is None else datetime.fromisoformat(row[0]).astimezone(UTC)
 

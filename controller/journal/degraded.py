@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from controller.core.database import open_to_write
 from controller.journal.file import BUSY_S, RECORDS, SCHEMA, read_head
 from controller.journal.terms import GENESIS, Row, chain, encode
 
@@ -61,7 +62,7 @@ class DegradedFile:
         self._file: IO[bytes] | None = None
         self._owner = owner
         self._shared = f"file:degraded-{id(self):x}?mode=memory&cache=shared"
-        self.db = sqlite3.connect(self._shared, uri=True, isolation_level=None, check_same_thread=False)
+        self.db = open_to_write(self._shared, busy_s=BUSY_S, threaded=True)
         try:
             self.db.executescript(SCHEMA)
             self.db.executemany(_INSERT, earlier)
@@ -71,7 +72,7 @@ class DegradedFile:
 
     def reader(self) -> sqlite3.Connection:
         """Return a connection to the rows of earlier degraded times; those of this one are in the journal's memory."""
-        return sqlite3.connect(self._shared, uri=True, isolation_level=None, timeout=BUSY_S, check_same_thread=False)
+        return open_to_write(self._shared, busy_s=BUSY_S, threaded=True)
 
     @property
     def folder(self) -> Path:

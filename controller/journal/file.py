@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from controller.core.database import Durability, keep, open_to_read, open_to_write
 from controller.journal.terms import (
     GENESIS,
     VERSION,
@@ -154,7 +155,7 @@ class JournalFile:
 
     def reader(self) -> sqlite3.Connection:
         """Open a second connection, for reading while another thread commits."""
-        db = sqlite3.connect(self.path, isolation_level=None, timeout=BUSY_S)
+        db = open_to_write(self.path, busy_s=BUSY_S)
         try:
             db.execute("PRAGMA query_only=1")
             db.execute(_LAST).fetchone()  # opens the WAL now, so that it stays readable if it is removed later
@@ -415,7 +416,7 @@ def _has_readings(history: Path) -> bool:
     if not history.exists():
         return False
     try:
-        with contextlib.closing(sqlite3.connect(f"{history.resolve().as_uri()}?mode=ro", uri=True)) as db:
+        with contextlib.closing(open_to_read(history)) as db:
             return db.execute("SELECT 1 FROM raw LIMIT 1").fetchone() is not None
     except sqlite3.OperationalError:
         return False  # it has no table yet
@@ -425,10 +426,9 @@ def _has_readings(history: Path) -> bool:
 
 def opened(path: Path, *, durable: bool, threaded: bool = False) -> sqlite3.Connection:
     """Open a journal. An existing one is only read here, so neither a full disk nor a foreign lock prevents it."""
-    db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_S, check_same_thread=not threaded)
+    db = open_to_write(path, busy_s=BUSY_S, threaded=threaded)
     try:
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
+        keep(db, Durability.POWER_LOSS if durable else Durability.NOTHING)
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version not in (0, VERSION):
             raise JournalError(

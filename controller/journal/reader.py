@@ -7,10 +7,9 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from controller.core.database import open_to_read
 from controller.journal.rows import JournalRows
 from controller.journal.terms import VERSION, Entry, JournalError, walked
-
-BUSY_S = 5.0
 
 
 class JournalReader(JournalRows):
@@ -29,11 +28,8 @@ class JournalReader(JournalRows):
         self._until_utc = until_utc
         self._path = path
         try:
-            uri = f"{path.resolve().as_uri()}?mode=ro"
             with contextlib.ExitStack() as undone:
-                self._db = undone.enter_context(
-                    contextlib.closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None))
-                )
+                self._db = undone.enter_context(contextlib.closing(open_to_read(path)))
                 self._db.execute("BEGIN")  # one snapshot for everything that is read, whatever is written meanwhile
                 (version,) = self._db.execute("PRAGMA user_version").fetchone()
                 if version != VERSION:

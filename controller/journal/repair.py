@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.core.clock import Clock
+from controller.core.database import READ_BUSY_S, open_to_write
 from controller.core.disk import remedy
 from controller.core.run_states import TRANSITIONS, RunEvent, RunState
 from controller.journal.degraded import DegradedTime, degraded_times
@@ -205,7 +206,7 @@ def _sound(path: Path) -> Sound:
     try:
         with tempfile.TemporaryDirectory(prefix="choroid-repair-") as folder:
             copy = _copied(path, Path(folder))
-            with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as db:
+            with contextlib.closing(open_to_write(copy, busy_s=READ_BUSY_S)) as db:
                 try:
                     for row in _rows(db):
                         if row.seq != found.rows + 1:
@@ -281,7 +282,7 @@ def _write(found: Survey, path: Path, source: Path, clock: Clock) -> None:
         rows = Sound(found.best.source)
         adding = _Chain(db, rows, clock)
         if found.best.rows:
-            with contextlib.closing(sqlite3.connect(source, isolation_level=None)) as old:
+            with contextlib.closing(open_to_write(source, busy_s=READ_BUSY_S)) as old:
                 for values in old.execute(f"{_SELECT} WHERE seq <= ? ORDER BY seq", (found.best.rows,)):
                     adding.verbatim(Row._make(values))
         degraded = [_take_in(adding, time) for time in found.degraded]
@@ -343,7 +344,7 @@ def _leave_to_people(adding: _Chain, runs: Mapping[str, RunState]) -> None:
 
 
 def _made(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, isolation_level=None)
+    db = open_to_write(path, busy_s=READ_BUSY_S)
     try:
         db.execute("PRAGMA synchronous=FULL")
         db.executescript(SCHEMA)
@@ -357,7 +358,7 @@ def _made(path: Path) -> sqlite3.Connection:
 def _put_in_place(journal: Path) -> None:
     """Move the new file into place, and write its last row into the head file."""
     _new(journal).replace(journal)
-    with contextlib.closing(sqlite3.connect(journal, isolation_level=None)) as db:
+    with contextlib.closing(open_to_write(journal, busy_s=READ_BUSY_S)) as db:
         seq, head = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
     mark = HeadFile(journal)
     mark.write(seq, head)

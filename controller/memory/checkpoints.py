@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
-from controller.memory.file import checkpoint
+from controller.core.database import checkpoint
 
 EVERY_S = 3600.0
 """Time between two rounds (s). After each round the first write to a file waits for the disk once, because SQLite syncs the

@@ -7,6 +7,7 @@ import logging
 import sqlite3
 from pathlib import Path
 
+from controller.core.database import Durability, keep, open_to_write
 from controller.memory.formats import Format, create
 from controller.memory.quarantine import quarantine_path
 
@@ -53,7 +54,7 @@ def rename_unusable(path: Path, why: Exception) -> None:
 
 
 def without_checkpoints(db: sqlite3.Connection) -> None:
-    """Keep writes to `db` from waiting for the disk; the caller runs :func:`checkpoint` now and then.
+    """Keep writes to `db` from waiting for the disk; the caller checkpoints (:mod:`controller.core.database`) now and then.
 
     The first write to an empty WAL waits for the disk all the same: it is made here, before the loop depends on it.
     """
@@ -63,14 +64,8 @@ def without_checkpoints(db: sqlite3.Connection) -> None:
         db.execute(f"PRAGMA user_version={version}")
 
 
-def checkpoint(path: Path) -> None:
-    """Move what is in the WAL into the file, through a connection of its own; writers are not held up. May take seconds."""
-    with contextlib.closing(sqlite3.connect(path, timeout=BUSY_S)) as db:
-        db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-
 def _open(path: Path, form: Format) -> sqlite3.Connection:
-    db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_S)
+    db = open_to_write(path, busy_s=BUSY_S)
     try:
         (found,) = db.execute("PRAGMA user_version").fetchone()
         (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -78,8 +73,7 @@ def _open(path: Path, form: Format) -> sqlite3.Connection:
             _require_format(form, found)
         if path.stat().st_size <= CHECKED_BYTES:
             _check_undamaged(db)
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=NORMAL")
+        keep(db, Durability.PROCESS)
         if not tables:
             create(db, form)
     except BaseException:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controller.core.clock import Clock
+from controller.core.database import open_to_write
 from controller.core.discarded import Discarded
 from controller.core.disk import remedy
 from controller.core.state import Reading
@@ -93,13 +94,13 @@ class History:
             clock: The time of the loop.
             flush_s: How much of the newest a crash may take (s of loop time).
             autocheckpoint: Whether writes may wait for the disk. Without it the caller checkpoints the file now and then
-                (:func:`controller.memory.file.checkpoint`).
+                (:func:`controller.core.database.checkpoint`).
         """
         self._flush_s = flush_s
         self._autocheckpoint = autocheckpoint
         self._path = path
         self._clock = clock
-        self._db = sqlite3.connect(":memory:", isolation_level=None)
+        self._db = open_to_write(":memory:", busy_s=0.0)
         """An empty one stands in for the file until that can be opened."""
         self._db.executescript(HISTORY.schema)
         self._opened = False

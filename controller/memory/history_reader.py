@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from controller.core.database import open_to_read
 from controller.memory.history_format import HISTORY, LEVELS_S
 
-BUSY_S = 5.0
 FINEST_STRETCHES = 25_000
 """A series is read in no more stretches than this: a month in two minutes each, a quarter of a year in ten."""
 
@@ -53,10 +53,7 @@ class HistoryReader:
             )
         try:
             with contextlib.ExitStack() as undone:
-                uri = f"{path.resolve().as_uri()}?mode=ro"
-                self._db = undone.enter_context(
-                    contextlib.closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None))
-                )
+                self._db = undone.enter_context(contextlib.closing(open_to_read(path)))
                 self._db.execute("BEGIN")
                 (found,) = self._db.execute("PRAGMA user_version").fetchone()
                 if found != HISTORY.version:

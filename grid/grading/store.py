@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from controller.core.database import Durability, keep, open_to_write
 from grid.boards.manifest import ModelManifest, read_manifest
 from grid.errors import GridError
 from grid.grading.agreement import GraderVerdict
@@ -98,13 +99,12 @@ class BoardStore:
         if seal is not None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.models.mkdir(mode=0o700, exist_ok=True)
-        self._db = sqlite3.connect(folder / FILE, isolation_level=None, timeout=BUSY_S) if hub is None else hub.database
+        self._db = open_to_write(folder / FILE, busy_s=BUSY_S) if hub is None else hub.database
         self._db.row_factory = sqlite3.Row
         if seal is None:
             self._db.execute("pragma query_only = 1")
             return
-        self._db.execute("pragma journal_mode = wal")
-        self._db.execute("pragma synchronous = full")
+        keep(self._db, Durability.POWER_LOSS)
         self._db.executescript(SCHEMA)
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from controller.core.database import Durability, keep, open_to_write
 from controller.signed_log.notes import NoteSigner
 from grid.clock import UtcSeconds, as_text, utc_s
 from grid.errors import GridError
@@ -97,7 +98,7 @@ class Store:
         self.utc = utc
         self._readonly = key is None
         try:
-            self.database = sqlite3.connect(folder / FILE, isolation_level=None, timeout=5.0)
+            self.database = open_to_write(folder / FILE, busy_s=5.0)
         except sqlite3.Error as error:
             raise (reading_error if key is None else storage_error)(error) from None
         try:
@@ -105,8 +106,7 @@ class Store:
             if key is not None:
                 if not new:
                     self._require_log()
-                self.database.execute("PRAGMA journal_mode = WAL")
-                self.database.execute("PRAGMA synchronous = FULL")
+                keep(self.database, Durability.POWER_LOSS)
                 self.database.executescript(SCHEMA)
             self.database.execute(f"PRAGMA query_only = {int(key is None)}")
             if key is None:

@@ -326,19 +326,6 @@ async def test_a_deadline_withdraws_or_cuts_off_what_is_not_done(engine: Engine)
     assert states[-1] == "cancelled"
 
 
-def test_a_shared_token_of_an_earlier_release_stays_valid(tmp_path: Path) -> None:
-    (tmp_path / "nerves.json").write_text(
-        json.dumps({"address": "127.0.0.1:1", "token": "token-of-an-earlier-release"})
-    )
-    engine = start(tmp_path)
-    try:
-        assert engine.agent_token == "token-of-an-earlier-release"
-        with NervesClient(engine.address, engine.agent_token) as nerves:
-            nerves.acquire_lease([0])
-    finally:
-        stop(engine)
-
-
 def test_a_damaged_file_of_credentials_admits_no_one_and_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "nerves-credentials.json").write_text("garbage")
     engine = start(tmp_path)

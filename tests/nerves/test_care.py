@@ -20,7 +20,7 @@ ALLOWED = (
     "controller.core.clock",
     "controller.core.disk",
     "controller.core.version",
-    "controller.memory.file",
+    "controller.core.database",
 )
 """The last opens database files, the first counts the time of a process; neither reaches a device."""
 

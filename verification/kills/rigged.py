@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import threading
 import time
@@ -28,6 +27,7 @@ from choroid.running.data_folder import ENDPOINT
 from choroid.running.guarding import write_plan
 from choroid.simulation.lab import lab
 from controller.children.accounts import family_of
+from controller.core.database import open_to_read
 from controller.guard.plan import GuardPlan
 from controller.guard.wire import LOG
 from controller.hazards.loading import load_checked_rig
@@ -158,14 +158,14 @@ class Rigged:
 
     def rows(self, *kinds: str) -> list[dict[str, Any]]:
         """Return the journal's rows of these kinds."""
-        with contextlib.closing(sqlite3.connect(f"file:{self.data / 'journal.db'}?mode=ro", uri=True)) as database:
+        with contextlib.closing(open_to_read(self.data / "journal.db")) as database:
             marks = ",".join("?" * len(kinds))
             query = f"SELECT body FROM entries WHERE kind IN ({marks}) ORDER BY seq"  # noqa: S608  (question marks)
             return [json.loads(body) for (body,) in database.execute(query, kinds)]
 
     def rows_of(self, run: str, kind: str) -> list[dict[str, Any]]:
         """Return the rows of one kind of one run."""
-        with contextlib.closing(sqlite3.connect(f"file:{self.data / 'journal.db'}?mode=ro", uri=True)) as database:
+        with contextlib.closing(open_to_read(self.data / "journal.db")) as database:
             query = "SELECT body FROM entries WHERE run = ? AND kind = ? ORDER BY seq"
             return [json.loads(body) for (body,) in database.execute(query, (run, kind))]
 
