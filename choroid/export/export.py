@@ -13,15 +13,53 @@ from typing import Any
 
 from choroid.common.failure import UserError
 from choroid.export.tables import Cell, Table, tables, utc_text
-from choroid.export.uploads import uploads
 from choroid.export.writers import CHUNK_ROWS, WRITERS, sha256_of
 from choroid.report.period import asked, zone_of
+from controller.attachments.store import FOLDER
 from controller.core.version import software_version
 from controller.figures.records import Records
 from controller.journal.terms import JournalError
 from controller.memory.history_reader import HistoryUnreadable
 from controller.rig.loading import effective_hash, load_rig
 from drivers.registry import MODELS, load_third_party
+from protocols.answers import MEDIA_TYPES
+
+_EXTENSIONS = {kind: name for name, kind in MEDIA_TYPES.items()}
+
+
+def uploads(data: Path, records: Records, begin: float, end: float, out: Path) -> list[dict[str, Any]]:
+    """Copy what answered questions in [begin, end) (UTC s); return what the manifest says of each answer.
+
+    A file that is missing or whose content is not that of its hash is listed with the problem, and not copied.
+    """
+    found = []
+    for row in records.journal.between(utc_text(begin), utc_text(end), ("step.answered",)):
+        body = row.body
+        if "file" not in body:
+            continue
+        sha256 = str(body["value"])
+        told: dict[str, Any] = {
+            "journal_row": row.seq,
+            "utc": row.utc,
+            "run": row.run,
+            "step": body["n"],
+            "original_name": body["file"]["name"],
+            "media_type": body["file"]["media_type"],
+            "sha256": sha256,
+        }
+        source = data / FOLDER / sha256
+        if not source.is_file():
+            found.append({**told, "name": None, "problem": "the file is not in the data folder"})
+        elif sha256_of(source) != sha256:
+            found.append({**told, "name": None, "problem": "the content of the file was changed"})
+        else:
+            target = out / FOLDER / f"{sha256}.{_EXTENSIONS.get(told['media_type'], 'bin')}"
+            target.parent.mkdir(exist_ok=True)
+            if not target.exists():
+                shutil.copyfile(source, target)
+            found.append({**told, "name": f"{FOLDER}/{target.name}", "problem": None})
+    return found
+
 
 MANIFEST = "manifest.json"
 FORMAT = 1

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from choroid.common.failure import UserError
@@ -23,6 +24,29 @@ from drivers.transport.capture import printable
 from drivers.transport.opener import Opener, Streams
 from drivers.transport.url import LineSettings, LinkUrl
 from drivers.vaisala_gmp25x import identification_frame
+
+
+def link_of(text: str) -> LinkUrl:
+    """Return the link for `text`: `/dev/ttyUSB0`, or a link as in a rig file; raise :class:`UserError` for anything
+    else.
+    """
+    try:
+        return LinkUrl.parse(f"serial://{text}" if text.startswith("/") else text)
+    except ValueError as error:
+        raise UserError(
+            f"{error} Next: name a port such as /dev/ttyUSB0, or a link such as tcp://192.0.2.7:4001"
+        ) from None
+
+
+def must_exist(url: LinkUrl) -> None:
+    """Raise :class:`UserError` for a missing serial port; the message lists the existing ones."""
+    if url.scheme == "serial" and url.usb is None and not Path(url.target).exists():
+        ports = [str(path) for pattern in ("ttyUSB*", "ttyACM*", "ttyS[0-3]") for path in Path("/dev").glob(pattern)]
+        raise UserError(
+            f"there is no port {url.target}. Likely cause: the adapter is unplugged, or has another number now."
+            f" Next: choose one of {', '.join(sorted(ports)) or 'none: no serial port was found'}"
+        )
+
 
 WAIT_S = 0.7
 """Maximum time of a device to identify itself (s)."""
@@ -280,7 +304,7 @@ def _shown(data: bytes) -> str:
 
 def run(port: str, opener: Opener) -> dict[str, Any]:
     """Return `{"port": …, "found": [{model, line, asked, answered}], "unasked": [model, …]}`; runs in real time."""
-    from choroid.tools.lines import link_of, must_exist
+    from choroid.tools.probe import link_of, must_exist
 
     url = link_of(port)
     if url.scheme == "sim":

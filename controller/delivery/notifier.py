@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -19,11 +19,28 @@ from controller.alarms.states import Alarm, Alarms, AlarmState
 from controller.core.clock import Clock
 from controller.delivery import escalation as rules
 from controller.delivery.channels import Channel, DeliveryOutcome
-from controller.delivery.daily_test import day_to_test
 from controller.delivery.escalation import Case
 from controller.delivery.messages import alarm_message, channel_test_message
 from controller.delivery.store import NoteStore
 from controller.rig.notify import NotifySpec
+
+
+def moment_of_test(day: date, at: time, zone: ZoneInfo) -> datetime:
+    """Return the time of the test of one local day as UTC.
+
+    If the clock is put forward over it, the test comes later by the shift; if the clock is put back, the first of the two
+    hours counts. Each local day thus has one test.
+    """
+    return datetime.combine(day, at, tzinfo=zone).astimezone(UTC)
+
+
+def day_to_test(now: datetime, tested: date | None, at: time, zone: ZoneInfo) -> date | None:
+    """Return the local day whose test is due, or None. A channel that was never tested is due at once."""
+    today = now.astimezone(zone).date()
+    if tested is not None and (tested >= today or now < moment_of_test(today, at, zone)):
+        return None
+    return today
+
 
 logger = logging.getLogger(__name__)
 

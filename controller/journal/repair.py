@@ -23,9 +23,35 @@ from controller.core.database import READ_BUSY_S, open_to_write
 from controller.core.disk import remedy
 from controller.core.run_states import TRANSITIONS, RunEvent, RunState
 from controller.journal.degraded import DegradedTime, degraded_times
-from controller.journal.evidence import move_old_files
 from controller.journal.file import RECORDS, SCHEMA, HeadFile, head_path, own, read_head
 from controller.journal.terms import GENESIS, VERSION, JournalError, Row, chain, chained, encode
+
+FOLDER_SUFFIX = "-old-"
+"""Between the journal's name and a number, in the name of the folder."""
+
+
+def journal_files(journal: Path) -> list[Path]:
+    """Return the existing files of a journal: database, WAL, head, rescued copies, degraded times."""
+    database = [journal.with_name(journal.name + suffix) for suffix in ("", "-wal", "-shm")]
+    rescued = sorted(journal.parent.glob(f"{journal.name}.rescued-*"))
+    found = [*database, head_path(journal), *rescued, *sorted(journal.parent.glob(RECORDS))]
+    return [path for path in found if path.exists()]
+
+
+def move_old_files(journal: Path) -> Path:
+    """Move every file of a journal into a new folder next to it. Return the folder. Nothing is deleted."""
+    prefix = f"{journal.stem}{FOLDER_SUFFIX}"
+    folder = next(path for n in range(1, 10_000) if not (path := journal.with_name(f"{prefix}{n}")).exists())
+    folder.mkdir()
+    for path in journal_files(journal):
+        path.rename(folder / path.name)
+    descriptor = os.open(journal.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return folder
+
 
 NEW = ".new"
 """Suffix of a repaired journal that is not in its place yet."""

@@ -64,8 +64,7 @@ from controller.process.notices import notices
 from controller.process.pace import Pace
 from controller.process.sink import Sink
 from controller.process.stimulation_hold import StimulationHold
-from controller.process.tasks import Tasks
-from controller.process.timer import Timer
+from controller.process.tasks import Tasks, Timer
 from controller.process.tissue_changes import TissueChanges
 from controller.process.trip_record import TripRecord
 from controller.process.wall_clock import WallClockWatch

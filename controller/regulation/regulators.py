@@ -1,21 +1,73 @@
-"""The regulators of a rig, those of the hearts first."""
+"""The regulators of a rig, those of the hearts first; here those of agitators and of the watchdog relay."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from controller.core.state import State
-from controller.regulation.agitation import AgitationRegulator
 from controller.regulation.bath import BathRegulator
 from controller.regulation.gas import GasMixer
 from controller.regulation.heart import HeartRegulator
 from controller.regulation.heat_balance import HeatBalance
 from controller.regulation.temperature import TemperatureRegulator
-from controller.regulation.watchdog import WatchdogRegulator
-from controller.rig.description import Rig
+from controller.rig.agitation import Agitator
+from controller.rig.description import Rig, WatchdogRelay
 from controller.rig.families import by_thermostat
 from controller.rig.perfusion import of_heart
 from controller.safety.terms import Intent
+from drivers.commands import Command, Level, LevelStatus, Switch, SwitchStatus
+
+RENEWALS = 3
+"""Number of renewals within the hold time: two may be lost."""
+
+
+class WatchdogRegulator:
+    """Closes the relay repeatedly for its hold time."""
+
+    def __init__(self, watchdog: WatchdogRelay) -> None:
+        self._watchdog = watchdog
+        self._next_s = float("-inf")
+
+    def intents(self, state: State) -> tuple[Intent, ...]:
+        """Return the renewal when it is due."""
+        if state.at_s < self._next_s:
+            return ()
+        self._next_s = state.at_s + self._watchdog.hold_s / RENEWALS
+        pulse = Switch(True, self._watchdog.hold_s)
+        return (Intent(self._watchdog.relay, pulse, "regulator:watchdog", "control lives"),)
+
+
+RETRY_S = 10.0
+"""Time between two requests while the output does not follow (s)."""
+
+
+class AgitationRegulator:
+    """Requests that one agitator runs at its speed, whenever it is not known to be commanded so."""
+
+    def __init__(self, name: str, agitator: Agitator) -> None:
+        self._drive = agitator.drive or ""
+        self._command: Command = Switch(True) if agitator.switch is not None else Level(agitator.speed_rpm)
+        self._requester = f"regulator:agitation.{name}"
+        self._reason = f"keeps {agitator.kind} {name} at {agitator.speed_rpm:g} rpm"
+        self._next_s = float("-inf")
+
+    def intents(self, state: State) -> tuple[Intent, ...]:
+        """Return a request while the drive is not commanded or not on."""
+        if state.at_s < self._next_s or self._follows(state):
+            return ()
+        self._next_s = state.at_s + RETRY_S
+        return (Intent(self._drive, self._command, self._requester, self._reason),)
+
+    def _follows(self, state: State) -> bool:
+        view = state.actuators.get(self._drive)
+        if view is None or view.commanded != self._command:
+            return False
+        match view.status:
+            case SwitchStatus(on=on):
+                return on
+            case LevelStatus(setpoint=setpoint):
+                return setpoint > 0.0
+        return False
 
 
 class Regulator(Protocol):

@@ -11,9 +11,10 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from controller.core.clock import Clock
 from controller.core.state import ActuatorView, Volume
@@ -22,14 +23,38 @@ from controller.journal.terms import JournalUnwritten
 from controller.ledger.batches import Batch
 from controller.memory.calibrations import FILE, Calibration, CalibrationError, current
 from controller.rig.description import Rig
+from controller.rig.upkeep import Disposable
 from controller.runs.facts import LOOP_MARGIN_UL
 from controller.safety.kernel import SIGMAS
 from controller.safety.terms import PumpTrust
 from controller.transfers.routes import Trust, dosing_of
-from controller.upkeep.disposables import disposable_causes
 from controller.upkeep.manual_tasks import ManualTasks, UnknownTask
 from controller.upkeep.tubing import LIFE_REVOLUTIONS, Tubing, bore_of, fitted, moved_since, revolution_of
 from drivers.commands import PumpStatus
+
+
+def disposable_causes(rig: Rig, now_utc: str) -> dict[tuple[str, str], str]:
+    """Return the causes of alarms in disposables, by alarm kind and name: used up, or soon.
+
+    Days are those of the laboratory's time zone. The warning comes `calibration_due` before the last day.
+    """
+    today = datetime.fromisoformat(now_utc).astimezone(ZoneInfo(rig.time_zone)).date()
+    soon = today + timedelta(seconds=rig.upkeep.calibration_due_s)
+    causes = {}
+    for name, disposable in rig.upkeep.disposables.items():
+        last = disposable.last_day
+        if last is not None and last < today:
+            causes["disposable_over", name] = _text(disposable, last)
+        elif last is not None and last <= soon:
+            causes["disposable_due", name] = _text(disposable, last)
+    return causes
+
+
+def _text(disposable: Disposable, last: date) -> str:
+    lot = f", lot {disposable.lot}" if disposable.lot else ""
+    opened = f", opened on {disposable.opened}" if disposable.opened else ""
+    return f"{disposable.what}{lot}{opened}: its last day is {last}"
+
 
 logger = logging.getLogger(__name__)
 

@@ -66,7 +66,7 @@ class TissueWatch:
 
         Args:
             look: What is known.
-            instruments: By signal a text that changes when its scale does (:mod:`controller.vitals.instruments`).
+            instruments: By signal a text that changes when its scale does (:mod:`controller.vitals.tissue_inputs`).
         """
         hour = self._now_h()
         if hour > self._hour and (self._noted or self._last != TissueLook()):

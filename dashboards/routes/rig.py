@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
+from controller.memory.history import SeriesPoint
 from dashboards.access import ApiProblem, Controlled, Viewer
 from dashboards.models.rig import HistoryView, LoadView, RecordsView, RigView, StateView
-from dashboards.series import thinned
 from dashboards.views import rig_view, state_view
 from drivers.commands import PumpStatus
+
+Row = tuple[float, float, float, float]
+
+
+def thinned(rows: Sequence[SeriesPoint], max_rows: int) -> list[Row]:
+    """Return at most `max_rows` rows `(at, mean, min, max)`: join neighbours, keep their minimum and maximum."""
+    if len(rows) <= max_rows:
+        return [(row.at, row.mean, row.least, row.most) for row in rows]
+    joined: list[Row] = []
+    for i in range(max_rows):
+        some = rows[i * len(rows) // max_rows : (i + 1) * len(rows) // max_rows]
+        n = len(some)
+        joined.append(
+            (
+                sum(row.at for row in some) / n,
+                sum(row.mean for row in some) / n,
+                min(row.least for row in some),
+                max(row.most for row in some),
+            )
+        )
+    return joined
+
 
 MAX_POINTS = 5000
 FINEST_ROWS = 4000

@@ -19,8 +19,8 @@ from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 from tests.composition import rigs
 from verification.campaign.findings import Findings
-from verification.campaign.perfused import UNFED_S, Perfused
 from verification.campaign.provocations import provocations
+from verification.campaign.surroundings import UNFED_S, Perfused
 from verification.campaign.trial import run_trial
 from verification.campaign.troubles import Troubles, unseen_places
 from verification.campaign.world import Trial, draw_trial, interlocks, limits_without, rig_of

@@ -9,7 +9,7 @@ import pytest
 from controller.hazards.loading import load_checked_rig
 from controller.rig.description import Rig
 from controller.rig.problems import RigError
-from controller.upkeep.disposables import disposable_causes
+from controller.upkeep.upkeep import disposable_causes
 from drivers.registry import MODELS
 
 TEXT = (Path(__file__).resolve().parents[2] / "examples/rigs/monitored_plates.yaml").read_text(encoding="utf-8")

@@ -11,8 +11,8 @@ import pytest
 
 from controller.journal.journal import Journal
 from controller.rig.description import Rig
-from controller.vitals.instruments import Instruments
 from controller.vitals.tissue import ROW, ROWS_AT_ONCE, TissueWatch
+from controller.vitals.tissue_inputs import Instruments
 from protocols.interval import Interval
 from protocols.tissue.look import EVIDENCE, TISSUE, TissueLook
 from tests.execution.world import RIG

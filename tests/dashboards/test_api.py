@@ -10,7 +10,7 @@ import pytest
 from controller.alarms.states import AlarmState
 from controller.rig.schematic import describe
 from dashboards.auth import Role
-from dashboards.series import thinned
+from dashboards.routes.rig import thinned
 from tests.dashboards.fake_rig import FakeController
 from tests.dashboards.world import World, world
 

@@ -16,8 +16,8 @@ from controller.alarms.definitions import DEFINITIONS, URGENCY
 from controller.alarms.states import AlarmState
 from controller.delivery import notifier
 from controller.delivery.channels import SEND_S
-from controller.delivery.daily_test import day_to_test, moment_of_test
 from controller.delivery.escalation import MAX_WAIT_S, MIN_WAIT_S, is_quiet, wait_s
+from controller.delivery.notifier import day_to_test, moment_of_test
 from controller.rig.notify import Quiet
 from tests.delivery.desk import ANNA_BERT, CRITICAL, HIGH, LOW, MEDIUM, Desk, spec_of
 

@@ -15,8 +15,7 @@ import pytest
 import yaml
 
 from controller.alarms.states import AlarmState
-from controller.analysers.analysers import RECEIVED, SETTLED, Analysers
-from controller.analysers.sample_ids import SampleIdError, parse_sample_id
+from controller.analysers.analysers import RECEIVED, SETTLED, Analysers, SampleIdError, parse_sample_id
 from controller.journal.terms import JournalUnwritten
 from controller.rig.description import DeviceSpec, Rig
 from drivers.errors import NoReply

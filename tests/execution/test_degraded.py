@@ -19,10 +19,9 @@ from choroid.running.journal_opening import open_journal
 from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.journal.degraded import degraded_times
-from controller.journal.evidence import journal_files
 from controller.journal.file import JournalFile, JournalInUse
 from controller.journal.journal import Journal
-from controller.journal.repair import apply, begin_new_journal, survey
+from controller.journal.repair import apply, begin_new_journal, journal_files, survey
 from controller.journal.terms import JournalError, JournalUnwritten
 from controller.process.controller import Controller
 from drivers.commands import LevelStatus, PumpStatus

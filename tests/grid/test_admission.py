@@ -16,7 +16,7 @@ import pytest
 
 from grid.challenges import cores, disk, gemm, hardware, link, memory
 from grid.member import daemon as member_daemon
-from grid.member.answers import answer
+from grid.member.daemon import answer
 from grid.wire import grid_pb2 as pb
 from tests.grid.world import a_hub, a_member, approved, until
 from tests.nerves.test_gateway import ROOT

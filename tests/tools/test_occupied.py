@@ -15,8 +15,7 @@ import pytest
 
 from choroid.common.failure import UserError
 from choroid.simulation.lab import pointing_at
-from choroid.tools.occupied import PLAN, require_free
-from choroid.tools.talk import talk
+from choroid.tools.talk import PLAN, require_free, talk
 from controller.core.clock import Clock
 from controller.guard.guarding import guard_plan
 from controller.journal.journal import Journal

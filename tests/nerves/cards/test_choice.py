@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from choroid.cli import main
-from choroid.rig_file.card_catalogue import CARDS
+from choroid.rig_file.cards import CARDS
 from choroid.running.card_process import CardProcess
 from choroid.running.cards import open_card
 from choroid.running.nerves_handle import card_config
