@@ -112,7 +112,7 @@ def test_same_run_same_bytes(tmp_path: Path) -> None:
     async def head(path: Path, gain: float) -> str:
         world = World()
         world.pumps["reglo.draw"].gain = gain
-        controller = await _ran(world, path, "recycle", cycles="2", every="2 h", least="18 mL")
+        controller = await _ran(world, path, "recycle", cycles="2", every="2 h", min_batch="18 mL")
         sha256 = controller.journal.sha256()
         assert controller.journal.verify() > 40
         await controller.gone()
