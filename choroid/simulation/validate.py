@@ -10,7 +10,8 @@ from typing import Any
 from choroid.common.examples import bench_rig
 from choroid.common.extras import load_extra
 from choroid.common.progress import counted
-from controller.rig.loading import load_rig
+from controller.hazards.loading import load_checked_rig
+from drivers.registry import MODELS
 from sim.plant.validation import validations
 from sim.plant.verdicts import Validation
 
@@ -25,7 +26,7 @@ def validate(plots: Path | None = None, *, progress: bool = False) -> dict[str, 
     """
     if plots is not None:
         _matplotlib()
-    tests = tuple(enumerate(validations(load_rig(bench_rig())), 1))
+    tests = tuple(enumerate(validations(load_checked_rig(bench_rig(), models=MODELS)), 1))
     found = [test() for _, test in (counted(tests, lambda each: f"V{each[0]}") if progress else tests)]
     figures = [] if plots is None else draw(found, plots)
     rows = []

@@ -172,8 +172,8 @@ def test_I8_whatever_runs_a_rig_loads_it_checked() -> None:
         "rig_file/fleet.py",
         "operating/ledger.py",
     }
-    for path in sorted((ROOT / "choroid").rglob("*.py")):
-        inside = path.relative_to(ROOT / "choroid")
+    for path in sorted(path for room in ("choroid", "verification") for path in (ROOT / room).rglob("*.py")):
+        inside = Path(*path.relative_to(ROOT).parts[1:])
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module == "controller.rig.loading":
                 names = {alias.name for alias in node.names}
