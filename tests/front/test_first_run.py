@@ -94,6 +94,16 @@ def test_grid_and_verification_are_distributions_of_their_own(installed: Path, w
     assert json.loads(named.stdout)["id"]
 
 
+@pytest.mark.parametrize("package", DISTRIBUTIONS)
+def test_a_checkout_runs_its_own_files_and_no_copies(package: str, tmp_path: Path) -> None:
+    """`make grid` installs the core and the grid as editable: a copy among the packages would hide the checkout's."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "install", "--no-deps"]
+    subprocess.run([*pip, "--prefix", str(tmp_path), "--editable", str(ROOT / package)], check=True, timeout=240)
+    (link,) = tmp_path.rglob("*.pth")
+    assert Path(link.read_text().strip()).resolve() == ROOT
+    assert not list(tmp_path.rglob(package))
+
+
 def test_R5_the_demo_of_the_wheel_shows_a_live_reading_within_a_minute(installed: Path, tmp_path: Path) -> None:
     port = free_port()
     demo = subprocess.Popen(
