@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from choroid.commands.options import command, emit, json_option
 from choroid.common.extras import load_extra
+from choroid.common.failure import UserError
 
 if TYPE_CHECKING:
     from choroid.audit.audit import HubWitness, JournalPart
@@ -93,17 +94,17 @@ def _witness(arguments: argparse.Namespace) -> int:
 
 
 def _hub(key: str, address: str) -> HubWitness:
-    """Return a hub that is asked over the network."""
+    """Return a hub that is asked over the network. Without the distribution choroid-grid it is asked in vain."""
     from choroid.audit.audit import HubWitness
     from controller.signed_log.notes import COSIGNATURE, NoteKey
 
-    confirmed_by = _grid("member.confirmation").confirmed_by
-    contradiction, grid_error = _grid("log.witness").Contradiction, _grid("errors").GridError
     witness = NoteKey.parse(key)
     if witness.algorithm != COSIGNATURE:
-        raise grid_error(f"the key of {witness.name} is that of a log. Next: take the line `witness` of its keys")
+        raise UserError(f"the key of {witness.name} is that of a log. Next: take the line `witness` of its keys")
 
     def ask(part: JournalPart, rows: int) -> tuple[str, str]:
+        confirmed_by = _grid("member.confirmation").confirmed_by
+        contradiction = _grid("log.witness").Contradiction
         try:
             return asyncio.run(confirmed_by(witness, address, part, rows)), ""
         except contradiction as found:

@@ -47,6 +47,19 @@ def is_installed(package: str) -> bool:
     return _location(package) == _own(package)
 
 
+def missing_distribution(package: str, needed_for: str) -> UserError:
+    """Return why a package of :data:`DISTRIBUTIONS` cannot be used: hidden by something of its name, or not installed."""
+    if _location(package) not in (None, _own(package)):
+        try:
+            require_own_packages((package,))
+        except ShadowedPackage as error:
+            return error
+    return UserError(
+        f"{needed_for} needs the distribution {DISTRIBUTIONS[package]}, which is not installed. Likely cause: a rig alone"
+        f" does not need it. Next: pip install {DISTRIBUTIONS[package]}; in a checkout `pip install . ./{package}`"
+    )
+
+
 def require_own_packages(packages: Sequence[str] = REQUIRED) -> None:
     """Check that packages of this program would be imported from this program.
 

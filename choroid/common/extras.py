@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-from choroid.common.child import PACKAGES
+from choroid.common.child import DISTRIBUTIONS, PACKAGES, is_installed, missing_distribution
 from choroid.common.failure import UserError
 
 
@@ -19,12 +19,15 @@ def load_extra(module: str, extra: str, *, needed_for: str, otherwise: str) -> M
         otherwise: How to do without, for people.
 
     Raises:
-        UserError: The package is not installed; the message says how to install it.
+        UserError: The package, or a distribution of Choroid, is not installed; the message says how to install it.
     """
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in PACKAGES:
+        package = (error.name or "").partition(".")[0]
+        if package in DISTRIBUTIONS and not is_installed(package):
+            raise missing_distribution(package, needed_for) from None
+        if package in PACKAGES:
             raise  # a defect of Choroid
         raise UserError(
             f"{needed_for} needs the package {error.name}, which is not installed. Likely cause: Choroid was installed"

@@ -99,7 +99,7 @@ def _require_format(form: Format, found: int) -> None:
         sqlite3.DatabaseError: The file has another format.
     """
     if found != form.version:
-        writer = "a newer Choroid" if found > form.version else "another program"
         raise sqlite3.DatabaseError(
-            f"it has format {found}, this Choroid reads format {form.version}. Likely cause: {writer} wrote it"
+            f"it has format {found}, this Choroid reads format {form.version}. Likely cause: another release, or another"
+            " program, wrote it"
         )

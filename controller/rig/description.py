@@ -11,7 +11,7 @@ import math
 from datetime import date
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, field_validator
 
 from controller.rig.agitation import Agitator
 from controller.rig.audit import AuditSpec
@@ -477,6 +477,14 @@ class Rig(RigPart):
 
     choroid: Literal[1]
     """Format of the file."""
+
+    @field_validator("choroid", mode="before")
+    @classmethod
+    def _format_is_a_number(cls, value: object) -> object:
+        if isinstance(value, bool):  # True is 1 to Python
+            raise ValueError(f"“{str(value).lower()}” is no number; write choroid: 1")
+        return value
+
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")
     description: str = ""
     time_zone: ZoneName = "UTC"

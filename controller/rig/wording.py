@@ -90,9 +90,11 @@ def _own_text(error: ErrorDetails, place: Place, shown: str) -> Finding:
 def _unknown_option(error: ErrorDetails, place: Place, shown: str) -> Finding:
     options = [str(option) for option in get_args(kind_at(place))]
     if place == ("choroid",):
-        what = f"the file has format “{shown}”, this Choroid reads format {options[0]}; likely a newer Choroid wrote it"
+        if shown == options[0]:
+            return Finding(place, f"“{shown}” is a text, not a number", f"Write choroid: {shown}, without quotes")
+        what = f"the file has format “{shown}”, this Choroid reads format {options[0]}; likely another release wrote it"
         return Finding(
-            place, what, f"Update Choroid, or write “choroid: {options[0]}” and correct what is reported then"
+            place, what, f"Use that release, or write “choroid: {options[0]}” and correct what is reported then"
         )
     return Finding(place, f"“{shown}” is not known here", nearest(shown, options, "here"))
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,7 @@ from controller.memory.identity import kept_identity
 from controller.rig.audit import AuditSpec
 from controller.signed_log import merkle
 from controller.signed_log.errors import SignedLogError
+from controller.signed_log.notes import COSIGNATURE, NoteKey
 
 BY_ONE = 43
 
@@ -163,6 +166,21 @@ async def test_P2_a_running_controller_raises_an_alarm_and_goes_on_whatever_the_
     assert "cannot be used" in lost["checkpoint_failed", "journal"]
     lab.attack()
     assert "at least one was changed" in (await causes(lab.key))["journal_contradicted", "journal"]
+
+
+async def test_P2_without_the_distribution_of_the_grid_checkpoints_are_kept_all_the_same(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.write(100)
+    monkeypatch.setattr(os, "nice", lambda by: 0)
+    monkeypatch.setitem(sys.modules, "grid", None)
+    hub = str(NoteKey("hub.example/log", COSIGNATURE, bytes(32)))
+    words = ["--data", str(lab.data), "--rig-name", "bench", "--key", str(lab.key), "--to", str(lab.archive)]
+    assert main(["audit", "witness", "--hub", hub, "127.0.0.1:1#x", *words]) == 1
+    told = capsys.readouterr().out
+    assert "100 of 100 rows signed" in told
+    assert "a hub as witness needs the distribution choroid-grid" in told
+    assert list(lab.archive.iterdir()), "the folder has the checkpoint"
 
 
 async def test_P2_a_repaired_journal_gets_another_log_and_the_former_one_is_named(lab: Lab, tmp_path: Path) -> None:

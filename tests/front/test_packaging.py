@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 import tomllib
@@ -15,6 +16,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from choroid.cli import main
+from choroid.commands import distributions
 from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
 from tests.execution.world import BENCH
@@ -196,6 +199,37 @@ def test_a_missing_extra_is_named_before_anything_is_begun(monkeypatch: pytest.M
     with pytest.raises(UserError, match=r'a comparison needs .*"choroid\[stats\]", or simulate'):
         comparison(None)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_distribution_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "grid", None)
+    with pytest.raises(UserError, match=r"x needs the distribution choroid-grid, which is not installed"):
+        load_extra("grid.member.confirmation", "grid", needed_for="x", otherwise="y")
+
+
+def test_a_distribution_of_another_version_ends_no_other_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def of_another_version(name: str) -> None:
+        raise ImportError(f"cannot import name 'there' from '{name}'")
+
+    monkeypatch.setattr(distributions, "import_module", of_another_version)
+    assert main(["check", str(BENCH)]) == 0
+    for words in (["grid", "join", "hub:1"], ["verify", "campaign", "--runs", "1"]):
+        assert main(words) == 1
+        assert "does not fit this Choroid" in capsys.readouterr().err
+
+
+def test_a_hidden_distribution_is_named(tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "grid.py").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "choroid", "grid", "identity"],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(library)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"is hidden by {library / 'grid.py'}" in done.stderr
 
 
 def test_a_defect_of_choroid_is_not_taken_for_a_missing_extra() -> None:
