@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import multiprocessing
 import os
 import signal
@@ -11,13 +10,15 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import wait
-from threading import Event, Thread
+from threading import Event, Thread, main_thread
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 TIDY_S = 30.0
 """Time for a worker whose parent is gone to remove its temporary files (s)."""
+AGAIN_S = 10.0
+"""Time after which it is interrupted again: Python drops an interrupt that falls into a destructor or a callback of C (s)."""
 _idle = Event()
 """In a worker: no task is running."""
 _idle.set()
@@ -72,7 +73,10 @@ def _watch() -> None:
     if parent is None:
         return
     wait([parent.sentinel])
-    if not _idle.is_set():
-        _thread.interrupt_main()
-        _idle.wait(TIDY_S)
+    main = main_thread().ident or 0
+    for _ in range(round(TIDY_S / AGAIN_S)):
+        if _idle.is_set():
+            break
+        signal.pthread_kill(main, signal.SIGINT)  # interrupts a call that waits, too
+        _idle.wait(AGAIN_S)
     os._exit(1)

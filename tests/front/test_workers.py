@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -80,3 +81,40 @@ def test_a_worker_that_dies_ends_the_pool_and_blocks_no_caller(tmp_path: Path) -
         for each in napping:
             with pytest.raises(BrokenProcessPool):
                 each.result(10.0)
+
+
+def deaf(note: str) -> None:
+    """Lose the first interrupt, as one that falls into a destructor is lost; leave a second file when the next one comes."""
+    Path(note).touch()
+    with contextlib.suppress(KeyboardInterrupt):
+        time.sleep(600.0)
+    try:
+        time.sleep(600.0)
+    finally:
+        Path(note + ".tidy").touch()
+
+
+PARENT = """
+import sys
+from choroid.common.workers import workers
+from tests.front.test_workers import deaf
+
+if __name__ == "__main__":
+    with workers(1) as pool:
+        pool.submit(deaf, sys.argv[1]).result()
+"""
+
+
+def test_a_worker_that_lost_the_interrupt_is_interrupted_again(tmp_path: Path) -> None:
+    script, note = tmp_path / "parent.py", tmp_path / "note"
+    script.write_text(PARENT)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen([sys.executable, str(script), str(note)], cwd=ROOT, env=environment)
+    try:
+        until(note.exists, "the task began")
+        process.send_signal(signal.SIGKILL)
+        process.wait(10.0)
+        until(Path(f"{note}.tidy").exists, "it was interrupted again, and tidied up")
+    finally:
+        process.kill()
+        process.wait()
