@@ -94,7 +94,7 @@ def _witness(arguments: argparse.Namespace) -> int:
 
 
 def _hub(key: str, address: str) -> HubWitness:
-    """Return a hub that is asked over the network. Without the distribution choroid-grid it is asked in vain."""
+    """Return a hub that is asked over the network; without the distribution choroid-grid each question fails."""
     from choroid.audit.audit import HubWitness
     from controller.signed_log.notes import COSIGNATURE, NoteKey
 
