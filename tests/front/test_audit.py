@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import sqlite3
-import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from controller.rig.audit import AuditSpec
 from controller.signed_log import merkle
 from controller.signed_log.errors import SignedLogError
 from controller.signed_log.notes import COSIGNATURE, NoteKey
+from tests.front.test_packaging import without_the_grid
 
 BY_ONE = 43
 
@@ -173,7 +173,7 @@ async def test_P2_without_the_distribution_of_the_grid_checkpoints_are_kept_all_
 ) -> None:
     lab.write(100)
     monkeypatch.setattr(os, "nice", lambda by: 0)
-    monkeypatch.setitem(sys.modules, "grid", None)
+    without_the_grid(monkeypatch)
     hub = str(NoteKey("hub.example/log", COSIGNATURE, bytes(32)))
     words = ["--data", str(lab.data), "--rig-name", "bench", "--key", str(lab.key), "--to", str(lab.archive)]
     assert main(["audit", "witness", "--hub", hub, "127.0.0.1:1#x", *words]) == 1

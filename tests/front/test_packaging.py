@@ -201,8 +201,18 @@ def test_a_missing_extra_is_named_before_anything_is_begun(monkeypatch: pytest.M
     assert not list(tmp_path.iterdir())
 
 
+def without_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let extras be loaded as where choroid-grid is not installed."""
+
+    def absent(name: str) -> None:
+        raise ModuleNotFoundError(f"No module named {name!r}", name="grid")
+
+    monkeypatch.setattr("choroid.common.extras.import_module", absent)
+    monkeypatch.setattr("choroid.common.extras.is_installed", lambda package: False)
+
+
 def test_a_missing_distribution_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "grid", None)
+    without_the_grid(monkeypatch)
     with pytest.raises(UserError, match=r"x needs the distribution choroid-grid, which is not installed"):
         load_extra("grid.member.confirmation", "grid", needed_for="x", otherwise="y")
 
