@@ -96,7 +96,9 @@ def _twins(where: list[str]) -> bool:
 
 
 def re_exports(known: Mapping[str, Module], public: frozenset[str] = frozenset({"choroid"})) -> list[str]:
-    """Return imports of a name from a module that itself imports it; `public` modules may pass names on."""
+    """Return imports of a name from a module that itself imports it, or from the importing module; `public` modules may pass
+    names on.
+    """
     found = []
     for module in known.values():
         for node in ast.walk(module.tree):
@@ -104,6 +106,9 @@ def re_exports(known: Mapping[str, Module], public: frozenset[str] = frozenset({
                 continue
             source = known.get(node.module)
             if source is None:
+                continue
+            if source is module:
+                found.append(f"{module.name}:{node.lineno} imports itself")
                 continue
             for alias in node.names:
                 own = alias.name in source.defined or f"{node.module}.{alias.name}" in known

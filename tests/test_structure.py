@@ -23,10 +23,11 @@ def test_the_judge_sees_a_shared_name_a_re_export_and_a_complex_function(tmp_pat
     (tmp_path / "sim" / "a.py").write_text("class Twin: ...\n")
     (tmp_path / "controller" / "a.py").write_text("from drivers.a import Pump as Other\nclass Pump: ...\n")
     (tmp_path / "choroid" / "a.py").write_text("from controller.a import Other\n")
+    (tmp_path / "sim" / "b.py").write_text("def f(): from sim.b import f\n")
     branches = "".join(f"    if x == {n}:\n        return {n}\n" for n in range(11))
     (tmp_path / "protocols" / "a.py").write_text(f"def f(x):\n{branches}    return x\n")
     known = modules(tmp_path)
     assert shared_names(known) == {"Pump": ["controller.a", "drivers.a"]}
-    assert re_exports(known) == ["choroid.a:1 takes Other from controller.a"]
+    assert re_exports(known) == ["choroid.a:1 takes Other from controller.a", "sim.b:1 imports itself"]
     assert complex_blocks(known, 10) == ["protocols.a.f: 12"]
     assert complex_blocks(known, 30) == []

@@ -304,8 +304,6 @@ def _shown(data: bytes) -> str:
 
 def run(port: str, opener: Opener) -> dict[str, Any]:
     """Return `{"port": …, "found": [{model, line, asked, answered}], "unasked": [model, …]}`; runs in real time."""
-    from choroid.tools.probe import link_of, must_exist
-
     url = link_of(port)
     if url.scheme == "sim":
         raise UserError(f"{port} is a simulated link, and its device is that of the rig file. Next: name a real port")

@@ -133,12 +133,6 @@ def _perfusion_lag() -> dict[str, Any]:
     return bench_perfusion_lag()
 
 
-def _stack() -> dict[str, Any]:
-    from verification.bench.suite import bench_stack
-
-    return bench_stack()
-
-
 def _report() -> dict[str, Any]:
     from verification.bench.report import bench_report
 
@@ -213,7 +207,7 @@ def _guard(**options: Any) -> dict[str, Any]:
 
 
 BENCHMARKS: dict[str, Benchmark] = {
-    "stack": _stack,
+    "stack": bench_stack,
     "plant": _plant,
     "history": _history,
     "bus": _bus,
