@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import sys
 import tracemalloc
+from contextlib import closing
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -67,7 +68,7 @@ def test_an_export_is_whole_and_says_what_it_is(data: Path, tmp_path: Path, caps
     assert manifest["series"]["ph_loop.ph"] == "pH"
     for path, count in (("history.db", "SELECT (SELECT count(*) FROM raw) + (SELECT count(*) FROM doubted)"),
                         ("journal.db", "SELECT count(*) FROM entries")):  # fmt: skip
-        with sqlite3.connect(data / path) as db:
+        with closing(sqlite3.connect(data / path)) as db, db:
             (number,) = db.execute(count).fetchone()
         (file,) = (each for each in manifest["files"] if each["name"] == path.replace(".db", ".csv"))
         assert file["rows"] == number

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -164,7 +165,7 @@ def test_too_little_is_refused(folder: Path) -> None:
 
 def test_a_gap_is_refused(folder: Path, tmp_path: Path) -> None:
     other = shutil.copytree(folder, tmp_path / "other")
-    with sqlite3.connect(other / "history.db") as history:
+    with closing(sqlite3.connect(other / "history.db")) as history, history:
         history.execute(
             "DELETE FROM rollup WHERE bucket * level > 1767225600 + 30000 AND bucket * level < 1767225600 + 150000"
         )
@@ -195,7 +196,7 @@ def test_rows_of_a_vessel_that_the_rig_file_no_longer_has_are_left_out(folder: P
 
 def test_a_loop_that_is_empty_at_the_begin_is_refused(folder: Path, tmp_path: Path) -> None:
     other = shutil.copytree(folder, tmp_path / "other")
-    with sqlite3.connect(other / "journal.db") as journal:
+    with closing(sqlite3.connect(other / "journal.db")) as journal, journal:
         journal.execute("DROP TRIGGER entries_are_not_edited")
         journal.execute(
             "UPDATE entries SET body = json_set(body, '$.loop', 0.0, '$.chamber', 0.0) WHERE kind = 'ledger.opened'"
@@ -214,7 +215,7 @@ def _removed(count: int) -> str:
 
 def _write(folder: Path, kind: str, body: str, *, utc: str = "2026-01-02T00:00:00.000Z") -> None:
     """Add a row to a journal, half way."""
-    with sqlite3.connect(folder / "journal.db") as journal:
+    with closing(sqlite3.connect(folder / "journal.db")) as journal, journal:
         journal.execute(
             "INSERT INTO entries (at_s, utc, kind, run, body, hash) VALUES (86400, ?, ?, NULL, ?, '')",
             (utc, kind, body),

@@ -551,5 +551,5 @@ async def test_the_end_of_an_engine_does_not_wait_for_the_interpreter(tmp_path: 
     engine = await asyncio.to_thread(start, tmp_path, program=("-c", SLOW_TEARDOWN))
     assert await asyncio.to_thread(stop, engine) == 0
     assert ledger.read(tmp_path / "stimulation.db") == []
-    with sqlite3.connect(tmp_path / "stimulation.db") as closed:
+    with contextlib.closing(sqlite3.connect(tmp_path / "stimulation.db")) as closed, closed:
         assert closed.execute("PRAGMA integrity_check").fetchone() == ("ok",)
