@@ -63,9 +63,21 @@ def welfare_message(core: Core) -> pb.Welfare:
 def array_metrics(found: FollowedMetrics) -> pb.ArrayMetrics:
     """Return the figures of the array; one that is not known is absent."""
     array = found.array
-    values = {each.name: getattr(array, each.name) for each in fields(array)}
-    known = {name: value for name, value in values.items() if isinstance(value, int) or math.isfinite(value)}
-    return pb.ArrayMetrics(end_frame=found.end_frame, **known)
+    sent = pb.ArrayMetrics(
+        end_frame=found.end_frame,
+        seconds=array.seconds,
+        spikes=array.spikes,
+        active=array.active,
+        pulses=array.pulses,
+    )
+    for name, value in array.figures.items():
+        if not math.isfinite(value):
+            continue
+        if name in sent.DESCRIPTOR.fields_by_name:
+            setattr(sent, name, value)
+        else:
+            sent.more[name] = value
+    return sent
 
 
 def metrics_reply(found: FollowedMetrics) -> pb.MetricsReply:

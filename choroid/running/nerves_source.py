@@ -14,14 +14,13 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
-from dataclasses import fields
 
 from choroid.client.errors import NervesError
 from choroid.client.nerves import AsyncNervesClient
 from choroid.client.wire import nerves_pb2 as pb
 from nerves.budgets import BudgetUse
 from nerves.inspection import ElectrodeTable, LeaseSeen, Waveforms
-from nerves.metrics.terms import ArrayMetrics
+from nerves.metrics.terms import METRICS, ArrayMetrics
 from nerves.summary import NervesSummary, StimulationTreatment, life_s
 
 logger = logging.getLogger(__name__)
@@ -215,13 +214,9 @@ def _fault_text(faults: Iterable[pb.CardFault]) -> str:
 
 def _metrics(sent: pb.ArrayMetrics) -> ArrayMetrics:
     """Return the figures of the array; an absent one is NaN."""
-    known = {field.name: value for field, value in sent.ListFields()}
-    return ArrayMetrics(
-        **{each.name: known.get(each.name, 0 if each.name in COUNTS else math.nan) for each in fields(ArrayMetrics)}
-    )
-
-
-COUNTS = ("spikes", "active", "pulses")
+    known = {field.name: value for field, value in sent.ListFields()} | dict(sent.more)
+    figures = {each.name: known.get(each.name, math.nan) for each in METRICS}
+    return ArrayMetrics(sent.seconds, sent.spikes, sent.active, sent.pulses, figures)
 
 
 def _treatment(welfare: pb.Welfare) -> StimulationTreatment:

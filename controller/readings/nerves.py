@@ -11,6 +11,7 @@ from typing import Final
 from controller.core.clock import Clock
 from controller.core.state import StateStore
 from drivers.commands import Quality
+from nerves.metrics.terms import METRICS
 from nerves.summary import NervesSource, NervesSummary, life_s
 
 SILENT_AFTER_S = 30.0
@@ -20,18 +21,8 @@ STARTS_WITHIN_S = 60.0
 FIRING, ACTIVE, EVOKED = "nerves.firing_rate", "nerves.active_electrodes", "nerves.evoked_ratio"
 UNITS: Final = {FIRING: "Hz", ACTIVE: "electrodes", EVOKED: "ratio"}
 """Units of the readings. A failed one raises the alarm `device_lost`, as for any device."""
-METRICS: Final = {
-    "nerves.burst_rate": ("bursts_min", "1/min"),
-    "nerves.network_burst_rate": ("network_bursts_min", "1/min"),
-    "nerves.network_burst_length": ("network_burst_s", "s"),
-    "nerves.network_burst_interval_cv": ("network_interval_cv", "ratio"),
-    "nerves.in_network_bursts": ("in_network_bursts", "ratio"),
-    "nerves.sttc": ("sttc", "ratio"),
-    "nerves.cv2": ("cv2", "ratio"),
-    "nerves.lvr": ("lvr", "ratio"),
-    "nerves.fano": ("fano", "ratio"),
-}
-"""Readings of the figures of firing over the last minute: the figure and the unit of each."""
+FIGURES: Final = tuple(each for each in METRICS if each.reading)
+"""Figures of firing over the last minute that are readings."""
 
 
 class NervesReader:
@@ -77,14 +68,14 @@ class NervesReader:
             if value is not None:
                 self._store.read(point, value, UNITS[point], Quality.GOOD, summary.at_s)
         if summary.metrics is not None:
-            for point, (name, unit) in METRICS.items():
-                if math.isfinite(value := getattr(summary.metrics, name)):
-                    self._store.read(point, value, unit, Quality.GOOD, summary.at_s)
+            for each in FIGURES:
+                if math.isfinite(figure := summary.metrics.figures[each.name]):
+                    self._store.read(each.reading, figure, each.unit, Quality.GOOD, summary.at_s)
 
     def _lose(self, why: str) -> None:
         """Mark the readings as failed, except the evoked ratio: an engine that is back has none until it has stimulated."""
         for point in (FIRING, ACTIVE):
             self._store.failed(point, UNITS[point], why)
-        for point, (_, unit) in METRICS.items():
-            if point in self._store.readings:
-                self._store.failed(point, unit, why)
+        for each in FIGURES:
+            if each.reading in self._store.readings:
+                self._store.failed(each.reading, each.unit, why)

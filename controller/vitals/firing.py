@@ -14,25 +14,15 @@ from statistics import mean, stdev
 
 from controller.vitals.electrode_baseline import ElectrodeBaseline
 from controller.vitals.rolling_baseline import RollingBaseline
-from nerves.metrics.terms import ArrayMetrics
+from nerves.metrics.terms import METRICS, ArrayMetrics
 from nerves.summary import NervesSummary, StimulationTreatment
 from protocols.activity import SEIZURE_SHARE
 from protocols.baseline import Norm
 from protocols.interval import Interval
 
-SIGNALS = {
-    "bursts_min": "bursts_min",
-    "network_bursts_min": "network_bursts_min",
-    "network_burst_s": "network_burst_s",
-    "network_interval_cv": "network_interval_cv",
-    "sttc": "sttc",
-    "cv2": "cv2",
-    "lvr": "lvr",
-    "fano": "fano",
-}
-"""Signals with a baseline, and the figure of each."""
+SYNCHRONOUS = "in_network_bursts"
 ASYNCHRONOUS, EVOKED = "asynchronous_share", "evoked_spikes"
-"""The share of spikes outside network bursts; the spikes that follow a pulse."""
+"""Baselines of the share of spikes outside network bursts, and of the spikes that follow a pulse."""
 
 CALM_SHARE = 0.15
 """Hypersynchrony begins with less than a tenth of the spikes outside network bursts (by :data:`SEIZURE_SHARE`) and ends with
@@ -94,7 +84,7 @@ class FiringSigns:
 
     def mean_of(self, figure: str) -> Interval | None:
         """Return the mean of a figure over the last hour's windows, with two standard errors."""
-        seen = [value for window in self._windows if math.isfinite(value := getattr(window, figure))]
+        seen = [value for window in self._windows if math.isfinite(value := window.figures[figure])]
         if len(seen) < MIN_WINDOWS:
             return None
         return Interval.around(mean(seen), stdev(seen) / math.sqrt(len(seen)))
@@ -102,18 +92,19 @@ class FiringSigns:
     @property
     def seizure_like(self) -> bool:
         """Whether nearly all spikes of the last hour's windows were in network bursts."""
-        known = [window for window in self._windows if math.isfinite(window.in_network_bursts)]
+        known = [window for window in self._windows if math.isfinite(window.figures[SYNCHRONOUS])]
         spikes = sum(window.spikes for window in known)
         if len(known) < MIN_WINDOWS or spikes < MIN_SPIKES:
             return False
-        return sum(window.in_network_bursts * window.spikes for window in known) / spikes > SEIZURE_SHARE
+        return sum(window.figures[SYNCHRONOUS] * window.spikes for window in known) / spikes > SEIZURE_SHARE
 
     def _take(self, metrics: ArrayMetrics) -> None:
         self._windows.append(metrics)
         scores: dict[str, float] = {}
-        for signal, figure in SIGNALS.items():
-            self._note(signal, getattr(metrics, figure), scores)
-        share = 1.0 - metrics.in_network_bursts
+        for each in METRICS:
+            if each.baseline:
+                self._note(each.name, metrics.figures[each.name], scores)
+        share = 1.0 - metrics.figures[SYNCHRONOUS]
         if metrics.spikes >= MIN_SPIKES and math.isfinite(share):
             self._judge_synchrony(share, self._note(ASYNCHRONOUS, share, scores))
         self.scores = scores

@@ -97,25 +97,22 @@ def _of_array(
     network = _network(window, sample_rate_hz, observed, len(active))
     lengths = ((network[:, 1] - network[:, 0]) * BIN_S).astype(np.float64)
     inside = electrodes.in_bursts[active] * counts[active]
-    return ArrayMetrics(
-        seconds=seconds,
-        spikes=spikes,
-        active=len(active),
-        pulses=pulses,
-        bursts_min=_mean(electrodes.bursts_min[active]),
-        in_bursts=float(inside.sum() / counts[active].sum()) if len(active) else math.nan,
-        network_bursts_min=len(network) / seconds * 60.0,
-        network_burst_s=_mean(lengths),
-        in_network_bursts=float(network[:, 2].sum() / spikes) if spikes else math.nan,
-        network_interval_cv=cv(network[:, 0].copy()) if len(network) >= MIN_NETWORK_BURSTS else math.nan,
-        sttc=sttc,
-        sttc_sd=sttc_sd,
-        cv=_median(electrodes.cv[active]),
-        cv2=_median(electrodes.cv2[active]),
-        lv=_median(electrodes.lv[active]),
-        lvr=_median(electrodes.lvr[active]),
-        fano=_median(electrodes.fano[active]),
-    )
+    figures = {
+        "bursts_min": _mean(electrodes.bursts_min[active]),
+        "in_bursts": float(inside.sum() / counts[active].sum()) if len(active) else math.nan,
+        "network_bursts_min": len(network) / seconds * 60.0,
+        "network_burst_s": _mean(lengths),
+        "in_network_bursts": float(network[:, 2].sum() / spikes) if spikes else math.nan,
+        "network_interval_cv": cv(network[:, 0].copy()) if len(network) >= MIN_NETWORK_BURSTS else math.nan,
+        "sttc": sttc,
+        "sttc_sd": sttc_sd,
+        "cv": _median(electrodes.cv[active]),
+        "cv2": _median(electrodes.cv2[active]),
+        "lv": _median(electrodes.lv[active]),
+        "lvr": _median(electrodes.lvr[active]),
+        "fano": _median(electrodes.fano[active]),
+    }
+    return ArrayMetrics(seconds, spikes, len(active), pulses, figures)
 
 
 MIN_NETWORK_BURSTS = 4

@@ -20,7 +20,7 @@ from drivers.commands import Quality
 from nerves.cards.contract import Phase
 from nerves.detections import Spikes
 from nerves.metrics.rolling import RollingSpikes
-from nerves.metrics.terms import ArrayMetrics
+from nerves.metrics.terms import METRICS, ArrayMetrics
 from nerves.summary import NervesSummary, StimulationTreatment
 from protocols.baseline import WARM_UP_H
 from sim.neurons.conditions import TissueConditions
@@ -32,11 +32,20 @@ from tests.nerves.test_nerves_reader import living
 
 EPOCH = datetime(2026, 1, 1, 0, 30, tzinfo=UTC)
 ELECTRODES = 32
-QUIET = ArrayMetrics(
-    seconds=60.0, spikes=5000, active=25, pulses=0, bursts_min=6.0, in_bursts=0.7, network_bursts_min=6.0,
-    network_burst_s=0.28, in_network_bursts=0.62, network_interval_cv=0.2, sttc=0.6, sttc_sd=0.1, cv=1.9, cv2=0.9,
-    lv=0.9, lvr=1.0, fano=12.0,
-)  # fmt: skip
+USUAL = dict.fromkeys((each.name for each in METRICS), 1.0) | {
+    "network_bursts_min": 6.0,
+    "in_network_bursts": 0.62,
+    "sttc": 0.6,
+    "cv2": 0.9,
+}
+QUIET = ArrayMetrics(seconds=60.0, spikes=5000, active=25, pulses=0, figures=USUAL)
+
+
+def figures(**changed: float) -> ArrayMetrics:
+    """Return the quiet minute with some figures changed."""
+    return replace(QUIET, figures=USUAL | changed)
+
+
 UNTOUCHED = StimulationTreatment(0.0, 24.0, None, False, 1, "open", "")
 
 
@@ -203,12 +212,12 @@ async def test_N9_scores_are_distances_from_the_own_baseline_and_survive_a_resta
     assert signs.firing.scores == {}
     await signs.live(WARM_UP_MIN)
     assert signs.firing.scores["sttc"] == pytest.approx(0.0)
-    await signs.live(1, replace(QUIET, network_bursts_min=12.0, sttc=math.nan))
+    await signs.live(1, figures(network_bursts_min=12.0, sttc=math.nan))
     assert signs.firing.scores["network_bursts_min"] == pytest.approx(math.log(2.0) / 0.22)
     assert "sttc" not in signs.firing.scores
     signs.journal.close()
     again = Signs(tmp_path, later_h=WARM_UP_MIN / 60 + 1)
-    await again.live(1, replace(QUIET, cv2=0.45))
+    await again.live(1, figures(cv2=0.45))
     assert again.firing.scores["cv2"] == pytest.approx(math.log(0.5) / 0.22)
     again.journal.close()
 
@@ -217,7 +226,7 @@ async def test_N9_scores_are_distances_from_the_own_baseline_and_survive_a_resta
 async def test_N9_minutes_with_pulses_enter_no_baseline_of_spontaneous_firing(tmp_path: Path) -> None:
     signs = Signs(tmp_path)
     await signs.live(WARM_UP_MIN)
-    await signs.live(600, replace(QUIET, pulses=5, sttc=0.95, in_network_bursts=0.99))
+    await signs.live(600, replace(figures(sttc=0.95, in_network_bursts=0.99), pulses=5))
     assert signs.baseline.norms()["sttc"].value == pytest.approx(0.6)
     assert signs.firing.hypersynchrony == ""
     signs.journal.close()
@@ -260,11 +269,11 @@ async def test_N9_hypersynchrony_has_hysteresis_and_the_own_baseline_counts(
 ) -> None:
     signs = Signs(tmp_path)
     if usually is not None:
-        await signs.live(WARM_UP_MIN, replace(QUIET, in_network_bursts=usually))
+        await signs.live(WARM_UP_MIN, figures(in_network_bursts=usually))
     for share, expected in course:
-        await signs.live(1, replace(QUIET, in_network_bursts=share))
+        await signs.live(1, figures(in_network_bursts=share))
         assert bool(signs.firing.hypersynchrony) is expected, share
-    await signs.live(1, replace(QUIET, in_network_bursts=0.99, spikes=100))
+    await signs.live(1, replace(figures(in_network_bursts=0.99), spikes=100))
     assert signs.firing.hypersynchrony == "", "too few spikes for a judgement"
     signs.journal.close()
 
@@ -289,12 +298,12 @@ async def test_the_scores_get_burst_regularity_and_synchrony_of_an_hour(tmp_path
     signs = Signs(tmp_path)
     await signs.live(9)
     assert signs.firing.mean_of("sttc") is None
-    await signs.live(1, replace(QUIET, sttc=0.8))
+    await signs.live(1, figures(sttc=0.8))
     found = signs.firing.mean_of("sttc")
     assert found is not None
     assert found.value == pytest.approx(0.62)
     assert found.low < 0.62 < found.high
     assert not signs.firing.seizure_like
-    await signs.live(60, replace(QUIET, in_network_bursts=0.95))
+    await signs.live(60, figures(in_network_bursts=0.95))
     assert signs.firing.seizure_like
     signs.journal.close()

@@ -385,6 +385,26 @@ class ArrayMetrics(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class MoreEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     END_FRAME_FIELD_NUMBER: _builtins.int
     SECONDS_FIELD_NUMBER: _builtins.int
     SPIKES_FIELD_NUMBER: _builtins.int
@@ -403,6 +423,7 @@ class ArrayMetrics(_message.Message):
     LV_FIELD_NUMBER: _builtins.int
     LVR_FIELD_NUMBER: _builtins.int
     FANO_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
     end_frame: _builtins.int
     """The array's clock at the end of the window, and its length in seconds."""
     seconds: _builtins.float
@@ -430,6 +451,10 @@ class ArrayMetrics(_message.Message):
     lv: _builtins.float
     lvr: _builtins.float
     fano: _builtins.float
+    @_builtins.property
+    def more(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """Further figures by name, of nerves/metrics/terms.py."""
+
     def __init__(
         self,
         *,
@@ -451,10 +476,11 @@ class ArrayMetrics(_message.Message):
         lv: _builtins.float | None = ...,
         lvr: _builtins.float | None = ...,
         fano: _builtins.float | None = ...,
+        more: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_bursts_min", b"_bursts_min", "_cv", b"_cv", "_cv2", b"_cv2", "_fano", b"_fano", "_in_bursts", b"_in_bursts", "_in_network_bursts", b"_in_network_bursts", "_lv", b"_lv", "_lvr", b"_lvr", "_network_burst_s", b"_network_burst_s", "_network_bursts_min", b"_network_bursts_min", "_network_interval_cv", b"_network_interval_cv", "_sttc", b"_sttc", "_sttc_sd", b"_sttc_sd", "bursts_min", b"bursts_min", "cv", b"cv", "cv2", b"cv2", "fano", b"fano", "in_bursts", b"in_bursts", "in_network_bursts", b"in_network_bursts", "lv", b"lv", "lvr", b"lvr", "network_burst_s", b"network_burst_s", "network_bursts_min", b"network_bursts_min", "network_interval_cv", b"network_interval_cv", "sttc", b"sttc", "sttc_sd", b"sttc_sd"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bursts_min", b"_bursts_min", "_cv", b"_cv", "_cv2", b"_cv2", "_fano", b"_fano", "_in_bursts", b"_in_bursts", "_in_network_bursts", b"_in_network_bursts", "_lv", b"_lv", "_lvr", b"_lvr", "_network_burst_s", b"_network_burst_s", "_network_bursts_min", b"_network_bursts_min", "_network_interval_cv", b"_network_interval_cv", "_sttc", b"_sttc", "_sttc_sd", b"_sttc_sd", "active", b"active", "bursts_min", b"bursts_min", "cv", b"cv", "cv2", b"cv2", "end_frame", b"end_frame", "fano", b"fano", "in_bursts", b"in_bursts", "in_network_bursts", b"in_network_bursts", "lv", b"lv", "lvr", b"lvr", "network_burst_s", b"network_burst_s", "network_bursts_min", b"network_bursts_min", "network_interval_cv", b"network_interval_cv", "pulses", b"pulses", "seconds", b"seconds", "spikes", b"spikes", "sttc", b"sttc", "sttc_sd", b"sttc_sd"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bursts_min", b"_bursts_min", "_cv", b"_cv", "_cv2", b"_cv2", "_fano", b"_fano", "_in_bursts", b"_in_bursts", "_in_network_bursts", b"_in_network_bursts", "_lv", b"_lv", "_lvr", b"_lvr", "_network_burst_s", b"_network_burst_s", "_network_bursts_min", b"_network_bursts_min", "_network_interval_cv", b"_network_interval_cv", "_sttc", b"_sttc", "_sttc_sd", b"_sttc_sd", "active", b"active", "bursts_min", b"bursts_min", "cv", b"cv", "cv2", b"cv2", "end_frame", b"end_frame", "fano", b"fano", "in_bursts", b"in_bursts", "in_network_bursts", b"in_network_bursts", "lv", b"lv", "lvr", b"lvr", "more", b"more", "network_burst_s", b"network_burst_s", "network_bursts_min", b"network_bursts_min", "network_interval_cv", b"network_interval_cv", "pulses", b"pulses", "seconds", b"seconds", "spikes", b"spikes", "sttc", b"sttc", "sttc_sd", b"sttc_sd"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bursts_min: _TypeAlias = _typing.Literal["bursts_min"]  # noqa: Y015
     _WhichOneofArgType__bursts_min: _TypeAlias = _typing.Literal["_bursts_min", b"_bursts_min"]  # noqa: Y015

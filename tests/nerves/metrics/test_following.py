@@ -49,8 +49,8 @@ def test_N8_the_figures_are_those_of_the_detected_spikes(path: Path) -> None:
         )
         direct, _ = measure(window, float(RATE), np.ones(32, np.bool_), 1)
         assert found.array == direct
-        assert 0.3 < found.array.sttc < 0.9, "the simulated culture fires in network bursts"
-        assert found.array.network_bursts_min >= 2.0
+        assert 0.3 < found.array.figures["sttc"] < 0.9, "the simulated culture fires in network bursts"
+        assert found.array.figures["network_bursts_min"] >= 2.0
         assert 15.0 < np.nanmedian(found.electrodes.amplitude_uv) < 200.0
 
 

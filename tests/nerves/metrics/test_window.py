@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -15,7 +15,8 @@ from nerves.metrics import rolling
 from nerves.metrics.figures import MIN_SPIKES, SpikeWindow, measure
 from nerves.metrics.intervals import cv, cv2, fano, lv, lvr
 from nerves.metrics.rolling import MIN_WINDOW_S, WINDOW_S, RollingSpikes
-from nerves.metrics.terms import ElectrodeMetrics
+from nerves.metrics.terms import METRICS, ArrayMetrics, ElectrodeMetrics
+from tests.nerves import make_metrics_page
 
 RATE = 1000.0
 ELECTRODES = 6
@@ -46,6 +47,22 @@ def whole_minute(found: Spikes) -> SpikeWindow:
 EVERYWHERE = np.ones(ELECTRODES, np.bool_)
 
 
+def same(one: ArrayMetrics, other: ArrayMetrics) -> None:
+    assert dict(one.figures) == pytest.approx(dict(other.figures), nan_ok=True)
+    assert replace(one, figures={}) == replace(other, figures={})
+
+
+def test_the_page_of_the_figures_is_of_these_declarations() -> None:
+    assert make_metrics_page.PAGE.read_text(encoding="utf-8") == make_metrics_page.text(), (
+        "next: python -m tests.nerves.make_metrics_page"
+    )
+
+
+def test_N8_each_figure_that_is_declared_is_computed_and_no_other() -> None:
+    of_array, _ = measure(whole_minute(poisson(60.0, 4)), RATE, EVERYWHERE)
+    assert set(of_array.figures) == {each.name for each in METRICS}
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(200, 4000), min_size=30, max_size=60), st.integers(0, 2**16))
 def test_N8_a_rolling_window_gives_the_figures_of_its_last_minute_whatever_the_pieces(
@@ -68,7 +85,7 @@ def test_N8_a_rolling_window_gives_the_figures_of_its_last_minute_whatever_the_p
         assert found is None
     else:
         assert found is not None
-        assert astuple(found[0]) == pytest.approx(astuple(measure(direct, RATE, EVERYWHERE)[0]), nan_ok=True)
+        same(found[0], measure(direct, RATE, EVERYWHERE)[0])
 
 
 def test_N8_the_figures_of_an_electrode_are_those_of_its_train() -> None:
@@ -82,10 +99,10 @@ def test_N8_the_figures_of_an_electrode_are_those_of_its_train() -> None:
         assert mine == pytest.approx([cv(own), cv2(own), lv(own), lvr(own, 5.0), fano(own, 0, 60_000, 1000)])
         assert of_each.rate_hz[k] == pytest.approx(len(own) / 60.0)
         assert of_each.amplitude_uv[k] == pytest.approx(np.median(-everything.uv[everything.electrodes == k]))
-    assert of_array.cv2 == pytest.approx(np.median(of_each.cv2))
+    assert of_array.figures["cv2"] == pytest.approx(np.median(of_each.cv2))
     assert of_array.active == ELECTRODES
-    assert abs(of_array.sttc) < 0.1
-    assert of_array.cv == pytest.approx(1.0, abs=0.15)
+    assert abs(of_array.figures["sttc"]) < 0.1
+    assert of_array.figures["cv"] == pytest.approx(1.0, abs=0.15)
 
 
 def test_N8_muted_electrodes_and_those_with_few_spikes_have_no_figures_and_count_for_none() -> None:
@@ -103,15 +120,15 @@ def test_N8_muted_electrodes_and_those_with_few_spikes_have_no_figures_and_count
     assert of_array.active == ELECTRODES - 2
     rest = fewer.electrodes != 2
     alone = Spikes(fewer.frames[rest], fewer.electrodes[rest], fewer.uv[rest])
-    assert astuple(measure(whole_minute(alone), RATE, observed)[0]) == pytest.approx(astuple(of_array), nan_ok=True)
+    same(measure(whole_minute(alone), RATE, observed)[0], of_array)
 
 
 def test_N8_an_array_without_spikes_has_figures_where_they_mean_something() -> None:
     nothing = whole_minute(spikes([]))
     of_array, of_each = measure(nothing, RATE, EVERYWHERE)
-    assert (of_array.spikes, of_array.active, of_array.network_bursts_min) == (0, 0, 0.0)
-    assert math.isnan(of_array.sttc)
-    assert math.isnan(of_array.in_network_bursts)
+    assert (of_array.spikes, of_array.active, of_array.figures["network_bursts_min"]) == (0, 0, 0.0)
+    assert math.isnan(of_array.figures["sttc"])
+    assert math.isnan(of_array.figures["in_network_bursts"])
     assert of_each.rate_hz.tolist() == [0.0] * ELECTRODES
     muted = measure(nothing, RATE, np.zeros(ELECTRODES, np.bool_))[0]
     assert muted.active == 0
