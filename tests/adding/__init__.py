@@ -1,0 +1,1 @@
+"""The recipes of docs/adding.md, followed in a copy of the tree."""
