@@ -4,78 +4,35 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import iter_modules
 
-from drivers.alicat_mfc import AlicatMfc
-from drivers.atlas_ezo import AtlasEzoDo, AtlasEzoEc, AtlasEzoOrp, AtlasEzoPh, AtlasEzoRtd
-from drivers.atlas_ezo_pmp import AtlasEzoPmp
-from drivers.bronkhorst_propar import BronkhorstPropar
+import drivers
 from drivers.device import Device, DeviceConfig, DeviceModel
-from drivers.eurotherm_3200 import Eurotherm3200
-from drivers.hamilton_arc import HamiltonPhArc, HamiltonVisifermDo
-from drivers.huber_pb import HuberPb
-from drivers.ismatec_reglo_digital import IsmatecRegloDigital
-from drivers.ismatec_reglo_icc import IsmatecRegloIcc
-from drivers.jobst_six import JobstSix
-from drivers.julabo import Julabo
-from drivers.keller_bus_transmitter import KellerBus
-from drivers.keller_x_line import KellerXLine
-from drivers.longer import Longer
-from drivers.masterflex_ls import MasterflexLs
-from drivers.masterflex_usb import MasterflexUsb
-from drivers.mettler_sics import MettlerSics
-from drivers.modbus_coil_relay import ModbusCoilRelay
-from drivers.modbus_generic import ModbusGeneric
-from drivers.roche_cedex import RocheCedex
-from drivers.sartorius_sbi import SartoriusSbi
-from drivers.sensirion_slf3x import SensirionSlf3x
 from drivers.settings import BadSetting
-from drivers.tecan_cavro import TecanCavro
 from drivers.transport.capture import Capture
 from drivers.transport.link import Link
 from drivers.transport.opener import Opener, open_real
 from drivers.transport.url import LineSettings, LinkUrl
-from drivers.vaisala_gmp25x import VaisalaGmp25x
-from drivers.vici_actuator import ViciActuator
-from drivers.watson_marlow import WatsonMarlow
 
 ENTRY_POINTS = "choroid.drivers"
 """Entry-point group of third-party drivers; each entry is a Device class."""
 
-_BUILT_IN: tuple[type[Device], ...] = (
-    IsmatecRegloIcc,
-    AtlasEzoPh,
-    AtlasEzoDo,
-    AtlasEzoRtd,
-    AtlasEzoPmp,
-    KellerXLine,
-    AlicatMfc,
-    MettlerSics,
-    ModbusCoilRelay,
-    IsmatecRegloDigital,
-    Longer,
-    WatsonMarlow,
-    MasterflexUsb,
-    MasterflexLs,
-    HamiltonPhArc,
-    HamiltonVisifermDo,
-    SensirionSlf3x,
-    VaisalaGmp25x,
-    SartoriusSbi,
-    AtlasEzoEc,
-    AtlasEzoOrp,
-    KellerBus,
-    BronkhorstPropar,
-    Eurotherm3200,
-    Julabo,
-    HuberPb,
-    ViciActuator,
-    TecanCavro,
-    JobstSix,
-    RocheCedex,
-    ModbusGeneric,
-)
-MODELS: dict[str, type[Device]] = {driver.model.id: driver for driver in _BUILT_IN}
+
+def _built_in() -> dict[str, type[Device]]:
+    """Return the drivers of this package: each class of its modules that has a model of its own."""
+    found: dict[str, type[Device]] = {}
+    for module in iter_modules(drivers.__path__, "drivers."):
+        if module.ispkg or module.name == __name__:
+            continue
+        for each in vars(import_module(module.name)).values():
+            if isinstance(each, type) and issubclass(each, Device) and "model" in vars(each):
+                found[each.model.id] = each
+    return dict(sorted(found.items()))
+
+
+MODELS = _built_in()
 
 
 def load_third_party(report: Callable[[str], None] | None = None) -> list[str]:

@@ -26,6 +26,7 @@ from sim.devices.alicat_firmware import (
     frame_table,
 )
 from sim.devices.ascii_line import AsciiDevice, decimal
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.port import PlantPort
 
 GASES = ("Air", "Ar", "CH4", "CO", "CO2", "C2H6", "H2", "He", "N2", "N2O", "Ne", "O2", "C3H8", "nC4H10", "C2H2")
@@ -62,6 +63,8 @@ class AlicatMfc(AsciiDevice):
     Further settings: `units` (sccm or slpm, default sccm) and `firmware` (5v12, 8v30 or 10v05, default 10v05).
     """
 
+    model_id = "alicat-mfc"
+    bench = BenchFacts(settings={"full_scale_ml_min": 200.0}, similar=("gas controllers",))
     baud = 19200
     think_s = 0.008
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import decimal
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.ezo_uart import REFUSED, EzoUart
 from sim.devices.port import PlantPort
 
@@ -19,6 +20,8 @@ MV_PER_PH = -59.16
 class EzoPh(EzoUart):
     """pH, three decimals, with calibration at a middle, a low and a high point."""
 
+    model_id = "atlas-ezo-ph"
+    bench = BenchFacts(similar=("EZO",))
     kind = "pH"
     firmware = "2.16"
 
@@ -109,6 +112,8 @@ class EzoPh(EzoUart):
 class EzoDo(EzoUart):
     """Dissolved oxygen: mg/L by factory, % air saturation when it is switched on, or both."""
 
+    model_id = "atlas-ezo-do"
+    bench = BenchFacts(similar=("EZO",))
     kind = "DO"
     firmware = "2.14"
 
@@ -222,6 +227,8 @@ class EzoDo(EzoUart):
 class EzoRtd(EzoUart):
     """Temperature from a platinum probe, three decimals; °C by factory."""
 
+    model_id = "atlas-ezo-rtd"
+    bench = BenchFacts(similar=("EZO",))
     kind = "RTD"
     firmware = "2.10"
 
@@ -274,6 +281,8 @@ class EzoRtd(EzoUart):
 class EzoEc(EzoUart):
     """Conductivity (µS/cm), and by factory total dissolved solids, salinity and specific gravity."""
 
+    model_id = "atlas-ezo-ec"
+    bench = BenchFacts(similar=("EZO",))
     kind = "EC"
     firmware = "2.15"
 
@@ -375,6 +384,8 @@ class EzoEc(EzoUart):
 class EzoOrp(EzoUart):
     """Oxidation-reduction potential (mV), one decimal, with calibration at one point."""
 
+    model_id = "atlas-ezo-orp"
+    bench = BenchFacts(similar=("EZO",))
     kind = "ORP"
     firmware = "1.97"
 

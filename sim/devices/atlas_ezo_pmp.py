@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import decimal
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.ezo_uart import REFUSED, EzoUart
 from sim.devices.port import PlantPort
 
@@ -26,6 +27,8 @@ LONGEST_DOSE_ML = 100_000.0
 class AtlasEzoPmp(EzoUart):
     """The pump. Volumes are those of the pump's calibration, which does not change the motor's speed."""
 
+    model_id = "atlas-ezo-pmp"
+    bench = BenchFacts(similar=("EZO",), untold=frozenset({"direction", "flow"}))
     kind = "PMP"
     firmware = "1.06"
     measure_s = 0.020

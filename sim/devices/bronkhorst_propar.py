@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.port import PlantPort
 from sim.devices.wire import WireDevice, forgetting
 
@@ -34,6 +35,8 @@ Parameter = tuple[int, int]
 class BronkhorstPropar(WireDevice):
     """A controller of `full_scale_ml_min` (device setting, default 100), on node `address` (default 128: any)."""
 
+    model_id = "bronkhorst-propar"
+    bench = BenchFacts(settings={"full_scale_ml_min": 200.0}, address="5", similar=("gas controllers",))
     baud = 38400
     think_s = 0.004
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.bath import Bath
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.modbus_slave import (
     ILLEGAL_ADDRESS,
     ILLEGAL_FUNCTION,
@@ -36,6 +37,12 @@ SENSOR_BREAK = 0x7FFF
 class Eurotherm3200(ModbusSlave):
     """A heating loop with its own bath; `remote_selected` is the choice at the front panel."""
 
+    model_id = "eurotherm-3200"
+    bench = BenchFacts(
+        similar=("Modbus",),
+        checksum=True,
+        no_worse={"guarantee overstated": "a remote set-point that is not repeated ends by itself within seconds"},
+    )
     think_s = 0.010
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:

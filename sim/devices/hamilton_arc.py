@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from controller.rig.description import DeviceSpec
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.modbus_slave import (
     ILLEGAL_ADDRESS,
     ILLEGAL_FUNCTION,
@@ -255,6 +256,8 @@ class HamiltonArc(ModbusSlave):
 class HamiltonPhArc(HamiltonArc):
     """pH Arc: pH or mV."""
 
+    model_id = "hamilton-ph-arc"
+    bench = BenchFacts(similar=("Modbus",), doubts=True, checksum=True)
     point = "ph"
     channels = 0x06E1
     units = (0x1000, 0x200000)
@@ -278,6 +281,8 @@ class HamiltonPhArc(HamiltonArc):
 class HamiltonVisifermDo(HamiltonArc):
     """VisiFerm DO: % of air saturation or % by volume."""
 
+    model_id = "hamilton-visiferm-do"
+    bench = BenchFacts(similar=("Modbus",), doubts=True, checksum=True)
     point = "oxygen"
     channels = 0x0021
     units = (0x20, 0x10)

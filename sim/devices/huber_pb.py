@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.bath import Bath
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.port import PlantPort
 from sim.devices.wire import WireDevice, forgetting
 
@@ -25,6 +26,11 @@ REGULATES, CIRCULATES, PUMP_TURNS = 1 << 0, 1 << 1, 1 << 4
 class HuberPb(WireDevice):
     """A bath that heats and cools; `process_sensor`: a sensor is connected; `locked`: it takes no commands."""
 
+    model_id = "huber-pb"
+    bench = BenchFacts(
+        similar=("thermostats",),
+        no_worse={"resumes": "a power cut does not change what it regulates to, or where it stands"},
+    )
     think_s = 0.010
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:

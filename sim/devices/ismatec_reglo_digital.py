@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.ismatec_numbers import CHART_ML_MIN, MAX_RPM, digits, from_volume_2, total_text, volume_1
 from sim.devices.port import PlantPort
 from sim.devices.pump_motor import PumpMotor
@@ -35,6 +36,8 @@ _COUNTS = {
 class IsmatecRegloDigital(AsciiDevice):
     """The pump. `tubing_mm` in the rig is the fitted tubing and, without `set_tubing_mm`, also the set one."""
 
+    model_id = "ismatec-reglo-digital"
+    bench = BenchFacts(settings={"tubing_mm": 1.02}, similar=("Ismatec",), untold=frozenset({"direction"}))
     think_s = 0.004
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:

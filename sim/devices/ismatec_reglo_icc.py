@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.ismatec_channel import Mode, PumpChannel, Settings
 from sim.devices.ismatec_numbers import (
     CHART_ML_MIN,
@@ -47,6 +48,12 @@ def _status(done: bool) -> bytes:
 class IsmatecRegloIcc(AsciiDevice):
     """The pump. Channels of the rig are "1" to "4"; `tubing_mm` is the fitted tubing, and initially the set one."""
 
+    model_id = "ismatec-reglo-icc"
+    bench = BenchFacts(
+        channel_settings={"tubing_mm": 1.02},
+        similar=("Ismatec",),
+        no_worse={"total of commands": "its total counts whole millilitres: the difference is less"},
+    )
     think_s = 0.004
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:

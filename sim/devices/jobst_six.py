@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from math import exp
 
 from controller.rig.description import DeviceSpec
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.port import PlantPort
 from sim.devices.wire import WireDevice
 
@@ -32,6 +33,21 @@ def telegram(counts: tuple[int, ...], temperature_c: float, number: int) -> byte
 class JobstSix(WireDevice):
     """The potentiostat, its sensor's currents by the sheet that came with it (the settings of the rig file)."""
 
+    model_id = "jobst-six"
+    bench = BenchFacts(
+        settings={
+            "gain_factor": 0.5,
+            "lactate_gain": 0.5,
+            "lactate_tc": 2.0,
+            "blank_gain": 0.4,
+            "glucose_channel": 4.0,
+            "glucose_gain": 0.6,
+            "glucose_tc": 2.5,
+        },
+        similar=("repeating senders", "laboratory"),
+        checksum=True,
+        pushes=True,
+    )
     baud = 9600
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice, decimal
 from sim.devices.bath import Bath
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.port import PlantPort
 from sim.devices.wire import forgetting
 
@@ -26,6 +27,8 @@ HIGH_LIMIT_C, LOW_LIMIT_C = 200.0, -50.0
 class Julabo(AsciiDevice):
     """A bath that heats and cools; `remote` is the choice at the panel, `alarm` a condition such as "-01 …"."""
 
+    model_id = "julabo"
+    bench = BenchFacts(similar=("thermostats",))
     baud = 4800
     think_s = 0.015
 

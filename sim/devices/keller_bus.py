@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from controller.rig.description import DeviceSpec
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.keller_x_line import CHANNELS, KB_READ_FLOAT, KB_READ_INTEGER, KellerXLine
 from sim.devices.port import PlantPort
 
 
 class KellerBus(KellerXLine):
     """As :class:`KellerXLine`; TOB1 is the plant's temperature, and a value may carry a status."""
+
+    model_id = "keller-bus"
+    bench = BenchFacts(similar=("addressed frames", "repeating senders"), doubts=True, checksum=True)
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
         super().__init__(name, spec, plant)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from controller.rig.description import DeviceSpec
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.modbus_slave import (
     BROADCAST,
     DIAGNOSTICS,
@@ -61,6 +62,8 @@ SENSOR_C = 25.0
 class KellerXLine(ModbusSlave):
     """One pressure channel (P1); P2, T and the calculated channel are not fitted and read NaN."""
 
+    model_id = "keller-x-line"
+    bench = BenchFacts(similar=("Modbus",), checksum=True)
     think_s = 0.003
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.port import PlantPort
 from sim.devices.pump_motor import PumpMotor
 from sim.devices.wire import WireDevice, forgetting
@@ -40,6 +41,8 @@ def packed(address: int, message: bytes) -> bytes:
 class Longer(WireDevice):
     """The pump. Settings: `drive`, `ul_per_rev` (µL, of the fitted tubing), `max_rpm`, `reply_order`."""
 
+    model_id = "longer-0xe9"
+    bench = BenchFacts(settings={"ul_per_rev": 100.0, "max_rpm": 100.0}, similar=("addressed frames",), checksum=True)
     think_s = 0.010
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from controller.rig.description import DeviceSpec
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.port import PlantPort
 from sim.devices.pump_motor import PumpMotor
 from sim.devices.wire import WireDevice
@@ -25,6 +26,8 @@ _COMMAND = re.compile(r"S[+-]\d{1,3}(?:\.\d)?|S|V\d{1,5}(?:\.\d{1,2})?|G0|G|Z0|Z
 class MasterflexLs(WireDevice):
     """The drive. Settings: `ul_per_rev` (µL, of the fitted tubing), `max_rpm`, `go0_nak` (as seen on real drives)."""
 
+    model_id = "masterflex-ls"
+    bench = BenchFacts(settings={"ul_per_rev": 100.0, "max_rpm": 600.0}, similar=("numbered pumps",))
     baud = 4800
     think_s = 0.010
 

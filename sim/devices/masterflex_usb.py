@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.ismatec_numbers import digits
 from sim.devices.port import PlantPort
 from sim.devices.pump_motor import PumpMotor
@@ -27,6 +28,8 @@ _WIDTHS = {"R": 6, "S": 5, "V": 4, "VM": 3, "VH": 2, '"': 5, "RA": 2}
 class MasterflexUsb(AsciiDevice):
     """The drive. Settings: `ul_per_rev` (µL, of the fitted tubing), `max_rpm`, `bare`."""
 
+    model_id = "masterflex-usb"
+    bench = BenchFacts(settings={"ul_per_rev": 100.0, "max_rpm": 600.0}, similar=("numbered pumps",))
     baud = 115200
     think_s = 0.003
 

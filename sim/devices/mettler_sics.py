@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.port import PlantPort
 from sim.devices.wire import WireClient, forgetting
 
@@ -39,6 +40,8 @@ _WEIGHT = re.compile(r"(\d{1,5}(?:\.\d{1,4})?) g", re.ASCII)
 class MettlerSics(AsciiDevice):
     """A balance with `decimals` decimals of a gram (device setting, default 2)."""
 
+    model_id = "mettler-sics"
+    bench = BenchFacts(settings={"tare_g": 10.0}, similar=("balances", "laboratory"), moves=True)
     end = b"\n"
     other_end = b"\r"
     think_s = 0.015

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Iterable
 
 from controller.rig.description import DeviceSpec
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.modbus_slave import (
     ILLEGAL_ADDRESS,
     ILLEGAL_FUNCTION,
@@ -44,6 +45,9 @@ class ModbusCoilRelay(ModbusSlave):
 
     A channel of the rig is named by its coil number ("0" to "7"). Without power every relay is open.
     """
+
+    model_id = "modbus-coil-relay"
+    bench = BenchFacts(similar=("Modbus", "laboratory"), checksum=True)
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
         super().__init__(name, spec, plant)

@@ -17,6 +17,7 @@ from typing import Any
 
 from controller.rig.description import DeviceSpec
 from drivers.strict_yaml import load_yaml
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.modbus_slave import (
     ILLEGAL_ADDRESS,
     ILLEGAL_FUNCTION,
@@ -38,6 +39,15 @@ LAG_S = 60.0
 """Time constant with which a measured value follows its set-point."""
 _FUNCTIONS = frozenset({1, 2, 3, 4, WRITE_SINGLE_COIL, WRITE_SINGLE_REGISTER, WRITE_MULTIPLE_COILS, 16})
 _CODES = {"u16": "H", "i16": "h", "u32": "I", "i32": "i", "f32": "f"}
+DESCRIBED = """
+format: 1
+name: a probe with an output
+check: {function: 3, register: 20, type: u16, equals: 4711}
+points:
+  measured: {function: 3, register: 0, type: f32, word_order: low_first, unit: ppm, limits: [0, 200000]}
+  setpoint: {function: 3, register: 10, type: i16, scale: 0.1, unit: degC, level: {limits: [5, 60], rest: 0}}
+"""
+"""A Modbus device as users describe one, for its bench."""
 
 
 @dataclass(slots=True)
@@ -98,6 +108,9 @@ class _Cell:
 
 class ModbusGeneric(ModbusSlave):
     """One described device; `writes` counts the writes to each point, which wear its EEPROM."""
+
+    model_id = "modbus-generic"
+    bench = BenchFacts(settings={"description": DESCRIBED}, similar=("Modbus",), checksum=True)
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
         super().__init__(name, spec, plant)

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from controller.rig.description import DeviceSpec
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.port import PlantPort
 from sim.devices.wire import WireDevice, forgetting
 
@@ -50,6 +51,12 @@ def exponential(number: float | None) -> str:
 class RocheCedex(WireDevice):
     """The analyser with its host interface."""
 
+    model_id = "roche-cedex-bio-ht"
+    bench = BenchFacts(
+        settings={"sample_ul": 100.0, "lactate_test": 12.0, "glucose_test": 11.0, "timeout_s": 3.0},
+        similar=("laboratory",),
+        checksum=True,
+    )
     think_s = THINKS_S
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.port import PlantPort
 from sim.devices.wire import WireDevice, forgetting
 
@@ -29,6 +30,8 @@ ZERO_RANGE = 0.02
 class SartoriusSbi(WireDevice):
     """A balance with two decimals of a gram."""
 
+    model_id = "sartorius-sbi"
+    bench = BenchFacts(similar=("balances", "repeating senders"), moves=True)
     baud = 1200
     think_s = 0.030
     model = "LE2202S"

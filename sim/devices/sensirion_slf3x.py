@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from controller.rig.description import DeviceSpec
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.port import PlantPort
 from sim.devices.wire import WireDevice, forgetting
 
@@ -63,6 +64,8 @@ _SIZES = {
 class SensirionSlf3x(WireDevice):
     """The sensor: it measures after a start or a request since power-up, and does not report the liquid of the start."""
 
+    model_id = "sensirion-slf3x"
+    bench = BenchFacts(similar=("addressed frames",), doubts=True, checksum=True)
     baud = 115200
     think_s = 0.002
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from controller.rig.description import DeviceSpec
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.port import PlantPort
 from sim.devices.wire import WireDevice, forgetting
 
@@ -60,6 +61,16 @@ class TecanCavro(WireDevice):
     :meth:`initialise`.
     """
 
+    model_id = "tecan-cavro"
+    bench = BenchFacts(
+        settings={"series": "xcalibur", "syringe_ul": 1000.0},
+        similar=("numbered pumps",),
+        checksum=True,
+        no_worse={
+            "resumes": "it gives doses only, and the defect concerns a continuous flow",
+            "ramped": "it gives doses only, and the defect concerns a continuous flow",
+        },
+    )
     think_s = 0.004
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.modbus_slave import (
     ILLEGAL_ADDRESS,
     ILLEGAL_FUNCTION,
@@ -38,6 +39,8 @@ QUIET_NAN = b"\x00\x00\x7f\xc0"
 class VaisalaGmp25x(ModbusSlave):
     """A GMP252: its point is `co2` (ppm)."""
 
+    model_id = "vaisala-gmp25x"
+    bench = BenchFacts(similar=("Modbus",), doubts=True, checksum=True)
     baud = 19200
     think_s = 0.006
 

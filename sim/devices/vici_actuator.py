@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.port import PlantPort
 from sim.devices.wire import forgetting
 
@@ -28,6 +29,13 @@ _COMMANDS = ("CNT", "IFM", "LG", "CP", "GO", "CW", "CC", "HM", "NP", "AM", "VR")
 class ViciActuator(AsciiDevice):
     """A valve of `positions` (device setting); the plant is informed of each position that the rotor passes or reaches."""
 
+    model_id = "vici-actuator"
+    bench = BenchFacts(
+        settings={"positions": 6.0},
+        similar=("addressed frames",),
+        no_worse={"resumes": "a power cut does not change what it regulates to, or where it stands"},
+        settles_s=1.0,
+    )
     think_s = 0.010
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:

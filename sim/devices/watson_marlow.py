@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice, decimal
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.port import PlantPort
 from sim.devices.pump_motor import PumpMotor
 from sim.devices.wire import forgetting
@@ -29,6 +30,8 @@ _MOVES = ("SP", "SI", "SD", "GO", "ST", "RR", "RL", "RC", "DO")
 class WatsonMarlow(AsciiDevice):
     """The pump. Settings: `series`, `ul_per_rev` (µL, of the fitted tubing), `max_rpm`, `pulses_per_rev`, `echo`."""
 
+    model_id = "watson-marlow-ascii"
+    bench = BenchFacts(settings={"series": "520", "max_rpm": 220.0, "ul_per_rev": 100.0}, similar=("addressed frames",))
     think_s = 0.005
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from controller.rig.description import DeviceSpec
+from sim.devices.bench_facts import BenchFacts
 from sim.devices.port import PlantPort
 
 BITS_A_BYTE = 10
@@ -40,6 +41,9 @@ class WireDevice(ABC):
     what is stored) whether or not anyone is connected, and ends by itself what was given to it as finite.
     """
 
+    model_id: ClassVar[str]
+    """Id of its model in the rig file; classes without one are no device of the catalogue."""
+    bench: ClassVar[BenchFacts] = BenchFacts()
     baud = 9600
     """Factory speed of the line, which gives the time that each byte takes."""
     think_s = 0.005

@@ -9,7 +9,9 @@ from math import exp
 
 import numpy as np
 
+from controller.rig import families
 from controller.rig.description import DeviceSpec
+from controller.rig.families import PointKind
 from drivers.strict_yaml import load_yaml
 from sim.plant.faults import Faults
 
@@ -41,33 +43,33 @@ class Model:
 
 
 _WARMTH = Model("temperature", 0.1, 0.01, lag_s=5.0)
-_PRESSURE = Model("pressure", 0.05, 0.03, drift=0.005)
-_MASS = Model("mass", 0.0, 0.003)
-_GAS = Model("flow", 0.0, 0.02)
 _LACTATE = Model("lactate", 0.1, 0.03, lag_s=12.0, drift=0.01, fouling=0.02, gain=0.03, fouling_sd=0.005)
 _GLUCOSE = Model("glucose", 0.1, 0.05, lag_s=12.0, drift=0.01, fouling=0.02, gain=0.03, fouling_sd=0.005)
 _AMMONIA = Model("ammonia", 0.05, 0.01, lag_s=20.0, drift=0.01, gain=0.03)
 """Enzyme electrodes lose 1–3 % of their sensitivity a day; t95 is below 30 s (10.1021/ac950630x)."""
-
-MODELS: dict[str, tuple[Model, ...]] = {
-    "atlas-ezo-ph": (Model("ph", 0.01, 0.002, lag_s=2.0, drift=0.001, fouling=0.0005, foot=7.0),),
-    "atlas-ezo-do": (Model("oxygen", 0.8, 0.15, lag_s=10.0, drift=0.05, fouling=0.0005),),
+USUAL: Mapping[PointKind, Model] = {
+    families.PH: Model("ph", 0.01, 0.002, lag_s=2.0, drift=0.001, fouling=0.0005, foot=7.0),
+    families.OXYGEN: Model("oxygen", 0.8, 0.15, lag_s=10.0, drift=0.05, fouling=0.0005),
+    families.TEMPERATURE: _WARMTH,
+    families.PRESSURE: Model("pressure", 0.05, 0.03, drift=0.005),
+    families.MASS: Model("mass", 0.0, 0.003),
+    families.GAS: Model("flow", 0.0, 0.02),
+    families.LIQUID_FLOW: Model("liquid", 0.0, 3.0),
+    families.CARBON_DIOXIDE: Model("co2", 300.0, 50.0, lag_s=30.0),
+    families.CONDUCTIVITY: Model("conductivity", 150.0, 20.0, lag_s=2.0),
+    families.REDOX: Model("orp", 5.0, 0.3, lag_s=2.0),
+    families.LACTATE: _LACTATE,
+    families.GLUCOSE: _GLUCOSE,
+    families.AMMONIA: _AMMONIA,
+}
+"""By what a point measures. A pH electrode loses slope and wanders by some hundredths in a month [P]."""
+OTHERS: Mapping[str, tuple[Model, ...]] = {
     "atlas-ezo-rtd": (Model("temperature", 0.05, 0.004, lag_s=2.0, drift=0.0005),),
-    "atlas-ezo-ec": (Model("conductivity", 150.0, 20.0, lag_s=2.0),),
-    "atlas-ezo-orp": (Model("orp", 5.0, 0.3, lag_s=2.0),),
     "hamilton-ph-arc": (Model("ph", 0.01, 0.001, lag_s=5.0, drift=0.001, fouling=0.0003, foot=7.0), _WARMTH),
     "hamilton-visiferm-do": (Model("oxygen", 0.4, 0.05, lag_s=15.0, drift=0.01), _WARMTH),
-    "keller-x-line": (_PRESSURE,),
-    "keller-bus": (_PRESSURE, _WARMTH),
-    "sensirion-slf3x": (Model("liquid", 0.0, 3.0), _WARMTH),
-    "vaisala-gmp25x": (Model("co2", 300.0, 50.0, lag_s=30.0),),
-    "jobst-six": (_LACTATE, _GLUCOSE, _WARMTH),
-    "alicat-mfc": (_GAS,),
-    "bronkhorst-propar": (_GAS,),
-    "mettler-sics": (_MASS,),
-    "sartorius-sbi": (_MASS,),
+    **dict.fromkeys(("eurotherm-3200", "huber-pb", "julabo"), ()),
 }
-"""Keyed by the device's model. A pH electrode loses slope and wanders by some hundredths in a month [P]."""
+"""Models whose probes differ from the usual ones, or that have none in the plant: a thermostat measures its own bath."""
 
 
 _ANALYSED: Mapping[str, Model] = {"lactate": _LACTATE, "glucose": _GLUCOSE, "ammonia": _AMMONIA}
@@ -78,9 +80,15 @@ def models_of(device: DeviceSpec) -> tuple[Model, ...]:
     """Return the errors of each quantity that a device measures."""
     text = device.settings.get("description") if device.model == "modbus-generic" else None
     if text is None:
-        return MODELS.get(device.model, ())
+        return OTHERS[device.model] if device.model in OTHERS else _usual(device.model)
     told = load_yaml(str(text))["points"]
     return tuple(model for name, model in _ANALYSED.items() if told.get(name, {}).get("unit") == "mM")
+
+
+def _usual(model: str) -> tuple[Model, ...]:
+    family = families.FAMILIES.get(model)
+    kinds = () if family is None else family.points.values()
+    return tuple(USUAL[kind] for kind in kinds if kind in USUAL)
 
 
 class Probe:

@@ -15,8 +15,20 @@ from drivers.conformance.peer import Peer, Say
 from drivers.device import DeviceConfig
 from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.settings import BadSetting
+from tests.drivers.facts import DriverFacts
 from tests.drivers.fakes import FakeEzo, FakePmp
 from tests.drivers.peer import linked, settings
+
+FACTS = {
+    "atlas-ezo-do": DriverFacts(
+        line="9600 8N1", queries=frozenset({"i", "Status", "O,?", "R"}), no_health="the pages read print none"
+    ),
+    "atlas-ezo-ph": DriverFacts(line="9600 8N1", queries=frozenset({"i", "Status", "R"})),
+    "atlas-ezo-pmp": DriverFacts(line="9600 8N1", queries=frozenset({"i", "Status", "DC,?", "ATV,?", "D,?"})),
+    "atlas-ezo-rtd": DriverFacts(
+        line="9600 8N1", queries=frozenset({"i", "Status", "S,?", "R"}), no_health="the pages read print none"
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

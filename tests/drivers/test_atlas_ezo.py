@@ -15,10 +15,18 @@ from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused,
 from drivers.settings import BadSetting
 from sim.devices.atlas_ezo import EzoEc, EzoOrp
 from sim.devices.ezo_uart import EzoUart
+from tests.drivers.facts import DriverFacts
 from tests.drivers.fakes import FakeEzo
 from tests.drivers.peer import linked, settings
 from tests.drivers.sensor_bench import simulated
 from tests.sim.bench import RecordingPlant
+
+FACTS = {
+    "atlas-ezo-ec": DriverFacts(line="9600 8N1", queries=frozenset({"i", "Status", "O,?", "R"})),
+    "atlas-ezo-orp": DriverFacts(
+        line="9600 8N1", queries=frozenset({"i", "Status", "R"}), no_health="the pages read print none"
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

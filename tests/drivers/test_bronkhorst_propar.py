@@ -18,8 +18,15 @@ from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 from sim.devices.bronkhorst_propar import BronkhorstPropar as SimulatedPropar
 from tests.drivers.against_sim import Pair, against
+from tests.drivers.facts import DriverFacts
 from tests.drivers.peer import linked, settings
 from tests.sim.bench import RecordingPlant
+
+FACTS = {
+    "bronkhorst-propar": DriverFacts(
+        line="38400 8N1", functions=(5, (4,)), stored=({"usertag": b"GAS 1"}, {"usertag": b"USERTAG"})
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 both_modes = pytest.mark.parametrize("mode", ["binary", "ascii"])

@@ -22,8 +22,24 @@ from drivers.modbus_coil_relay import ModbusCoilRelay
 from drivers.settings import BadSetting
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
+from tests.drivers.facts import MODBUS_READS, DriverFacts
 from tests.drivers.fakes import FakeAlicat, FakeBalance, FakeBus, crc
 from tests.drivers.peer import linked, settings
+
+FACTS = {
+    "alicat-mfc": DriverFacts(
+        line="19200 8N1", queries=frozenset({"AR122", "ALV", "A", "AVE", "AFPF 5", "A??M*", "A??D*"})
+    ),
+    "keller-x-line": DriverFacts(
+        line="9600 8N1", functions=(1, (48, 69, *MODBUS_READS)), no_health="its faults are no number (NaN, infinite)"
+    ),
+    "mettler-sics": DriverFacts(
+        line="9600 8N1", queries=frozenset({"I4", "SI"}), stored=({"identification": "SPENT"}, {"identification": ""})
+    ),
+    "modbus-coil-relay": DriverFacts(
+        line="9600 8N1", functions=(1, MODBUS_READS), stored=({"address": 7}, {"address": 1})
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

@@ -19,8 +19,17 @@ from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 from sim.devices.eurotherm_3200 import Eurotherm3200 as SimulatedEurotherm
 from tests.drivers.against_sim import Pair, against
+from tests.drivers.facts import MODBUS_READS, DriverFacts
 from tests.drivers.fakes import crc
 from tests.drivers.peer import linked, settings
+
+FACTS = {
+    "eurotherm-3200": DriverFacts(
+        line="9600 8N1",
+        functions=(1, MODBUS_READS),
+        stored=({"address": 7, "remote_selected": True}, {"address": 1, "remote_selected": False}),
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

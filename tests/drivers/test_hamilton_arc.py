@@ -15,10 +15,27 @@ from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused,
 from drivers.hamilton_arc import HamiltonPhArc, HamiltonVisifermDo
 from drivers.settings import BadSetting
 from sim.devices import hamilton_arc as sim
+from tests.drivers.facts import MODBUS_READS, DriverFacts
 from tests.drivers.fakes import crc
 from tests.drivers.peer import linked, settings
 from tests.drivers.sensor_bench import simulated
 from tests.sim.bench import RecordingPlant
+
+FACTS = {
+    "hamilton-ph-arc": DriverFacts(
+        line="19200 8N2",
+        functions=(1, MODBUS_READS),
+        stored=(
+            {"address": 7, "unit": 0x200000, "_offset": 0.2},
+            {"address": 1, "unit": 0x1000, "_offset": 0.0},
+        ),
+    ),
+    "hamilton-visiferm-do": DriverFacts(
+        line="19200 8N2",
+        functions=(1, MODBUS_READS),
+        stored=({"address": 7, "_offset": 0.2}, {"address": 1, "_offset": 0.0}),
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

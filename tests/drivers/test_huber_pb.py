@@ -18,7 +18,16 @@ from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 from sim.devices.huber_pb import HuberPb as SimulatedHuber
 from tests.drivers.against_sim import Pair, against
+from tests.drivers.facts import DriverFacts
 from tests.drivers.peer import linked, settings
+
+FACTS = {
+    "huber-pb": DriverFacts(
+        line="9600 8N1",
+        queries=frozenset({"{M1B****", "{M1C****", "{M30****", "{M31****", "{M00****", "{M01****", "{M02****"}),
+        stored=({"setpoint": 3700, "controlling": True}, {"setpoint": 2000, "controlling": False}),
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

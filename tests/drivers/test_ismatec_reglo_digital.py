@@ -18,8 +18,20 @@ from drivers.transport.opener import Streams
 from drivers.transport.url import LinkUrl
 from sim.devices.ismatec_reglo_digital import IsmatecRegloDigital as SimRegloDigital
 from sim.serving import open_in_memory
+from tests.drivers.facts import DriverFacts
 from tests.drivers.peer import linked, settings
 from tests.drivers.pump_bench import joined
+
+FACTS = {
+    "ismatec-reglo-digital": DriverFacts(
+        line="9600 8N1",
+        queries=frozenset({"1#", "1+", "1!", "1[", "1f", "1E", "1:"}),
+        stored=(
+            {"address": 7, "tubing": 102, "calibrated_ml_min": 3.3},
+            {"address": 1, "tubing": 160, "calibrated_ml_min": None},
+        ),
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

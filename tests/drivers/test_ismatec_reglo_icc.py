@@ -24,8 +24,15 @@ from drivers.ismatec_formats import (
 )
 from drivers.ismatec_reglo_icc import IsmatecRegloIcc
 from drivers.settings import BadSetting
+from tests.drivers.facts import DriverFacts
 from tests.drivers.fakes import FakeReglo
 from tests.drivers.peer import linked, settings
+
+FACTS = {
+    "ismatec-reglo-icc": DriverFacts(
+        line="9600 8N1", queries=frozenset({"0#", "0x!", "1+", "1!", "2+", "2!", "1E", "1xG", "2E", "2xG"})
+    ),
+}
 
 virtual = pytest.mark.virtual_time
 

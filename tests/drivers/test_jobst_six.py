@@ -14,7 +14,14 @@ from drivers.jobst_six import JobstSix, take_frame
 from drivers.settings import BadSetting
 from sim.devices import jobst_six as sim
 from tests.drivers.against_sim import against
+from tests.drivers.facts import DriverFacts
 from tests.sim.bench import RecordingPlant
+
+FACTS = {
+    "jobst-six": DriverFacts(
+        line="9600 8N1", queries=frozenset({""}), no_health="its loss of enzyme is followed by assays"
+    ),
+}
 
 GOLDEN = bytes.fromhex("68 13 13 68 04 01 90 16 04 FF FE 00 00 7F FF 80 00 02 50 00 00 A0 28 C4 16")
 """By hand: 400, 5636 (with 16 and 04 among its bytes), -2, 0, 32767, -32768; 37.0 °C; device 41000."""

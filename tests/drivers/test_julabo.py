@@ -18,7 +18,16 @@ from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 from sim.devices.julabo import Julabo as SimulatedJulabo
 from tests.drivers.against_sim import Pair, against
+from tests.drivers.facts import DriverFacts
 from tests.drivers.peer import linked, settings
+
+FACTS = {
+    "julabo": DriverFacts(
+        line="4800 7E1",
+        queries=frozenset({"version", "in_mode_05", "in_pv_00", "in_pv_01"}),
+        stored=({"remote": True, "setpoints": [37.0, 20.0, 20.0]}, {"remote": False, "setpoints": [20.0, 20.0, 20.0]}),
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

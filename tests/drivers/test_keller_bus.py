@@ -16,9 +16,16 @@ from drivers.keller_bus import float_frame, initialise_frame, serial_frame, with
 from drivers.keller_bus_transmitter import KellerBus
 from drivers.settings import BadSetting
 from sim.devices.keller_bus import KellerBus as SimulatedKellerBus
+from tests.drivers.facts import DriverFacts
 from tests.drivers.peer import linked, settings
 from tests.drivers.sensor_bench import simulated
 from tests.sim.bench import RecordingPlant
+
+FACTS = {
+    "keller-bus": DriverFacts(
+        line="9600 8N1", functions=(1, (48, 69, 73)), no_health="its faults are no number (NaN, infinite)"
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

@@ -18,8 +18,17 @@ from drivers.rotary_pump import HostCount
 from drivers.settings import BadSetting
 from sim.devices.longer import Longer as SimLonger
 from sim.devices.longer import packed
+from tests.drivers.facts import DriverFacts
 from tests.drivers.peer import linked, settings
 from tests.drivers.pump_bench import joined
+
+FACTS = {
+    "longer-0xe9": DriverFacts(
+        line="9600 8E1",
+        functions=(3, (ord("R"),)),
+        stored=({"address": 7, "speed": 321, "clockwise": False}, {"address": 1, "speed": 0, "clockwise": True}),
+    ),
+}
 
 virtual = pytest.mark.virtual_time
 PUMP = settings(ul_per_rev=10.0, max_rpm=600.0)

@@ -14,8 +14,13 @@ from drivers.errors import BadReply, DeviceError, DeviceFault, Refused
 from drivers.masterflex_ls import MasterflexLs
 from drivers.settings import BadSetting
 from sim.devices.masterflex_ls import MasterflexLs as SimMasterflexLs
+from tests.drivers.facts import DriverFacts
 from tests.drivers.peer import linked, settings
 from tests.drivers.pump_bench import joined
+
+FACTS = {
+    "masterflex-ls": DriverFacts(line="4800 7O1", queries=frozenset({"\x02P01I", "\x05", "\x02P01S", "\x02P01C"})),
+}
 
 pytestmark = pytest.mark.virtual_time
 

@@ -14,8 +14,17 @@ from drivers.errors import BadReply, Refused, WrongDevice
 from drivers.masterflex_usb import MasterflexUsb
 from drivers.settings import BadSetting
 from sim.devices.masterflex_usb import MasterflexUsb as SimMasterflexUsb
+from tests.drivers.facts import DriverFacts
 from tests.drivers.peer import linked, settings
 from tests.drivers.pump_bench import joined
+
+FACTS = {
+    "masterflex-usb": DriverFacts(
+        line="115200 8N1",
+        queries=frozenset({"1#", "1(", "1RC", "1RB"}),
+        stored=({"address": 7, "timed": True}, {"address": 1, "timed": False}),
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

@@ -27,9 +27,19 @@ from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 from sim.devices.modbus_generic import ModbusGeneric as SimulatedModbus
 from tests.drivers.against_sim import against
+from tests.drivers.facts import MODBUS_READS, DriverFacts
 from tests.drivers.fakes import crc
 from tests.drivers.peer import linked, settings
 from tests.sim.bench import RecordingPlant
+
+FACTS = {
+    "modbus-generic": DriverFacts(
+        line="9600 8N1",
+        functions=(1, MODBUS_READS),
+        stored=({"address": 7}, {"address": 1}),
+        no_health="described by the user",
+    ),
+}
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples/devices").glob("*.yaml"))

@@ -20,53 +20,21 @@ from drivers.settings import BadSetting
 from drivers.transport.capture import Capture
 from drivers.transport.opener import open_real, serial_arguments
 from drivers.transport.url import LineSettings, LinkUrl, LinkUrlError
+from tests.drivers.facts import all_facts
 from tests.drivers.fakes import FakeEzo
-
-FACTORY = {
-    "alicat-mfc": "19200 8N1",
-    "atlas-ezo-do": "9600 8N1",
-    "atlas-ezo-ec": "9600 8N1",
-    "atlas-ezo-orp": "9600 8N1",
-    "atlas-ezo-ph": "9600 8N1",
-    "atlas-ezo-pmp": "9600 8N1",
-    "atlas-ezo-rtd": "9600 8N1",
-    "bronkhorst-propar": "38400 8N1",
-    "eurotherm-3200": "9600 8N1",
-    "hamilton-ph-arc": "19200 8N2",
-    "hamilton-visiferm-do": "19200 8N2",
-    "huber-pb": "9600 8N1",
-    "ismatec-reglo-digital": "9600 8N1",
-    "ismatec-reglo-icc": "9600 8N1",
-    "jobst-six": "9600 8N1",
-    "julabo": "4800 7E1",
-    "keller-bus": "9600 8N1",
-    "keller-x-line": "9600 8N1",
-    "longer-0xe9": "9600 8E1",
-    "masterflex-ls": "4800 7O1",
-    "masterflex-usb": "115200 8N1",
-    "mettler-sics": "9600 8N1",
-    "modbus-coil-relay": "9600 8N1",
-    "modbus-generic": "9600 8N1",
-    "roche-cedex-bio-ht": "9600 8N1",
-    "sartorius-sbi": "1200 7O1",
-    "sensirion-slf3x": "115200 8N1",
-    "tecan-cavro": "9600 8N1",
-    "vaisala-gmp25x": "19200 8N2",
-    "vici-actuator": "9600 8N1",
-    "watson-marlow-ascii": "9600 8N2",
-}
 
 
 def test_the_catalogue_is_whole() -> None:
-    assert {model.id for model in catalogue()} == set(FACTORY) == set(MODELS)
+    assert {model.id for model in catalogue()} == set(all_facts()) == set(MODELS)
     for model in catalogue():
         assert model.manual
         assert model.verification
         assert isinstance(model.guarantee, Guarantee)
 
 
-@pytest.mark.parametrize(("model", "line"), FACTORY.items())
-def test_factory_line_settings(model: str, line: str) -> None:
+@pytest.mark.parametrize("model", all_facts())
+def test_factory_line_settings(model: str) -> None:
+    line = all_facts()[model].line
     assert MODELS[model].line.text == line
     assert line_settings(LinkUrl.parse("serial:///dev/ttyX"), [model]).text == line
 

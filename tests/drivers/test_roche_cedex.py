@@ -17,6 +17,18 @@ from drivers.roche_cedex import RocheCedex
 from drivers.settings import BadSetting
 from sim.devices import roche_cedex as sim
 from tests.drivers.against_sim import Pair, against
+from tests.drivers.facts import DriverFacts
+
+FACTS = {
+    "roche-cedex-bio-ht": DriverFacts(
+        line="9600 8N1",
+        queries=frozenset({"\x01\n14 CHOROID          00\n\x02\n\x03\n0\n173\n\x04"}),
+        stored=(
+            {"identifier": "CEDEX LAB 2", "block_check": False},
+            {"identifier": "COBAS INTEGRA", "block_check": True},
+        ),
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

@@ -13,9 +13,18 @@ from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, WrongDev
 from drivers.sartorius_sbi import SartoriusSbi
 from drivers.settings import BadSetting
 from sim.devices import sartorius_sbi as sim
+from tests.drivers.facts import DriverFacts
 from tests.drivers.peer import linked, settings
 from tests.drivers.sensor_bench import simulated
 from tests.sim.bench import RecordingPlant
+
+FACTS = {
+    "sartorius-sbi": DriverFacts(
+        line="1200 7O1",
+        queries=frozenset({"\x1bx1_", "\x1bP"}),
+        stored=({"with_id": True, "unit": "kg"}, {"with_id": False, "unit": "g"}),
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

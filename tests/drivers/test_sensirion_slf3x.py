@@ -17,9 +17,19 @@ from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused,
 from drivers.sensirion_slf3x import SensirionSlf3x, checksum, request_frame, stuffed, take_frame, unstuffed
 from drivers.settings import BadSetting
 from sim.devices import sensirion_slf3x as sim
+from tests.drivers.facts import DriverFacts
 from tests.drivers.peer import linked, settings
 from tests.drivers.sensor_bench import simulated
 from tests.sim.bench import RecordingPlant
+
+FACTS = {
+    "sensirion-slf3x": DriverFacts(
+        line="115200 8N1",
+        functions=(2, (0xD0, 0xD1, 0x24, 0x50, 0x53, 0x35)),
+        stored=({"address": 7}, {"address": 0}),
+        no_health="its flags come with each reading",
+    ),
+}
 
 CONFIG = DeviceConfig("slf")
 

@@ -19,7 +19,14 @@ from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 from sim.devices.tecan_cavro import TecanCavro as SimulatedCavro
 from tests.drivers.against_sim import Pair, against
+from tests.drivers.facts import DriverFacts
 from tests.drivers.peer import linked, settings
+
+FACTS = {
+    "tecan-cavro": DriverFacts(
+        line="9600 8N1", functions=(3, (ord("Q"), ord("?"), ord("&"))), stored=({"ports": 6}, {"ports": 0})
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

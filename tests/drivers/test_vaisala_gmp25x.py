@@ -15,10 +15,23 @@ from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused,
 from drivers.settings import BadSetting
 from drivers.vaisala_gmp25x import VaisalaGmp25x
 from sim.devices import vaisala_gmp25x as sim
+from tests.drivers.facts import MODBUS_READS, DriverFacts
 from tests.drivers.fakes import crc
 from tests.drivers.peer import linked, settings
 from tests.drivers.sensor_bench import simulated
 from tests.sim.bench import RecordingPlant
+
+FACTS = {
+    "vaisala-gmp25x": DriverFacts(
+        line="19200 8N2",
+        functions=(1, MODBUS_READS),
+        stored=(
+            {"address": 7, "stored": [950.0, 37.0, 90.0, 20.0], "filtering": 50},
+            {"address": 240, "stored": [1013.25, 25.0, 0.0, 0.0], "filtering": 100},
+        ),
+        no_health="its status comes with each reading",
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

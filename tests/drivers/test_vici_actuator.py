@@ -19,7 +19,16 @@ from drivers.transport.url import LinkUrl
 from drivers.vici_actuator import ViciActuator
 from sim.devices.vici_actuator import ViciActuator as SimulatedVici
 from tests.drivers.against_sim import Pair, against
+from tests.drivers.facts import DriverFacts
 from tests.drivers.peer import linked, settings
+
+FACTS = {
+    "vici-actuator": DriverFacts(
+        line="9600 8N1",
+        queries=frozenset({"AM", "NP", "CP"}),
+        stored=({"unit": "7", "positions": 6}, {"unit": "", "positions": 10}),
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

@@ -14,8 +14,17 @@ from drivers.errors import BadReply, DeviceError, DeviceFault, Refused
 from drivers.settings import BadSetting
 from drivers.watson_marlow import WatsonMarlow
 from sim.devices.watson_marlow import WatsonMarlow as SimWatsonMarlow
+from tests.drivers.facts import DriverFacts
 from tests.drivers.peer import linked, settings
 from tests.drivers.pump_bench import joined
+
+FACTS = {
+    "watson-marlow-ascii": DriverFacts(
+        line="9600 8N2",
+        queries=frozenset({"1RS"}),
+        stored=({"number": 7, "clockwise": False}, {"number": 1, "clockwise": True}),
+    ),
+}
 
 pytestmark = pytest.mark.virtual_time
 

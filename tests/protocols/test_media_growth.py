@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from controller.rig.families import PH
 from protocols.media_filter import assayed, moved
 from protocols.media_state import (
     GROWTH,
@@ -19,7 +20,7 @@ from protocols.media_state import (
     growth_of,
 )
 from protocols.soft_sensor import BUFFER_MM_PER_PH, BUFFER_SD_MM_PER_PH
-from sim.plant.sensors import MODELS
+from sim.plant.sensors import USUAL
 from tests.protocols.test_media_filter import FRESH, Bath, lived, start
 
 
@@ -77,7 +78,7 @@ def test_a_state_of_version_4_is_read() -> None:
 
 
 def test_the_filter_expects_the_errors_that_the_simulated_instruments_have() -> None:
-    (probe,) = MODELS["atlas-ezo-ph"]
+    probe = USUAL[PH]
     assert (probe.offset, PH_CALIBRATION_SD, PCO2_REL_SD) == (0.01, 0.01, 0.02)
     media = np.array([0.7, 3.6, 3.9, 7.0, 9.3])
     assert pytest.approx(media.mean(), abs=0.05) == BUFFER_MM_PER_PH

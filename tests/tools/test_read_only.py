@@ -23,55 +23,18 @@ from drivers.ismatec_reglo_icc import IsmatecRegloIcc
 from drivers.registry import MODELS
 from drivers.transport.opener import open_real
 from sim.lab import SimulatedLab
+from tests.drivers.facts import all_facts
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
-
-QUERIES: dict[str, set[str]] = {
-    "alicat-mfc": {"AR122", "ALV", "A", "AVE", "AFPF 5", "A??M*", "A??D*"},
-    "atlas-ezo-do": {"i", "Status", "O,?", "R"},
-    "atlas-ezo-ec": {"i", "Status", "O,?", "R"},
-    "atlas-ezo-orp": {"i", "Status", "R"},
-    "atlas-ezo-ph": {"i", "Status", "R"},
-    "atlas-ezo-pmp": {"i", "Status", "DC,?", "ATV,?", "D,?"},
-    "atlas-ezo-rtd": {"i", "Status", "S,?", "R"},
-    "huber-pb": {"{M1B****", "{M1C****", "{M30****", "{M31****", "{M00****", "{M01****", "{M02****"},
-    "ismatec-reglo-digital": {"1#", "1+", "1!", "1[", "1f", "1E", "1:"},
-    "ismatec-reglo-icc": {"0#", "0x!", "1+", "1!", "2+", "2!", "1E", "1xG", "2E", "2xG"},
-    "jobst-six": {""},
-    "julabo": {"version", "in_mode_05", "in_pv_00", "in_pv_01"},
-    "masterflex-ls": {"\x02P01I", "\x05", "\x02P01S", "\x02P01C"},
-    "masterflex-usb": {"1#", "1(", "1RC", "1RB"},
-    "mettler-sics": {"I4", "SI"},
-    "roche-cedex-bio-ht": {"\x01\n14 CHOROID          00\n\x02\n\x03\n0\n173\n\x04"},
-    "sartorius-sbi": {"\x1bx1_", "\x1bP"},
-    "vici-actuator": {"AM", "NP", "CP"},
-    "watson-marlow-ascii": {"1RS"},
-}
-"""What the makers' manuals call questions, of all that these drivers ask. Written by hand, apart from the drivers."""
-MODBUS_READS = (1, 2, 3, 4, 43)
-FUNCTIONS: dict[str, tuple[int, tuple[int, ...]]] = {
-    "eurotherm-3200": (1, MODBUS_READS),
-    "hamilton-ph-arc": (1, MODBUS_READS),
-    "hamilton-visiferm-do": (1, MODBUS_READS),
-    "modbus-coil-relay": (1, MODBUS_READS),
-    "modbus-generic": (1, MODBUS_READS),
-    "vaisala-gmp25x": (1, MODBUS_READS),
-    "keller-bus": (1, (48, 69, 73)),
-    "keller-x-line": (1, (48, 69, *MODBUS_READS)),
-    "bronkhorst-propar": (5, (4,)),
-    "sensirion-slf3x": (2, (0xD0, 0xD1, 0x24, 0x50, 0x53, 0x35)),
-    "longer-0xe9": (3, (ord("R"),)),
-    "tecan-cavro": (3, (ord("Q"), ord("?"), ord("&"))),
-}
-"""Of binary protocols: where the code of the function stands, and which of them read."""
 
 
 def is_query(model: str, request: bytes) -> bool:
     """Whether the maker calls `request` a question."""
-    if model in FUNCTIONS:
-        at, reading = FUNCTIONS[model]
+    facts = all_facts()[model]
+    if facts.functions is not None:
+        at, reading = facts.functions
         return request[at] in reading
-    return request.decode("ascii").rstrip("\r\n") in QUERIES[model]
+    return request.decode("ascii").rstrip("\r\n") in facts.queries
 
 
 async def asked(stage: Stage) -> list[str]:
@@ -182,7 +145,7 @@ async def test_A12_a_query_that_becomes_a_command_is_found() -> None:
 
 def test_every_model_declares_its_queries() -> None:
     assert [model for model, driver in MODELS.items() if driver.queries is None] == []
-    assert {*QUERIES, *FUNCTIONS} >= set(MODELS)
+    assert [model for model, facts in all_facts().items() if not facts.queries and facts.functions is None] == []
 
 
 @pytest.mark.virtual_time

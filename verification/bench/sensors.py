@@ -9,6 +9,7 @@ import numpy as np
 
 from controller.estimator.rig_medium import composition_of
 from controller.rig.description import Rig
+from controller.rig.families import PH
 from controller.vitals.tissue_inputs import UNCERTAINTY
 from protocols import media_filter, media_state
 from protocols.interval import K_BOUND, Interval
@@ -17,7 +18,7 @@ from protocols.soft_sensor import BUFFER_MM_PER_PH, BUFFER_SD_MM_PER_PH, pco2_mm
 from protocols.tissue.look import TissueLook
 from sim.neurons.conditions import TissueConditions
 from sim.neurons.rates import RateModel
-from sim.plant.sensors import MODELS
+from sim.plant.sensors import USUAL
 from verification.bench.cultures import EXCHANGE_EVERY_H, EXCHANGED_SHARE, F8
 
 WEEK_H = 24 * 7
@@ -27,7 +28,7 @@ TITRATED_EVERY_H = 6
 """Time between two corrections of the estimate by pH and gas, as recipes make them."""
 PH_SD, CO2_REL_SD = 0.004, 0.005
 """Scatter of pH and of CO2 from one correction to the next."""
-PH_DRIFT_PER_D = {model.quantity: model.drift for model in MODELS["atlas-ezo-ph"]}["ph"]
+PH_DRIFT_PER_D = USUAL[PH].drift
 """Deviation of the drift of pH probes (1/day): that of the simulated probe."""
 PH_RANGE, CO2_PCT_RANGE = (6.5, 8.0), (0.5, 20.0)
 """Readings outside are not used (:mod:`controller.estimator`)."""

@@ -16,43 +16,13 @@ from typing import Any
 from choroid.common.failure import UserError
 from choroid.tools.conformance.lab_end import LabEnd
 from controller.rig.families import FAMILIES, SETPOINT, Family
-from drivers.conformance.bench import Bench, Sense, Untold
+from drivers.conformance.bench import Bench, Sense
 from drivers.device import ChannelConfig, DeviceConfig
 from drivers.registry import MODELS, load_third_party
 from sim.devices.catalogue import DEVICES
 
 ENTRY_POINTS = "choroid.benches"
 
-DESCRIBED = """
-format: 1
-name: a probe with an output
-check: {function: 3, register: 20, type: u16, equals: 4711}
-points:
-  measured: {function: 3, register: 0, type: f32, word_order: low_first, unit: ppm, limits: [0, 200000]}
-  setpoint: {function: 3, register: 10, type: i16, scale: 0.1, unit: degC, level: {limits: [5, 60], rest: 0}}
-"""
-"""A Modbus device as users describe one."""
-SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {
-    "alicat-mfc": {"full_scale_ml_min": 200.0},
-    "mettler-sics": {"tare_g": 10.0},
-    "ismatec-reglo-digital": {"tubing_mm": 1.02},
-    "longer-0xe9": {"ul_per_rev": 100.0, "max_rpm": 100.0},
-    "watson-marlow-ascii": {"series": "520", "max_rpm": 220.0, "ul_per_rev": 100.0},
-    "masterflex-usb": {"ul_per_rev": 100.0, "max_rpm": 600.0},
-    "masterflex-ls": {"ul_per_rev": 100.0, "max_rpm": 600.0},
-    "bronkhorst-propar": {"full_scale_ml_min": 200.0},
-    "vici-actuator": {"positions": 6.0},
-    "tecan-cavro": {"series": "xcalibur", "syringe_ul": 1000.0},
-    "jobst-six": {
-        "gain_factor": 0.5,
-        **{"lactate_gain": 0.5, "lactate_tc": 2.0, "blank_gain": 0.4},
-        **{"glucose_channel": 4.0, "glucose_gain": 0.6, "glucose_tc": 2.5},
-    },
-    "modbus-generic": {"description": DESCRIBED},
-    "roche-cedex-bio-ht": {"sample_ul": 100.0, "lactate_test": 12.0, "glucose_test": 11.0, "timeout_s": 3.0},
-}
-"""What a model's rig file must or should contain; other models need nothing."""
-CHANNEL_SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {"ismatec-reglo-icc": {"tubing_mm": 1.02}}
 OTHER_ADDRESSES = ("2", "02", "B", "5", "3")
 
 SENSES: Mapping[str, Sense] = {
@@ -80,76 +50,6 @@ FOLLOWS = {
     "air": Sense("1"),
 }
 """Points that cannot be set, because they follow from the device's action or view."""
-DOUBTS = frozenset(
-    {
-        "hamilton-ph-arc",
-        "hamilton-visiferm-do",
-        "vaisala-gmp25x",
-        "keller-bus",
-        "sensirion-slf3x",
-    }
-)
-"""Models that can mark a reading as unreliable."""
-MOVES = frozenset({"mettler-sics", "sartorius-sbi"})
-"""Models that can report that their value is in motion."""
-CHECKSUMS = frozenset(
-    {
-        "keller-x-line",
-        "keller-bus",
-        "hamilton-ph-arc",
-        "hamilton-visiferm-do",
-        "vaisala-gmp25x",
-        "eurotherm-3200",
-        "modbus-coil-relay",
-        "modbus-generic",
-        "longer-0xe9",
-        "sensirion-slf3x",
-        "tecan-cavro",
-        "jobst-six",
-        "roche-cedex-bio-ht",
-    }
-)
-"""Models whose every reply has a checksum."""
-PUSHES = frozenset({"jobst-six"})
-"""Models that send by themselves and are not asked."""
-ADDRESSES = {"bronkhorst-propar": "5"}
-"""Addresses where every device of the model would answer the default one."""
-_KEPT = "a power cut does not change what it regulates to, or where it stands"
-_DOSES_ONLY = "it gives doses only, and the defect concerns a continuous flow"
-NO_WORSE: Mapping[str, Mapping[str, str]] = {
-    "huber-pb": {"resumes": _KEPT},
-    "vici-actuator": {"resumes": _KEPT},
-    "eurotherm-3200": {"guarantee overstated": "a remote set-point that is not repeated ends by itself within seconds"},
-    "tecan-cavro": {"resumes": _DOSES_ONLY, "ramped": _DOSES_ONLY},
-    "ismatec-reglo-icc": {"total of commands": "its total counts whole millilitres: the difference is less"},
-}
-SETTLES_S = {"vici-actuator": 1.0}
-UNTOLD: Mapping[str, frozenset[Untold]] = {
-    "atlas-ezo-pmp": frozenset({"flow", "direction"}),
-    "ismatec-reglo-digital": frozenset({"direction"}),
-}
-"""What the protocol of a model cannot report of a pump that already runs."""
-NEIGHBOURS = (
-    ("atlas-ezo-ph", "atlas-ezo-do", "atlas-ezo-rtd", "atlas-ezo-ec", "atlas-ezo-orp", "atlas-ezo-pmp"),
-    (
-        "keller-x-line",
-        "hamilton-ph-arc",
-        "hamilton-visiferm-do",
-        "vaisala-gmp25x",
-        "eurotherm-3200",
-        "modbus-coil-relay",
-        "modbus-generic",
-    ),
-    ("ismatec-reglo-icc", "ismatec-reglo-digital"),
-    ("masterflex-usb", "masterflex-ls", "tecan-cavro"),
-    ("mettler-sics", "sartorius-sbi"),
-    ("alicat-mfc", "bronkhorst-propar"),
-    ("julabo", "huber-pb"),
-    ("longer-0xe9", "watson-marlow-ascii", "vici-actuator", "sensirion-slf3x", "keller-bus"),
-    ("jobst-six", "sartorius-sbi", "keller-bus"),
-    ("roche-cedex-bio-ht", "mettler-sics", "jobst-six", "modbus-coil-relay"),
-)
-"""Models with similar protocols, or with the same place in a lab: each must detect the other on its line."""
 
 
 def all_benches(models: list[str] | None = None) -> list[Bench]:
@@ -176,8 +76,8 @@ def _require_drivers(models: list[str], known: set[str]) -> None:
 
 def lab_bench(model: str) -> Bench:
     """Return the bench of a built-in model on the lab's simulated device."""
-    family = FAMILIES.get(model, Family())
-    config = _config(model, family, ADDRESSES.get(model, family.default_address))
+    family, facts = FAMILIES.get(model, Family()), DEVICES[model].bench
+    config = _config(model, family, facts.address or family.default_address)
     return Bench(
         driver=MODELS[model],
         far_end=partial(LabEnd, model),
@@ -186,16 +86,14 @@ def lab_bench(model: str) -> Bench:
         other=_other(model, family),
         impostors={
             other: partial(_impostor, other)
-            for group in NEIGHBOURS
-            if model in group
-            for other in group
-            if other != model
+            for other, device in DEVICES.items()
+            if other != model and set(device.bench.similar) & set(facts.similar)
         },
-        checksum=model in CHECKSUMS,
-        pushes=model in PUSHES,
-        untold=UNTOLD.get(model, frozenset()),
-        no_worse=NO_WORSE.get(model, {}),
-        settles_s=SETTLES_S.get(model, 0.0),
+        checksum=facts.checksum,
+        pushes=facts.pushes,
+        untold=facts.untold,
+        no_worse=facts.no_worse,
+        settles_s=facts.settles_s,
     )
 
 
@@ -209,13 +107,13 @@ def _sense_of(point: str, unit: str, *, regulated: bool) -> Sense | None:
 def _senses(model: str, family: Family, config: DeviceConfig) -> dict[str, Sense]:
     if model == "modbus-generic":
         return {"measured": SENSES["ppm"]}
-    found = {}
+    found, facts = {}, DEVICES[model].bench
     kinds = dict(family.points)
     regulated = kinds.get("setpoint") == SETPOINT
     for point, kind in kinds.items():
         sense = _sense_of(point, kind.unit, regulated=regulated)
         if sense is not None and kind.kind != "pump":
-            found[point] = replace(sense, doubts=model in DOUBTS and point != "air", moves=model in MOVES)
+            found[point] = replace(sense, doubts=facts.doubts and point != "air", moves=facts.moves)
     if "external" in found and not config.settings.get("external"):
         del found["external"]
     return found
@@ -247,9 +145,11 @@ def _brought() -> list[Bench]:
 
 
 def _config(model: str, family: Family, address: str) -> DeviceConfig:
-    settings = CHANNEL_SETTINGS.get(model, {})
-    channels = {str(number): ChannelConfig(f"c{number}", settings) for number in list(family.channels)[:2]}
-    return DeviceConfig("bench", address, SETTINGS.get(model, {}), channels)
+    facts = DEVICES[model].bench
+    channels = {
+        str(number): ChannelConfig(f"c{number}", facts.channel_settings) for number in list(family.channels)[:2]
+    }
+    return DeviceConfig("bench", address, facts.settings, channels)
 
 
 def _other(model: str, family: Family) -> DeviceConfig | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from choroid.tools.conformance.benches import lab_bench
 from controller.gate.delivered import GAP_S, WINDOWS_S, Delivered
 from controller.hazards.timing import FOLLOWS_S
 from controller.regulation.heart import HeartRegulator
@@ -27,6 +28,7 @@ from drivers.transport.link import Link
 from drivers.transport.opener import Streams
 from drivers.transport.url import LineSettings, LinkUrl
 from sim.devices.atlas_ezo_pmp import AtlasEzoPmp as SimEzoPmp
+from sim.devices.catalogue import DEVICES
 from sim.devices.ismatec_reglo_icc import IsmatecRegloIcc as SimRegloIcc
 from sim.serving import open_in_memory
 from tests.controller.safety.bench import Bench
@@ -73,12 +75,21 @@ FAMILIES = {
 }
 ONLY_DOSES = {"tecan-cavro"}
 """Syringe pumps give no continuous flow."""
+FAMILIES |= {
+    model: Family(
+        driver,
+        DEVICES[model],
+        lab_bench(model).config,
+        reports_rate="flow" not in DEVICES[model].bench.untold,
+        reports_direction="direction" not in DEVICES[model].bench.untold,
+    )
+    for model, driver in MODELS.items()
+    if driver.model.kind == "pump"
+    and driver not in {each.driver for each in FAMILIES.values()}
+    and model not in ONLY_DOSES
+}
+"""Further models, as on their bench."""
 each_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
-
-
-def test_every_model_of_a_pump_is_tried() -> None:
-    tried = {family.driver.model.id for family in FAMILIES.values()}
-    assert tried | ONLY_DOSES == {name for name, driver in MODELS.items() if driver.model.kind == "pump"}
 
 
 class Rig:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
@@ -18,6 +18,7 @@ from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
 from sim.faults.targets import ACTING, ADDRESSED, SIGNING, address_of, next_on_bus, targets
 from sim.lab import SimulatedLab
+from tests.drivers.facts import all_facts
 from tests.sim.bench import RecordingPlant
 from tests.sim.faults.bench import RIG, listener_on
 
@@ -61,6 +62,7 @@ QUESTIONS: dict[str, Callable[[str], bytes]] = {
     "tecan-cavro": lambda address: f"/{address}&\r".encode(),
     "vaisala-gmp25x": _read(2048, 2),
     "watson-marlow-ascii": lambda number: f"{number}ZY\r".encode(),
+    **{model: facts.question for model, facts in all_facts().items() if facts.question is not None},
 }
 """Model → a question with a constant answer: the same for all devices, clients and states of the plant."""
 
@@ -150,53 +152,20 @@ async def test_its_answers_bear_the_neighbours_address_and_are_intact(model: str
         assert await client.ask(request) == healthy
 
 
-STORED: dict[str, tuple[dict[str, object], dict[str, object]]] = {
-    "bronkhorst-propar": ({"usertag": b"GAS 1"}, {"usertag": b"USERTAG"}),
-    "eurotherm-3200": ({"address": 7, "remote_selected": True}, {"address": 1, "remote_selected": False}),
-    "hamilton-ph-arc": (
-        {"address": 7, "unit": 0x200000, "_offset": 0.2},
-        {"address": 1, "unit": 0x1000, "_offset": 0.0},
-    ),
-    "hamilton-visiferm-do": ({"address": 7, "_offset": 0.2}, {"address": 1, "_offset": 0.0}),
-    "huber-pb": ({"setpoint": 3700, "controlling": True}, {"setpoint": 2000, "controlling": False}),
-    "ismatec-reglo-digital": (
-        {"address": 7, "tubing": 102, "calibrated_ml_min": 3.3},
-        {"address": 1, "tubing": 160, "calibrated_ml_min": None},
-    ),
-    "julabo": ({"remote": True, "setpoints": [37.0, 20.0, 20.0]}, {"remote": False, "setpoints": [20.0, 20.0, 20.0]}),
-    "longer-0xe9": ({"address": 7, "speed": 321, "clockwise": False}, {"address": 1, "speed": 0, "clockwise": True}),
-    "masterflex-usb": ({"address": 7, "timed": True}, {"address": 1, "timed": False}),
-    "mettler-sics": ({"identification": "SPENT"}, {"identification": ""}),
-    "modbus-coil-relay": ({"address": 7}, {"address": 1}),
-    "modbus-generic": ({"address": 7}, {"address": 1}),
-    "roche-cedex-bio-ht": (
-        {"identifier": "CEDEX LAB 2", "block_check": False},
-        {"identifier": "COBAS INTEGRA", "block_check": True},
-    ),
-    "sartorius-sbi": ({"with_id": True, "unit": "kg"}, {"with_id": False, "unit": "g"}),
-    "sensirion-slf3x": ({"address": 7}, {"address": 0}),
-    "vaisala-gmp25x": (
-        {"address": 7, "stored": [950.0, 37.0, 90.0, 20.0], "filtering": 50},
-        {"address": 240, "stored": [1013.25, 25.0, 0.0, 0.0], "filtering": 100},
-    ),
-    "tecan-cavro": ({"ports": 6}, {"ports": 0}),
-    "vici-actuator": ({"unit": "7", "positions": 6}, {"unit": "", "positions": 10}),
-    "watson-marlow-ascii": ({"number": 7, "clockwise": False}, {"number": 1, "clockwise": True}),
-}
-"""Model → what a user has stored in it, and what the factory had."""
+STORED = {model: facts.stored for model, facts in all_facts().items() if facts.stored is not None}
 
 
 def test_every_model_that_stores_something_is_tried() -> None:
-    """Compare with all models. The drive that stores nothing gets a new number at power-up; the rest: test_devices.py."""
+    """Compare with those that can forget something; what is stored in the rest is tried in test_devices.py."""
     elsewhere = {name for name, driver in MODELS.items() if name.startswith("atlas-ezo-")}
     elsewhere |= {
-        "jobst-six",  # its user can store nothing in it
         "alicat-mfc",
         "ismatec-reglo-icc",
         "keller-x-line",
         "keller-bus",
     }
-    assert set(STORED) == set(DEVICES) - elsewhere - {"masterflex-ls"}
+    forgetful = {model for model, device in DEVICES.items() if device.forget is not WireDevice.forget}
+    assert set(STORED) == forgetful - elsewhere
 
 
 @pytest.mark.parametrize("model", sorted(STORED))
@@ -216,5 +185,5 @@ async def test_a_worn_memory_holds_what_the_factory_put_there_until_it_is_stored
         assert device.boots == boots + 2
 
 
-def _held(device: WireDevice, names: dict[str, object]) -> dict[str, object]:
+def _held(device: WireDevice, names: Mapping[str, object]) -> dict[str, object]:
     return {name: getattr(device, name) for name in names}
