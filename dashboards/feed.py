@@ -18,9 +18,13 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from controller.process.controller import Controller
 from dashboards.access import UNKNOWN, identify, unknown_caller
+from dashboards.models.nerves import FiringModel
+from dashboards.models.rig import StateView
+from dashboards.models.runs import RunModel
+from dashboards.models.safety import AlarmsModel
 from dashboards.request_filter import turn_away
 from dashboards.simulated import SpeedControl
-from dashboards.views import alarm_view, ledger_view, nerves_view, run_view, state_view, weighed_vessel
+from dashboards.views import ledger_view, weighed_vessel
 from nerves.summary import NervesSource
 
 logger = logging.getLogger(__name__)
@@ -152,15 +156,14 @@ class Feed:
         """Return the state that the page shows; the slow parts only in some messages."""
         rig = self._controller
         shown = rig.runs.latest
-        nerves = rig.nerves or self._nerves
+        nerves, summary = rig.nerves or self._nerves, rig.nerves_summary
         message: dict[str, Any] = {
-            **state_view(rig.store.state),
+            **StateView.plain(rig.store.state),
             "emergency": rig.gate.emergency,
-            "run": None if shown is None else run_view(shown, steps=SHOWN_STEPS),
-            "alarms": [alarm_view(alarm) for alarm in rig.alarms.active()],
-            "suppressed": [alarm_view(alarm) for alarm in rig.alarms.suppressed()],
+            "run": None if shown is None else RunModel.plain(shown.shortened(SHOWN_STEPS)),
+            **AlarmsModel.plain({"alarms": rig.alarms.active(), "suppressed": rig.alarms.suppressed()}),
             "speed": None if self._speed is None else self._speed.speed,
-            "nerves": nerves_view(rig.nerves_summary),
+            "nerves": None if summary is None else FiringModel.plain(summary),
             "spikes": [] if nerves is None else [[round(at, 3), int(which)] for at, which in nerves.recent_spikes()],
         }
         if slow:
@@ -169,7 +172,7 @@ class Feed:
                 "health": {"ok": health.ok, "reasons": list(health.reasons)},
                 "ledger": ledger_view(
                     rig.rig, rig.ledger, weighed_vessel(rig.rig), rig.clock.utc(), rig.fresh_bound.ul()
-                ),
+                ).model_dump(),
                 "grade": rig.last_grade(),
                 "scores": rig.scores,
             }

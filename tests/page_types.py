@@ -35,6 +35,7 @@ READ = (
     probes.ProbesModel,
     books.LedgerModel,
     nerves.ElectrodesModel,
+    nerves.FiringModel,
     nerves.LeasesModel,
     nerves.StimulationsModel,
     nerves.WaveformsModel,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from controller.core.run_states import RunState
@@ -45,6 +45,15 @@ class RunView:
     messages: tuple[str, ...]
     question: OpenQuestion | None = None
     """The question that the held run waits for."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run has ended for good."""
+        return self.state.ended
+
+    def shortened(self, steps: int) -> RunView:
+        """Return the run with its latest `steps` only."""
+        return replace(self, progress=self.progress[-steps:])
 
 
 def step_view(step: StepRecord, *, ended: bool) -> StepView:

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+import math
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 
 class RequestBody(BaseModel):
     """The body of a request: unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+
+class Projection(BaseModel):
+    """An answer whose fields are attributes of an object of the controller: it is read from that object.
+
+    A number that is not finite becomes null, and a member of an enumeration its value.
+    """
+
+    model_config = ConfigDict(from_attributes=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _plain(cls, value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
+        return value.value if isinstance(value, Enum) else value
+
+    @classmethod
+    def plain(cls, found: object) -> dict[str, Any]:
+        """Return the answer for an object, or a mapping of such objects, as plain data."""
+        return cls.model_validate(found).model_dump()
 
 
 class Why(RequestBody):

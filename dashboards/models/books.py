@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from dashboards.models.base import RequestBody
+from dashboards.models.base import Projection, RequestBody
 
 
 class EnterAssay(RequestBody):
@@ -26,7 +26,7 @@ class EnterAssay(RequestBody):
 
 
 class VesselContent(BaseModel):
-    """What one vessel holds."""
+    """What one vessel holds, with its standard deviation (mL)."""
 
     name: str
     ml: float
@@ -228,7 +228,7 @@ class DecisionsModel(BaseModel):
     retreat: RetreatModel | None = None
 
 
-class EntryModel(BaseModel):
+class EntryModel(Projection):
     """One row of the journal."""
 
     seq: int
@@ -236,7 +236,7 @@ class EntryModel(BaseModel):
     kind: str
     run: str | None
     body: dict[str, Any]
-    sha256: str
+    sha256: str = Field(validation_alias="hash")
 
 
 class AuditModel(BaseModel):

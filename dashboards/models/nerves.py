@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
-from dashboards.models.base import RequestBody
+from dashboards.models.base import Projection, RequestBody
+
+
+class FiringModel(Projection):
+    """The firing of the electrode array at rig time `at_s`.
+
+    `observed_electrodes` is the number of those on which spikes could be detected. `states` holds the state of each electrode
+    (ok, dead, noisy, saturated or blanked); empty: all ok.
+    """
+
+    at_s: float
+    firing_rate_hz: float
+    active_electrodes: int
+    electrodes: int
+    observed_electrodes: int = Field(validation_alias="observed")
+    rates_hz: list[float]
+    states: list[str]
+
+    @field_validator("rates_hz")
+    @classmethod
+    def _thousandths(cls, rates_hz: list[float]) -> list[float]:
+        return [round(rate, 3) for rate in rates_hz]
 
 
 class ElectrodesModel(BaseModel):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
-from dashboards.models.base import RequestBody
+from dashboards.models.actuators import ActuatorState
+from dashboards.models.base import Projection, RequestBody
 
 
 class SetSpeed(RequestBody):
@@ -17,14 +18,17 @@ class SetSpeed(RequestBody):
 
 
 class HealthView(BaseModel):
-    """Whether the control loop ticks."""
+    """Whether the control loop runs; `reasons` says why it does not.
+
+    `tick_age_s` is the time since its last tick (s); null in the live feed, which is sent by that loop.
+    """
 
     ok: bool
     reasons: list[str]
     tick_age_s: float | None
 
 
-class LoadView(BaseModel):
+class LoadView(Projection):
     """What the controller's process takes: lag of its loop over ten minutes, tasks, descriptors, memory."""
 
     lag_p99_ms: float
@@ -34,7 +38,7 @@ class LoadView(BaseModel):
     rss_mb: float | None
 
 
-class TissueView(BaseModel):
+class TissueView(Projection):
     """The living tissue of one chamber."""
 
     chamber: str
@@ -67,7 +71,7 @@ class HeartView(BaseModel):
     chambers: dict[str, float]
 
 
-class CapabilityView(BaseModel):
+class CapabilityView(Projection):
     """A function of the rig: what it lacks for it (empty if it has the function), and what holds without it."""
 
     function: str
@@ -78,9 +82,9 @@ class CapabilityView(BaseModel):
 
 
 class RigView(BaseModel):
-    """The rig; `schematic` is what :func:`controller.rig.schematic.describe` gives.
+    """The rig that the controller runs, and who the client is there (`user`, `role`).
 
-    `periods_s` is the longest time between two readings of each device, that at rest.
+    `schematic` is the rig as a graph. `periods_s` is the longest time between two readings of each device, that at rest.
     """
 
     name: str
@@ -108,8 +112,11 @@ class RigView(BaseModel):
     role: str
 
 
-class ReadingView(BaseModel):
-    """One reading; `value` is null when there is none. `stable` is false while its device says that the value moves."""
+class ReadingView(Projection):
+    """One reading. `value` is null where there is none; `at_s` is rig time, on the scale of the state's own `at_s`.
+
+    `stable` is false while the device says that the value moves, as a balance does.
+    """
 
     value: float | None
     unit: str
@@ -119,15 +126,20 @@ class ReadingView(BaseModel):
     detail: str
 
 
-class VolumeView(BaseModel):
-    """An estimated volume with its standard deviation."""
+class VolumeView(Projection):
+    """An estimated volume with its standard deviation (µL)."""
 
     ul: float
     sd_ul: float
 
+    @field_validator("ul", "sd_ul")
+    @classmethod
+    def _tenths(cls, ul: float) -> float:
+        return round(ul, 1)
 
-class TripView(BaseModel):
-    """An interlock that holds actuators at rest."""
+
+class TripView(Projection):
+    """An interlock that holds actuators in their basal state."""
 
     interlock: str
     point: str
@@ -137,23 +149,8 @@ class TripView(BaseModel):
     latched: bool
 
 
-class ActuatorState(BaseModel):
-    """One actuator; `status`, `commanded` and `basal` name their own units.
-
-    `fault` says why it does not answer (else it is empty); `status` is then what it said last.
-    """
-
-    status: dict[str, Any] | None
-    commanded: dict[str, Any] | None
-    basal: dict[str, Any]
-    guarantee: Literal["device", "guard", "host"]
-    at_s: float | None
-    lease_until_s: float | None
-    fault: str
-
-
-class StateView(BaseModel):
-    """A whole snapshot at rig time `at_s`."""
+class StateView(Projection):
+    """One snapshot of the rig. `at_s` is monotonic rig time, `utc` ISO 8601."""
 
     at_s: float
     utc: str
@@ -174,7 +171,7 @@ class HistoryView(BaseModel):
     rows: list[tuple[float, float, float, float]]
 
 
-class DiscardedModel(BaseModel):
+class DiscardedModel(Projection):
     """A count of discarded data; `lost` says whether they are gone, or kept as doubtful."""
 
     where: str

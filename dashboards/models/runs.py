@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from dashboards.models.base import RequestBody
+from controller.runs.questions import OpenQuestion
+from dashboards.models.base import Projection, RequestBody
+from protocols.answers import MEDIA_TYPES
 
 
 class Start(RequestBody):
@@ -17,8 +20,8 @@ class Start(RequestBody):
     reason: str = Field(default="", max_length=1000)
 
 
-class ParamView(BaseModel):
-    """One parameter; `default`, `low` and `high` in `unit` (none for a count)."""
+class ParamView(Projection):
+    """One parameter of a recipe; `default`, `low` and `high` in `unit` (none for a count)."""
 
     name: str
     unit: str
@@ -28,8 +31,8 @@ class ParamView(BaseModel):
     help: str
 
 
-class ProtocolView(BaseModel):
-    """One protocol."""
+class ProtocolView(Projection):
+    """One recipe that can be started."""
 
     name: str
     title: str
@@ -42,14 +45,42 @@ class ProtocolsView(BaseModel):
     protocols: list[ProtocolView]
 
 
-class StepModel(BaseModel):
-    """One step. An amount is `{ul, low_ul, high_ul}`, a measurement `{value, low, high, unit}`, an answer `{answer}`."""
+class StepModel(Projection):
+    """One step of a run. `result` is what people read of it: an amount `{ul, low_ul, high_ul}`, a measurement
+    `{value, low, high, unit}`, an answer `{answer}`, or null; other results are in the journal.
+    """
 
     n: int
     verb: str
     args: dict[str, Any]
     state: str
     result: dict[str, Any] | None
+    branch: str = ""
+    """Name of the branch that it belongs to; empty for the protocol itself."""
+
+    @field_validator("args", mode="before")
+    @classmethod
+    def _args(cls, args: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in args.items() if isinstance(value, str | int | float)}
+
+    @field_validator("result", mode="before")
+    @classmethod
+    def _result(cls, result: Any) -> dict[str, Any] | None:
+        if not isinstance(result, dict):
+            return None
+        if "text" in result:
+            return {"answer": result["text"], **({"file": result["file"]} if "file" in result else {})}
+        if "ul" in result:
+            return {"ul": result["ul"], "low_ul": result.get("low"), "high_ul": result.get("high")}
+        interval = result.get("interval")
+        if interval is not None and "unit" in result:
+            return {
+                "value": interval["value"],
+                "low": interval["low"],
+                "high": interval["high"],
+                "unit": result["unit"],
+            }
+        return None
 
 
 class GivenAnswer(RequestBody):
@@ -90,7 +121,7 @@ class GivenReview(RequestBody):
     reason: str = Field(default="", max_length=1000)
 
 
-class VersionModel(BaseModel):
+class VersionModel(Projection):
     """One version of an uploaded protocol. `state`: submitted, rejected, reviewed, loading, released, superseded or
     withdrawn.
     """
@@ -135,8 +166,8 @@ class AttachmentsModel(BaseModel):
 
 
 class QuestionModel(BaseModel):
-    """An open question. `kind` is number, choice, text, photo, file, assay, approval, or empty where the run is only to be
-    resumed.
+    """The question that a held run waits for. `kind` is number, choice, text, photo, file, assay, approval, or empty where
+    the run is only to be resumed.
 
     `wants` says what is a valid answer; `default` is the declared default as text, or empty; `accept` are the media types of
     an upload.
@@ -151,9 +182,26 @@ class QuestionModel(BaseModel):
     default: str
     accept: list[str] = []
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_run(cls, question: OpenQuestion) -> dict[str, Any]:
+        asked, form = {"step": question.n, "message": question.message}, question.answer
+        if form is None:
+            return asked | {"kind": "", "wants": "", "unit": "", "choices": [], "default": "", "accept": []}
+        return asked | {
+            "kind": form.kind,
+            "wants": form.wants,
+            "unit": form.unit,
+            "choices": list(form.choices),
+            "default": "" if form.default is None else form.text(form.default),
+            "accept": [MEDIA_TYPES[each] for each in form.types],
+        }
 
-class RunModel(BaseModel):
-    """One run; `params` carry their unit in their names. `question` is the one that it waits for."""
+
+class RunModel(Projection):
+    """One run of a recipe. `state` is an ISA-88 state; `params` carry their unit in their names; `progress` holds the latest
+    steps; `question` is the one that it waits for.
+    """
 
     id: str
     protocol: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from dashboards.models.base import RequestBody
+from dashboards.models.base import Projection, RequestBody
 
 
 class Shelved(RequestBody):
@@ -14,8 +14,11 @@ class Shelved(RequestBody):
     reason: str = Field(max_length=1000)
 
 
-class AlarmModel(BaseModel):
-    """One alarm: what it is, the consequence if no one acts, the response, and the time for it."""
+class AlarmModel(Projection):
+    """One alarm: what it is, the consequence if no operator acts, what to do, and how long there is.
+
+    `suppressed_by`, `suppression_reason` and `until_utc` tell who shelved it or took it out of service, why and until when.
+    """
 
     id: str
     kind: str
@@ -33,8 +36,8 @@ class AlarmModel(BaseModel):
     until_utc: str
 
 
-class AlarmsModel(BaseModel):
-    """The alarms that are announced, the most urgent first, and those that are shelved, suppressed or out of service."""
+class AlarmsModel(Projection):
+    """Alarms that are announced, the most urgent first, and those that are shelved, suppressed or out of service."""
 
     alarms: list[AlarmModel]
     suppressed: list[AlarmModel]
@@ -76,7 +79,7 @@ class ChannelTests(BaseModel):
     channels: list[ChannelTest]
 
 
-class BypassModel(BaseModel):
+class BypassModel(Projection):
     """A bypass of an interlock: by whom, why, until when."""
 
     interlock: str

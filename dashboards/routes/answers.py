@@ -9,11 +9,11 @@ from fastapi.responses import FileResponse
 
 from controller.process.controller import Controller
 from controller.runs.people import Person
+from controller.runs.views import RunView
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer
 from dashboards.auth import User
 from dashboards.models.runs import AttachmentsModel, GivenAnswer, GivenDecision, RunModel
 from dashboards.routes.runs import the_run
-from dashboards.views import run_view
 from protocols.answers import UPLOADED
 
 INLINE = frozenset(("image/jpeg", "image/png", "image/webp"))
@@ -28,19 +28,19 @@ def person(user: User) -> Person:
 
 
 @routes.post("/runs/{run_id}/answer", response_model=RunModel)
-async def answer(rig: Controlled, user: Operator, run_id: str, body: GivenAnswer) -> dict[str, Any]:
+async def answer(rig: Controlled, user: Operator, run_id: str, body: GivenAnswer) -> RunView:
     """Answer the open question of a held run; the run goes on if nothing else holds it."""
     await rig.runs.answer(
         the_run(rig, run_id), body.answer, person(user), body.reason, step=body.step, taken=body.taken, sure=body.sure
     )
-    return run_view(rig.runs.get(run_id))
+    return rig.runs.get(run_id)
 
 
 @routes.post("/runs/{run_id}/decision", response_model=RunModel)
-async def decide(rig: Controlled, user: Operator, run_id: str, body: GivenDecision) -> dict[str, Any]:
+async def decide(rig: Controlled, user: Operator, run_id: str, body: GivenDecision) -> RunView:
     """Approve or reject what a held run asks for; the run tells which role it takes."""
     await rig.runs.answer(the_run(rig, run_id), body.approve, person(user), body.reason, step=body.step)
-    return run_view(rig.runs.get(run_id))
+    return rig.runs.get(run_id)
 
 
 @routes.post(
@@ -56,7 +56,7 @@ async def upload(
     name: Annotated[str, Query(max_length=500)],
     step: int | None = None,
     reason: Annotated[str, Query(max_length=1000)] = "",
-) -> dict[str, Any]:
+) -> RunView:
     """Answer the open question with a photo or a file: the request's body is its content."""
     question = rig.runs.get(the_run(rig, run_id)).question
     form = None if question is None else question.answer
@@ -70,7 +70,7 @@ async def upload(
         )
     kept = await rig.attachments.take(form, await request.body(), name)
     await rig.runs.answer(run_id, kept, person(user), reason, step=step)
-    return run_view(rig.runs.get(run_id))
+    return rig.runs.get(run_id)
 
 
 @routes.get("/attachments", response_model=AttachmentsModel)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from dashboards.access import Controlled, Viewer
 from dashboards.models.books import AuditModel, DecisionsModel, GradeModel, LedgerModel, ViabilityModel
-from dashboards.views import decision_views, entry_view, ledger_view, retreat_view, weighed_vessel
+from dashboards.views import decision_views, ledger_view, retreat_view, weighed_vessel
 from protocols.retreat import RESUMED, RETREAT
 
 STORY = (
@@ -52,7 +52,7 @@ routes = APIRouter(prefix="/api")
 
 
 @routes.get("/ledger", response_model=LedgerModel)
-async def ledger(rig: Controlled, _: Viewer) -> dict[str, Any]:
+async def ledger(rig: Controlled, _: Viewer) -> LedgerModel:
     """Return the medium ledger (mL)."""
     return ledger_view(rig.rig, rig.ledger, weighed_vessel(rig.rig), rig.clock.utc(), rig.fresh_bound.ul())
 
@@ -88,4 +88,4 @@ async def audit(
 ) -> dict[str, Any]:
     """Return the newest rows of the journal, newest first: those that people read, or all."""
     kinds = STORY if rows == "story" else ()
-    return {"entries": [entry_view(row) for row in rig.journal.entries(kinds=kinds, newest_first=True, limit=limit)]}
+    return {"entries": list(rig.journal.entries(kinds=kinds, newest_first=True, limit=limit))}

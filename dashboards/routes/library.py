@@ -13,18 +13,12 @@ from dashboards.models.runs import GivenReview, LibraryModel, SubmittedText, Ver
 from dashboards.routes.answers import person
 
 routes = APIRouter(prefix="/api/library")
-SHOWN = tuple(VersionModel.model_fields)
-
-
-def version_view(version: ProtocolVersion) -> dict[str, Any]:
-    """Return one version."""
-    return {name: getattr(version, name) for name in SHOWN}
 
 
 @routes.get("", response_model=LibraryModel)
 async def versions(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """Return every version, oldest first."""
-    return {"versions": [version_view(version) for version in rig.library.versions()]}
+    return {"versions": rig.library.versions()}
 
 
 @routes.get("/{sha256}", response_model=VersionText)
@@ -34,24 +28,24 @@ async def text(rig: Controlled, _: Viewer, sha256: str) -> dict[str, Any]:
 
 
 @routes.post("", status_code=201, response_model=VersionModel)
-async def submit(rig: Controlled, user: Operator, body: SubmittedText) -> dict[str, Any]:
+async def submit(rig: Controlled, user: Operator, body: SubmittedText) -> ProtocolVersion:
     """Submit a recipe or a Python protocol; nothing of it runs before a review."""
-    return version_view(rig.library.submit(body.file, body.text.encode(), person(user), body.reason))
+    return rig.library.submit(body.file, body.text.encode(), person(user), body.reason)
 
 
 @routes.post("/{sha256}/review", response_model=VersionModel)
-async def review(rig: Controlled, user: Engineer, sha256: str, body: GivenReview) -> dict[str, Any]:
+async def review(rig: Controlled, user: Engineer, sha256: str, body: GivenReview) -> ProtocolVersion:
     """Accept or reject a submitted version, as another person than the one who submitted it."""
-    return version_view(rig.library.review(sha256, accept=body.accept, by=person(user), reason=body.reason))
+    return rig.library.review(sha256, accept=body.accept, by=person(user), reason=body.reason)
 
 
 @routes.post("/{sha256}/release", response_model=VersionModel)
-async def release(rig: Controlled, user: Engineer, sha256: str, body: Why) -> dict[str, Any]:
+async def release(rig: Controlled, user: Engineer, sha256: str, body: Why) -> ProtocolVersion:
     """Let a reviewed version start."""
-    return version_view(await rig.library.release(sha256, person(user), body.reason))
+    return await rig.library.release(sha256, person(user), body.reason)
 
 
 @routes.post("/{sha256}/withdraw", response_model=VersionModel)
-async def withdraw(rig: Controlled, user: Engineer, sha256: str, body: Why) -> dict[str, Any]:
+async def withdraw(rig: Controlled, user: Engineer, sha256: str, body: Why) -> ProtocolVersion:
     """Let a version start no more."""
-    return version_view(rig.library.withdraw(sha256, person(user), body.reason))
+    return rig.library.withdraw(sha256, person(user), body.reason)

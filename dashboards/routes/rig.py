@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
+from controller.core.state import State
 from controller.memory.history import SeriesPoint
+from controller.process.load import LoadFigures
 from dashboards.access import ApiProblem, Controlled, Viewer
 from dashboards.models.rig import HistoryView, LoadView, RecordsView, RigView, StateView
-from dashboards.views import rig_view, state_view
+from dashboards.views import rig_view
 from drivers.commands import PumpStatus
 
 Row = tuple[float, float, float, float]
@@ -47,28 +48,27 @@ routes = APIRouter(prefix="/api")
 
 
 @routes.get("/rig", response_model=RigView)
-async def rig_description(request: Request, rig: Controlled, user: Viewer) -> dict[str, Any]:
+async def rig_description(request: Request, rig: Controlled, user: Viewer) -> RigView:
     """Return the rig, the description of the schematic, and the user."""
-    faults = request.app.state.faults is not None
-    return rig_view(rig.rig) | {"user": user.name, "role": user.role.word, "faults": faults}
+    return rig_view(rig.rig, user=user.name, role=user.role.word, faults=request.app.state.faults is not None)
 
 
 @routes.get("/state", response_model=StateView)
-async def state(rig: Controlled, _: Viewer) -> dict[str, Any]:
+async def state(rig: Controlled, _: Viewer) -> State:
     """Return the latest snapshot."""
-    return state_view(rig.store.state)
+    return rig.store.state
 
 
 @routes.get("/load", response_model=LoadView)
-async def load(rig: Controlled, _: Viewer) -> dict[str, Any]:
+async def load(rig: Controlled, _: Viewer) -> LoadFigures:
     """Return the lag of the control loop, and the resources of the controller's process."""
-    return asdict(rig.load.figures())
+    return rig.load.figures()
 
 
 @routes.get("/records", response_model=RecordsView)
 async def records(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """Return the identity of the rig's data, and what was discarded: messages given up, readings rejected or over a quota."""
-    return {"rig_id": rig.rig_id, "discarded": [asdict(each) for each in rig.discarded() if each.count]}
+    return {"rig_id": rig.rig_id, "discarded": [each for each in rig.discarded() if each.count]}
 
 
 @routes.get("/history", response_model=HistoryView)

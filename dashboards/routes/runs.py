@@ -7,10 +7,10 @@ from typing import Any
 from fastapi import APIRouter
 
 from controller.process.controller import Controller
+from controller.runs.views import RunView
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer
 from dashboards.models.base import Why
 from dashboards.models.runs import ProtocolsView, RunModel, RunsModel, Start
-from dashboards.views import recipe_view, run_view
 
 SHOWN_STEPS = 20
 
@@ -34,44 +34,44 @@ def the_run(rig: Controller, run_id: str) -> str:
 @routes.get("/protocols", response_model=ProtocolsView)
 async def protocols(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """Return the protocols with parameters, units and ranges."""
-    return {"protocols": [recipe_view(recipe) for recipe in rig.runs.catalogue.values()]}
+    return {"protocols": list(rig.runs.catalogue.values())}
 
 
 @routes.get("/runs", response_model=RunsModel)
 async def runs(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """Return every run since the start and the earlier unfinished ones, oldest first, with the latest steps."""
-    return {"runs": [run_view(run, steps=SHOWN_STEPS) for run in rig.runs.list()]}
+    return {"runs": [run.shortened(SHOWN_STEPS) for run in rig.runs.list()]}
 
 
 @routes.get("/runs/{run_id}", response_model=RunModel)
-async def run(rig: Controlled, _: Viewer, run_id: str) -> dict[str, Any]:
+async def run(rig: Controlled, _: Viewer, run_id: str) -> RunView:
     """Return one run with its steps."""
-    return run_view(rig.runs.get(the_run(rig, run_id)))
+    return rig.runs.get(the_run(rig, run_id))
 
 
 @routes.post("/runs", status_code=201, response_model=RunModel)
-async def start(rig: Controlled, user: Operator, body: Start) -> dict[str, Any]:
+async def start(rig: Controlled, user: Operator, body: Start) -> RunView:
     """Start a protocol."""
     run_id = await rig.runs.start(body.protocol, body.params, user=user.name, reason=body.reason)
-    return run_view(rig.runs.get(run_id))
+    return rig.runs.get(run_id)
 
 
 @routes.post("/runs/{run_id}/pause", response_model=RunModel)
-async def pause(rig: Controlled, user: Operator, run_id: str, body: Why) -> dict[str, Any]:
+async def pause(rig: Controlled, user: Operator, run_id: str, body: Why) -> RunView:
     """Stop the transfers of a run in a safe way, and hold it."""
     await rig.runs.pause(the_run(rig, run_id), user.name, body.reason)
-    return run_view(rig.runs.get(run_id))
+    return rig.runs.get(run_id)
 
 
 @routes.post("/runs/{run_id}/resume", response_model=RunModel)
-async def resume(rig: Controlled, user: Operator, run_id: str, body: Why) -> dict[str, Any]:
+async def resume(rig: Controlled, user: Operator, run_id: str, body: Why) -> RunView:
     """Resume a held run with the remaining steps."""
     await rig.runs.resume(the_run(rig, run_id), user.name, body.reason)
-    return run_view(rig.runs.get(run_id))
+    return rig.runs.get(run_id)
 
 
 @routes.post("/runs/{run_id}/abort", response_model=RunModel)
-async def abort(rig: Controlled, user: Operator, run_id: str, body: Why) -> dict[str, Any]:
+async def abort(rig: Controlled, user: Operator, run_id: str, body: Why) -> RunView:
     """Abort a run."""
     await rig.runs.abort(the_run(rig, run_id), user.name, body.reason)
-    return run_view(rig.runs.get(run_id))
+    return rig.runs.get(run_id)

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from controller.alarms.states import Alarm
 from controller.gate.bypass import Bypass
 from controller.process.controller import Controller
 from controller.rig.quantities import parse_quantity
@@ -24,7 +25,6 @@ from dashboards.models.safety import (
     EmergencyModel,
     Shelved,
 )
-from dashboards.views import alarm_view
 from nerves.summary import life_s
 
 routes = APIRouter(prefix="/api")
@@ -43,8 +43,8 @@ async def alarms(rig: Controlled, _: Viewer) -> dict[str, Any]:
 
 def _listed(rig: Controller) -> dict[str, Any]:
     return {
-        "alarms": [alarm_view(alarm) for alarm in rig.alarms.active()],
-        "suppressed": [alarm_view(alarm) for alarm in rig.alarms.suppressed()],
+        "alarms": rig.alarms.active(),
+        "suppressed": rig.alarms.suppressed(),
     }
 
 
@@ -70,7 +70,7 @@ async def send_test(rig: Controlled, user: Operator, body: Why) -> dict[str, Any
 
 
 @routes.post("/alarms/{alarm_id}/acknowledge", response_model=AlarmModel)
-async def acknowledge(rig: Controlled, user: Operator, alarm_id: str, body: Why) -> dict[str, Any]:
+async def acknowledge(rig: Controlled, user: Operator, alarm_id: str, body: Why) -> Alarm:
     """Acknowledge an alarm. The user is recorded, and the reason if one is given."""
     try:
         alarm = rig.alarms.acknowledge(alarm_id, user.name)
@@ -84,7 +84,7 @@ async def acknowledge(rig: Controlled, user: Operator, alarm_id: str, body: Why)
         ) from None
     if body.reason:
         rig.journal.append("alarm.reason", {"alarm": alarm_id, "user": user.name, "reason": body.reason})
-    return alarm_view(alarm)
+    return alarm
 
 
 @routes.post("/alarms/{alarm_id}/shelve", response_model=AlarmsModel)
@@ -138,13 +138,13 @@ async def reset(rig: Controlled, user: Operator, body: Why) -> dict[str, Any]:
 @routes.get("/bypasses", response_model=BypassesModel)
 async def bypasses(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """Return every present bypass of an interlock."""
-    return {"bypasses": [_bypass_view(each) for each in rig.gate.bypasses.active()]}
+    return {"bypasses": list(rig.gate.bypasses.active())}
 
 
 @routes.post("/bypasses/{interlock}", response_model=BypassModel)
-async def bypass(rig: Controlled, user: Engineer, interlock: str, body: BypassRequest) -> dict[str, Any]:
+async def bypass(rig: Controlled, user: Engineer, interlock: str, body: BypassRequest) -> Bypass:
     """Bypass an interlock for at most an hour; the bypass ends by itself (I6)."""
-    return _bypass_view(await rig.gate.bypasses.begin(interlock, user.name, body.reason, body.minutes * 60.0))
+    return await rig.gate.bypasses.begin(interlock, user.name, body.reason, body.minutes * 60.0)
 
 
 @routes.delete("/bypasses/{interlock}", status_code=204)
@@ -163,7 +163,3 @@ async def _within(stop: Coroutine[Any, Any, None], within_s: float) -> bool:
         return False
     await task
     return True
-
-
-def _bypass_view(bypass: Bypass) -> dict[str, Any]:
-    return {"interlock": bypass.interlock, "user": bypass.user, "reason": bypass.reason, "until_utc": bypass.until_utc}

@@ -189,6 +189,16 @@ export interface FaultsView {
   lasting: LastingFault[];
 }
 
+export interface FiringModel {
+  at_s: number;
+  firing_rate_hz: number;
+  active_electrodes: number;
+  electrodes: number;
+  observed_electrodes: number;
+  rates_hz: number[];
+  states: string[];
+}
+
 export interface FrameModel {
   utc: string;
   src: string | null;
@@ -424,6 +434,7 @@ export interface StepModel {
   args: Record<string, unknown>;
   state: string;
   result: Record<string, unknown> | null;
+  branch: string;
 }
 
 export interface StimulationModel {

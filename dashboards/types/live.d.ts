@@ -3,6 +3,7 @@
 import type {
   ActuatorState,
   AlarmModel,
+  FiringModel,
   HealthView,
   LedgerModel,
   RigView,
@@ -145,7 +146,6 @@ export interface StepArguments {
 
 /** One step of a run. */
 export type Step = Omit<StepModel, "args" | "result"> & {
-  branch: string;
   args: StepArguments;
   result: StepResult | null;
 };
@@ -155,19 +155,6 @@ export type Run = Omit<RunModel, "progress"> & { progress: Step[] };
 
 /** An alarm on the page; `gone` marks one that is no longer in the controller's list but keeps its row. */
 export type Alarm = AlarmModel & { gone?: boolean };
-
-/** The firing of the electrode array. */
-export interface Nerves {
-  at_s: number;
-  firing_rate_hz: number;
-  active_electrodes: number;
-  electrodes: number;
-  /** Electrodes on which spikes could be detected. */
-  observed_electrodes: number;
-  rates_hz: number[];
-  /** State of each electrode: ok, dead, noisy, saturated or blanked; empty: all ok. */
-  states: string[];
-}
 
 /** A spike: time on the array's clock (s), and electrode. */
 export type Spike = [at: number, electrode: number];
@@ -276,7 +263,7 @@ export interface LiveState extends Omit<StateView, "actuators"> {
   alarms: Alarm[];
   suppressed: Alarm[];
   speed: number | null;
-  nerves: Nerves | null;
+  nerves: FiringModel | null;
   spikes: Spike[];
   health?: Pick<HealthView, "ok" | "reasons">;
   ledger?: LedgerModel;

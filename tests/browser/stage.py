@@ -37,7 +37,7 @@ FEED = """state => { window.WebSocket = class { constructor() { setTimeout(() =>
 
 def rig_answer(rig: Rig) -> dict[str, Any]:
     """What the API answers about a rig."""
-    return rig_view(rig) | {"faults": False, "user": "demo", "role": "operator"}
+    return rig_view(rig, user="demo", role="operator").model_dump()
 
 
 def state_of(rig: Rig, **changes: Any) -> dict[str, Any]:

@@ -274,10 +274,10 @@ async def test_the_incubator_keeps_tissue_alive_and_a_batch_is_recycled(
         assert truth.concentrations["chamber"]["oxygen"] > 0.1
         assert truth.moved_ul["return"] > 1000.0, controller.runs.get(run)
         assert not controller.alarms.active()
-        view = rig_view(controller.rig)
-        assert view["schematic"]["gas"] is None
-        assert view["schematic"]["heater"] is None
-        goals = {goal["point"] for goal in view["goals"]}
+        view = rig_view(controller.rig, user="vera", role="viewer")
+        assert view.schematic["gas"] is None
+        assert view.schematic["heater"] is None
+        goals = {goal.point for goal in view.goals}
         assert None not in goals
         assert ({"ph_loop.ph", "t_chamber.temperature"} <= goals) == (not removed)
 
@@ -305,8 +305,8 @@ async def test_a_smaller_rig_circulates_with_truthful_figures(organs: tuple[str,
         await asyncio.sleep(3600.0)
         assert lab.plant.truth().viability > 0.96
         assert {alarm.kind for alarm in controller.alarms.active()} <= {"hazard_accepted"}
-        view = rig_view(controller.rig)
-        assert None not in {goal["point"] for goal in view["goals"]}
+        view = rig_view(controller.rig, user="vera", role="viewer")
+        assert None not in {goal.point for goal in view.goals}
     with contextlib.closing(Records(tmp_path)) as records:
         begin, end = records.extent() or (0.0, 0.0)
         shown = {organ.name for organ in records.period(rig, begin, end).organs}

@@ -52,7 +52,6 @@ async def test_a_message_of_the_feed_has_the_declared_fields() -> None:
         message: dict[str, Any] = await page.body()
     inherited = {"at_s", "utc", "readings", "volumes", "trips", "links"}
     assert message.keys() - {"whole"} == inherited | required("LiveState") | optional("LiveState")
-    assert message["nerves"].keys() == required("Nerves")
     scores = message["scores"]
     assert required("Scores") <= scores.keys()
     assert required("ViabilityEstimate") <= scores["viability"].keys()

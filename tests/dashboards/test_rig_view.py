@@ -8,7 +8,6 @@ import pytest
 
 from controller.rig.loading import load_rig
 from dashboards.auth import Role
-from dashboards.models.rig import RigView
 from dashboards.views import rig_view
 from tests.browser.sample_rigs import sixteen, unequal_branches
 from tests.dashboards.world import world
@@ -21,7 +20,7 @@ FILES = sorted([*FOREIGN.glob("*.yaml"), *(ROOT / "examples" / "rigs").glob("*.y
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_rig_is_described_as_declared(path: Path) -> None:
     rig = load_rig(path)
-    view = RigView.model_validate(rig_view(rig) | {"faults": False, "user": "vera", "role": "viewer"})
+    view = rig_view(rig, user="vera", role="viewer")
     assert [each.chamber for each in view.tissue] == list(rig.tissue)
     assert [each.name for each in view.hearts] == list(rig.organs.hearts)
     assert {vessel["name"] for vessel in view.schematic["vessels"]} == rig.vessels.keys()
@@ -29,31 +28,31 @@ def test_every_rig_is_described_as_declared(path: Path) -> None:
 
 
 def test_the_bench_rig_keeps_its_keys() -> None:
-    view = rig_view(load_rig(ROOT / "examples" / "rigs" / "bench.yaml"))
-    (tissue,), (heart,) = view["tissue"], view["hearts"]
-    assert {key: tissue[key] for key in ("count", "diameter_mm", "age_d", "chamber")} == {
+    view = rig_view(load_rig(ROOT / "examples" / "rigs" / "bench.yaml"), user="vera", role="viewer")
+    (tissue,), (heart,) = view.tissue, view.hearts
+    assert tissue.model_dump(include={"count", "diameter_mm", "age_d", "chamber"}) == {
         "count": 16, "diameter_mm": 2.5, "age_d": 60.0, "chamber": "chamber",
     }  # fmt: skip
-    assert (heart["pump"], heart["flow_ul_min"], view["mass_point"]) == ("reglo.heart", 2000.0, "balance.mass")
-    assert [(goal["point"], goal["setpoint"], goal["high"]) for goal in view["goals"]] == [
+    assert (heart.pump, heart.flow_ul_min, view.mass_point) == ("reglo.heart", 2000.0, "balance.mass")
+    assert [(goal.point, goal.setpoint, goal.high) for goal in view.goals] == [
         ("t_chamber.temperature", 37.0, 38.5), ("do_loop.oxygen", 90.0, None), ("ph_loop.ph", 7.35, None),
         ("p_heart.pressure", None, 60.0), ("p_filter.pressure", None, 80.0),
     ]  # fmt: skip
 
 
 def test_a_branch_has_the_share_that_its_resistance_leaves_it() -> None:
-    view = rig_view(unequal_branches())
-    (heart,) = view["hearts"]
-    assert heart["chambers"] == pytest.approx({"plate_a": 2 / 3, "plate_b": 1 / 3})
-    shares = {line["name"]: line["share"] for line in view["schematic"]["lines"]}
+    view = rig_view(unequal_branches(), user="vera", role="viewer")
+    (heart,) = view.hearts
+    assert heart.chambers == pytest.approx({"plate_a": 2 / 3, "plate_b": 1 / 3})
+    shares = {line["name"]: line["share"] for line in view.schematic["lines"]}
     assert shares == {
         "heart": None, "branch_a": pytest.approx(2 / 3), "branch_b": pytest.approx(1 / 3), "back_a": 1.0, "back_b": 1.0,
     }  # fmt: skip
-    assert (view["mass_point"], view["return_valve"]) == (None, None)
+    assert (view.mass_point, view.return_valve) == (None, None)
 
 
 def test_each_chamber_has_the_goal_of_its_own_thermometer() -> None:
-    goals = {goal["point"]: goal["setpoint"] for goal in rig_view(sixteen())["goals"]}
+    goals = {goal.point: goal.setpoint for goal in rig_view(sixteen(), user="vera", role="viewer").goals}
     assert {point for point in goals if point.startswith("t")} == {f"t{n}.temperature" for n in range(1, 17)}
     assert set(goals.values()) >= {37.0}
 

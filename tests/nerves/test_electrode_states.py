@@ -11,7 +11,7 @@ import pytest
 from choroid.client.wire import nerves_pb2 as pb
 from choroid.client.wire import nerves_pb2_grpc as pb_grpc
 from choroid.running.nerves_source import GatewayNerves
-from dashboards.views import nerves_view
+from dashboards.models.nerves import FiringModel
 from nerves.summary import NervesSummary
 from tests.nerves.test_gateway import Engine, start, stop
 
@@ -61,8 +61,7 @@ async def test_N8_the_states_reach_the_page() -> None:
     finally:
         await nerves.close()
         await server.stop(None)
-    view = nerves_view(summary)
-    assert view is not None
+    view = FiringModel.plain(summary)
     assert view["states"] == ["ok", "dead", "saturated", "ok"]
     assert view["observed_electrodes"] == 3
 
@@ -71,6 +70,5 @@ async def test_N8_the_states_reach_the_page() -> None:
 def test_N8_figures_of_the_array_need_half_of_its_electrodes(observed: int | None, sufficient: bool) -> None:
     summary = NervesSummary(0.0, 2.0, 3, 32, (2.0,) * 32, None, observed)
     assert summary.sufficient is sufficient
-    view = nerves_view(summary)
-    assert view is not None
+    view = FiringModel.plain(summary)
     assert view["observed_electrodes"] == (32 if observed is None else observed)

@@ -3,7 +3,8 @@
 import { animate, byId, setText } from "./dom.js";
 import { fixed } from "./format.js";
 
-/** @import { Nerves, Spike } from "../../types/live.d.ts" */
+/** @import { FiringModel } from "../../types/api.d.ts" */
+/** @import { Spike } from "../../types/live.d.ts" */
 
 const SECONDS = 5;
 /** Spikes are kept a little longer than they are shown, for a feed that comes late (s). */
@@ -50,7 +51,7 @@ export class Raster {
    * Take the spikes of a message.
    * @param {Spike[] | undefined} spikes
    * @param {boolean} whole - whether these are all spikes; else they are the new ones
-   * @param {Nerves | null} nerves
+   * @param {FiringModel | null} nerves
    */
   update(spikes, whole, nerves) {
     if (spikes) this.spikes = whole ? spikes : this.spikes.concat(spikes);
