@@ -83,8 +83,9 @@ $(PAGE_TOOLS): dashboards/package.json dashboards/package-lock.json
 	cd dashboards && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-types: $(DEV)  ## regenerate the types of the pages' answers from their models
+types: $(DEV)  ## regenerate the pages' types and the client's answers from the models
 	$(BIN)/python -m tests.page_types
+	$(BIN)/python -m tests.api.make_answers
 
 bench: $(DEV)  ## measure the figures of docs/performance.md
 	$(BIN)/choroid verify bench

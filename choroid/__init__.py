@@ -16,8 +16,11 @@ if TYPE_CHECKING:
         ActuatorInfo,
         AlarmInfo,
         AlarmsInfo,
+        CapabilityInfo,
         EntryInfo,
+        GoalInfo,
         HealthInfo,
+        HeartInfo,
         LedgerInfo,
         ParameterInfo,
         QuestionInfo,
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
         RunInfo,
         StateInfo,
         StepInfo,
+        TissueInfo,
         TripInfo,
         VesselInfo,
         VolumeInfo,
@@ -84,6 +88,7 @@ __all__ = [
     "AsyncNervesClient",
     "AsyncRunningReflex",
     "BadReply",
+    "CapabilityInfo",
     "ChannelConfig",
     "ClientError",
     "Command",
@@ -99,8 +104,10 @@ __all__ = [
     "EntryInfo",
     "FrameBatch",
     "FrameGap",
+    "GoalInfo",
     "Guarantee",
     "HealthInfo",
+    "HeartInfo",
     "HistorySeries",
     "Identity",
     "LedgerInfo",
@@ -139,6 +146,7 @@ __all__ = [
     "Stop",
     "Switch",
     "SwitchStatus",
+    "TissueInfo",
     "TripInfo",
     "UserError",
     "VesselInfo",
@@ -159,9 +167,9 @@ __all__ = [
 
 _CLIENT = {
     "choroid.client.answers": (
-        "RigInfo StateInfo ReadingInfo ActuatorInfo VolumeInfo TripInfo RecipeInfo ParameterInfo RunInfo"
-        " QuestionInfo StepInfo AlarmsInfo"
-        " AlarmInfo HealthInfo LedgerInfo VesselInfo EntryInfo"
+        "RigInfo TissueInfo GoalInfo HeartInfo CapabilityInfo StateInfo ReadingInfo ActuatorInfo VolumeInfo TripInfo"
+        " RecipeInfo ParameterInfo RunInfo QuestionInfo StepInfo AlarmsInfo AlarmInfo HealthInfo LedgerInfo VesselInfo"
+        " EntryInfo"
     ),
     "choroid.client.connection": "connect connect_async ControllerClient AsyncControllerClient",
     "choroid.client.errors": "ClientError ConnectionFailed RequestRefused NervesError MissingPackage",

@@ -1,19 +1,12 @@
-"""Answers of the controller's HTTP API as plain data. Every quantity has its unit in its name or in a field `unit`.
+"""Answers of the controller's HTTP API as plain data; every quantity has its unit in its name or a field `unit`.
 
-A field that a newer controller adds is ignored; one that an older controller does not send is an error that names it.
+Generated from dashboards/models by `make types`; do not edit.
 """
 
 from __future__ import annotations
 
-import types
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
-
-from choroid.client.errors import ConnectionFailed
-
-T = TypeVar("T")
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +18,19 @@ class HealthInfo:
 
     ok: bool
     reasons: list[str]
-    tick_age_s: float | None = None
+    tick_age_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingInfo:
-    """One reading. `value` is None where there is none; `quality` is good, suspect, stale or missing.
+    """One reading. `value` is None where there is none; `at_s` is rig time, on the scale of the state's own `at_s`.
 
     `stable` is false while the device says that the value moves, as a balance does.
     """
 
     value: float | None
     unit: str
-    quality: str
+    quality: Literal["good", "suspect", "stale", "missing"]
     stable: bool
     at_s: float | None
     detail: str
@@ -67,13 +60,14 @@ class TripInfo:
 class ActuatorInfo:
     """One actuator: its own status, the last command, its basal state, and who enforces that (device, guard or host).
 
-    `fault` says why it does not answer; it is empty while it does.
+    `status`, `commanded` and `basal` name their own units. `fault` says why it does not answer; it is empty while it does.
+    With a fault, `status` is the last report, of `at_s`.
     """
 
     status: dict[str, Any] | None
     commanded: dict[str, Any] | None
     basal: dict[str, Any]
-    guarantee: str
+    guarantee: Literal["device", "guard", "host"]
     at_s: float | None
     lease_until_s: float | None
     fault: str
@@ -100,32 +94,80 @@ class TissueInfo:
     count: int
     diameter_mm: float
     age_d: float
+    """Age as the rig file gives it."""
     batch: str
     cell_line: str
+    capacity: Literal["ordinary", "advanced"]
+
+
+@dataclass(frozen=True, slots=True)
+class GoalInfo:
+    """What a reading ought to be, and the limits that its interlock keeps (all in `unit`)."""
+
+    point: str
+    unit: str
+    setpoint: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeartInfo:
+    """A heart: its line and pump, its usual flow, and by chamber the estimated share of the flow that passes it (0 to 1)."""
+
+    name: str
+    line: str
+    pump: str | None
+    flow_ul_min: float
+    chambers: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilityInfo:
+    """A function of the rig: what it lacks for it (empty if it has the function), and what holds without it."""
+
+    function: str
+    title: str
+    available: bool
+    lacks: list[str]
+    without: str
 
 
 @dataclass(frozen=True, slots=True)
 class RigInfo:
     """The rig that the controller runs, and who the client is there (`user`, `role`).
 
-    `mass_point` is None on a rig without a kidney.
+    `schematic` is the rig as a graph. `periods_s` is the longest time between two readings of each device, that at rest.
     """
 
     name: str
-    description: str
     time_zone: str
+    """IANA name of the laboratory's time zone."""
+    description: str
     simulated: bool
+    mixed: bool
+    faults: bool
+    """Whether faults can be made by hand: only in the demo."""
+    tissue: list[TissueInfo]
     electrodes: int
+    cameras: list[str]
+    goals: list[GoalInfo]
+    hearts: list[HeartInfo]
     mass_point: str | None
+    """The reading by which drawn medium is weighed; None on a rig without a kidney."""
     periods_s: dict[str, float]
+    return_valve: str | None
+    shared_lines: dict[str, list[str]]
+    """Devices on one line, by the source of the alarm that none of them answers."""
+    schematic: dict[str, Any]
+    capabilities: list[CapabilityInfo]
     user: str
     role: str
-    tissue: list[TissueInfo]
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterInfo:
-    """One parameter of a recipe; `default`, `low` and `high` in `unit`."""
+    """One parameter of a recipe; `default`, `low` and `high` in `unit` (none for a count)."""
 
     name: str
     unit: str
@@ -146,20 +188,26 @@ class RecipeInfo:
 
 @dataclass(frozen=True, slots=True)
 class StepInfo:
-    """One step of a run. `result` is `{ul, low_ul, high_ul}`, `{value, low, high, unit}` or None."""
+    """One step of a run. `result` is what people read of it: an amount `{ul, low_ul, high_ul}`, a measurement
+    `{value, low, high, unit}`, an answer `{answer}`, or None; other results are in the journal.
+    """
 
     n: int
     verb: str
     args: dict[str, Any]
     state: str
     result: dict[str, Any] | None
+    branch: str = ""
+    """Name of the branch that it belongs to; empty for the protocol itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionInfo:
-    """The question that a held run waits for. `kind` is number, choice, text, or empty: the run is only to be resumed.
+    """The question that a held run waits for. `kind` is number, choice, text, photo, file, assay, approval, or empty where
+    the run is only to be resumed.
 
-    `wants` says what is a valid answer; `default` is the declared default as text, or empty.
+    `wants` says what is a valid answer; `default` is the declared default as text, or empty; `accept` are the media types of
+    an upload.
     """
 
     step: int
@@ -169,11 +217,14 @@ class QuestionInfo:
     unit: str
     choices: list[str]
     default: str
+    accept: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """One run of a recipe. `state` is an ISA-88 state; `progress` holds the latest steps."""
+    """One run of a recipe. `state` is an ISA-88 state; `params` carry their unit in their names; `progress` holds the latest
+    steps; `question` is the one that it waits for.
+    """
 
     id: str
     protocol: str
@@ -229,9 +280,13 @@ class VesselInfo:
 
 @dataclass(frozen=True, slots=True)
 class LedgerInfo:
-    """Where the medium went in the `days` since the journal began (mL); `saved_fraction` of the scheduled fresh medium.
+    """Where the medium went in the `days` since the journal began (mL).
 
-    `bound_ml` is the mass-balance bound of fresh medium and `bound_ratio` the fresh medium by it; None while unknown.
+    `scheduled_ml` is the fresh medium that the daily exchange would have used, `saved_fraction` the share of it that was not
+    used (negative if more was used, None in the first day). `bound_ml` is the mass-balance bound: the least fresh medium that
+    keeps lactate within grade B without a dialyser, by the estimates; `bound_ratio` the fresh medium by it. Both are None in
+    the first day and without estimates, the ratio also while the bound is 0. `mass_balance_error_ml` is the balance error and
+    `mass_balance_uncertainty_ml` three standard deviations of it.
     """
 
     fresh_ml: float
@@ -262,55 +317,3 @@ class EntryInfo:
     run: str | None
     body: dict[str, Any]
     sha256: str
-
-
-def parsed(kind: type[T], value: Any, where: str) -> T:
-    """Build a dataclass from decoded JSON.
-
-    Args:
-        kind: The dataclass.
-        value: The JSON object.
-        where: The address of the request, for the error.
-
-    Returns:
-        The object; keys that the dataclass does not have are ignored.
-
-    Raises:
-        ConnectionFailed: The value is not of this form.
-    """
-    try:
-        built: T = _built(kind, value)
-        return built
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ConnectionFailed(
-            f"the answer of {where} has another form than expected ({type(error).__name__}: {error}). Likely cause: the"
-            " controller is of another release than this client, or another program has its port. Next: install the same"
-            " release on both sides"
-        ) from None
-
-
-def _built(kind: Any, value: Any) -> Any:
-    """Convert `value` to the annotation `kind`: dataclasses, list, dict and optional ones of them; all else is kept."""
-    if is_dataclass(kind) and isinstance(kind, type):
-        known = _fields(kind).items()
-        return kind(**{name: _built(of, value[name]) for name, (of, needed) in known if needed or name in value})
-    return _built_generic(kind, value)
-
-
-def _built_generic(kind: Any, value: Any) -> Any:
-    """Convert `value` to an optional, a list or a dict of dataclasses; return any other value unchanged."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        return None if value is None else _built(next(each for each in inner if each is not type(None)), value)
-    if origin is list:
-        return [_built(inner[0], each) for each in value]
-    if origin is dict and isinstance(value, Mapping):
-        return {key: _built(inner[1], each) for key, each in value.items()}
-    return value
-
-
-@cache
-def _fields(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
-    """Return the annotation of each field, and whether it has to be there."""
-    hints = get_type_hints(kind)
-    return {each.name: (hints[each.name], each.default is MISSING) for each in fields(kind)}

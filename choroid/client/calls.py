@@ -1,127 +1,44 @@
-"""The calls of the controller's HTTP API, each as a request and the form of its answer. Nothing is sent here.
+"""Requests of the controller's HTTP API, and how their answers are read. Nothing is sent here.
 
-:mod:`choroid.client.connection` sends them, with and without asyncio.
+A field that a newer controller adds is ignored; one that an older controller does not send is an error that names it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
-from urllib.parse import quote, urlencode
+import types
+from collections.abc import Generator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from urllib.parse import quote
 
-from choroid.client.answers import (
-    AlarmInfo,
-    AlarmsInfo,
-    EntryInfo,
-    HealthInfo,
-    LedgerInfo,
-    RecipeInfo,
-    RigInfo,
-    RunInfo,
-    StateInfo,
-    parsed,
-)
-from choroid.client.errors import ClientError
+from choroid.client.errors import ClientError, ConnectionFailed
+from choroid.client.methods import Request
 from choroid.client.transport import ApiCall
 
 T = TypeVar("T")
 
 
-def rig() -> ApiCall[RigInfo]:
-    """Ask for the rig and the client's own role."""
-    return _get("/api/rig", RigInfo)
+@dataclass(frozen=True, slots=True)
+class Dialogue(Request[T]):
+    """Several calls for one answer: `steps` yields each call and is sent what it was answered."""
+
+    steps: Generator[ApiCall[Any], Any, T]
 
 
-def state() -> ApiCall[StateInfo]:
-    """Ask for the latest snapshot."""
-    return _get("/api/state", StateInfo)
+def get(path: str, kind: type[T]) -> ApiCall[T]:
+    """Return a question with one answer of the form `kind`."""
+    return ApiCall("GET", path, lambda answer: parsed(kind, answer, path))
 
 
-def health() -> ApiCall[HealthInfo]:
-    """Ask whether the control loop runs."""
-    return _get("/health", HealthInfo)
+def get_list(path: str, key: str, kind: type[T]) -> ApiCall[list[T]]:
+    """Return a question whose answer has a list under `key`."""
+    return ApiCall("GET", path, lambda answer: [parsed(kind, each, path) for each in answer[key]])
 
 
-def recipes() -> ApiCall[list[RecipeInfo]]:
-    """Ask for the recipes that can be started."""
-    return _get_list("/api/protocols", "protocols", RecipeInfo)
-
-
-def runs() -> ApiCall[list[RunInfo]]:
-    """Ask for the runs, oldest first."""
-    return _get_list("/api/runs", "runs", RunInfo)
-
-
-def run(run_id: str) -> ApiCall[RunInfo]:
-    """Ask for one run."""
-    return _get(f"/api/runs/{_quoted(run_id)}", RunInfo)
-
-
-def start_run(recipe: str, params: Mapping[str, str], reason: str, seen: str) -> ApiCall[RunInfo]:
-    """Start a recipe."""
-    body = {"protocol": recipe, "params": dict(params), "reason": reason}
-    return _post("/api/runs", body, RunInfo, seen)
-
-
-def change_run(run_id: str, verb: str, reason: str, seen: str) -> ApiCall[RunInfo]:
-    """Pause, resume or abort a run."""
-    return _post(f"/api/runs/{_quoted(run_id)}/{verb}", {"reason": reason}, RunInfo, seen)
-
-
-def answer_run(run_id: str, answer: str, step: int | None, reason: str, seen: str) -> ApiCall[RunInfo]:
-    """Answer the open question of a run."""
-    return _post(
-        f"/api/runs/{_quoted(run_id)}/answer", {"answer": answer, "step": step, "reason": reason}, RunInfo, seen
-    )
-
-
-def alarms() -> ApiCall[AlarmsInfo]:
-    """Ask for the alarms."""
-    return _get("/api/alarms", AlarmsInfo)
-
-
-def acknowledge_alarm(alarm_id: str, reason: str) -> ApiCall[AlarmInfo]:
-    """Acknowledge an alarm."""
-    return _post(f"/api/alarms/{_quoted(alarm_id)}/acknowledge", {"reason": reason}, AlarmInfo)
-
-
-def shelve_alarm(alarm_id: str, duration: str, reason: str) -> ApiCall[AlarmsInfo]:
-    """Shelve an alarm for a limited time."""
-    return _post(f"/api/alarms/{_quoted(alarm_id)}/shelve", {"for": duration, "reason": reason}, AlarmsInfo)
-
-
-def return_alarm(alarm_id: str) -> ApiCall[AlarmsInfo]:
-    """End shelving."""
-    return _post(f"/api/alarms/{_quoted(alarm_id)}/return", {}, AlarmsInfo)
-
-
-def stop_all(reason: str) -> ApiCall[str | None]:
-    """Order an emergency stop."""
-    return ApiCall("POST", "/api/estop", _emergency, {"reason": reason})
-
-
-def reset_stop(reason: str, seen: str) -> ApiCall[str | None]:
-    """Reset an emergency stop."""
-    return ApiCall("POST", "/api/estop/reset", _emergency, {"reason": reason}, seen)
-
-
-def ledger() -> ApiCall[LedgerInfo]:
-    """Ask where the medium went."""
-    return _get("/api/ledger", LedgerInfo)
-
-
-def journal(limit: int, *, everything: bool) -> ApiCall[list[EntryInfo]]:
-    """Ask for the newest rows of the journal."""
-    query = urlencode({"limit": limit, "rows": "all" if everything else "story"})
-    return _get_list(f"/api/audit?{query}", "entries", EntryInfo)
-
-
-def history(point: str, seconds: float, end_utc_s: float | None, max_points: int) -> ApiCall[dict[str, Any]]:
-    """Ask for one stretch of a series."""
-    query: dict[str, str | float | int] = {"point": point, "seconds": seconds, "max_points": max_points}
-    if end_utc_s is not None:
-        query["end_utc_s"] = end_utc_s
-    return ApiCall("GET", f"/api/history?{urlencode(query)}", dict)
+def post(path: str, body: Mapping[str, Any], kind: type[T], seen: str = "") -> ApiCall[T]:
+    """Return a command whose answer has the form `kind`."""
+    return ApiCall("POST", path, lambda answer: parsed(kind, answer, path), body, seen)
 
 
 def anything(method: str, path: str, body: Mapping[str, Any] | None, seen: str) -> ApiCall[dict[str, Any]]:
@@ -135,22 +52,58 @@ def anything(method: str, path: str, body: Mapping[str, Any] | None, seen: str) 
     return ApiCall(method, path, dict, body, seen)
 
 
-def _get(path: str, kind: type[T]) -> ApiCall[T]:
-    return ApiCall("GET", path, lambda answer: parsed(kind, answer, path))
-
-
-def _get_list(path: str, key: str, kind: type[T]) -> ApiCall[list[T]]:
-    return ApiCall("GET", path, lambda answer: [parsed(kind, each, path) for each in answer[key]])
-
-
-def _post(path: str, body: Mapping[str, Any], kind: type[T], seen: str = "") -> ApiCall[T]:
-    return ApiCall("POST", path, lambda answer: parsed(kind, answer, path), body, seen)
-
-
-def _emergency(answer: Any) -> str | None:
-    told: str | None = answer["emergency"]
-    return told
-
-
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a name as one part of a path."""
     return quote(name, safe="")
+
+
+def parsed(kind: type[T], value: Any, where: str) -> T:
+    """Build a dataclass from decoded JSON.
+
+    Args:
+        kind: The dataclass.
+        value: The JSON object.
+        where: The address of the request, for the error.
+
+    Returns:
+        The object; keys that the dataclass does not have are ignored.
+
+    Raises:
+        ConnectionFailed: The value is not of this form.
+    """
+    try:
+        built: T = _built(kind, value)
+        return built
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ConnectionFailed(
+            f"the answer of {where} has another form than expected ({type(error).__name__}: {error}). Likely cause: the"
+            " controller is of another release than this client, or another program has its port. Next: install the same"
+            " release on both sides"
+        ) from None
+
+
+def _built(kind: Any, value: Any) -> Any:
+    """Convert `value` to the annotation `kind`: dataclasses, list, dict and optional ones of them; all else is kept."""
+    if is_dataclass(kind) and isinstance(kind, type):
+        known = _fields(kind).items()
+        return kind(**{name: _built(of, value[name]) for name, (of, needed) in known if needed or name in value})
+    return _built_generic(kind, value)
+
+
+def _built_generic(kind: Any, value: Any) -> Any:
+    """Convert `value` to an optional, a list or a dict of dataclasses; return any other value unchanged."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return None if value is None else _built(next(each for each in inner if each is not type(None)), value)
+    if origin is list:
+        return [_built(inner[0], each) for each in value]
+    if origin is dict and isinstance(value, Mapping):
+        return {key: _built(inner[1], each) for key, each in value.items()}
+    return value
+
+
+@cache
+def _fields(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
+    """Return the annotation of each field, and whether it has to be there."""
+    hints = get_type_hints(kind)
+    return {each.name: (hints[each.name], each.default is MISSING) for each in fields(kind)}

@@ -12,8 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from urllib.parse import urlencode
 
-from choroid.client import calls, live, series
+from choroid.client import calls, series
 from choroid.client.answers import (
     AlarmInfo,
     AlarmsInfo,
@@ -25,8 +26,10 @@ from choroid.client.answers import (
     RunInfo,
     StateInfo,
 )
+from choroid.client.calls import Dialogue
 from choroid.client.errors import ClientError, ConnectionFailed
-from choroid.client.live import LiveUpdate
+from choroid.client.live import LiveFeed, LiveUpdate
+from choroid.client.methods import Asynchronous, Blocking, Request, answered, streamed
 from choroid.client.series import HistorySeries
 from choroid.client.transport import Address, ApiCall, Transport, local_socket
 
@@ -94,58 +97,51 @@ async def connect_async(
     return client
 
 
-class ControllerClient:
-    """A running controller, as seen over its API. Made by :func:`connect`; may be used from several threads.
-
-    Every command takes a `reason` for the record. Commands on a run also take `seen`, the `utc` of the state on which they
-    were decided: the controller refuses a command whose state is more than 30 s old.
-
-    Every method raises :class:`ConnectionFailed` when no controller answers, and :class:`RequestRefused` when the
-    controller refuses, in its own words.
-    """
+class _ControllerMethods:
+    """The methods of both clients of a controller."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-
-    def __enter__(self) -> Self:
-        """Return the client."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Do nothing: each request has a connection of its own."""
 
     @property
     def url(self) -> str:
         """Address of the controller."""
         return self._transport.address.url
 
-    def rig(self) -> RigInfo:
+    @answered
+    def rig(self) -> ApiCall[RigInfo]:
         """Return the rig that the controller runs, with the client's own user and role."""
-        return self._do(calls.rig())
+        return calls.get("/api/rig", RigInfo)
 
-    def state(self) -> StateInfo:
+    @answered
+    def state(self) -> ApiCall[StateInfo]:
         """Return the latest snapshot: readings, actuators, volumes, interlocks that act, links."""
-        return self._do(calls.state())
+        return calls.get("/api/state", StateInfo)
 
-    def health(self) -> HealthInfo:
+    @answered
+    def health(self) -> ApiCall[HealthInfo]:
         """Return whether the control loop runs. Needs no token."""
-        return self._do(calls.health())
+        return calls.get("/health", HealthInfo)
 
-    def recipes(self) -> list[RecipeInfo]:
+    @answered
+    def recipes(self) -> ApiCall[list[RecipeInfo]]:
         """Return the recipes that can be started, with parameters, units and ranges."""
-        return self._do(calls.recipes())
+        return calls.get_list("/api/protocols", "protocols", RecipeInfo)
 
-    def runs(self) -> list[RunInfo]:
+    @answered
+    def runs(self) -> ApiCall[list[RunInfo]]:
         """Return the runs since the start of the controller and unfinished ones from before, oldest first."""
-        return self._do(calls.runs())
+        return calls.get_list("/api/runs", "runs", RunInfo)
 
-    def run(self, run_id: str) -> RunInfo:
+    @answered
+    def run(self, run_id: str) -> ApiCall[RunInfo]:
         """Return one run with its steps."""
-        return self._do(calls.run(run_id))
+        return calls.get(_run(run_id), RunInfo)
 
+    @answered
     def start_run(
         self, recipe: str, params: Mapping[str, str] | None = None, *, reason: str = "", seen: str = ""
-    ) -> RunInfo:
+    ) -> ApiCall[RunInfo]:
         """Start a recipe.
 
         Args:
@@ -157,19 +153,24 @@ class ControllerClient:
         Returns:
             The run.
         """
-        return self._do(calls.start_run(recipe, params or {}, reason, seen))
+        return calls.post(
+            "/api/runs", {"protocol": recipe, "params": dict(params or {}), "reason": reason}, RunInfo, seen
+        )
 
-    def pause_run(self, run_id: str, *, reason: str = "", seen: str = "") -> RunInfo:
+    @answered
+    def pause_run(self, run_id: str, *, reason: str = "", seen: str = "") -> ApiCall[RunInfo]:
         """Hold a run: its actuators come to rest."""
-        return self._do(calls.change_run(run_id, "pause", reason, seen))
+        return calls.post(_run(run_id, "pause"), {"reason": reason}, RunInfo, seen)
 
-    def resume_run(self, run_id: str, *, reason: str = "", seen: str = "") -> RunInfo:
+    @answered
+    def resume_run(self, run_id: str, *, reason: str = "", seen: str = "") -> ApiCall[RunInfo]:
         """Continue a held run with what remains of it."""
-        return self._do(calls.change_run(run_id, "resume", reason, seen))
+        return calls.post(_run(run_id, "resume"), {"reason": reason}, RunInfo, seen)
 
+    @answered
     def answer_run(
         self, run_id: str, answer: str, *, step: int | None = None, reason: str = "", seen: str = ""
-    ) -> RunInfo:
+    ) -> ApiCall[RunInfo]:
         """Answer the open question of a held run; the run goes on if nothing else holds it.
 
         Args:
@@ -185,57 +186,69 @@ class ControllerClient:
         Raises:
             RequestRefused: The answer is not valid; the run goes on waiting.
         """
-        return self._do(calls.answer_run(run_id, answer, step, reason, seen))
+        return calls.post(_run(run_id, "answer"), {"answer": answer, "step": step, "reason": reason}, RunInfo, seen)
 
-    def abort_run(self, run_id: str, *, reason: str = "", seen: str = "") -> RunInfo:
+    @answered
+    def abort_run(self, run_id: str, *, reason: str = "", seen: str = "") -> ApiCall[RunInfo]:
         """End a run for good."""
-        return self._do(calls.change_run(run_id, "abort", reason, seen))
+        return calls.post(_run(run_id, "abort"), {"reason": reason}, RunInfo, seen)
 
-    def alarms(self) -> AlarmsInfo:
+    @answered
+    def alarms(self) -> ApiCall[AlarmsInfo]:
         """Return the alarms."""
-        return self._do(calls.alarms())
+        return calls.get("/api/alarms", AlarmsInfo)
 
-    def acknowledge_alarm(self, alarm_id: str, *, reason: str = "") -> AlarmInfo:
+    @answered
+    def acknowledge_alarm(self, alarm_id: str, *, reason: str = "") -> ApiCall[AlarmInfo]:
         """Acknowledge an alarm."""
-        return self._do(calls.acknowledge_alarm(alarm_id, reason))
+        return calls.post(_alarm(alarm_id, "acknowledge"), {"reason": reason}, AlarmInfo)
 
-    def shelve_alarm(self, alarm_id: str, duration: str, *, reason: str) -> AlarmsInfo:
+    @answered
+    def shelve_alarm(self, alarm_id: str, duration: str, *, reason: str) -> ApiCall[AlarmsInfo]:
         """Shelve an alarm for a limited time, such as `"30 min"`. Interlocks act as before."""
-        return self._do(calls.shelve_alarm(alarm_id, duration, reason))
+        return calls.post(_alarm(alarm_id, "shelve"), {"for": duration, "reason": reason}, AlarmsInfo)
 
-    def return_alarm(self, alarm_id: str) -> AlarmsInfo:
+    @answered
+    def return_alarm(self, alarm_id: str) -> ApiCall[AlarmsInfo]:
         """Return a shelved alarm to service."""
-        return self._do(calls.return_alarm(alarm_id))
+        return calls.post(_alarm(alarm_id, "return"), {}, AlarmsInfo)
 
-    def emergency_stop(self, reason: str = "") -> str | None:
+    @answered
+    def emergency_stop(self, reason: str = "") -> ApiCall[str | None]:
         """Stop everything but the basal circulation, and all stimulation, until :meth:`reset_stop`.
 
         Returns:
             Who stopped everything and why.
         """
-        return self._do(calls.stop_all(reason))
+        return ApiCall("POST", "/api/estop", _emergency, {"reason": reason})
 
-    def reset_stop(self, reason: str, *, seen: str = "") -> str | None:
+    @answered
+    def reset_stop(self, reason: str, *, seen: str = "") -> ApiCall[str | None]:
         """Reset an emergency stop.
 
         Returns:
             None, when no emergency stop stands any more.
         """
-        return self._do(calls.reset_stop(reason, seen))
+        return ApiCall("POST", "/api/estop/reset", _emergency, {"reason": reason}, seen)
 
-    def ledger(self) -> LedgerInfo:
+    @answered
+    def ledger(self) -> ApiCall[LedgerInfo]:
         """Return where the medium went (mL)."""
-        return self._do(calls.ledger())
+        return calls.get("/api/ledger", LedgerInfo)
 
-    def journal(self, limit: int = 50, *, everything: bool = False) -> list[EntryInfo]:
+    @answered
+    def journal(self, limit: int = 50, *, everything: bool = False) -> ApiCall[list[EntryInfo]]:
         """Return the newest rows of the journal, newest first.
 
         Args:
             limit: Maximum number of rows, 1 to 500.
             everything: Whether to include the rows that record routine commands, such as heater pulses.
         """
-        return self._do(calls.journal(limit, everything=everything))
+        return calls.get_list(
+            f"/api/audit?{urlencode({'limit': limit, 'rows': 'all' if everything else 'story'})}", "entries", EntryInfo
+        )
 
+    @answered
     def history(
         self,
         point: str,
@@ -244,7 +257,7 @@ class ControllerClient:
         begin: datetime | str | None = None,
         end: datetime | str | None = None,
         every_s: float | None = None,
-    ) -> HistorySeries:
+    ) -> Dialogue[HistorySeries]:
         """Read a series of the history.
 
         Args:
@@ -258,10 +271,13 @@ class ControllerClient:
         Returns:
             The series; see :meth:`HistorySeries.to_pandas` and :meth:`HistorySeries.to_arrow`.
         """
-        return self._drive(series.asked(point, days=days, begin=begin, end=end, every_s=every_s))
+        return Dialogue(series.asked(point, days=days, begin=begin, end=end, every_s=every_s))
 
-    def live(self, *, timeout_s: float = 30.0) -> Generator[LiveUpdate]:
+    @streamed
+    def live(self, *, timeout_s: float = 30.0) -> Request[LiveUpdate]:
         """Yield the state about four times a second, until the connection ends.
+
+        With asyncio, use `contextlib.aclosing` where the loop may be left early.
 
         Args:
             timeout_s: Longest silence (s) after which the connection counts as lost.
@@ -270,11 +286,12 @@ class ControllerClient:
             ConnectionFailed: The connection ended. Call this again to go on.
             MissingPackage: The package websockets is not installed.
         """
-        return live.updates(self._transport, timeout_s)
+        return LiveFeed(self._transport, timeout_s)
 
+    @answered
     def request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seen: str = ""
-    ) -> dict[str, Any]:
+    ) -> ApiCall[dict[str, Any]]:
         """Send any request of the API, for what has no method here.
 
         Args:
@@ -286,22 +303,42 @@ class ControllerClient:
         Returns:
             The decoded answer.
         """
-        return self._do(calls.anything(method, path, body, seen))
+        return calls.anything(method, path, body, seen)
 
-    def _do(self, call: ApiCall[T]) -> T:
-        return self._transport.do(call, timeout_s=_patience_s(call))
 
-    def _drive(self, steps: Generator[ApiCall[Any], Any, T]) -> T:
+class ControllerClient(_ControllerMethods, Blocking):
+    """A running controller, as seen over its API. Made by :func:`connect`; may be used from several threads.
+
+    Every command takes a `reason` for the record. Commands on a run also take `seen`, the `utc` of the state on which they
+    were decided: the controller refuses a command whose state is more than 30 s old.
+
+    Every method raises :class:`ConnectionFailed` when no controller answers, and :class:`RequestRefused` when the
+    controller refuses, in its own words.
+    """
+
+    def __enter__(self) -> Self:
+        """Return the client."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Do nothing: each request has a connection of its own."""
+
+    def _ask(self, request: ApiCall[T] | Dialogue[T]) -> T:
+        if isinstance(request, ApiCall):
+            return self._transport.do(request, timeout_s=_patience_s(request))
         try:
-            call = next(steps)
+            call = next(request.steps)
             while True:
-                call = steps.send(self._do(call))
+                call = request.steps.send(self._ask(call))
         except StopIteration as done:
             found: T = done.value
             return found
 
+    def _listen(self, request: LiveFeed) -> Generator[LiveUpdate]:
+        return request.updates()
 
-class AsyncControllerClient:
+
+class AsyncControllerClient(_ControllerMethods, Asynchronous):
     """A running controller, as seen over its API, for use with asyncio. Made by :func:`connect_async`.
 
     The methods are those of :class:`ControllerClient`. Each request runs in a worker thread of this client, so the event
@@ -309,7 +346,7 @@ class AsyncControllerClient:
     """
 
     def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+        super().__init__(transport)
         # Threads of its own: an emergency stop must not wait behind other work in the loop's default executor.
         self._threads = ThreadPoolExecutor(THREADS, "choroid client")
 
@@ -327,125 +364,35 @@ class AsyncControllerClient:
         """End the worker threads; a request that is under way is finished first, in the background."""
         self._threads.shutdown(wait=False)
 
-    @property
-    def url(self) -> str:
-        """Address of the controller."""
-        return self._transport.address.url
-
-    async def rig(self) -> RigInfo:
-        """See :meth:`ControllerClient.rig`."""
-        return await self._do(calls.rig())
-
-    async def state(self) -> StateInfo:
-        """See :meth:`ControllerClient.state`."""
-        return await self._do(calls.state())
-
-    async def health(self) -> HealthInfo:
-        """See :meth:`ControllerClient.health`."""
-        return await self._do(calls.health())
-
-    async def recipes(self) -> list[RecipeInfo]:
-        """See :meth:`ControllerClient.recipes`."""
-        return await self._do(calls.recipes())
-
-    async def runs(self) -> list[RunInfo]:
-        """See :meth:`ControllerClient.runs`."""
-        return await self._do(calls.runs())
-
-    async def run(self, run_id: str) -> RunInfo:
-        """See :meth:`ControllerClient.run`."""
-        return await self._do(calls.run(run_id))
-
-    async def start_run(
-        self, recipe: str, params: Mapping[str, str] | None = None, *, reason: str = "", seen: str = ""
-    ) -> RunInfo:
-        """See :meth:`ControllerClient.start_run`."""
-        return await self._do(calls.start_run(recipe, params or {}, reason, seen))
-
-    async def pause_run(self, run_id: str, *, reason: str = "", seen: str = "") -> RunInfo:
-        """See :meth:`ControllerClient.pause_run`."""
-        return await self._do(calls.change_run(run_id, "pause", reason, seen))
-
-    async def resume_run(self, run_id: str, *, reason: str = "", seen: str = "") -> RunInfo:
-        """See :meth:`ControllerClient.resume_run`."""
-        return await self._do(calls.change_run(run_id, "resume", reason, seen))
-
-    async def answer_run(
-        self, run_id: str, answer: str, *, step: int | None = None, reason: str = "", seen: str = ""
-    ) -> RunInfo:
-        """See :meth:`ControllerClient.answer_run`."""
-        return await self._do(calls.answer_run(run_id, answer, step, reason, seen))
-
-    async def abort_run(self, run_id: str, *, reason: str = "", seen: str = "") -> RunInfo:
-        """See :meth:`ControllerClient.abort_run`."""
-        return await self._do(calls.change_run(run_id, "abort", reason, seen))
-
-    async def alarms(self) -> AlarmsInfo:
-        """See :meth:`ControllerClient.alarms`."""
-        return await self._do(calls.alarms())
-
-    async def acknowledge_alarm(self, alarm_id: str, *, reason: str = "") -> AlarmInfo:
-        """See :meth:`ControllerClient.acknowledge_alarm`."""
-        return await self._do(calls.acknowledge_alarm(alarm_id, reason))
-
-    async def shelve_alarm(self, alarm_id: str, duration: str, *, reason: str) -> AlarmsInfo:
-        """See :meth:`ControllerClient.shelve_alarm`."""
-        return await self._do(calls.shelve_alarm(alarm_id, duration, reason))
-
-    async def return_alarm(self, alarm_id: str) -> AlarmsInfo:
-        """See :meth:`ControllerClient.return_alarm`."""
-        return await self._do(calls.return_alarm(alarm_id))
-
-    async def emergency_stop(self, reason: str = "") -> str | None:
-        """See :meth:`ControllerClient.emergency_stop`."""
-        return await self._do(calls.stop_all(reason))
-
-    async def reset_stop(self, reason: str, *, seen: str = "") -> str | None:
-        """See :meth:`ControllerClient.reset_stop`."""
-        return await self._do(calls.reset_stop(reason, seen))
-
-    async def ledger(self) -> LedgerInfo:
-        """See :meth:`ControllerClient.ledger`."""
-        return await self._do(calls.ledger())
-
-    async def journal(self, limit: int = 50, *, everything: bool = False) -> list[EntryInfo]:
-        """See :meth:`ControllerClient.journal`."""
-        return await self._do(calls.journal(limit, everything=everything))
-
-    async def history(
-        self,
-        point: str,
-        *,
-        days: float | None = None,
-        begin: datetime | str | None = None,
-        end: datetime | str | None = None,
-        every_s: float | None = None,
-    ) -> HistorySeries:
-        """See :meth:`ControllerClient.history`."""
-        return await self._drive(series.asked(point, days=days, begin=begin, end=end, every_s=every_s))
-
-    def live(self, *, timeout_s: float = 30.0) -> AsyncGenerator[LiveUpdate]:
-        """See :meth:`ControllerClient.live`; use `contextlib.aclosing` where the loop may be left early."""
-        return live.updates_async(self._transport, timeout_s)
-
-    async def request(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seen: str = ""
-    ) -> dict[str, Any]:
-        """See :meth:`ControllerClient.request`."""
-        return await self._do(calls.anything(method, path, body, seen))
-
-    async def _do(self, call: ApiCall[T]) -> T:
-        send = functools.partial(self._transport.do, call, timeout_s=_patience_s(call))
-        return await asyncio.get_running_loop().run_in_executor(self._threads, send)
-
-    async def _drive(self, steps: Generator[ApiCall[Any], Any, T]) -> T:
+    async def _ask(self, request: ApiCall[T] | Dialogue[T]) -> T:
+        if isinstance(request, ApiCall):
+            send = functools.partial(self._transport.do, request, timeout_s=_patience_s(request))
+            return await asyncio.get_running_loop().run_in_executor(self._threads, send)
         try:
-            call = next(steps)
+            call = next(request.steps)
             while True:
-                call = steps.send(await self._do(call))
+                call = request.steps.send(await self._ask(call))
         except StopIteration as done:
             found: T = done.value
             return found
+
+    def _listen(self, request: LiveFeed) -> AsyncGenerator[LiveUpdate]:
+        return request.updates_async()
+
+
+def _run(run_id: str, verb: str = "") -> str:
+    """Return the path of a run, or of a command on it."""
+    return f"/api/runs/{calls.quoted(run_id)}" + (f"/{verb}" if verb else "")
+
+
+def _alarm(alarm_id: str, verb: str) -> str:
+    """Return the path of a command on an alarm."""
+    return f"/api/alarms/{calls.quoted(alarm_id)}/{verb}"
+
+
+def _emergency(answer: Any) -> str | None:
+    told: str | None = answer["emergency"]
+    return told
 
 
 def _patience_s(call: ApiCall[Any]) -> float | None:

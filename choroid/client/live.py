@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from choroid.client.answers import AlarmInfo, HealthInfo, LedgerInfo, RunInfo, StateInfo, parsed
+from choroid.client.answers import AlarmInfo, HealthInfo, LedgerInfo, RunInfo, StateInfo
+from choroid.client.calls import parsed
 from choroid.client.errors import ConnectionFailed, optional
+from choroid.client.methods import Request
 from choroid.client.transport import Transport, connect_locally, refusal
 
 KEYED = ("readings", "actuators", "volumes", "links")
@@ -95,7 +97,7 @@ class Merger:
             alarms=[parsed(AlarmInfo, each, self._url) for each in alarms],
             suppressed=[parsed(AlarmInfo, each, self._url) for each in suppressed],
             spikes=spikes,
-            health=parsed(HealthInfo, health, self._url),
+            health=parsed(HealthInfo, {"tick_age_s": None, **health}, self._url),
             ledger=parsed(LedgerInfo, ledger, self._url),
             viability=(some["scores"] or {}).get("viability"),
             **some,
@@ -115,33 +117,40 @@ class Merger:
         return {key: value for key, value in entries.items() if value is not None}
 
 
-def updates(transport: Transport, timeout_s: float) -> Generator[LiveUpdate]:
-    """Yield updates until the connection ends.
+@dataclass(frozen=True, slots=True)
+class LiveFeed(Request[LiveUpdate]):
+    """The updates of one connection, which ends after a silence of `timeout_s`."""
 
-    Raises:
-        ConnectionFailed: The connection ended, or nothing came for `timeout_s`.
-        RequestRefused: The token is not valid, or no longer.
-        MissingPackage: The package websockets is not installed.
-    """
-    client: Any = optional("websockets.sync.client", "live", "the live feed")
-    merger = Merger(transport.address.url)
-    with _explained(transport, merger), client.connect(_address(transport), **_options(transport, timeout_s)) as socket:
-        while True:
-            if (update := merger.merge(json.loads(socket.recv(timeout_s)))) is not None:
-                yield update
+    transport: Transport
+    timeout_s: float
 
+    def updates(self) -> Generator[LiveUpdate]:
+        """Yield updates until the connection ends.
 
-async def updates_async(transport: Transport, timeout_s: float) -> AsyncGenerator[LiveUpdate]:
-    """Yield updates as :func:`updates` does, on the running event loop."""
-    client: Any = optional("websockets.asyncio.client", "live", "the live feed")
-    merger = Merger(transport.address.url)
-    with _explained(transport, merger):
-        async with client.connect(_address(transport), **_options(transport, timeout_s)) as socket:
+        Raises:
+            ConnectionFailed: The connection ended, or nothing came for `timeout_s`.
+            RequestRefused: The token is not valid, or no longer.
+            MissingPackage: The package websockets is not installed.
+        """
+        client: Any = optional("websockets.sync.client", "live", "the live feed")
+        transport, merger = self.transport, Merger(self.transport.address.url)
+        options = _options(transport, self.timeout_s)
+        with _explained(transport, merger), client.connect(_address(transport), **options) as socket:
             while True:
-                async with asyncio.timeout(timeout_s):
-                    text = await socket.recv()
-                if (update := merger.merge(json.loads(text))) is not None:
+                if (update := merger.merge(json.loads(socket.recv(self.timeout_s)))) is not None:
                     yield update
+
+    async def updates_async(self) -> AsyncGenerator[LiveUpdate]:
+        """Yield updates as :meth:`updates` does, on the running event loop."""
+        client: Any = optional("websockets.asyncio.client", "live", "the live feed")
+        transport, merger = self.transport, Merger(self.transport.address.url)
+        with _explained(transport, merger):
+            async with client.connect(_address(transport), **_options(transport, self.timeout_s)) as socket:
+                while True:
+                    async with asyncio.timeout(self.timeout_s):
+                        text = await socket.recv()
+                    if (update := merger.merge(json.loads(text))) is not None:
+                        yield update
 
 
 def _address(transport: Transport) -> str:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from choroid.client import calls
+from choroid.client.answers import StateInfo
 from choroid.client.errors import ClientError, optional
 from choroid.client.transport import ApiCall
 
@@ -119,14 +121,18 @@ def asked(
     Raises:
         ClientError: The period is empty, too long for this resolution, or a time has no zone.
     """
-    end_s = _seconds(end, "end") if end is not None else _seconds((yield calls.state()).utc, "the state's time") + 1.0
+    if end is None:
+        end_s = _seconds((yield calls.get("/api/state", StateInfo)).utc, "the state's time") + 1.0
+    else:
+        end_s = _seconds(end, "end")
     if begin is not None and days is not None:
         raise ClientError("history takes either days or begin, not both")
     begin_s = _seconds(begin, "begin") if begin is not None else end_s - 86_400.0 * (1.0 if days is None else days)
     rows: list[list[float]] = []
     unit = ""
     for first_s, last_s, max_points in _windows(begin_s, end_s, every_s):
-        answer = yield calls.history(point, last_s - first_s, last_s, max_points)
+        query = {"point": point, "seconds": last_s - first_s, "max_points": max_points, "end_utc_s": last_s}
+        answer = yield ApiCall("GET", f"/api/history?{urlencode(query)}", dict)
         unit = answer["unit"]
         # A row stands for readings around its time; the one at a border comes with both neighbours.
         rows += [row for row in answer["rows"] if not rows or row[0] > rows[-1][0]]

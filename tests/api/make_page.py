@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
 import choroid
+from choroid.client.methods import Asynchronous, Blocking, Method
 
 PAGE = Path(choroid.__file__).parents[1] / "docs" / "api.md"
 HEADER = """# Python API
@@ -39,6 +40,8 @@ GROUPS = {
 }
 ROLE = re.compile(r":\w+:`~?(?:(?:choroid|controller|drivers)\.[\w.]*\.)?([\w.]+)`")
 SEE = re.compile(r"See `\w+\.\w+`\.")
+INNER = (object, Blocking, Asynchronous)
+"""Bases that are not told."""
 SECTION = re.compile(r"^(Args|Returns|Raises|Attributes|Yields):$")
 ITEM = re.compile(r"^( {4})(\w+): ")
 
@@ -65,7 +68,7 @@ def described(name: str, found: Any) -> Iterator[str]:
 
 def of_class(name: str, found: type[Any]) -> Iterator[str]:
     """Return the paragraphs on a class: its docstring, its fields or members, then its methods."""
-    bases = [base.__name__ for base in found.__bases__ if base is not object and base.__name__[0] != "_"]
+    bases = [base.__name__ for base in found.__bases__ if base not in INNER and base.__name__[0] != "_"]
     yield f"### {name}\n\n" + (f"Bases: {', '.join(bases)}\n\n" if bases else "") + f"{text(found)}\n"
     if issubclass(found, enum.Enum):
         yield "\n".join(f"- `{member.name}`: `{member.value!r}`" for member in found) + "\n"
@@ -76,11 +79,17 @@ def of_class(name: str, found: type[Any]) -> Iterator[str]:
     elif (made := vars(found).get("__init__")) is not None and made.__doc__:
         yield f"{signature(name, made)}\n\n{text(made)}\n"
     same = []
-    for key, value in vars(found).items():
+    homes = [found, *(base for base in found.__mro__[1:] if base.__name__.startswith("_"))]
+    for key, value in [item for home in homes for item in vars(home).items()]:
         if key.startswith("_"):
             continue
         if isinstance(value, property) and value.__doc__:
             yield f"#### {name}.{key}\n\n{text(value)}\n"
+        elif isinstance(value, Method):
+            if issubclass(found, Asynchronous):
+                same.append(f"`{key}`")
+            else:
+                yield f"#### {name}.{key}\n\n{signature(key, getattr(found, key))}\n\n{text(getattr(found, key))}\n"
         elif isinstance(value, classmethod) or inspect.isfunction(value):
             function = value.__func__ if isinstance(value, classmethod) else value
             if SEE.fullmatch(told := text(function)):

@@ -6,12 +6,12 @@ import asyncio
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import aclosing
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, assert_type, get_args, get_type_hints
 
 import pytest
 
@@ -19,6 +19,7 @@ import choroid
 from choroid.client import answers
 from controller.memory.history import History
 from dashboards.auth import Role
+from tests.api import make_answers
 from tests.dashboards.test_server import free_port, serving
 from tests.dashboards.world import World, world
 
@@ -71,6 +72,10 @@ def compare(kind: type[Any], schema: dict[str, Any], schemas: dict[str, Any], se
     return None
 
 
+def test_the_answers_are_those_of_the_models() -> None:
+    assert make_answers.TARGET.read_text(encoding="utf-8") == make_answers.generate(), "run `make types`"
+
+
 async def test_every_answer_has_the_form_that_the_controller_sends() -> None:
     async with world() as w:
         described = w.app.openapi()
@@ -90,6 +95,8 @@ async def test_state_runs_recipes_and_alarms_as_a_script_sees_them() -> None:
             with choroid.connect(address(port), token=token) as rig:
                 assert rig.rig().role == "operator"
                 state = rig.state()
+                assert_type(state, choroid.StateInfo)
+                assert_type(rig.live(), Generator[choroid.LiveUpdate])
                 reading = state.readings["ph_loop.ph"]
                 assert (reading.unit, reading.quality) == ("pH", "good")
                 assert state.actuators["reglo.heart"].guarantee in ("device", "guard", "host")
@@ -121,6 +128,8 @@ async def test_the_same_with_asyncio() -> None:
         token = w.tokens[Role.OPERATOR]
         async with await choroid.connect_async(f"{address(port)}/#token={token}") as rig:
             state, recipes = await asyncio.gather(rig.state(), rig.recipes())
+            assert_type(state, choroid.StateInfo)
+            assert_type(rig.live(), AsyncGenerator[choroid.LiveUpdate])
             assert state.readings
             run = await rig.start_run(recipes[0].name)
             assert (await rig.run(run.id)).id == run.id

@@ -1,0 +1,93 @@
+"""Methods that are declared once for two clients: in one they block, in the other they are coroutines.
+
+A declaration builds a :class:`Request`, and sends nothing. The client on which the method is called sends it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+P = ParamSpec("P")
+T = TypeVar("T")
+B = TypeVar("B")
+A = TypeVar("A")
+
+
+class Request(Generic[T]):
+    """What a method asks for: an answer of the type `T`, or a stream of them."""
+
+
+class Blocking:
+    """A client whose methods wait for the answer and return it."""
+
+    def _ask(self, request: Any) -> Any:
+        raise NotImplementedError
+
+    def _listen(self, request: Any) -> Generator[Any]:
+        raise NotImplementedError
+
+
+class Asynchronous:
+    """A client whose methods are coroutines."""
+
+    async def _ask(self, request: Any) -> Any:
+        raise NotImplementedError
+
+    def _listen(self, request: Any) -> AsyncGenerator[Any]:
+        raise NotImplementedError
+
+
+class Method(Generic[P, B, A]):
+    """A method that returns `B` in a :class:`Blocking` client and `A` in an :class:`Asynchronous` one."""
+
+    def __init__(self, blocking: Callable[..., Any], asynchronous: Callable[..., Any]) -> None:
+        self._blocking = blocking
+        self._asynchronous = asynchronous
+
+    @overload
+    def __get__(self, client: Blocking, owner: Any) -> Callable[P, B]: ...
+    @overload
+    def __get__(self, client: Asynchronous, owner: Any) -> Callable[P, A]: ...
+    @overload
+    def __get__(self, client: None, owner: Any) -> Callable[..., Any]: ...
+    def __get__(self, client: Any, owner: Any) -> Any:
+        """Return the method of a client; without a client, the function of its class."""
+        function = self._asynchronous if issubclass(owner, Asynchronous) else self._blocking
+        return function if client is None else function.__get__(client)
+
+
+def answered(declared: Callable[Concatenate[Any, P], Request[T]]) -> Method[P, T, Coroutine[None, None, T]]:
+    """Make a method with one answer from its declaration."""
+    # Not Coroutine[Any, Any, T]: a type checker that sees Any cannot choose among the forms of asyncio.gather.
+
+    def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._ask(declared(self, *args, **kwargs))
+
+    async def ask_async(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return await self._ask(declared(self, *args, **kwargs))
+
+    return Method(_as(declared, ask, "{}"), _as(declared, ask_async, "{}"))
+
+
+def streamed(declared: Callable[Concatenate[Any, P], Request[T]]) -> Method[P, Generator[T], AsyncGenerator[T]]:
+    """Make a method that yields answers, until the stream ends or its caller leaves it, from its declaration."""
+
+    def listen(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._listen(declared(self, *args, **kwargs))
+
+    def listen_async(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._listen(declared(self, *args, **kwargs))
+
+    return Method(_as(declared, listen, "Generator[{}]"), _as(declared, listen_async, "AsyncGenerator[{}]"))
+
+
+def _as(declared: Callable[..., Any], method: Callable[..., Any], returns: str) -> Callable[..., Any]:
+    """Give a method the name, documentation and signature of its declaration; `returns` is the form of what it returns."""
+    signature = inspect.signature(declared)
+    answer = str(signature.return_annotation).partition("[")[2][:-1]
+    made: Any = functools.wraps(declared)(method)
+    made.__signature__ = signature.replace(return_annotation=returns.format(answer))
+    return method
