@@ -100,7 +100,7 @@ proto: $(DEV)  ## regenerate the gRPC code from nerves.proto and grid.proto
 	$(BIN)/python -m tests.proto
 
 docs: $(DEV)  ## regenerate docs/devices from the drivers, docs/api.md from docstrings
-	$(BIN)/choroid devices --write docs/devices
+	$(BIN)/choroid device list --write docs/devices
 	$(BIN)/python -m tests.api.make_page
 
 clean:

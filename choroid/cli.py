@@ -1,7 +1,7 @@
 """The `choroid` command: parse arguments, call one function, print its answer.
 
-The implementation of each subcommand is imported only when it runs, so that `choroid --help` stays fast. Exit
-status: 0 done, 1 failed with a message, 2 wrong arguments.
+A command is `choroid VERB` or `choroid SUBJECT VERB` (docs/command-line.md). The implementation of each is imported only when
+it runs, so that `choroid --help` stays fast. Exit status: 0 done, 1 failed with a message, 2 wrong arguments.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from choroid.common.child import keep_safe_path, require_own_packages
 from choroid.common.failure import UserError
 
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
-    "describe a rig": ("new", "check", "wiring", "bom", "devices", "cards"),
+    "describe a rig": ("create", "check", "wiring", "bom", "card"),
     "try it on the simulated laboratory": ("demo", "lab", "simulate", "plan", "fit", "validate"),
-    "set devices up": ("probe", "talk", "calibrate", "commission", "conformance", "replay"),
+    "set devices up": ("device", "driver", "commission"),
     "run a rig": (
         "run",
         "guard",
         "service",
         "stop",
         "protocol",
-        "alarms",
+        "alarm",
         "bypass",
-        "record",
-        "lsl",
+        "recording",
+        "array",
         "handover",
         "repair",
     ),
-    "medium, tissue and parts of a running rig": ("ledger", "load", "level", "assay", "tissue", "tubing", "task"),
-    "people and agents": ("users", "agents"),
+    "medium, tissue and parts of a running rig": ("ledger", "vessel", "assay", "tissue", "tubing", "task"),
+    "people and agents": ("user", "agent"),
     "records": ("report", "export", "audit"),
     "verify": ("verify",),
     "grid": ("grid",),
@@ -82,15 +82,21 @@ class _GroupedHelp(argparse.ArgumentParser):
             formatter.start_section(subject)
             formatter.add_arguments([by_name[name] for name in names])
             formatter.end_section()
-        formatter.add_text("choroid COMMAND --help describes one command.")
+        formatter.add_text(
+            "A command is a verb, or a subject and a verb. choroid COMMAND --help describes one command, or lists the verbs"
+            " of a subject."
+        )
         return formatter.format_help()
 
 
 def _parser() -> _GroupedHelp:
     # Not before these are known to be our own packages.
     from choroid.commands import (
+        array,
         audit,
         commissioning,
+        create,
+        device,
         distributions,
         export,
         files,
@@ -99,41 +105,40 @@ def _parser() -> _GroupedHelp:
         handover,
         ledger,
         live,
-        lsl,
-        new,
         operate,
-        record,
+        recording,
         report,
         tissue,
-        tools,
         virtual,
     )
+    from choroid.commands.options import command, subject
 
     parser = _GroupedHelp(prog="choroid", description="Keeps brain organoids alive and lets computers talk with them.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser)
     parser.commands = commands
     groups = (
-        live, virtual, files, tools, ledger, distributions, handover, report, export, operate, guards,
-        commissioning, new, tissue, record, lsl, fit, audit,
+        live, virtual, files, device, ledger, distributions, handover, report, export, operate, guards,
+        commissioning, create, tissue, recording, array, fit, audit,
     )  # fmt: skip
     for group in groups:
         group.add(commands)
-    completion = commands.add_parser("completion", help="print the completion of commands and options for a shell")
-    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
-    completion.set_defaults(handler=lambda arguments: _print_completion(parser, arguments.shell))
+    completion = subject(commands, "completion", "completion of commands and options in a shell")
+    show = command(completion, "show", _completion, "print the script that a shell reads")
+    show.add_argument("shell", choices=("bash", "fish", "tcsh", "zsh"))
+    show.set_defaults(parser=parser)
     return parser
 
 
-def _print_completion(parser: argparse.ArgumentParser, shell: str) -> int:
+def _completion(arguments: argparse.Namespace) -> int:
     """Print the script that completes commands, options and file names in a shell."""
     import shtab
 
-    waiting: list[argparse.ArgumentParser] = [parser]
+    waiting: list[argparse.ArgumentParser] = [arguments.parser]
     while waiting:
         for action in waiting.pop()._actions:
             if isinstance(action, argparse._SubParsersAction):
                 waiting += action.choices.values()
             elif action.type is Path:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
-    print(shtab.complete(parser, shell))
+    print(shtab.complete(arguments.parser, arguments.shell))
     return 0

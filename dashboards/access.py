@@ -88,7 +88,7 @@ def unknown_caller(connection: HTTPConnection) -> ApiProblem:
         UNKNOWN,
         where="the API",
         cause="it carries neither a session cookie nor a bearer token, or one that is unknown, revoked or expired",
-        action="sign in with a token; `choroid users add NAME` on the controller's machine makes one",
+        action="sign in with a token; `choroid user add NAME` on the controller's machine makes one",
     )
 
 

@@ -74,7 +74,7 @@ class AtlasEzoPmp(AtlasEzo):
         traps=(
             "`*DONE,mL` is sent unsolicited at the end of a dose, perhaps before another answer.",
             "Some firmware also answers `X` with `*OK`, some does not.",
-            "Not calibrated, it is off by 8 to 17 % (measured on two units): `choroid calibrate`.",
+            "Not calibrated, it is off by 8 to 17 % (measured on two units): `choroid device calibrate-pump`.",
             "Without its 12 V supply it answers `*UV,PUMPPWR`: a fault, and nothing is pumped.",
             "It does not report its flow; the commanded flow is shown.",
             "A continuous flow has steps of 10 µL/min: one that differs by more than 2 % from a step is refused;"

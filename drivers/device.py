@@ -52,7 +52,7 @@ class Dosing:
 
 @dataclass(frozen=True, slots=True)
 class DeviceModel:
-    """Catalogue entry of a driver, as `choroid devices` lists it."""
+    """Catalogue entry of a driver, as `choroid device list` lists it."""
 
     id: str
     vendor: str
@@ -213,7 +213,7 @@ class Device(ABC):
     queries: ClassVar[re.Pattern[bytes] | None] = None
     """Pattern of every request that changes nothing in the device; None where a driver does not declare it.
 
-    A read-only link (`choroid talk --read-only`) sends nothing else, and :meth:`verify` sets nothing there.
+    A read-only link (`choroid device talk --read-only`) sends nothing else, and :meth:`verify` sets nothing there.
     """
 
     unchecked: ClassVar[bool] = False

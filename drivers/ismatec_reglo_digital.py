@@ -86,9 +86,9 @@ class IsmatecRegloDigital(Device):
             ("a!", "maximum flow with this tubing, as calibrated", "14-013 pp. 36–41"),
             ("a:", "total volume; never reset by this driver", "14-013 pp. 36–41"),
             ("a-", "end an overload, before a stop only", "REGLO-CPF p. 36"),
-            ("aV, aVM, aVH", "time of a dose, 0.1 s, min or h; only by `choroid talk`", "14-013 p. 39"),
-            ("aT, aTM, aTH", "pause time, 0.1 s, min or h; only by `choroid talk`", "14-013 p. 40"),
-            ("aU", "roller steps of a dose; only by `choroid talk`", "14-013 p. 39"),
+            ("aV, aVM, aVH", "time of a dose, 0.1 s, min or h; only by `choroid device talk`", "14-013 p. 39"),
+            ("aT, aTM, aTH", "pause time, 0.1 s, min or h; only by `choroid device talk`", "14-013 p. 40"),
+            ("aU", "roller steps of a dose; only by `choroid device talk`", "14-013 p. 39"),
         ),
         traps=(
             "In overload the pump answers every command with #: reported as a fault. A stop ends the overload (`-`) and"

@@ -1,4 +1,4 @@
-"""Documentation pages of the drivers, generated from the drivers: `choroid devices --write docs/devices`."""
+"""Documentation pages of the drivers, generated from the drivers: `choroid device list --write docs/devices`."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _index(drivers: Sequence[type[Device]]) -> str:
             "# Devices",
             "",
             "Every driver is tested against an independently written simulated device, and against the same"
-            " properties: `choroid conformance`. To add one: [writing a driver](../writing-a-driver.md).",
+            " properties: `choroid driver test`. To add one: [writing a driver](../writing-a-driver.md).",
             "",
             *_table(("model", "device", "kind", "line"), rows),
         ]

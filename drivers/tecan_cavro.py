@@ -107,7 +107,7 @@ class TecanCavro(Device):
         traps=(
             "The driver never initialises the pump, because this empties the syringe through the outlet. Initialise it by"
             " hand before the first dose and after every loss of power, with the outlet led to waste:"
-            " `choroid talk`, `ZR` (half or a third of the force for small syringes: `Z1R`, `Z2R`).",
+            " `choroid device talk`, `ZR` (half or a third of the force for small syringes: `Z1R`, `Z2R`).",
             "After a loss of power, a plunger or valve overload, or a plunger position that no command explains, nothing is"
             " dosed and the status is a fault. It ends when the pump reports a new initialisation; for an XP 3000, which"
             " does not count them, when it is initialised and the controller restarted.",

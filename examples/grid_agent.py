@@ -31,11 +31,11 @@ def say(text):
 
 
 async def training(described, place):
-    """Make public data of a board, as `choroid grid data` does; return the files."""
+    """Make public data of a board, as `choroid grid data make` does; return the files."""
     (place / "board.json").write_text(json.dumps(described))
     files = [place / f"{seed}.npz" for seed in SEEDS]
     for seed, file in zip(SEEDS, files, strict=True):
-        words = ["grid", "data", str(place / "board.json"), "--seed", str(seed), "--out", str(file)]
+        words = ["grid", "data", "make", str(place / "board.json"), "--seed", str(seed), "--out", str(file)]
         process = await asyncio.create_subprocess_exec(sys.executable, "-P", "-m", "choroid", *words)
         if await process.wait():
             sys.exit("the data of the board were not made")

@@ -38,7 +38,7 @@ def export(weights, trials, bins, electrodes):
 
 
 def decoder(paths):
-    """Return a decoder that was trained on the files of `choroid grid data`."""
+    """Return a decoder that was trained on the files of `choroid grid data make`."""
     files = [np.load(path) for path in paths]
     spikes = np.concatenate([each["spikes"] for each in files])
     stimulus = np.concatenate([each["stimulus"] for each in files])

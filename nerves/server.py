@@ -60,7 +60,7 @@ class GatewayServer:
         if remote is not None and remote.tls is None:
             raise ValueError(
                 f"the electrode engine does not listen on {remote.host} without mutual TLS: tokens and stimulation would"
-                " cross the network unprotected. Next: make its certificate with `choroid agents certify-engine --host NAME`"
+                " cross the network unprotected. Next: make its certificate with `choroid agent certify-engine --host NAME`"
             )
         self._server = grpc.aio.server(
             interceptors=[AccessInterceptor(self._keyring)], options=OPTIONS, maximum_concurrent_rpcs=512

@@ -41,7 +41,7 @@ class Bench:
         self.rig = folder / "lab.yaml"
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
-        self.lab = self.start("lab", str(rig), "--write", str(self.rig))
+        self.lab = self.start("lab", "serve", str(rig), "--write", str(self.rig))
         try:
             until(self.rig.exists, "the lab wrote its rig file", seconds=START_S)
         except BaseException:

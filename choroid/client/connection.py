@@ -61,7 +61,7 @@ def connect(
 
     Args:
         url: Its address, such as `http://127.0.0.1:8090`; with a token behind `#token=` no other is needed.
-        token: A token from `choroid users add`; not needed where the address or `data` has one.
+        token: A token from `choroid user add`; not needed where the address or `data` has one.
         data: The data folder of `choroid run` on this machine, instead of `url`.
         timeout_s: How long to wait for an answer (s).
         context: TLS settings for an address with https.
@@ -427,7 +427,7 @@ def _endpoint(path: Path) -> tuple[str, str, int]:
     except OSError as error:
         raise ClientError(
             f"{path} cannot be read ({error.strerror}). Likely cause: it belongs to another user. Next: connect with the"
-            " address and a token from `choroid users add`"
+            " address and a token from `choroid user add`"
         ) from None
     except (ValueError, KeyError, TypeError) as error:
         raise ClientError(

@@ -222,7 +222,7 @@ def explained(error: grpc.RpcError, address: str) -> NervesError:
         case "UNAUTHENTICATED":
             text = (
                 f"the electrode engine at {address} does not know this token. Likely cause: it was revoked or renewed. Next:"
-                " ask an admin of the rig for a new one (`choroid agents`)"
+                " ask an admin of the rig for a new one (`choroid agent`)"
             )
         case _:
             text = f"the electrode engine at {address} refused the call ({name}): {details}"
@@ -246,7 +246,7 @@ def endpoint_of(path: Path | str) -> tuple[str, str]:
     if not token:
         raise NervesError(
             f"{path} has no token: that of the agent on this machine was revoked or renewed. Next: have one issued with"
-            " `choroid agents add`, and use it with the address in the file"
+            " `choroid agent add`, and use it with the address in the file"
         )
     return address, token
 

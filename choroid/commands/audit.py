@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from choroid.commands.options import command, emit, json_option
+from choroid.commands.options import command, emit, json_option, subject
 from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
 
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Add `audit` to `commands`."""
-    audit = commands.add_parser("audit", help="signed checkpoints of the journal: witness, verify, export, renew")
-    verbs = audit.add_subparsers(title="verbs", metavar="VERB", required=True)
+    verbs = subject(commands, "audit", "signed checkpoints of the journal: witness, verify, export, renew")
     witness = command(verbs, "witness", _witness, "sign a checkpoint of the journal now, and keep it elsewhere")
     witness.add_argument(
         "--hub",

@@ -1,4 +1,4 @@
-"""Parsers of `check`, `wiring`, `bom`, `devices` and `cards`."""
+"""Parsers of `check`, `wiring`, `bom` and `card`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from choroid.commands import tools
-from choroid.commands.options import command, emit, json_option
+from choroid.commands.options import command, emit, json_option, subject
 
 
 class _PrintSchema(argparse.Action):
@@ -25,7 +24,7 @@ class _PrintSchema(argparse.Action):
 
 
 def add(commands: Any) -> None:
-    """Add `check`, `wiring`, `bom`, `devices` and `cards` to `commands`."""
+    """Add `check`, `wiring`, `bom` and `card` to `commands`."""
     check = command(commands, "check", _check, "validate a rig file")
     check.add_argument("rig", type=Path, help="the rig file")
     check.add_argument(
@@ -42,18 +41,16 @@ def add(commands: Any) -> None:
     json_option(check)
 
     for name, handler, what in (
-        ("wiring", _wiring, "print the wiring list of a rig file: what is connected to what"),
-        ("bom", _bom, "print the bill of materials of a rig file"),
+        ("wiring", _wiring, "the wiring list of a rig file: what is connected to what"),
+        ("bom", _bom, "the bill of materials of a rig file"),
     ):
-        listing = command(commands, name, handler, what)
+        listing = command(subject(commands, name, what), "show", handler, f"print {what}")
         listing.add_argument("rig", type=Path, help="the rig file")
         listing.add_argument("--csv", action="store_true", help="print CSV")
         json_option(listing)
 
-    devices = command(commands, "devices", _devices, "list the supported devices")
-    json_option(devices)
-    cards = command(commands, "cards", _cards, "list the electrode cards, with what each can do and its limits")
-    json_option(cards)
+    cards = subject(commands, "card", "the electrode cards that Choroid supports")
+    json_option(command(cards, "list", _cards, "list the electrode cards, with what each can do and its limits"))
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -81,16 +78,6 @@ def _bom(arguments: argparse.Namespace) -> int:
 
     answer = bill(arguments.rig)
     emit(answer, as_json=arguments.json, text=csv_text(answer) if arguments.csv else as_text(answer))
-    return 0
-
-
-def _devices(arguments: argparse.Namespace) -> int:
-    from choroid.rig_file.devices import as_text, devices
-
-    if (done := tools.devices(arguments)) is not None:
-        return done
-    answer = devices()
-    emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0
 
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.options import command, emit, json_option
+from choroid.commands.options import command, emit, json_option, subject
 from choroid.common.private import keep_files_private
 
 
@@ -26,8 +26,7 @@ def add(commands: Any) -> None:
     stop.add_argument("--reason", default="emergency stop on the command line", help="reason, for the record")
     json_option(stop)
 
-    service = commands.add_parser("service", help="install guard and controller as services of this computer")
-    verbs = service.add_subparsers(title="verbs", metavar="VERB", required=True)
+    verbs = subject(commands, "service", "guard and controller as services of this computer: install")
     install = command(verbs, "install", _install, "write systemd units for a rig: the guard and the controller")
     install.add_argument("rig", type=Path, help="the rig file")
     _data(install, "journal and history (default ./choroid-data)")

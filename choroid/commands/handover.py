@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
+from choroid.commands.options import command, emit, json_option
+
 
 def add(commands: Any) -> None:
-    """Add the subcommand to `commands`."""
+    """Add `handover` to `commands`."""
     text = "move a culture's records to another rig: write a file here, take it over there"
-    parser: argparse.ArgumentParser = commands.add_parser("handover", help=text, description=text)
-    parser.set_defaults(handler=_handover)
+    parser = command(commands, "handover", _handover, text)
     parser.add_argument("rig", type=Path, help="the rig file")
     parser.add_argument("--data", type=Path, default=Path("choroid-data"), help="its data directory")
     way = parser.add_mutually_exclusive_group(required=True)
     way.add_argument("--write", type=Path, metavar="FILE", help="write this rig's records of its culture")
     way.add_argument("--take", type=Path, metavar="FILE", help="take over another rig's file")
     parser.add_argument("--who", default="", help="person who takes it over, for the record")
-    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output and nothing else")
+    json_option(parser)
 
 
 def _handover(arguments: argparse.Namespace) -> int:
@@ -29,5 +29,5 @@ def _handover(arguments: argparse.Namespace) -> int:
         answer = written(arguments.rig, arguments.data, arguments.write)
     else:
         answer = taken(arguments.rig, arguments.data, arguments.take, who=arguments.who)
-    print(json.dumps(answer, ensure_ascii=False) if arguments.json else as_text(answer))
+    emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.options import command, host_and_port, json_option, port, seconds, seed, speed
+from choroid.commands.options import command, host_and_port, json_option, port, seconds, seed, speed, subject
 from choroid.common.child import python
 from choroid.common.parent import LINK
 from choroid.common.private import keep_files_private
@@ -68,7 +68,7 @@ def add(commands: Any) -> None:
         help="port on 127.0.0.1 that answers monitors with 200 or 503 (default: any free port, written to endpoint.json)",
     )
     run.add_argument(
-        "--capture", type=Path, metavar="FILE", help="record every byte of every link (see choroid replay)"
+        "--capture", type=Path, metavar="FILE", help="record every byte of every link (see choroid driver replay)"
     )
 
     run.add_argument(
@@ -81,10 +81,11 @@ def add(commands: Any) -> None:
         "--agents",
         type=host_and_port,
         metavar="ADDRESS:PORT",
-        help="accept agents on other machines here, with mutual TLS (see choroid agents certify-engine)",
+        help="accept agents on other machines here, with mutual TLS (see choroid agent certify-engine)",
     )
 
-    lab = command(commands, "lab", _lab, "serve a rig's simulated devices over TCP or pseudo-terminals in real time")
+    labs = subject(commands, "lab", "the simulated laboratory: serve a rig's devices in real time")
+    lab = command(labs, "serve", _lab, "serve a rig's simulated devices over TCP or pseudo-terminals in real time")
     lab.add_argument("rig", type=Path, help="the rig file")
     lab.add_argument("--host", default="127.0.0.1", help="address to serve on (default 127.0.0.1)")
     lab.add_argument("--base-port", type=port, default=0, help="first TCP port (default: any free ports)")

@@ -1,4 +1,4 @@
-"""Parsers of commands to a running controller (`protocol`, `assay`, `alarms`, `bypass`, `users`, `agents`) and `repair`."""
+"""Parsers of commands to a running controller (`protocol`, `assay`, `alarm`, `bypass`, `user`, `agent`) and `repair`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.options import command, emit, json_option, named, params_option
+from choroid.commands.options import command, emit, json_option, named, params_option, subject
 from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
 from choroid.common.private import keep_files_private
 
 
 def add(commands: Any) -> None:
-    """Add `protocol`, `assay`, `alarms`, `bypass`, `users` and `repair` to `commands`."""
+    """Add `protocol`, `assay`, `alarm`, `bypass`, `user`, `agent` and `repair` to `commands`."""
     repair = command(commands, "repair", _repair, "examine a damaged or lost journal and repair it")
     repair.add_argument("data", type=Path, help="the data folder of a controller that does not run")
     repair.add_argument("--apply", action="store_true", help="repair; the old files are kept in a separate folder")
@@ -22,8 +22,7 @@ def add(commands: Any) -> None:
     repair.add_argument("--reason", default="", help="reason for the new journal, for its first row")
     json_option(repair)
 
-    protocol = commands.add_parser("protocol", help="start, pause, resume, answer, abort a protocol on a running rig")
-    verbs = protocol.add_subparsers(title="verbs", metavar="VERB", required=True)
+    verbs = subject(commands, "protocol", "protocols on a running rig: start, pause, resume, answer, abort, review")
     start = command(verbs, "start", _protocol, "start a protocol")
     start.add_argument("protocol", help="its name, a recipe file (.yaml), or a Python file (.py)")
     params_option(start)
@@ -39,7 +38,7 @@ def add(commands: Any) -> None:
         verb.add_argument("run", nargs="?", help="the run (default: the active one, else the latest)")
     submit = command(verbs, "submit", _library, "upload a recipe or a Python protocol for review")
     submit.add_argument("file", type=Path, help="the file (.yaml or .py)")
-    command(verbs, "library", _library, "list the uploaded versions and their states")
+    command(verbs, "list", _library, "list the uploaded versions and their states")
     for name, help_text in (
         ("show", "print the text of a version"),
         ("accept", "accept a submitted version, as another person than the one who submitted it"),
@@ -64,7 +63,8 @@ def add(commands: Any) -> None:
         verb.add_argument("--reason", default="", help="reason, for the record")
         json_option(verb)
 
-    assay = command(commands, "assay", _assay, "enter a laboratory result of a running rig's medium")
+    assays = subject(commands, "assay", "laboratory results of a running rig's medium: enter")
+    assay = command(assays, "enter", _assay, "enter a laboratory result of a running rig's medium")
     assay.add_argument("analyte", help="lactate, glucose, ammonia, glutamine, bicarbonate, osmolality or ldh")
     assay.add_argument("value", help='value with unit, such as "8.2 mM"')
     assay.add_argument("--vessel", required=True, help="where the sample was taken: loop, spent, or a vessel's name")
@@ -88,17 +88,21 @@ def add(commands: Any) -> None:
     assay.add_argument("--reason", default="", help="reason, for the record")
     json_option(assay)
 
-    bypass = command(commands, "bypass", _bypass, "bypass an interlock of a running rig for a short time")
-    bypass.add_argument("interlock", nargs="?", help="its name (default: list the bypasses)")
-    bypass.add_argument("--minutes", type=float, default=15.0, help="duration, at most 60 (default 15)")
-    bypass.add_argument("--end", action="store_true", help="end the bypass at once")
-    bypass.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
-    bypass.add_argument("--reason", default="", help="reason why it is safe, for the record; required")
-    json_option(bypass)
+    verbs = subject(commands, "bypass", "bypasses of interlocks of a running rig: list, start, end")
+    command(verbs, "list", _bypass, "list the bypasses")
+    start = command(verbs, "start", _bypass, "bypass an interlock for a short time")
+    end = command(verbs, "end", _bypass, "end a bypass at once")
+    for verb in (start, end):
+        verb.add_argument("interlock", help="its name")
+    start.add_argument("--minutes", type=float, default=15.0, help="duration, at most 60 (default 15)")
+    start.add_argument("--reason", required=True, help="reason why it is safe, for the record")
+    for name, verb in verbs.choices.items():
+        verb.set_defaults(verb=name)
+        verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
+        json_option(verb)
     _add_alarms(commands)
 
-    users = commands.add_parser("users", help="accounts of a running rig: list, add, remove, revoke")
-    verbs = users.add_subparsers(title="verbs", metavar="VERB", required=True)
+    verbs = subject(commands, "user", "accounts of a running rig: list, add, remove, revoke")
     command(verbs, "list", _users, "list all users with a token or a session, and every token")
     add = command(verbs, "add", _users, "create a token for a user; it is shown once")
     add.add_argument("--role", choices=("viewer", "operator", "engineer", "admin"), default="viewer")
@@ -119,8 +123,7 @@ def add(commands: Any) -> None:
 
 
 def _add_agents(commands: Any) -> None:
-    agents = commands.add_parser("agents", help="agents of a running rig's electrode engine: list, add, renew, remove")
-    verbs = agents.add_subparsers(title="verbs", metavar="VERB", required=True)
+    verbs = subject(commands, "agent", "agents of a running rig's electrode engine: list, add, renew, remove, certify")
     command(verbs, "list", _agents, "list all agents, the revoked too")
     add = command(verbs, "add", _agents, "create a token for an agent; it is shown once")
     add.add_argument("--role", choices=("reader", "agent", "auditor"), default="agent")
@@ -158,26 +161,25 @@ def _add_certificates(verbs: Any) -> None:
 
 
 def _add_alarms(commands: Any) -> None:
-    alarms = commands.add_parser(
-        "alarms", help="the alarms of a running rig: list, acknowledge, shelve, test the channels"
-    )
-    verbs = alarms.add_subparsers(title="verbs", metavar="VERB", required=True)
+    verbs = subject(commands, "alarm", "the alarms of a running rig: list, acknowledge, shelve, test the channels")
     command(verbs, "list", _alarms, "every alarm that is announced, shelved or out of service, the most urgent first")
     for name, help_text in (
-        ("ack", "acknowledge an alarm: you have seen it and act"),
+        ("acknowledge", "acknowledge an alarm: you have seen it and act"),
         ("shelve", "do not announce an alarm for a limited time; interlocks act as before"),
-        ("out-of-service", "do not announce an alarm until it is returned to service"),
+        ("take-out-of-service", "do not announce an alarm until it is returned to service"),
         ("return", "end shelving or out of service"),
     ):
         verb = command(verbs, name, _alarms, help_text)
         verb.add_argument("alarm", help="its id, as the list shows it, say device_lost:balance")
     verbs.choices["shelve"].add_argument("--for", dest="for_", metavar="TIME", required=True, help="say 30min")
-    command(verbs, "channels", _alarms, "every channel: its priorities, its state, what waits")
-    command(verbs, "test", _alarms, "send a test message over every channel; exit status 1 if one fails")
+    command(verbs, "list-channels", _alarms, "every channel: its priorities, its state, what waits")
+    command(verbs, "test-channels", _alarms, "send a test message over every channel; exit status 1 if one fails")
     for name, verb in verbs.choices.items():
         verb.set_defaults(verb=name)
         verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
-        verb.add_argument("--reason", default="", help="reason, for the record (shelve and out-of-service need one)")
+        verb.add_argument(
+            "--reason", default="", help="reason, for the record (shelve and take-out-of-service need one)"
+        )
         json_option(verb)
 
 
@@ -244,11 +246,11 @@ def _bypass(arguments: argparse.Namespace) -> int:
     from choroid.operating.bypass import as_text, bypass
 
     answer = bypass(
-        arguments.interlock,
+        getattr(arguments, "interlock", None),
         data=arguments.data,
-        minutes=arguments.minutes,
-        reason=arguments.reason,
-        end=arguments.end,
+        minutes=getattr(arguments, "minutes", 0.0),
+        reason=getattr(arguments, "reason", ""),
+        end=arguments.verb == "end",
     )
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0
@@ -265,7 +267,7 @@ def _alarms(arguments: argparse.Namespace) -> int:
         reason=arguments.reason,
     )
     emit(answer, as_json=arguments.json, text=as_text(answer))
-    if arguments.verb == "test":
+    if arguments.verb == "test-channels":
         check(answer)
     return 0
 

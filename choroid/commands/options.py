@@ -26,6 +26,12 @@ def command(commands: Any, name: str, handler: Handler, help_text: str) -> argpa
     return parser
 
 
+def subject(commands: Any, name: str, help_text: str) -> Any:
+    """Add a subject, on which several verbs act, and return the group to which they are added."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=help_text, description=help_text)
+    return parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+
+
 def json_option(parser: argparse.ArgumentParser) -> None:
     """Add `--json`."""
     parser.add_argument("--json", action="store_true", help="print one JSON object on standard output and nothing else")

@@ -6,20 +6,17 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.options import command, emit, json_option
+from choroid.commands.options import command, emit, json_option, subject
 
 ENTERED = ("target", "count", "diameter", "age", "batch", "cell_line", "reason", "sure")
 
 
 def add(commands: Any) -> None:
-    """Add the subcommand to `commands`."""
-    tissue = commands.add_parser(
-        "tissue", help="the tissue in a running rig's chambers: list, history, place, move, remove"
-    )
-    verbs = tissue.add_subparsers(title="verbs", metavar="VERB", required=True)
+    """Add `tissue` to `commands`."""
+    verbs = subject(commands, "tissue", "the tissue in a running rig's chambers: list, show, place, move, remove")
     command(verbs, "list", _tissue, "list the tissue of each chamber")
-    history = command(verbs, "history", _tissue, "what people did with the tissue of each chamber")
-    history.add_argument("chamber", nargs="?", default="", help="the chamber (default: all)")
+    show = command(verbs, "show", _tissue, "show what people did with the tissue of each chamber")
+    show.add_argument("chamber", nargs="?", default="", help="the chamber (default: all)")
     place = command(verbs, "place", _tissue, "enter tissue that was put into an empty chamber")
     place.add_argument("chamber", help="the chamber")
     place.add_argument("--count", type=int, required=True, help="number of organoids")
@@ -48,5 +45,5 @@ def _tissue(arguments: argparse.Namespace) -> int:
 
     body = {name: getattr(arguments, name) for name in ENTERED if hasattr(arguments, name)}
     answer = tissue(arguments.verb, data=arguments.data, chamber=getattr(arguments, "chamber", ""), body=body)
-    emit(answer, as_json=arguments.json, text=as_text(answer, history=arguments.verb == "history"))
+    emit(answer, as_json=arguments.json, text=as_text(answer, history=arguments.verb == "show"))
     return 0

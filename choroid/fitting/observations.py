@@ -117,7 +117,7 @@ def enough(found: Sequence[Observation]) -> None:
     if not metabolic:
         raise UserError(
             "lactate and glucose were never measured in the period: no assay and no sensor on line. Next: enter assays with"
-            ' `choroid assay lactate "8.2 mM" --vessel loop`'
+            ' `choroid assay enter lactate "8.2 mM" --vessel loop`'
         )
     if len(metabolic) < MIN_SAMPLES:
         raise UserError(

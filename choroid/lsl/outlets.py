@@ -1,4 +1,4 @@
-"""`choroid lsl`: offer frames, spikes and events of a running electrode engine as LSL streams, read-only.
+"""`choroid array stream`: offer frames, spikes and events of a running electrode engine as LSL streams, read-only.
 
 It is a client of the engine as any other, in a process of its own: nothing that happens to it or to its readers concerns the
 engine. LSL has no authentication: every program on the network can read.

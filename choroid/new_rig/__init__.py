@@ -1,1 +1,1 @@
-"""`choroid new`: write a rig file from the answers to a few questions."""
+"""`choroid create`: write a rig file from the answers to a few questions."""

@@ -66,14 +66,14 @@ def _electrodes(draft: Draft, count: str) -> None:
 def _real_card(electrodes: int) -> list[str]:
     """Return the lines of a card with a link; an Intan controller as far as its channels go."""
     if electrodes > len(PORTS) * PORT_CHANNELS:
-        return ["  card: open-ephys   # `choroid cards` lists all of them", '  link: "tcp://192.0.2.1:5556"']
+        return ["  card: open-ephys   # `choroid card list` lists all of them", '  link: "tcp://192.0.2.1:5556"']
     starts = range(0, electrodes, PORT_CHANNELS)
     names = [
         f"{port}-000:{port}-{min(electrodes - at, PORT_CHANNELS) - 1:03d}"
         for port, at in zip(PORTS, starts, strict=False)
     ]
     return [
-        "  card: intan-rhx   # `choroid cards` lists all of them",
+        "  card: intan-rhx   # `choroid card list` lists all of them",
         '  link: "tcp://192.0.2.1:5000"',
         f"  options: {{channels: [{', '.join(names)}]}}",
     ]

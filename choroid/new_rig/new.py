@@ -1,4 +1,4 @@
-"""`choroid new`: ask, write the rig file, and check it."""
+"""`choroid create`: ask, write the rig file, and check it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `choroid new` asks: each question with its kind of answer, its default, and when it is asked."""
+"""What `choroid create` asks: each question with its kind of answer, its default, and when it is asked."""
 
 from __future__ import annotations
 

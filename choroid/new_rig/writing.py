@@ -95,7 +95,7 @@ def _layout(answers: Answers) -> PlumbingDraft:
 
 def _head(draft: Draft, answers: Answers) -> None:
     draft.head += [
-        "# Written by `choroid new`. Amounts and tubing are proposals: correct them to what stands on your bench, and run",
+        "# Written by `choroid create`. Amounts and tubing are proposals: correct them to what stands on your bench, and run",
         "# `choroid check` after each change. docs/rig.md describes every key.",
         *(["# Links: write the ports by id (/dev/serial/by-id/…), because ttyUSB0 changes when cables are moved."]
           if draft.real_links else []),

@@ -1,4 +1,4 @@
-"""`choroid record export`: find a recording and write it as an NWB file."""
+"""`choroid recording export`: find a recording and write it as an NWB file."""
 
 from __future__ import annotations
 

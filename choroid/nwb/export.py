@@ -155,7 +155,7 @@ class _Writer:
             experiment_description=str(self._recording.attributes["identity"].get("description") or "") or None,
             notes=json.dumps(notes, ensure_ascii=False),
             source_script=str(said["software"]),
-            source_script_file_name="choroid record export",
+            source_script_file_name="choroid recording export",
         )
         file.subject = self._subject(began)
         return file

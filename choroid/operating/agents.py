@@ -1,4 +1,4 @@
-"""`choroid agents …`: agents of a running rig's electrode engine."""
+"""`choroid agent …`: agents of a running rig's electrode engine."""
 
 from __future__ import annotations
 

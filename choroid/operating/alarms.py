@@ -1,4 +1,4 @@
-"""`choroid alarms …`: alarms of a running rig, and the channels that announce them."""
+"""`choroid alarm …`: alarms of a running rig, and the channels that announce them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from choroid.operating.remote import call, endpoint_of
 
 TEST_S = 60.0
 """A test waits for every channel, including unresponsive ones (s)."""
-VERBS = {"ack": "acknowledge", "shelve": "shelve", "out-of-service": "out-of-service", "return": "return"}
+API_VERBS = {"take-out-of-service": "out-of-service"}
+"""Verb of the command → that of the API, where they differ."""
 
 
 def alarms(verb: str, *, data: Path, alarm: str, for_: str, reason: str) -> dict[str, Any]:
     """Execute one verb; raise :class:`UserError` with the API's message."""
     endpoint = endpoint_of(data)
-    if verb == "channels":
+    if verb == "list-channels":
         return call(endpoint, "GET", "/api/alarms/channels")
-    if verb == "test":
+    if verb == "test-channels":
         return call(endpoint, "POST", "/api/alarms/channels/test", {"reason": reason}, timeout_s=TEST_S)
     if verb == "list":
         answer = call(endpoint, "GET", "/api/alarms")
         return answer | {"time_zone": call(endpoint, "GET", "/api/rig")["time_zone"]}
     body = {"reason": reason} | ({"for": for_} if verb == "shelve" else {})
-    return call(endpoint, "POST", f"/api/alarms/{quote(alarm, safe='')}/{VERBS[verb]}", body)
+    return call(endpoint, "POST", f"/api/alarms/{quote(alarm, safe='')}/{API_VERBS.get(verb, verb)}", body)
 
 
 def check(answer: dict[str, Any]) -> None:

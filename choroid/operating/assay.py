@@ -1,4 +1,4 @@
-"""`choroid assay …`: enter a laboratory result of a running rig's medium."""
+"""`choroid assay enter …`: enter a laboratory result of a running rig's medium."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ def commission_rig(path: Path, *, data: Path, by: str) -> dict[str, Any]:
     rig = load_checked_rig(path, models=MODELS)
     if rig.simulated:
         raise UserError(
-            f"every link of {path} is simulated (sim:): there is no wiring to confirm. Next: `choroid lab {path} --write"
-            " served.yaml`, then commission served.yaml to see how it goes"
+            f"every link of {path} is simulated (sim:): there is no wiring to confirm. Next: `choroid lab serve {path}"
+            " --write served.yaml`, then commission served.yaml to see how it goes"
         )
     if len(by.strip()) < 2:
         raise UserError("a responsible person is required. Next: --by NAME")

@@ -175,7 +175,7 @@ def _parts(rig: Rig) -> dict[str, str]:
     if rig.loop is None:
         raise UserError(
             f"{rig.name} has no loop: the file describes circulating medium. Next: move the chambers by hand, and enter their"
-            " volumes with `choroid level`"
+            " volumes with `choroid vessel measure`"
         )
     names = ["chamber"] if len(rig.tissue) == 1 else [f"chamber {number}" for number in range(1, len(rig.tissue) + 1)]
     return {"loop": rig.loop, **dict(zip(names, rig.tissue, strict=True))}

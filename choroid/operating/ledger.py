@@ -1,7 +1,7 @@
-"""`choroid ledger`: content of each vessel and path of each batch, from a rig's journal; and operator entries.
+"""`choroid ledger show`: content of each vessel and path of each batch, from a rig's journal; and operator entries.
 
-The ledger is rebuilt from a copy of the journal, so it can be read whether the rig runs or not. `choroid load`,
-`level`, `tubing` and `task` use the running controller, which records who entered what and why.
+The ledger is rebuilt from a copy of the journal, so it can be read whether the rig runs or not. `choroid vessel load`,
+`vessel measure`, `tubing` and `task` use the running controller, which records who entered what and why.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`choroid protocol submit`, `library`, `accept`, …: the library of uploaded protocols of a running rig."""
+"""`choroid protocol submit`, `list`, `accept`, …: the library of uploaded protocols of a running rig."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from controller.runs.library import MAX_BYTES
 def library(verb: str, *, data: Path, file: Path | None, version: str, reason: str) -> dict[str, Any]:
     """Execute one verb; return the version or the list. Raise :class:`UserError` with the API's message."""
     endpoint = endpoint_of(data)
-    if verb == "library":
+    if verb == "list":
         return call(endpoint, "GET", "/api/library")
     if file is not None:
         return call(endpoint, "POST", "/api/library", {"file": file.name, "text": _text(file), "reason": reason})

@@ -1,4 +1,4 @@
-"""`choroid record …`: recordings of a running rig's electrode array."""
+"""`choroid recording …`: recordings of a running rig's electrode array."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ DONE = {"tissue.placed": "placed", "tissue.moved": "moved", "tissue.removed": "r
 
 
 def tissue(verb: str, *, data: Path, chamber: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Execute one verb (list, history, place, move, remove); return the chambers that it concerns.
+    """Execute one verb (list, show, place, move, remove); return the chambers that it concerns.
 
     Raises:
         UserError: No controller answers, or it refuses, in its own words.
     """
     endpoint = endpoint_of(data)
-    if verb in ("list", "history"):
+    if verb in ("list", "show"):
         found = call(endpoint, "GET", "/api/tissue")["chambers"]
     else:
         given = {key: value for key, value in body.items() if value is not None}

@@ -1,4 +1,4 @@
-"""`choroid users …`: accounts of a running rig's page and API."""
+"""`choroid user …`: accounts of a running rig's page and API."""
 
 from __future__ import annotations
 

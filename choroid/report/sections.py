@@ -158,7 +158,7 @@ def protocols(period: Period, zone: tzinfo) -> str:
 def calibrations(period: Period, now: float, zone: tzinfo) -> str:
     """Return each calibration and its validity."""
     if not period.calibrations:
-        text = "<p>No data: no calibration is on record (<code>choroid calibrate</code>).</p>"
+        text = "<p>No data: no calibration is on record (<code>choroid device calibrate-pump</code>).</p>"
         return section("calibrations", "Calibrations", text + _probes(period, zone))
     rows = []
     for each in period.calibrations:

@@ -1,4 +1,4 @@
-"""`choroid bom`: the bill of materials of a rig, from its file."""
+"""`choroid bom show`: the bill of materials of a rig, from its file."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def bill_of(rig: Rig) -> tuple[Item, ...]:
 
 
 def bill(path: Path) -> dict[str, Any]:
-    """Return the bill of materials of a rig file, as `choroid bom --json` prints it.
+    """Return the bill of materials of a rig file, as `choroid bom show --json` prints it.
 
     Raises:
         RigError: The file does not describe a rig.

@@ -1,4 +1,4 @@
-"""`choroid cards`: the electrode cards, with what each can do and its limits."""
+"""`choroid card list`: the electrode cards, with what each can do and its limits."""
 
 from __future__ import annotations
 

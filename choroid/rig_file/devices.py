@@ -1,4 +1,4 @@
-"""`choroid devices`: the supported devices, from the drivers' catalogue."""
+"""`choroid device list`: the supported devices, from the drivers' catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`choroid wiring`: what is connected to what, from the rig file."""
+"""`choroid wiring show`: what is connected to what, from the rig file."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def wiring_of(rig: Rig) -> tuple[Connection, ...]:
 
 
 def wiring(path: Path) -> dict[str, Any]:
-    """Return the wiring list of a rig file, as `choroid wiring --json` prints it.
+    """Return the wiring list of a rig file, as `choroid wiring show --json` prints it.
 
     Raises:
         RigError: The file does not describe a rig.

@@ -95,7 +95,7 @@ class RigAuthority:
             UserError: The name or the life cannot be, or a file cannot be written.
         """
         if not NAME.fullmatch(name):
-            raise UserError(f"“{name}” names no agent. Next: give the name that `choroid agents list` shows")
+            raise UserError(f"“{name}” names no agent. Next: give the name that `choroid agent list` shows")
         files = (folder / f"{name}.key", folder / f"{name}.pem")
         issued = self._issue(name, files, ExtendedKeyUsageOID.CLIENT_AUTH, days, [])
         authority = folder / "authority.pem"

@@ -124,7 +124,7 @@ class EngineNerves:
         if self._remote is not None and tls_files(self._data_dir) is None:
             raise UserError(
                 f"agents on other machines need mutual TLS, and {self._data_dir} has no certificate of the electrode engine."
-                f" Next: choroid agents certify-engine --host {self._remote[0]} --data {self._data_dir}"
+                f" Next: choroid agent certify-engine --host {self._remote[0]} --data {self._data_dir}"
             )
         try:
             self._engine = await spawn_engine(

@@ -1,6 +1,6 @@
 """What stays the same of an electrode engine over its restarts: its port, and the token of the agent on this machine.
 
-`nerves.json` tells both while the engine runs. The agent on this machine is an agent like others (`choroid agents`); its
+`nerves.json` tells both while the engine runs. The agent on this machine is an agent like others (`choroid agent`); its
 token is in a file that the owner of the data folder alone can read.
 """
 

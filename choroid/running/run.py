@@ -86,7 +86,7 @@ def run(
     if rig.simulated:
         raise UserError(
             f"every link of {path} is simulated (sim:), and a real run cannot open these. Next: `choroid demo --rig"
-            f" {path}` shows it on a page; `choroid lab {path} --write served.yaml` serves its devices, for"
+            f" {path}` shows it on a page; `choroid lab serve {path} --write served.yaml` serves its devices, for"
             " `choroid run served.yaml`"
         )
     more_descriptors()

@@ -1,4 +1,4 @@
-"""`choroid lab`: serve a rig's simulated devices over TCP or pseudo-terminals, in real time or faster, for any
+"""`choroid lab serve`: serve a rig's simulated devices over TCP or pseudo-terminals, in real time or faster, for any
 client.
 """
 
@@ -128,7 +128,7 @@ def pointing_at(path: Path, endpoints: dict[str, str], array: ArrayFarEnd | None
         nerves |= {"link": array.link, "options": (nerves.get("options") or {}) | array.options}
     # The served rig is still simulated: its pumps have factory calibration until calibrated.
     description["upkeep"] = {"calibration": "factory"} | (description.get("upkeep") or {})
-    header = "# Written by `choroid lab`: the same rig, its links pointing at the served simulated devices.\n"
+    header = "# Written by `choroid lab serve`: the same rig, its links pointing at the served simulated devices.\n"
     return header + yaml.safe_dump(description, sort_keys=False, allow_unicode=True)
 
 

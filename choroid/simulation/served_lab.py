@@ -53,7 +53,7 @@ class ServedLab:
 
 
 def serve_lab(rig: Path | str, *, seed: int = 1, speed: float = 1.0) -> ServedLab:
-    """Start a simulated laboratory in a process of its own, as `choroid lab` does.
+    """Start a simulated laboratory in a process of its own, as `choroid lab serve` does.
 
     Args:
         rig: A rig file whose links are simulated (`sim:`).

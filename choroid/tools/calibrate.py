@@ -1,7 +1,7 @@
-"""`choroid calibrate`: turn bench measurements into a dated calibration record.
+"""`choroid device calibrate-pump` and `calibrate-sensor`: turn bench measurements into a dated calibration record.
 
 Nothing is moved or set here: a pump is run from its own keys or by a protocol, a probe is held into buffers and
-read with `choroid talk`. The measurements are given as text; the record goes into the rig's data directory.
+read with `choroid device talk`. The measurements are given as text; the record goes into the rig's data directory.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def pump(
     by: str | None = None,
     note: str = "",
 ) -> dict[str, Any]:
-    """Record a pump's calibration; return the record of `choroid calibrate pump --json`.
+    """Record a pump's calibration; return the record of `choroid device calibrate-pump --json`.
 
     `measured`: by balance "requested volume=weight", by stopwatch "requested flow=volume in time".
     """
     rig, kind = _point(rig_path, point)
     if kind.kind != "pump":
-        raise UserError(f"{point} is a {kind}, not a pump. Next: `choroid calibrate sensor` is for sensors")
+        raise UserError(f"{point} is a {kind}, not a pump. Next: `choroid device calibrate-sensor` is for sensors")
     if not 0.5 <= density_g_ml <= 2.0:
         raise UserError(f"a density of {density_g_ml:g} g/mL is not that of a medium. Next: give 0.5 to 2 g/mL")
     read = _weighed(density_g_ml) if method == "balance" else _timed
@@ -86,7 +86,7 @@ def sensor(
     """Record a sensor's calibration against buffers or references; `measured` holds "reference=reading"."""
     rig, kind = _point(rig_path, point)
     if kind.kind != "sensor":
-        raise UserError(f"{point} is a {kind}, not a sensor. Next: `choroid calibrate pump` is for pumps")
+        raise UserError(f"{point} is a {kind}, not a sensor. Next: `choroid device calibrate-pump` is for pumps")
     pairs = tuple((_number(read), _number(true)) for true, read in (_halves(text, "=") for text in measured))
     gain, offset, spread = sensor_fit(pairs)
     check_sensor(pairs, gain, offset, kind.unit)

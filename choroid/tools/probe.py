@@ -1,4 +1,4 @@
-"""`choroid probe PORT`: identify the device on a port, with queries only, at the manufacturers' line settings.
+"""`choroid device probe PORT`: identify the device on a port, with queries only, at the manufacturers' line settings.
 
 No question here sets, starts, stops or stores anything in the device that it is meant for. Models of third parties are not
 asked (:func:`unasked`).

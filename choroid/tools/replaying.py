@@ -1,4 +1,4 @@
-"""`choroid replay FILE`: check that the same calls of the drivers still give the same bytes.
+"""`choroid driver replay FILE`: check that the same calls of the drivers still give the same bytes.
 
 Each link of a capture is rebuilt in virtual time, with the captured replies at its far end: the same calls are
 made at the same times, and every byte string that is sent is compared with the captured one. Nothing is opened.

@@ -1,4 +1,4 @@
-"""`choroid talk DEVICE`: send commands to one device of a rig, and show every byte with its meaning.
+"""`choroid device talk DEVICE`: send commands to one device of a rig, and show every byte with its meaning.
 
 The commands `id`, `read`, `status` and `stop` use the driver. None of them can start anything: all motion goes
 through the safety gate of a running rig. With `--raw`, other lines are sent as typed, without any limit; the user
@@ -268,7 +268,7 @@ def talk(
 async def _talk(name: str, rig: Rig, raw: bool, read_only: bool, allow_occupied: bool) -> int:
     spec = rig.devices[name]
     lab = SimulatedLab(rig, seed=1) if spec.link.startswith("sim:") else None
-    claims.introduce("choroid talk")
+    claims.introduce("choroid device talk")
     opener = lab.opener if lab else open_unclaimed if allow_occupied else open_real
     conversation = Talk(name, spec, opener, _print, raw=raw, read_only=read_only)
     if raw:

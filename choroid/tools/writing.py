@@ -1,4 +1,4 @@
-"""`choroid devices --write FOLDER`: the documentation pages of the built-in drivers."""
+"""`choroid device list --write FOLDER`: the documentation pages of the built-in drivers."""
 
 from __future__ import annotations
 

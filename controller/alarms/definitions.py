@@ -280,7 +280,7 @@ DEFINITIONS: dict[str, Definition] = {
         ),
         Definition(
             "channel_failed", "high", "people are not told of alarms over this channel; the other channels are used",
-            "check its account, its secret file and the network, then run `choroid alarms test`", "4 h",
+            "check its account, its secret file and the network, then run `choroid alarm test-channels`", "4 h",
         ),
         Definition(
             "monitor_lost", "medium", "the external monitor gets no heartbeat and reports this controller as silent",
@@ -308,7 +308,7 @@ DEFINITIONS: dict[str, Definition] = {
         ),
         Definition(
             "probe_calibration_over", "low", "the readings of the probe are not assured: grades and pH may be wrong",
-            "calibrate the probe: the recipe sensor-calibration, or `choroid calibrate sensor`", "3 d",
+            "calibrate the probe: the recipe sensor-calibration, or `choroid device calibrate-sensor`", "3 d",
         ),
         Definition(
             "probe_worn", "medium",
@@ -322,27 +322,27 @@ DEFINITIONS: dict[str, Definition] = {
         ),
         Definition(
             "tubing_over", "high", "tubing beyond its life may crack and spill medium",
-            "fit new tubing, enter it (`choroid tubing`) and calibrate the pump", "1 d",
+            "fit new tubing, enter it (`choroid tubing replace`) and calibrate the pump", "1 d",
         ),
         Definition(
             "medium_expired", "medium", "medium past its date may be spoilt, and goes on being fed",
-            "put in a fresh bottle and enter its lot (on the page, or `choroid load`)", "1 d",
+            "put in a fresh bottle and enter its lot (on the page, or `choroid vessel load`)", "1 d",
         ),
         Definition(
             "stock_low", "medium", "when it is used up the protocol is held, and the tissue lives on what is in the loop",
-            "put in a fresh bottle and enter its lot (on the page, or `choroid load`)", "1 d",
+            "put in a fresh bottle and enter its lot (on the page, or `choroid vessel load`)", "1 d",
         ),
         Definition(
             "waste_full", "medium", "when it is full nothing is discarded any more, and the protocol is held",
-            "empty it and enter that (on the page, or `choroid level … --changed`)", "1 d",
+            "empty it and enter that (on the page, or `choroid vessel measure … --changed`)", "1 d",
         ),
         Definition(
             "task_due", "low", "a task that a person does by hand is late, and what depends on it waits",
-            "do it, then confirm it (on the page, or `choroid task`)", "2 h",
+            "do it, then confirm it (on the page, or `choroid task confirm`)", "2 h",
         ),
         Definition(
             "task_overdue", "high", "where it changes medium, the tissue lives on what is spent",
-            "do it now, or find who can; then confirm it (on the page, or `choroid task`)", "1 h",
+            "do it now, or find who can; then confirm it (on the page, or `choroid task confirm`)", "1 h",
         ),
         Definition(
             "tissue_unsafe", "high", "tissue lives in a chamber that the rig does not protect as it should",
@@ -359,7 +359,7 @@ DEFINITIONS: dict[str, Definition] = {
         ),
         Definition(
             "level_due", "low", "the volume of the loop is uncertain: draws become smaller from day to day, then none",
-            "read the loop's level and enter it (on the page, or `choroid level`)", "7 d",
+            "read the loop's level and enter it (on the page, or `choroid vessel measure`)", "7 d",
         ),
         Definition(
             "assay_doubtful", "medium", "an assay contradicts the estimate, or its analyser doubts it; it is not used",
@@ -367,12 +367,13 @@ DEFINITIONS: dict[str, Definition] = {
         ),
         Definition(
             "analyser_silent", "low", "results of an at-line analyser do not arrive by themselves",
-            "switch it on, and look at its cable and its host interface; enter results with `choroid assay` meanwhile", "1 d",
-            3600.0,
+            "switch it on, and look at its cable and its host interface; enter results with `choroid assay enter` meanwhile",
+            "1 d", 3600.0,
         ),
         Definition(
             "assay_wanted", "low", "fresh medium is exchanged that an assay would save, or a loss of tissue stays in doubt",
-            "assay the analytes that it names and enter the results (on the page, or `choroid assay`), which ends the alarm",
+            "assay the analytes that it names and enter the results (on the page, or `choroid assay enter`), which ends the"
+            " alarm",
             "2 d",
         ),
         Definition(

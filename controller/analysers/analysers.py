@@ -5,7 +5,7 @@ A result that was journalled and not settled, because the process ended in betwe
 analyser sends again is known by its key. Nothing here moves anything.
 
 A result that the analyser flags or has no value for, or that contradicts the estimate, is kept and not used; an alarm asks a
-person, who can enter it with `choroid assay … --sure`. Its sample has left the rig all the same, and is booked.
+person, who can enter it with `choroid assay enter … --sure`. Its sample has left the rig all the same, and is booked.
 """
 
 from __future__ import annotations
@@ -277,5 +277,5 @@ def _question(body: Mapping[str, Any], why: str) -> str:
     return (
         f"{body['analyte'] or 'test ' + str(body['test'])} in sample “{body['sample']}” by {body['analyser']}: {value}."
         f" It is kept and not used: {why}. Likely cause: a slip in the sample ID, or a result that the analyser doubts."
-        " Next: look at the analyser; measure again, or enter the value with `choroid assay … --sure`"
+        " Next: look at the analyser; measure again, or enter the value with `choroid assay enter … --sure`"
     )

@@ -100,7 +100,7 @@ def _case_text(case: Case, now: datetime, zone: ZoneInfo) -> str:
         f"Since {local_text(raised, zone)}, {duration(age_s)} ago.{gone}{again}{step}\n"
         f"Do: {alarm.response}, by {local_text(by, zone)} (within {alarm.respond_within}).\n"
         f"Otherwise: {alarm.consequence}.\n"
-        f"Acknowledge on the page, or: choroid alarms ack {alarm.id}"
+        f"Acknowledge on the page, or: choroid alarm acknowledge {alarm.id}"
     )
 
 

@@ -1,7 +1,7 @@
 """The gate for probes: the only path to a probe's own calibration.
 
 Intent → rules (:mod:`controller.safety.probe_rules`) → journal → probe → readback → journal. The result is a record with a
-date and an expiry, like those of `choroid calibrate` (:mod:`controller.memory.calibrations`).
+date and an expiry, like those of `choroid device calibrate-sensor` (:mod:`controller.memory.calibrations`).
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class GatedProbe:
 class Probes:
     """The probes of one rig.
 
-    `keep` stores a record where `choroid calibrate` does. `alarm(kind, source, detail)` is called for what a person must
-    know. `examine(device)` reads the health of a probe and returns what is wrong with it.
+    `keep` stores a record where `choroid device calibrate-sensor` does. `alarm(kind, source, detail)` is called for what a
+    person must know. `examine(device)` reads the health of a probe and returns what is wrong with it.
     """
 
     def __init__(

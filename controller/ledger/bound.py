@@ -1,6 +1,6 @@
 """The mass-balance bound of a running rig: from the lactate that its estimator says the tissue made.
 
-`choroid verify compare` uses what the tissue truly made (:mod:`controller.ledger.saving` has the formula); a real rig has
+`choroid verify comparison` uses what the tissue truly made (:mod:`controller.ledger.saving` has the formula); a real rig has
 only its estimates, rows `estimate` of the journal. The production between two of them is that of their mean rate.
 """
 

@@ -70,7 +70,7 @@ class Drift:
         )
 
     def _advice(self) -> tuple[str, str]:
-        new = "fit new tubing, enter it (`choroid tubing`) and calibrate the pump"
+        new = "fit new tubing, enter it (`choroid tubing replace`) and calibrate the pump"
         if self.change > FAR:
             return "wrong tubing (a wider bore than the rig file says), or a siphon", f"check the tubing; {new}"
         if self.change > 0:

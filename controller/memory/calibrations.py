@@ -1,7 +1,7 @@
 """Calibrations of pumps and sensors: the fits, and the records in DATA/calibrations.jsonl.
 
 A record is a dated fact and never changed: who, when, how, with which tubing, what was measured, the result, and its expiry.
-The newest record of a point counts. `choroid calibrate` writes them, the controller reads them
+The newest record of a point counts. `choroid device calibrate-…` writes them, the controller reads them
 (:mod:`controller.upkeep.upkeep`).
 """
 

@@ -9,7 +9,7 @@ class HubSpec(RigPart):
     """A hub of the grid that confirms checkpoints."""
 
     key: str
-    """Its verifier key as a witness (`choroid grid log key`, line `witness`)."""
+    """Its verifier key as a witness (`choroid grid log show-keys`, line `witness`)."""
     at: str
     """Where it listens: host:port#fingerprint."""
 

@@ -273,7 +273,7 @@ class Nerves(RigPart):
     """The electrode array, with its card (docs/cards.md)."""
 
     card: CardName = "simulated"
-    """Which card reads and stimulates the array; see `choroid cards`."""
+    """Which card reads and stimulates the array; see `choroid card list`."""
     link: str
     """Where the card is: `sim:name`, `tcp://host:port`, `lsl:name`, or `file:path` of a recording (in the data folder)."""
     options: CardOptions | None = None

@@ -56,7 +56,7 @@ class NoteKey:
             body = b""
         if len(body) != 33 or body[0] not in (ED25519, COSIGNATURE):
             raise SignedLogError(
-                f"“{text[:80]}” is no verifier key. Next: copy the line that `choroid grid log key` prints"
+                f"“{text[:80]}” is no verifier key. Next: copy the line that `choroid grid log show-keys` prints"
             )
         key = cls(name, body[0], body[1:])
         if key.hash.hex() != hashed:

@@ -312,7 +312,7 @@ class Upkeep:
         return Standing(pump, line, heart, trust, record.by, record.at_utc, record.expires_utc, refusal)
 
     def _without_record(self, pump: str, tubing: Tubing) -> str | None:
-        again = f"calibrate it: `choroid calibrate pump {pump} …`"
+        again = f"calibrate it: `choroid device calibrate-pump {pump} …`"
         if self._file_error is not None:
             return f"the records cannot be read: {self._file_error}"
         if not self._rig.factory_calibrated:
@@ -321,7 +321,7 @@ class Upkeep:
 
     def _why_not(self, record: Calibration, tubing: Tubing, now_utc: str) -> str | None:
         """Return why this record allows no volumes, or None."""
-        pump, again = record.point, f"calibrate again: `choroid calibrate pump {record.point} …`"
+        pump, again = record.point, f"calibrate again: `choroid device calibrate-pump {record.point} …`"
         if record.rig != self._rig.name:
             return f"the record of {pump} was made on the rig “{record.rig}”. Next: {again}"
         if record.expired(now_utc):

@@ -1,4 +1,4 @@
-"""Cameras that give an image over HTTP: IP cameras, single-board computers, microscopes with a web server, `choroid lab`.
+"""Cameras that give an image over HTTP: IP cameras, single-board computers, microscopes with a web server, the simulated lab.
 
 Settings: `url`, the address of one image (PNG, TIFF, JPEG); `bits` of a 16-bit image that uses fewer. The exposure is sent as
 `exposure_s` in the query; a server that does not know it ignores it, and then sets its own: switch automatic exposure off

@@ -39,7 +39,7 @@ def open_camera(model: str, settings: Settings) -> Camera:
     """
     if model == "simulated":
         raise CameraError(
-            "the camera is simulated, and a real run has no simulated tissue. Next: have `choroid lab RIG --write lab.yaml`"
+            "the camera is simulated, and a real run has no simulated tissue. Next: have `choroid lab serve RIG --write"
             f" serve it, or name the driver of a real one: {', '.join(sorted(CAMERAS))}"
         )
     if model not in CAMERAS:

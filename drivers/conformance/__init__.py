@@ -2,6 +2,6 @@
 
 A bench defines how the driver is built and what is at the far end of its line (:mod:`drivers.conformance.bench`);
 the properties are in :data:`drivers.conformance.properties.PROPERTIES`. Nothing here needs pytest or the simulated
-lab: `choroid conformance` and `pytest --pyargs choroid.tools.conformance` bring the lab's benches and a
+lab: `choroid driver test` and `pytest --pyargs choroid.tools.conformance` bring the lab's benches and a
 virtual-time loop.
 """

@@ -80,13 +80,13 @@ def read_manifest(plain: object) -> ModelManifest:
         ManifestError: A field is missing, unknown, or not of its form.
     """
     if not isinstance(plain, Mapping):
-        raise ManifestError("the manifest is not a JSON object. Next: make it with `choroid grid submit`")
+        raise ManifestError("the manifest is not a JSON object. Next: make it with `choroid grid model submit`")
     unknown, missing = set(plain) - set(_FIELDS), set(_FIELDS) - set(plain)
     if unknown or missing:
         wrong = ", ".join(
             [*(f"{name} is missing" for name in sorted(missing)), *(f"{name!s:.40} is unknown" for name in unknown)]
         )
-        raise ManifestError(f"the manifest is malformed: {wrong}. Next: make it with `choroid grid submit`")
+        raise ManifestError(f"the manifest is malformed: {wrong}. Next: make it with `choroid grid model submit`")
     if plain["format"] != FORMAT:
         raise ManifestError(f"the manifest is not of format {FORMAT}. Next: use a client of this release")
     forms = {"model_sha256": _HEX64, "author": _HEX64, "nonce": _HEX64, "signature": _HEX128, "name": _NAME}

@@ -1,4 +1,4 @@
-"""`choroid grid bench`: a hub with many connected members: join rate, memory, latency of leases."""
+"""`choroid grid hub measure`: a hub with many connected members: join rate, memory, latency of leases."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def bench(members: int) -> dict[str, Any]:
 @contextlib.contextmanager
 def hub_process(folder: Path) -> Iterator[tuple[HubAddress, int]]:
     """Run a hub as a process with the data folder `folder`/hub; yield its address and process id."""
-    words = [sys.executable, "-P", "-m", "choroid", "grid", "hub", "--data", str(folder / "hub"), "--no-grading"]
+    words = [sys.executable, "-P", "-m", "choroid", "grid", "hub", "run", "--data", str(folder / "hub"), "--no-grading"]
     process = subprocess.Popen(  # noqa: S603
         [*words, "--port", "0", "--member-port", "0"], stdout=subprocess.PIPE, text=True
     )

@@ -8,20 +8,27 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from choroid.commands.options import command, emit, json_option, seed
+from choroid.commands.options import command, emit, json_option, seed, subject
 
 FOLDER = Path("choroid-grid")
 
 
 def add_boards(verbs: Any) -> None:
-    """Add the verbs of the boards."""
-    _member_parsers(verbs)
-    data = command(verbs, "data", _data, "make public data of a board: inputs and targets for training")
+    """Add the subjects `board`, `data`, `model` and `submission`."""
+    boards = subject(verbs, "board", "boards, which grade models: list, show, play")
+    models = subject(verbs, "model", "models for a board: try, submit, run")
+    _member_parsers(verbs, boards, models)
+    data = command(
+        subject(verbs, "data", "public data of a board: make"),
+        "make",
+        _data,
+        "make public data of a board: inputs and targets for training",
+    )
     data.add_argument("board", help="its name, such as decode-stimulus, or its file")
     data.add_argument("--seed", type=seed, default=1, help="a public seed (default 1)")
     data.add_argument("--out", type=Path, required=True, help="the .npz file to write")
     json_option(data)
-    trial = command(verbs, "try", _try, "grade a model here, on public seeds and with every control")
+    trial = command(models, "try", _try, "grade a model here, on public seeds and with every control")
     trial.add_argument("board", help="its name or its file")
     trial.add_argument("model", type=Path, help="the ONNX file")
     trial.add_argument(
@@ -33,16 +40,16 @@ def add_boards(verbs: Any) -> None:
     )
     _spread_options(trial)
     json_option(trial)
-    bulk = command(
-        verbs, "bulk", _bulk, "play many episodes of a board on public seeds, over processes or a Ray cluster"
+    play = command(
+        boards, "play", _play, "play many episodes of a board on public seeds, over processes or a Ray cluster"
     )
-    bulk.add_argument("board", help="its name or its file")
-    bulk.add_argument("--baseline", required=True, help="what plays: a baseline of the board")
-    bulk.add_argument("--seeds", type=seed, default=20, metavar="N", help="number of seeds (default 20)")
-    bulk.add_argument("--first", type=seed, default=1, metavar="SEED", help="the first of them (default 1)")
-    bulk.add_argument("--controls", action="store_true", help="play with every control as well")
-    _spread_options(bulk)
-    json_option(bulk)
+    play.add_argument("board", help="its name or its file")
+    play.add_argument("--baseline", required=True, help="what plays: a baseline of the board")
+    play.add_argument("--seeds", type=seed, default=20, metavar="N", help="number of seeds (default 20)")
+    play.add_argument("--first", type=seed, default=1, metavar="SEED", help="the first of them (default 1)")
+    play.add_argument("--controls", action="store_true", help="play with every control as well")
+    _spread_options(play)
+    json_option(play)
 
 
 def _spread_options(parser: argparse.ArgumentParser) -> None:
@@ -50,22 +57,25 @@ def _spread_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ray", metavar="ADDRESS", help="a Ray cluster (local: on this machine); extra `bulk`")
 
 
-def _member_parsers(verbs: Any) -> None:
-    submit = command(verbs, "submit", _submit, "submit a model to a board of the hub")
+def _member_parsers(verbs: Any, boards: Any, models: Any) -> None:
+    submit = command(models, "submit", _submit, "submit a model to a board of the hub")
     submit.add_argument("board", help="its name, such as decode-stimulus")
     submit.add_argument("model", type=Path, help="the ONNX file")
     submit.add_argument("--name", default="", help="name on the board (default: the file's)")
-    submission = command(verbs, "submission", _submission, "the state of a submission of yours")
-    submission.add_argument("submission", help="its id, as `choroid grid submit` prints it")
-    board = command(verbs, "board", _board, "list the boards of the hub, or show one with its ranking")
-    board.add_argument("board", nargs="?", default="", help="its name (default: list all)")
-    run = command(verbs, "run", _run, "run the best model of a board on the hub's side; its weights stay there")
+    submissions = subject(verbs, "submission", "submissions of yours: show")
+    submission = command(submissions, "show", _submission, "show the state of a submission of yours")
+    submission.add_argument("submission", help="its id, as `choroid grid model submit` prints it")
+    listed = command(boards, "list", _board, "list the boards of the hub")
+    listed.set_defaults(board="")
+    shown = command(boards, "show", _board, "show a board with its ranking")
+    shown.add_argument("board", help="its name")
+    run = command(models, "run", _run, "run the best model of a board on the hub's side; its weights stay there")
     run.add_argument("board", metavar="BOARD@best", help="the board whose best model runs")
     run.add_argument("--input", type=Path, required=True, help=".npz or .json file with the inputs of the board")
     run.add_argument("--out", type=Path, help="the .npz file to write (default: print the outputs)")
     for parser in (submit, submission):
         parser.add_argument("--wait", action="store_true", help="wait until it is graded")
-    for parser in (submit, submission, board, run):
+    for parser in (submit, submission, listed, shown, run):
         parser.add_argument("--data", type=Path, default=FOLDER, help=f"data folder of the member (default: {FOLDER})")
         json_option(parser)
 
@@ -125,7 +135,7 @@ def _data(arguments: argparse.Namespace) -> int:
     task = TASKS[board.task.name]
     if task.data is None:
         raise UserError(
-            f"{board.key} is a closed loop without data. Next: try a model with `choroid grid try {board.board}`"
+            f"{board.key} is a closed loop without data. Next: try a model with `choroid grid model try {board.board}`"
         )
     with arguments.out.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **task.data(arguments.seed, board.task.params))
@@ -148,7 +158,7 @@ def _try(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _bulk(arguments: argparse.Namespace) -> int:
+def _play(arguments: argparse.Namespace) -> int:
     from grid.tasks import rollouts
 
     boards = _boards()

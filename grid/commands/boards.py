@@ -1,4 +1,4 @@
-"""`choroid grid try`: grade a model on this computer."""
+"""`choroid grid model try`: grade a model on this computer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`choroid grid identity`: the identity of a data folder."""
+"""`choroid grid identity show`: the identity of a data folder."""
 
 from __future__ import annotations
 

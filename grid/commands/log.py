@@ -157,7 +157,7 @@ def verify(
     if others:
         raise GridError(
             f"the log is sound: {verdict.rows} rows. But of the logs that this hub is a witness of: {'; '.join(others)}."
-            " Next: ask the operator of that log; `choroid grid log watched --json` has both checkpoints"
+            " Next: ask the operator of that log; `choroid grid log list-watched --json` has both checkpoints"
         )
     return {"rows": verdict.rows, "root": base64.b64encode(verdict.root).decode(), "witnesses": list(verdict.witnesses)}
 

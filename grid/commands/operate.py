@@ -1,4 +1,4 @@
-"""`choroid grid status`, `members`, `leases`: what an operator of the hub sees and decides, in the hub's own folder."""
+"""`choroid grid hub status`, `member` and `lease`: what an operator of the hub sees and decides, in the hub's own folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`choroid grid page`: the web page of a hub."""
+"""`choroid grid page serve`: the web page of a hub."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from choroid.commands.options import command, emit, json_option, port
+from choroid.commands.options import command, emit, json_option, port, subject
 from grid.commands.board_parser import FOLDER, add_boards, part
 
 
@@ -27,9 +27,6 @@ def add(verbs: Any) -> None:
     demo.add_argument("--board", default="decode-stimulus", help="where the agent submits (default decode-stimulus)")
     demo.add_argument("--policy", type=Path, help="policy file of the hub (default: the one that comes with Choroid)")
     demo.add_argument("--data", type=Path, help="data folder (default: a temporary one)")
-    bench = command(verbs, "bench", _bench, "measure a hub with many connected members")
-    bench.add_argument("--members", type=int, default=1000, help="how many (default 1000)")
-    json_option(bench)
 
 
 def data_option(parser: argparse.ArgumentParser, folder: Path = FOLDER) -> None:
@@ -38,7 +35,8 @@ def data_option(parser: argparse.ArgumentParser, folder: Path = FOLDER) -> None:
 
 
 def _hub_parsers(verbs: Any) -> None:
-    hub = command(verbs, "hub", _hub, "run a hub: admission, leases, log, relay")
+    hubs = subject(verbs, "hub", "the hub of a grid: run, status, measure")
+    hub = command(hubs, "run", _hub, "run a hub: admission, leases, log, relay")
     hub.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     hub.add_argument("--port", type=port, default=7700, help="port that members join at (default 7700; 0: any)")
     hub.add_argument("--member-port", type=port, default=7701, help="port for approved members (default 7701; 0: any)")
@@ -54,35 +52,49 @@ def _hub_parsers(verbs: Any) -> None:
     )
     hub.add_argument("--no-grading", action="store_true", help="take submissions of models, but grade none")
     data_option(hub, Path("choroid-hub"))
-    page = command(verbs, "page", _page, "serve the web page of a hub; it only reads the hub's folder")
+    page = command(
+        subject(verbs, "page", "the web page of a hub: serve"),
+        "serve",
+        _page,
+        "serve the web page of a hub; it only reads the hub's folder",
+    )
     page.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     page.add_argument("--port", type=port, default=7780, help="its port (default 7780; 0: any)")
     page.add_argument("--name", action="append", default=[], help="host name by which it may be opened; repeatable")
     data_option(page, Path("choroid-hub"))
-    status = command(verbs, "status", _operate, "figures of a hub: members, tissue, leases, log")
-    members = command(verbs, "members", _operate, "list, approve, refuse, revoke members and laboratories")
-    decision = members.add_mutually_exclusive_group()
+    status = command(hubs, "status", _status, "figures of a hub: members, tissue, leases, log")
+    measure = command(hubs, "measure", _measure, "measure a hub with many connected members")
+    measure.add_argument("--members", type=int, default=1000, help="how many (default 1000)")
+    json_option(measure)
+    members = subject(verbs, "member", "members and laboratories of a hub: list, approve, refuse, revoke")
+    command(members, "list", _members, "list them, and what waits")
     for name in ("approve", "refuse", "revoke"):
-        decision.add_argument(f"--{name}", metavar="MEMBER", help=f"{name} it: its name, or the start of its identity")
-    decision.add_argument(
-        "--refuse-waiting",
-        metavar="ADDRESS",
-        help="refuse every request that waits from this address (all: from any); their names are free again",
+        decision = command(members, name, _members, f"{name} a member or laboratory")
+        decision.add_argument("member", help="its name, or the start of its identity")
+    waiting = command(
+        members, "refuse-waiting", _members, "refuse every request that waits; their names are free again"
     )
-    leases = command(verbs, "leases", _operate, "list leases; end one, or let one be the next")
-    chosen = leases.add_mutually_exclusive_group()
-    chosen.add_argument("--end", default="", metavar="LEASE", help="end it now")
-    chosen.add_argument("--first", default="", metavar="LEASE", help="let it be the next in its queue")
-    for parser in (members, leases):
+    waiting.add_argument("address", help="only those from this address (all: from any)")
+    leases = subject(verbs, "lease", "leases of a hub: list, end, put first")
+    command(leases, "list", _leases, "list leases")
+    end = command(leases, "end", _leases, "end a lease now")
+    first = command(leases, "put-first", _leases, "let a lease be the next in its queue")
+    for parser in (end, first):
+        parser.add_argument("lease", help="its id, as the list shows it")
+    decisions = (parser for name, parser in members.choices.items() if name != "list")
+    for parser in (*decisions, end, first):
         parser.add_argument("--reason", default="", help="reason, for the log")
-    for name, parser in (("status", status), ("members", members), ("leases", leases)):
-        parser.set_defaults(verb=name)
+    for group in (members, leases):
+        for name, parser in group.choices.items():
+            parser.set_defaults(verb=name)
+    for parser in (status, *members.choices.values(), *leases.choices.values()):
         data_option(parser, Path("choroid-hub"))
         json_option(parser)
 
 
 def _member_parsers(verbs: Any) -> None:
-    identity = command(verbs, "identity", _identity, "print the identity of this member, laboratory or hub")
+    identities = subject(verbs, "identity", "the identity of this member, laboratory or hub: show")
+    identity = command(identities, "show", _identity, "print the identity of this member, laboratory or hub")
     data_option(identity)
     json_option(identity)
     join = command(verbs, "join", _join, "join a grid and lend this computer")
@@ -94,7 +106,8 @@ def _member_parsers(verbs: Any) -> None:
 
 
 def _lab_parser(verbs: Any) -> None:
-    lab = command(verbs, "lab", _lab, "offer the electrode array of a running rig to a grid")
+    labs = subject(verbs, "lab", "a laboratory of a grid: join")
+    lab = command(labs, "join", _lab, "join a grid and offer the electrode array of a running rig")
     lab.add_argument(
         "hub", nargs="?", default="", help="host:port#fingerprint, as the hub prints it (default: as before)"
     )
@@ -105,17 +118,16 @@ def _lab_parser(verbs: Any) -> None:
 
 
 def _log_parsers(verbs: Any) -> None:
-    log = verbs.add_parser("log", help="the hub's log: rows, keys, proofs, verification")
-    actions = log.add_subparsers(title="actions", metavar="ACTION", required=True)
+    actions = subject(verbs, "log", "the hub's log: rows, keys, proofs, verification")
     show = command(actions, "show", _log, "print the last rows")
     show.add_argument("--limit", type=int, default=20, help="how many (default 20)")
-    command(actions, "key", _log, "print the verifier keys of the log and of the hub as a witness")
+    command(actions, "show-keys", _log, "print the verifier keys of the log and of the hub as a witness")
     witness = command(actions, "witness", _log, "ask another hub to confirm this hub's log from now on")
     witness.add_argument("key", help="verifier key of the witness, from its operator")
     witness.add_argument("--at", required=True, metavar="ADDRESS", help="host:port#fingerprint, as members join with")
     watch = command(actions, "watch", _log, "be a witness of another hub's log from now on")
     watch.add_argument("key", help="verifier key of the log, from its operator")
-    command(actions, "watched", _log, "list the logs that this hub is a witness of")
+    command(actions, "list-watched", _log, "list the logs that this hub is a witness of")
     export = command(actions, "export", _log, "write rows, checkpoint and key for verification on another machine")
     export.add_argument("folder", type=Path, help="the folder to write")
     prove = command(actions, "prove", _log, "print the proof that a row is in the log")
@@ -199,32 +211,43 @@ def _demo(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _bench(arguments: argparse.Namespace) -> int:
+def _measure(arguments: argparse.Namespace) -> int:
     answer = part("bench").bench(arguments.members)
     emit(answer, as_json=arguments.json, text="\n".join(f"{name}: {value}" for name, value in answer.items()))
     return 0
 
 
-def _operate(arguments: argparse.Namespace) -> int:
+def _status(arguments: argparse.Namespace) -> int:
     operate = part("operate")
-    if arguments.verb == "members":
-        asked = {name: getattr(arguments, name) for name in ("approve", "refuse", "revoke")}
-        decision = next((name for name, who in asked.items() if who), "")
-        answer = operate.members(
-            arguments.data,
-            decision=decision,
-            who=asked.get(decision) or "",
-            refuse_waiting=arguments.refuse_waiting or "",
-            reason=arguments.reason,
-        )
-        text = operate.members_text(answer)
-    elif arguments.verb == "leases":
-        answer = operate.leases(arguments.data, end=arguments.end, first=arguments.first, reason=arguments.reason)
-        text = operate.leases_text(answer)
-    else:
-        answer = operate.status(arguments.data)
-        text = operate.status_text(answer)
-    emit(answer, as_json=arguments.json, text=text)
+    answer = operate.status(arguments.data)
+    emit(answer, as_json=arguments.json, text=operate.status_text(answer))
+    return 0
+
+
+def _members(arguments: argparse.Namespace) -> int:
+    operate = part("operate")
+    who, address = getattr(arguments, "member", ""), getattr(arguments, "address", "")
+    answer = operate.members(
+        arguments.data,
+        decision=arguments.verb if who else "",
+        who=who,
+        refuse_waiting=address,
+        reason=getattr(arguments, "reason", ""),
+    )
+    emit(answer, as_json=arguments.json, text=operate.members_text(answer))
+    return 0
+
+
+def _leases(arguments: argparse.Namespace) -> int:
+    operate = part("operate")
+    lease = getattr(arguments, "lease", "")
+    answer = operate.leases(
+        arguments.data,
+        end=lease if arguments.verb == "end" else "",
+        first=lease if arguments.verb == "put-first" else "",
+        reason=getattr(arguments, "reason", ""),
+    )
+    emit(answer, as_json=arguments.json, text=operate.leases_text(answer))
     return 0
 
 
@@ -239,7 +262,7 @@ def _log(arguments: argparse.Namespace) -> int:
     if arguments.action == "show":
         answer = log.show(arguments.data, arguments.limit)
         text = "\n".join(json.dumps(row, ensure_ascii=False) for row in answer["rows"])
-    elif arguments.action == "watched":
+    elif arguments.action == "list-watched":
         answer = log.watched(arguments.data)
         text = "\n".join(
             f"{each['log']}: {each['rows']} rows; {each['trouble'] or 'sound'}" for each in answer["watched"]
@@ -256,7 +279,7 @@ def _log(arguments: argparse.Namespace) -> int:
         text = f"the log is sound: {answer['rows']} rows, {len(answer['witnesses'])} witnesses"
     else:
         named = {
-            "key": lambda: log.keys(arguments.data),
+            "show-keys": lambda: log.keys(arguments.data),
             "prove": lambda: log.prove(arguments.data, arguments.row),
             "witness": lambda: log.ask(arguments.data, arguments.key, arguments.at),
             "watch": lambda: log.watch(arguments.data, arguments.key),

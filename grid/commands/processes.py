@@ -1,4 +1,4 @@
-"""`choroid grid hub`, `join` and `lab`: processes that run until they are stopped."""
+"""`choroid grid hub run`, `join` and `lab join`: processes that run until they are stopped."""
 
 from __future__ import annotations
 

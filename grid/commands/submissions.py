@@ -1,4 +1,4 @@
-"""`choroid grid submit`, `submission`, `board` and `run`: the boards of a hub, as its members use them."""
+"""`choroid grid model submit` and `run`, `submission` and `board`: the boards of a hub, as its members use them."""
 
 from __future__ import annotations
 

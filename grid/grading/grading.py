@@ -167,7 +167,8 @@ def void_by(board: Board, scores: Sequence[float], controls: Mapping[str, Sequen
     return (
         f"with the control {' and '.join(reached)} the model comes within {rule.margin:g} of its score: the"
         f" {rule.confidence * 100:g} % interval of the difference over {len(scores)} seeds does not lie above this."
-        " Likely cause: it does not use what the board asks for. Next: test it against the controls with `choroid grid try`"
+        " Likely cause: it does not use what the board asks for. Next: test it against the controls with `choroid grid model"
+        " try`"
     )
 
 

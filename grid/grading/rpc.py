@@ -60,7 +60,7 @@ class BoardsRpc(pb_grpc.BoardsServicer):
             try:
                 manifest = json.loads(request.manifest)
             except ValueError:
-                raise GridRefused("the manifest is not JSON. Next: make it with `choroid grid submit`") from None
+                raise GridRefused("the manifest is not JSON. Next: make it with `choroid grid model submit`") from None
             return _submission(self._boards.submit(caller, manifest, request.model))
 
     async def Submission(self, request: pb.SubmissionRequest, context: Any) -> pb.SubmissionReply:

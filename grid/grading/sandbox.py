@@ -51,7 +51,7 @@ class SandboxedCalls:
                 " is too large. Next: make it smaller"
             ) from None
         except ModelFailed as error:
-            raise ModelRejected(f"the model failed: {error}. Next: run it with `choroid grid try`") from None
+            raise ModelRejected(f"the model failed: {error}. Next: run it with `choroid grid model try`") from None
 
 
 @asynccontextmanager

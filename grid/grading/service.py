@@ -115,7 +115,7 @@ class BoardService:
         manifest, rotation = self.store.manifest(submission), self.store.newest_rotation_of(submission)
         if manifest is None or rotation is None or self.store.member_of(submission) != member:
             raise GridRefused(
-                "there is no such submission of yours. Next: give the id that `choroid grid submit` printed"
+                "there is no such submission of yours. Next: give the id that `choroid grid model submit` printed"
             )
         result = self.store.result(submission, rotation)
         return {
@@ -193,7 +193,7 @@ class BoardService:
             if rows:
                 return rows[0]
         raise GridRefused(
-            f"{board.key} has no graded model yet. Next: submit one with `choroid grid submit {board.board}`"
+            f"{board.key} has no graded model yet. Next: submit one with `choroid grid model submit {board.board}`"
         )
 
     # --- for graders ------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ class BoardService:
 
     def _close(self, key: str) -> None:
         """Refuse what waits for a board whose file is gone, and publish its last rotation."""
-        reason = f"the board {key} is closed. Next: submit to a board that `choroid grid board` lists"
+        reason = f"the board {key} is closed. Next: submit to a board that `choroid grid board list` shows"
         with self.store.writing():
             refused = self.store.close_board(key, reason, self._clock())
             last = self.store.rotation(key)

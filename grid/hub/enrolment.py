@@ -17,7 +17,7 @@ from grid.wire import grid_pb2_grpc as pb_grpc
 
 EnrolContext = grpc.aio.ServicerContext[pb.EnrolRequest, pb.EnrolReply]
 DescribeContext = grpc.aio.ServicerContext[pb.DescribeRequest, pb.DescribeReply]
-WAITING = "an operator of the hub has to approve it: choroid grid members --approve"
+WAITING = "an operator of the hub has to approve it: choroid grid member approve"
 
 
 class EnrolmentService(pb_grpc.EnrolmentServicer):

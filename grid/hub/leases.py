@@ -134,7 +134,7 @@ class LeaseBook:
         with self._store.transaction() as database:
             done = database.execute("UPDATE leases SET first = 1 WHERE id = ? AND state = 'queued'", (lease,))
             if not done.rowcount:
-                raise GridError(f"{lease} does not wait. Next: list the leases with `choroid grid leases`")
+                raise GridError(f"{lease} does not wait. Next: list the leases with `choroid grid lease list`")
             self._store.note("lease.first", {"lease": lease, "by": by})
 
     def verdict(self, lab: str, verdict: pb.LeaseVerdict) -> None:
@@ -198,7 +198,7 @@ class LeaseBook:
         """Return a lease by name. Raises :class:`GridError` when there is none."""
         found = self._store.query("SELECT * FROM leases WHERE id = ?", lease)
         if not found:
-            raise GridError(f"there is no lease {lease[:40]}. Next: list them with `choroid grid leases`")
+            raise GridError(f"there is no lease {lease[:40]}. Next: list them with `choroid grid lease list`")
         row: sqlite3.Row = found[0]
         return row
 
@@ -248,7 +248,7 @@ class LeaseBook:
         offers = self._store.query("SELECT offer FROM tissues WHERE lab = ? AND organoid = ?", lab, request.organoid)
         if not offers:
             raise GridRefused(
-                f"{request.lab} offers no organoid “{request.organoid[:60]}”. Next: `choroid grid status`"
+                f"{request.lab} offers no organoid “{request.organoid[:60]}”. Next: `choroid grid hub status`"
             )
         offer = pb.TissueOffer.FromString(offers[0]["offer"])
         if request.mode not in MODES:

@@ -101,7 +101,7 @@ class Members:
             )
             if not found:
                 where = f" from {address}" if address else ""
-                raise GridError(f"no request{where} waits. Next: list them with `choroid grid members`")
+                raise GridError(f"no request{where} waits. Next: list them with `choroid grid member list`")
             for row in found:
                 self._decide(database, row, "refused", by, reason)
         return len(found)
@@ -140,7 +140,7 @@ class Members:
         if not found and len(who) >= 8:
             found = self._store.query("SELECT * FROM members WHERE substr(id, 1, ?) = ?", len(who), who)
         if len(found) != 1:
-            raise GridError(f"there is no member “{who}”. Next: list them with `choroid grid members`")
+            raise GridError(f"there is no member “{who}”. Next: list them with `choroid grid member list`")
         row: sqlite3.Row = found[0]
         return row
 

@@ -132,7 +132,7 @@ class Store:
             raise GridError(
                 f"{self.folder / FILE} is missing or empty, but the key of this hub exists: its members, leases and log were"
                 " there. Likely cause: the file was deleted, or the folder was copied in part. Next: restore it from a"
-                " backup; if it is lost, or there never was one, begin a new log with `choroid grid hub --new-log`"
+                " backup; if it is lost, or there never was one, begin a new log with `choroid grid hub run --new-log`"
             )
 
     @property

@@ -1,4 +1,4 @@
-"""The process of a laboratory (`choroid grid lab`): it joins a rig's electrode engine to the hub.
+"""The process of a laboratory (`choroid grid lab join`): it joins a rig's electrode engine to the hub.
 
 When the hub is away, leases end by themselves and nothing stimulates through the grid; the rig does not notice.
 """

@@ -55,7 +55,7 @@ class ArrayRecording:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RecordingRefused(
                 f"{path} is no recording that can be read ({error!r}). Likely cause: another kind of folder, or a damaged"
-                " disk. Next: list the recordings with `choroid record list`"
+                " disk. Next: list the recordings with `choroid recording list`"
             ) from error
         if version > VERSION:
             raise RecordingRefused(
@@ -145,5 +145,5 @@ def open_recording(folder: Path, name: str) -> ArrayRecording:
         if (path / ".zattrs").is_file():
             return ArrayRecording(path)
     raise RecordingRefused(
-        f"there is no recording “{name}” in {folder}. Likely cause: a slip, or it was removed. Next: `choroid record list`"
+        f"there is no recording “{name}” in {folder}. Likely cause: a slip, or it was removed. Next: `choroid recording list`"
     )

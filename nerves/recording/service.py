@@ -72,7 +72,7 @@ class RecordingStatus:
         if self.name and self.lost_frames:
             return (
                 f"the recording {self.name} lacks {self.lost_frames} frames. Likely cause: the array lost them, or"
-                " the disk or the machine was too slow. Next: see its gaps with `choroid record list`, then begin another"
+                " the disk or the machine was too slow. Next: see its gaps with `choroid recording list`, then begin another"
                 " recording"
             )
         return self.ended_early
@@ -156,7 +156,7 @@ class RecordingService:
         name = self.tap.name
         if not name:
             raise RecordingRefused(
-                "no recording is open. Likely cause: it has ended already. Next: `choroid record list`"
+                "no recording is open. Likely cause: it has ended already. Next: `choroid recording list`"
             )
         self._ended.clear()
         self.tap.order(RecordingOrder("", "", why))
@@ -165,7 +165,7 @@ class RecordingService:
         except TimeoutError:
             raise RecordingRefused(
                 f"the recording {name} ends, and is not on the disk yet. Likely cause: the disk is full or slow. Next: look"
-                " again with `choroid record status`"
+                " again with `choroid recording status`"
             ) from None
         return self.view()
 

@@ -18,7 +18,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("hub-page") / "hub"
     fill(folder)
     port = free_port()
-    server = Server(("choroid", "grid", "page", "--data", str(folder), "--port", str(port)), port)
+    server = Server(("choroid", "grid", "page", "serve", "--data", str(folder), "--port", str(port)), port)
     try:
         yield server
     finally:

@@ -47,8 +47,7 @@ def test_a_protocol_is_submitted_accepted_released_and_started_by_the_people_who
     url = json.loads((bench.data / "endpoint.json").read_text())["url"]
     roles = {"anna": "operator", "ben": "engineer", "vera": "viewer"}
     links = {
-        name: f"{url}/#token={bench.told('users', 'add', name, '--role', role)['token']}"
-        for name, role in roles.items()
+        name: f"{url}/#token={bench.told('user', 'add', name, '--role', role)['token']}" for name, role in roles.items()
     }
     file = tmp_path / "weekly.py"
     file.write_text(TEXT)

@@ -44,4 +44,4 @@ def test_I8_a_no_moves_nothing_and_a_rig_without_commissioning_says_so(bench: Be
 
 def test_I8_a_simulated_rig_has_no_wiring_to_confirm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["commission", str(BENCH), "--data", str(tmp_path), "--by", "R. Franklin"]) == 1
-    assert "choroid lab" in capsys.readouterr().err
+    assert "choroid lab serve" in capsys.readouterr().err

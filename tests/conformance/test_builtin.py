@@ -84,11 +84,11 @@ def test_a_pump_that_tells_another_flow_than_it_was_told_is_found_out(monkeypatc
 
 
 def test_the_table_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["conformance", "keller-x-line", "--json"]) == 0
+    assert main(["driver", "test", "keller-x-line", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert list(answer["drivers"]) == ["keller-x-line"]
     assert answer["failures"] == 0
-    assert main(["conformance", "keller-x-line"]) == 0
+    assert main(["driver", "test", "keller-x-line"]) == 0
     assert capsys.readouterr().out.endswith("1 driver, 0 failures\n")
 
 
@@ -96,5 +96,5 @@ def test_a_model_without_far_end_is_told(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.delitem(DEVICES, "mettler-sics")
     with pytest.raises(UserError, match="nothing stands at the far end for mettler-sics"):
         conformance([])
-    assert main(["conformance", "no-such-pump"]) == 1
+    assert main(["driver", "test", "no-such-pump"]) == 1
     assert "there is no driver for model “no-such-pump”" in capsys.readouterr().err

@@ -62,7 +62,7 @@ def choroid(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def outcomes(folder: Path) -> dict[str, dict[str, str]]:
-    done = choroid(folder, "conformance", "acme-drip", "--json")
+    done = choroid(folder, "driver", "test", "acme-drip", "--json")
     assert done.stdout, done.stderr
     table: dict[str, dict[str, str]] = json.loads(done.stdout)["drivers"]["acme-drip"]
     assert done.returncode == any(each["outcome"] == "fail" for each in table.values())
@@ -71,7 +71,7 @@ def outcomes(folder: Path) -> dict[str, dict[str, str]]:
 
 def test_the_taught_driver_is_found_and_conforms(tmp_path: Path) -> None:
     install(package(), tmp_path)
-    listed = choroid(tmp_path, "devices", "--json")
+    listed = choroid(tmp_path, "device", "list", "--json")
     assert "acme-drip" in [entry["id"] for entry in json.loads(listed.stdout)["devices"]], listed.stderr
     table = outcomes(tmp_path)
     assert list(table) == list(PROPERTIES)

@@ -84,7 +84,7 @@ Example. At 02:10 the heart stops. `no_heart_flow` is critical and gives 5 min.
 | 02:10:05 | raised; two seconds later lab-mail (quiet hours do not apply to critical alarms), anna-phone and display have it |
 | 02:11:45 | not acknowledged for a third of the time to respond: bert-phone is notified, as step 2 |
 | 02:26:45 | not acknowledged for another 15 min: all channels are notified again, from the first step |
-| 02:27:30 | Bert acknowledges (page, or `choroid alarms ack …`): escalation ends, and the others are notified of it |
+| 02:27:30 | Bert acknowledges (page, or `choroid alarm acknowledge …`): escalation ends, and the others are notified of it |
 
 * A step waits for a third of the time to respond: at least 1 min; at most 5 min for a critical alarm, 30 min high, 4
   h medium, 1 d low. After the last step all channels are notified again after 15 min, 2 h, 1 d, 7 d. `escalate_after`
@@ -103,7 +103,7 @@ Example. At 02:10 the heart stops. `no_heart_flow` is critical and gives 5 min.
   the most urgent in full. In a flood (more than ten alarms in ten minutes) alarms that are not critical are collected
   for five minutes.
 * Every channel gets a test message each day at `test_at`, local time, also on days with a clock change. The result is
-  in the journal (`notice.tested`). `choroid alarms test` sends one now; `choroid alarms channels` shows the state of
+  in the journal (`notice.tested`). `choroid alarm test-channels` sends one now; `choroid alarm list-channels` shows the state of
   each channel.
 * **Silence.** `monitor` is the address of an external monitor (healthchecks.io, Uptime Kuma and the like) that the
   controller calls only while the control loop ticks. Configure it to raise an alarm when no call arrives for some

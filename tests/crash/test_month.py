@@ -1,4 +1,4 @@
-"""The month's recipe against `choroid lab` at a speed factor, with a kill of the controller in a dose.
+"""The month's recipe against `choroid lab serve` at a speed factor, with a kill of the controller in a dose.
 
 In the suite: one change and one assay on the morning after the change of the clocks, of month.yaml and, a week later on the
 same lab, of month.py. On demand, the whole month of one of them:

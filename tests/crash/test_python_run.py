@@ -44,8 +44,8 @@ def test_an_uploaded_protocol_survives_a_kill_in_a_dose_and_is_held_when_it_bloc
     bench: Bench, tmp_path: Path
 ) -> None:
     controller = bench.run()
-    anna = bench.told("users", "add", "anna", "--role", "operator")["token"]
-    ben = bench.told("users", "add", "ben", "--role", "engineer")["token"]
+    anna = bench.told("user", "add", "anna", "--role", "operator")["token"]
+    ben = bench.told("user", "add", "ben", "--role", "engineer")["token"]
     file = tmp_path / "blocking.py"
     file.write_text(TEXT)
     shared = bench.command("protocol", "submit", str(file))

@@ -47,6 +47,17 @@ def test_A12_a_second_controller_with_data_of_its_own_is_refused(bench: Bench, t
         assert not (second / "endpoint.json").exists()
     assert bench.answers()
     assert first.poll() is None
-    talk = [sys.executable, "-m", "choroid", "talk", "balance", "--rig", str(bench.rig), "--data", str(second)]
+    talk = [
+        sys.executable,
+        "-m",
+        "choroid",
+        "device",
+        "talk",
+        "balance",
+        "--rig",
+        str(bench.rig),
+        "--data",
+        str(second),
+    ]
     said = subprocess.run(talk, capture_output=True, text=True, timeout=60, check=False, input="id\nquit\n")
     assert f"in use by process {first.pid}" in said.stdout + said.stderr, "a tool does not disturb a running controller"

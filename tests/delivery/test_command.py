@@ -1,4 +1,4 @@
-"""`choroid alarms` with a lab, a controller and an HTTP receiver: from a lost device to a person, and back."""
+"""`choroid alarm` with a lab, a controller and an HTTP receiver: from a lost device to a person, and back."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_L5_an_alarm_of_a_running_rig_reaches_a_person_who_acknowledges_it(recei
     bench.rig.write_text(text, encoding="utf-8")
 
     def alarms(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "choroid", "alarms", *words, "--data", str(bench.data)]
+        command = [sys.executable, "-m", "choroid", "alarm", *words, "--data", str(bench.data)]
         return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
 
     def told() -> list[str]:
@@ -45,7 +45,7 @@ def test_L5_an_alarm_of_a_running_rig_reaches_a_person_who_acknowledges_it(recei
 
     try:
         bench.run()
-        tested = alarms("test", "--json")
+        tested = alarms("test-channels", "--json")
         assert tested.returncode == 0, tested.stderr
         assert json.loads(tested.stdout)["channels"] == [
             {"name": "hook", "ok": True, "detail": "confirmed by the channel"}
@@ -55,21 +55,21 @@ def test_L5_an_alarm_of_a_running_rig_reaches_a_person_who_acknowledges_it(recei
         )
         (message,) = [each for each in told() if "device lost · balance" in each]
         assert re.search(r"\d\d:\d\d:\d\d CES?T", message)
-        assert "choroid alarms ack device_lost:balance" in message
+        assert "choroid alarm acknowledge device_lost:balance" in message
         listed = alarms("list")
         assert re.search(r"high +device_lost:balance +unacknowledged +since 20\d\d-.* CES?T", listed.stdout)
-        assert alarms("ack", "device_lost:balance").stdout.strip() == "device_lost:balance: acknowledged"
+        assert alarms("acknowledge", "device_lost:balance").stdout.strip() == "device_lost:balance: acknowledged"
         shelved = alarms("shelve", "device_lost:balance", "--for", "30min", "--reason", "it is being cleaned")
         assert "not announced  device_lost:balance  shelved until" in shelved.stdout
         assert alarms("shelve", "device_lost:balance", "--for", "9 d", "--reason", "x").returncode == 1
         assert alarms("return", "device_lost:balance").returncode == 0
         assert alarms("return", "device_lost:balance").returncode == 1
         receiver.status = 500
-        failed = alarms("test")
+        failed = alarms("test-channels")
         assert failed.returncode == 1
         assert "FAILED" in failed.stdout
         assert "Next:" in failed.stderr
-        assert "FAILED" in alarms("channels").stdout
+        assert "FAILED" in alarms("list-channels").stdout
         everything = "".join(
             path.read_text(encoding="utf-8", errors="replace")
             for path in tmp_path.rglob("*")

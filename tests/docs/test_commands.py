@@ -50,14 +50,14 @@ NOT_RUN = {
     "choroid verify conformance": "minutes; tests/conformance",
     "choroid validate": "half a minute; tests/sim/plant/test_validation.py",
     "choroid verify campaign": "minutes; tests/campaign",
-    "choroid verify compare": "minutes; tests/front/test_compare.py",
+    "choroid verify comparison": "minutes; tests/front/test_compare.py",
     "choroid verify sensitivity": "half a minute; tests/front/test_sensitivity.py",
     "choroid verify kills": "minutes; tests/crash",
     "choroid verify soak": "hours; tests/front/test_soak.py",
     "choroid verify bench": "minutes of an idle machine",
 }
 SERVICES = ("lab", "guard", "run")
-FIRST = ("choroid lab", "choroid probe", "choroid guard", "choroid run")
+FIRST = ("choroid lab serve", "choroid device probe", "choroid guard", "choroid run")
 """Services, which go on until they are ended, are begun before the others. A link is probed before a controller has it."""
 
 
@@ -71,7 +71,10 @@ def commands() -> list[tuple[str, str]]:
                 if command:
                     found.setdefault(command, page)
     rank = {word: place for place, word in enumerate(FIRST, -len(FIRST))}
-    order = [(command.startswith("choroid stop"), rank.get(" ".join(command.split()[:2]), 0)) for command in found]
+    order = [
+        (command.startswith("choroid stop"), next((at for first, at in rank.items() if command.startswith(first)), 0))
+        for command in found
+    ]
     return [
         (page, command) for _, (command, page) in sorted(zip(order, found.items(), strict=True), key=lambda x: x[0])
     ]
@@ -172,7 +175,7 @@ def test_the_command_works_as_shown(
             main(words[1:])
         assert ended.value.code == 0
         return
-    if words[1] != "probe":  # a link is probed before a controller has it
+    if words[1:3] != ["device", "probe"]:  # a link is probed before a controller has it
         place.begin_all()
     if words[1:3] == ["protocol", "start"]:
         no_run_under_way()

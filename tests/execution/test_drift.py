@@ -170,7 +170,10 @@ async def test_F4_the_alarm_says_how_much_which_why_and_what_next(tmp_path: Path
     assert "% less than it did in the doses before" in detail
     assert "2.00 mL by its calibration, 1.70 mL by the balance" in detail
     assert "Likely cause: the tubing is worn" in detail
-    assert "Next: look along the line; fit new tubing, enter it (`choroid tubing`) and calibrate the pump" in detail
+    assert (
+        "Next: look along the line; fit new tubing, enter it (`choroid tubing replace`) and calibrate the pump"
+        in detail
+    )
     journal.close()
 
 

@@ -31,7 +31,9 @@ async def _life(data: Path, *, tcp: bool) -> tuple[list[str], dict[str, float]]:
         rig = RIG.model_copy(
             update={
                 "devices": {n: spec.model_copy(update={"link": ends[spec.link]}) for n, spec in RIG.devices.items()},
-                "upkeep": RIG.upkeep.model_copy(update={"calibration": "factory"}),  # as `choroid lab --write` says
+                "upkeep": RIG.upkeep.model_copy(
+                    update={"calibration": "factory"}
+                ),  # as `choroid lab serve --write` says
             }
         )
         opener = open_real  # type: ignore[assignment]

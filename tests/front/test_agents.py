@@ -1,4 +1,4 @@
-"""`choroid agents` and /api/agents: an agent is issued, renewed and revoked on a running rig, by an admin only."""
+"""`choroid agent` and /api/agents: an agent is issued, renewed and revoked on a running rig, by an admin only."""
 
 from __future__ import annotations
 

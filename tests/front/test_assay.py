@@ -1,4 +1,4 @@
-"""`choroid assay` against a running controller, and without one."""
+"""`choroid assay enter` against a running controller, and without one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.processes import Bench
 
 
 def assay(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "choroid", "assay", *words, "--data", str(data)]
+    command = [sys.executable, "-m", "choroid", "assay", "enter", *words, "--data", str(data)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 

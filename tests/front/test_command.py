@@ -44,7 +44,7 @@ def test_check_names_file_line_and_fix(tmp_path: Path) -> None:
 
 
 def test_devices_lists_the_seven_families() -> None:
-    done = choroid("devices", "--json")
+    done = choroid("device", "list", "--json")
     assert done.returncode == 0, done.stderr
     models = {entry["id"] for entry in answer_of(done)["devices"]}
     assert models >= {
@@ -68,7 +68,7 @@ def test_devices_lists_the_seven_families() -> None:
         (("simulate", str(BENCH), "--set", "batch=18"), "unit"),
         (("simulate", str(BENCH), "--set", "batch=18 mL/min"), "mL"),
         (("protocol", "status", "--data", "no-such-directory"), "choroid run"),
-        (("users", "list", "--data", "no-such-directory"), "choroid run"),
+        (("user", "list", "--data", "no-such-directory"), "choroid run"),
     ],
 )
 def test_a_mistake_is_answered_in_words(words: tuple[str, ...], says: str) -> None:

@@ -1,4 +1,4 @@
-"""`choroid verify compare`: paired differences and agreement by known numbers, a short comparison that is taken up again."""
+"""`choroid verify comparison`: paired differences and agreement by known numbers, a short one that is taken up again."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_grid_and_verification_are_distributions_of_their_own(installed: Path, w
     assert found.returncode == 0, found.stderr
     assert json.loads(found.stdout)["caught"] > 0
     assert (whole / "grid" / "page" / "static").is_dir()
-    named = choroid(whole, "grid", "identity", "--data", str(tmp_path / "member"), "--json")
+    named = choroid(whole, "grid", "identity", "show", "--data", str(tmp_path / "member"), "--json")
     assert named.returncode == 0, named.stderr
     assert json.loads(named.stdout)["id"]
 

@@ -1,4 +1,4 @@
-"""`choroid lab --faults` and `--by-hand`: faults of a served lab, reported as they happen."""
+"""`choroid lab serve --faults` and `--by-hand`: faults of a served lab, reported as they happen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`choroid new`: from a few answers to a rig file that loads, and that is sound or says what is still missing."""
+"""`choroid create`: from a few answers to a rig file that loads, and that is sound or says what is still missing."""
 
 from __future__ import annotations
 
@@ -200,13 +200,13 @@ def test_too_many_chambers_for_two_selectors_are_refused(tmp_path: Path) -> None
 
 def test_a_hazard_that_remains_is_named_with_what_to_add(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "rig.yaml"
-    assert main(["new", "--defaults", "--set", "perfusion=none", "--output", str(path)]) == 1
+    assert main(["create", "--defaults", "--set", "perfusion=none", "--output", str(path)]) == 1
     said = capsys.readouterr().out
     assert "these hazards remain" in said
     assert "accept the hazard missed_feeding" in said
     path.unlink()
     assert (
-        main(["new", "--defaults", "--set", "perfusion=none", "--set", "feeder=R. Franklin", "--output", str(path)])
+        main(["create", "--defaults", "--set", "perfusion=none", "--set", "feeder=R. Franklin", "--output", str(path)])
         == 0
     )
     assert "by: R. Franklin" in path.read_text(encoding="utf-8")
@@ -215,11 +215,11 @@ def test_a_hazard_that_remains_is_named_with_what_to_add(tmp_path: Path, capsys:
 def test_answers_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, answers = tmp_path / "rig.yaml", tmp_path / "answers.yaml"
     answers.write_text("name: from-a-file\ncount: 4\nprobes: [atlas-ezo-rtd, keller-x-line]\n", encoding="utf-8")
-    assert main(["new", "--answers", str(answers), "--set", "name=mine", "--output", str(path), "--json"]) == 0
+    assert main(["create", "--answers", str(answers), "--set", "name=mine", "--output", str(path), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["rig"], told["answers"]["count"], told["answers"]["perfusion"]) == ("mine", "4", "loop")
     assert len(load_rig(path).tissue) == 4
-    assert main(["new", "--answers", str(answers), "--output", str(path)]) == 1
+    assert main(["create", "--answers", str(answers), "--output", str(path)]) == 1
     assert "exists" in capsys.readouterr().err
 
 
@@ -230,7 +230,7 @@ def test_questions_on_the_terminal(
     typed = ["terminal", "plate", "25", "24", "", "2", "1 mm", "", "", "", "none", "R. Franklin", *[""] * 7]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(typed) + "\n"))
     path = tmp_path / "rig.yaml"
-    assert main(["new", "--output", str(path)]) == 0
+    assert main(["create", "--output", str(path)]) == 0
     asked = capsys.readouterr().err
     assert "“25” is not known" in asked
     assert "Model of its pump" not in asked
@@ -242,7 +242,7 @@ def test_an_input_that_ends_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("mine\n"))
-    assert main(["new", "--output", str(tmp_path / "rig.yaml")]) == 1
+    assert main(["create", "--output", str(tmp_path / "rig.yaml")]) == 1
     assert "nothing was written" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
@@ -275,5 +275,5 @@ def test_an_unreadable_file_of_answers(tmp_path: Path, capsys: pytest.CaptureFix
     answers = tmp_path / "answers.yaml"
     for text in ("count: [", "- count"):
         answers.write_text(text, encoding="utf-8")
-        assert main(["new", "--answers", str(answers), "--output", str(tmp_path / "rig.yaml")]) == 1
+        assert main(["create", "--answers", str(answers), "--output", str(tmp_path / "rig.yaml")]) == 1
         assert "write lines such as “count: 4”" in capsys.readouterr().err

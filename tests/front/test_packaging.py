@@ -72,7 +72,7 @@ IN_AN_EXTRA = {
 }
 """Modules that are imported only when their extra is asked for."""
 RUN_BY_PYTEST = "choroid/tools/conformance/test_conformance.py"
-"""The kit as a module of tests, for those who have pytest; `choroid conformance` does without."""
+"""The kit as a module of tests, for those who have pytest; `choroid driver test` does without."""
 USED_BY_OTHERS = {
     "tzdata": "zoneinfo reads it on systems without time zones",
     "websockets": "uvicorn's WebSocket implementation",
@@ -235,7 +235,7 @@ def test_a_hidden_distribution_is_named(tmp_path: Path) -> None:
     library.mkdir()
     (library / "grid.py").write_text("")
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "choroid", "grid", "identity"],
+        [sys.executable, "-P", "-m", "choroid", "grid", "identity", "show"],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(library)}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 1

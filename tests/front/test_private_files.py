@@ -32,7 +32,7 @@ def test_S4_files_of_a_run_are_private_whatever_the_umask(tmp_path: Path, monkey
         bench = Bench(tmp_path)
         try:
             run = bench.run()
-            bench.told("users", "add", "Ada", "--role", "operator")
+            bench.told("user", "add", "Ada", "--role", "operator")
             bench.protocol("start", "recycle", "--set", "min_batch=1 mL")
             assert open_to_others(bench.data) == []
             assert open_to_others(runtime) == []

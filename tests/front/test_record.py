@@ -1,4 +1,4 @@
-"""`choroid record` and /api/recordings: an operator begins and ends recordings of a running rig; anyone lists them."""
+"""`choroid recording` and /api/recordings: an operator begins and ends recordings of a running rig; anyone lists them."""
 
 from __future__ import annotations
 
@@ -118,15 +118,15 @@ def test_a_running_rig_is_recorded_from_the_command_line(tmp_path: Path, capsys:
         rig.run()
         data = str(rig.data)
         until((rig.data / "nerves.json").exists, "the electrode engine runs")
-        assert main(["record", "start", "first", "--data", data, "--reason", "a test"]) == 0
-        assert main(["record", "status", "--data", data]) == 0
+        assert main(["recording", "start", "first", "--data", data, "--reason", "a test"]) == 0
+        assert main(["recording", "status", "--data", data]) == 0
         assert "recording first: " in capsys.readouterr().out
-        assert main(["record", "start", "second", "--data", data]) == 1
+        assert main(["recording", "start", "second", "--data", data]) == 1
         assert "first runs already" in capsys.readouterr().err
-        assert main(["record", "stop", "--data", data]) == 0
-        assert main(["record", "list", "--data", data]) == 0
+        assert main(["recording", "stop", "--data", data]) == 0
+        assert main(["recording", "list", "--data", data]) == 0
         assert "ended by" in capsys.readouterr().out
-        assert main(["record", "status", "--data", data]) == 0
+        assert main(["recording", "status", "--data", data]) == 0
         assert "nothing is recorded; the last one was first" in capsys.readouterr().out
     finally:
         rig.end()

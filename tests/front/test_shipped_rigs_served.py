@@ -1,4 +1,4 @@
-"""Every shipped rig under `choroid lab` and `choroid run`, with all its parts: devices, camera, electrode array."""
+"""Every shipped rig under `choroid lab serve` and `choroid run`, with all its parts: devices, camera, electrode array."""
 
 from __future__ import annotations
 

@@ -44,13 +44,13 @@ def answered(done: subprocess.CompletedProcess[str], status: int, says: str) -> 
         (("demo", "--port", "99999"), "a port from 0 to 65535"),
         (("demo", "--port", "-1"), "a port from 0 to 65535"),
         (("run", "rig.yaml", "--port", "65536"), "a port from 0 to 65535"),
-        (("lab", "rig.yaml", "--base-port", "http"), "a port from 0 to 65535"),
+        (("lab", "serve", "rig.yaml", "--base-port", "http"), "a port from 0 to 65535"),
         (("demo", "--speed", "1000"), "from 1 to 600"),
-        (("lab", str(BENCH), "--speed", "1000"), "from 1 to 600"),
-        (("lab", str(BENCH), "--speed", "nan"), "from 1 to 600"),
+        (("lab", "serve", str(BENCH), "--speed", "1000"), "from 1 to 600"),
+        (("lab", "serve", str(BENCH), "--speed", "nan"), "from 1 to 600"),
         (("verify", "kills", "--speed", "0.5"), "from 1 to 600"),
         (("demo", "--seed", "-1"), "0 or more"),
-        (("lab", str(BENCH), "--seed", "-1"), "0 or more"),
+        (("lab", "serve", str(BENCH), "--seed", "-1"), "0 or more"),
         (("simulate", str(BENCH), "--seed", "-1"), "0 or more"),
         (("plan", str(BENCH), "recycle", "--seed", "1.5"), "0 or more"),
         (("verify", "campaign", "--seed", "-1"), "0 or more"),
@@ -65,7 +65,7 @@ def test_a_number_that_is_not_possible_is_refused_with_what_is(words: tuple[str,
 
 
 def test_a_lab_whose_ports_would_go_beyond_the_last_says_so() -> None:
-    answered(choroid("lab", str(BENCH), "--base-port", "65535"), 1, "lower --base-port")
+    answered(choroid("lab", "serve", str(BENCH), "--base-port", "65535"), 1, "lower --base-port")
 
 
 def test_the_speeds_that_are_taken_are_those_of_the_loop() -> None:
@@ -120,7 +120,7 @@ def test_a_runs_name_reaches_the_controller_as_it_was_typed(
 
 
 def test_another_program_on_the_controllers_port_is_not_believed(tmp_path: Path, asked: list[str]) -> None:
-    answered(choroid("users", "list", "--data", str(tmp_path)), 1, "is no controller")
+    answered(choroid("user", "list", "--data", str(tmp_path)), 1, "is no controller")
     assert asked == ["/api/users"]
 
 
@@ -134,7 +134,7 @@ def test_an_endpoint_file_that_makes_no_sense_is_told(text: str, tmp_path: Path)
 
 @pytest.mark.parametrize(
     "words",
-    [("users", "list"), ("assay", "lactate", "8 mM", "--vessel", "loop", "--taken", "10:40")],
+    [("user", "list"), ("assay", "enter", "lactate", "8 mM", "--vessel", "loop", "--taken", "10:40")],
 )
 def test_every_command_to_a_running_rig_tells_of_an_empty_endpoint_file(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / ENDPOINT).write_bytes(b"")

@@ -1,4 +1,4 @@
-"""`choroid users` against a running controller: a token is given, works, and is taken back."""
+"""`choroid user` against a running controller: a token is given, works, and is taken back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_P5_a_token_is_given_works_and_is_taken_back(tmp_path: Path) -> None:
         bench.run()
 
         def users(*words: str) -> subprocess.CompletedProcess[str]:
-            command = [sys.executable, "-m", "choroid", "users", *words, "--data", str(bench.data)]
+            command = [sys.executable, "-m", "choroid", "user", *words, "--data", str(bench.data)]
             return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
         given = users("add", "Ada L.", "--role", "viewer", "--for", "laptop", "--json")

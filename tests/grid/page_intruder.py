@@ -1,4 +1,4 @@
-"""The page's process, taken over: as `choroid grid page`, but /health answers what it could open."""
+"""The page's process, taken over: as `choroid grid page serve`, but /health answers what it could open."""
 
 from __future__ import annotations
 

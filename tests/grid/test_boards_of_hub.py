@@ -61,13 +61,13 @@ def test_X6_a_model_is_submitted_graded_ranked_and_run_by_name_over_a_hub_that_i
         for name in ("author", "user"):
             asyncio.run(hub.enrol(tmp_path, name, "member"))
         author, user = ("--data", str(tmp_path / "author")), ("--data", str(tmp_path / "user"))
-        assert NAME in said(capsys, "board", *user).splitlines()
+        assert NAME in said(capsys, "board", "list", *user).splitlines()
         assert "no graded model yet" in said(
-            capsys, "run", f"{NAME}@best", "--input", str(inputs(tmp_path)), *user, fails=True
+            capsys, "model", "run", f"{NAME}@best", "--input", str(inputs(tmp_path)), *user, fails=True
         )
-        first = json.loads(said(capsys, "submit", NAME, str(model), "--json", *author))
+        first = json.loads(said(capsys, "model", "submit", NAME, str(model), "--json", *author))
         assert first["state"] == "queued"
-        words = ["submission", first["submission"], "--wait", "--data", str(tmp_path / "author")]
+        words = ["submission", "show", first["submission"], "--wait", "--data", str(tmp_path / "author")]
         waiting = subprocess.Popen([*GRID, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         with closing(sqlite3.connect(tmp_path / "hub" / "hub.sqlite")) as database:
             assert waiting.stderr is not None
@@ -81,13 +81,15 @@ def test_X6_a_model_is_submitted_graded_ranked_and_run_by_name_over_a_hub_that_i
         assert waiting.returncode == 0
         assert "graded" in found
         assert results(tmp_path / "hub") == 1
-        table = said(capsys, "board", NAME, *user)
+        table = said(capsys, "board", "show", NAME, *user)
         assert "1     " in table
         assert "ridge" in table
-        assert "is on" in said(capsys, "submit", NAME, str(model), *author, fails=True)
-        assert "no such submission of yours" in said(capsys, "submission", first["submission"], *user, fails=True)
+        assert "is on" in said(capsys, "model", "submit", NAME, str(model), *author, fails=True)
+        assert "no such submission of yours" in said(
+            capsys, "submission", "show", first["submission"], *user, fails=True
+        )
         out = tmp_path / "out.npz"
-        said(capsys, "run", f"{NAME}@best", "--input", str(inputs(tmp_path)), "--out", str(out), *user)
+        said(capsys, "model", "run", f"{NAME}@best", "--input", str(inputs(tmp_path)), "--out", str(out), *user)
         with np.load(out) as outputs:
             assert outputs["logits"].shape == (TRIALS, CLASSES)
             assert np.ptp(outputs["logits"]) > 0
@@ -107,8 +109,8 @@ def test_X5_a_submission_that_waits_is_made_when_the_hub_comes_and_prints_its_id
         asyncio.run(hub.enrol(tmp_path, "author", "member"))
         hub.kill()
         author = ("--data", str(tmp_path / "author"))
-        assert "did not answer" in said(capsys, "submit", NAME, str(model), *author, fails=True)
-        words = ["submit", NAME, str(model), "--wait", *author]
+        assert "did not answer" in said(capsys, "model", "submit", NAME, str(model), *author, fails=True)
+        words = ["model", "submit", NAME, str(model), "--wait", *author]
         waiting = subprocess.Popen([*GRID, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert waiting.stderr is not None
         assert waiting.stderr.readline().startswith("waiting: ")
@@ -135,14 +137,16 @@ def inputs(folder: Path) -> Path:
 def test_X6_each_wrong_use_is_refused_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, here = tmp_path / "m.onnx", ("--data", str(tmp_path / "m"))
     model.write_bytes(b"?")
-    assert "has joined no grid" in said(capsys, "submit", NAME, str(model), *here, fails=True)
-    assert "has joined no grid" in said(capsys, "board", *here, fails=True)
-    assert "No such file" in said(capsys, "submit", NAME, str(tmp_path / "none.onnx"), *here, fails=True)
+    assert "has joined no grid" in said(capsys, "model", "submit", NAME, str(model), *here, fails=True)
+    assert "has joined no grid" in said(capsys, "board", "list", *here, fails=True)
+    assert "No such file" in said(capsys, "model", "submit", NAME, str(tmp_path / "none.onnx"), *here, fails=True)
     data = inputs(tmp_path)
-    assert "write BOARD@VERSION or BOARD@best" in said(capsys, "run", NAME, "--input", str(data), *here, fails=True)
+    assert "write BOARD@VERSION or BOARD@best" in said(
+        capsys, "model", "run", NAME, "--input", str(data), *here, fails=True
+    )
     for name, content in (("a.npz", b"no zip"), ("b.json", b"[1]"), ("c.json", b'{"x": "text"}')):
         (tmp_path / name).write_bytes(content)
-        words = ("run", f"{NAME}@best", "--input", str(tmp_path / name), *here)
+        words = ("model", "run", f"{NAME}@best", "--input", str(tmp_path / name), *here)
         assert "by the names of the board's inputs" in said(capsys, *words, fails=True)
 
 

@@ -34,7 +34,7 @@ def test_a_log_is_shown_exported_proved_and_verified(
 ) -> None:
     here = ("--data", str(data))
     assert '"n": 11' in said(capsys, "log", "show", "--limit", "1", *here)
-    key = json.loads(said(capsys, "log", "key", "--json", *here))["log"]
+    key = json.loads(said(capsys, "log", "show-keys", "--json", *here))["log"]
     said(capsys, "log", "export", str(tmp_path / "out"), *here)
     kept = str(tmp_path / "kept")
     words = ("log", "verify", str(tmp_path / "out"), "--key", key, "--kept", kept)
@@ -55,18 +55,18 @@ def test_X6_an_edited_row_of_the_hub_itself_is_detected(data: Path, capsys: pyte
 
 
 def test_figures_and_errors(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert json.loads(said(capsys, "status", "--json", "--data", str(data)))["log_rows"] == 12
-    assert "identity" in said(capsys, "members", "--data", str(data))
-    assert "lease" in said(capsys, "leases", "--data", str(data))
-    assert "there is no member" in said(capsys, "members", "--approve", "nemo", "--data", str(data), fails=True)
-    assert "there is no lease" in said(capsys, "leases", "--end", "x", "--data", str(data), fails=True)
-    assert "no folder of a hub" in said(capsys, "status", "--data", str(tmp_path), fails=True)
+    assert json.loads(said(capsys, "hub", "status", "--json", "--data", str(data)))["log_rows"] == 12
+    assert "identity" in said(capsys, "member", "list", "--data", str(data))
+    assert "lease" in said(capsys, "lease", "list", "--data", str(data))
+    assert "there is no member" in said(capsys, "member", "approve", "nemo", "--data", str(data), fails=True)
+    assert "there is no lease" in said(capsys, "lease", "end", "x", "--data", str(data), fails=True)
+    assert "no folder of a hub" in said(capsys, "hub", "status", "--data", str(tmp_path), fails=True)
     assert "has joined no grid" in said(capsys, "join", "--data", str(tmp_path / "m"), fails=True)
     assert "no address of a hub" in said(capsys, "join", "nonsense", "--data", str(tmp_path / "m"), fails=True)
 
 
 def test_the_benchmark_measures_a_hub(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(said(capsys, "bench", "--members", "3", "--json"))
+    found = json.loads(said(capsys, "hub", "measure", "--members", "3", "--json"))
     assert (found["members"], found["connected"]) == (3, 3)
     assert min(found[name] for name in ("join_hz", "hub_rss_mb", "lease_p99_ms", "renew_p99_ms")) > 0
     assert 0 <= found["hub_quiet_loop_cpu_pct"] <= found["hub_quiet_cpu_pct"] < 100

@@ -81,11 +81,11 @@ async def test_S3_requests_of_one_address_have_a_limit_and_an_operator_refuses_t
             await membership(tmp_path, hub, f"m{number}").enrol()
         with pytest.raises(GridRefused, match=r"3 requests from 127\.0\.0\.1 wait .* limit of one address"):
             await membership(tmp_path, hub, "late").enrol()
-        assert main(["grid", "members", *data]) == 0
+        assert main(["grid", "member", "list", *data]) == 0
         assert "3 requests wait from 127.0.0.1" in capsys.readouterr().out
-        assert main(["grid", "members", "--refuse-waiting", "192.0.2.1", *data]) == 1
+        assert main(["grid", "member", "refuse-waiting", "192.0.2.1", *data]) == 1
         assert "no request from 192.0.2.1 waits" in capsys.readouterr().err
-        words = ["grid", "members", "--refuse-waiting", "127.0.0.1", "--reason", "unknown clients", "--json", *data]
+        words = ["grid", "member", "refuse-waiting", "127.0.0.1", "--reason", "unknown clients", "--json", *data]
         assert main(words) == 0
         assert json.loads(capsys.readouterr().out)["waiting"] == {}
         with pytest.raises(GridRefused, match="refused at the hub: unknown clients"):

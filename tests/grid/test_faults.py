@@ -115,7 +115,7 @@ async def test_X2_a_holder_that_was_stopped_beyond_its_lease_cannot_stimulate_wh
 
 
 class HubProcess:
-    """`choroid grid hub` on fixed ports."""
+    """`choroid grid hub run` on fixed ports."""
 
     def __init__(self, folder: Path, rules: Path, *, grading: bool = False) -> None:
         self.folder = folder

@@ -150,7 +150,7 @@ async def test_X2_X5_X8_tissue_through_double_nat_with_all_that_goes_wrong(tmp_p
     """A new address, a killed hub, a stopped holder, and at last no hub."""
     rules = policy_file(tmp_path, leases={"ttl_s": 60})
     processes: list[subprocess.Popen[str]] = []
-    words = ["choroid", "grid", "hub", "--data", str(tmp_path / "hub"), "--policy", str(rules), "--no-grading"]
+    words = ["choroid", "grid", "hub", "run", "--data", str(tmp_path / "hub"), "--policy", str(rules), "--no-grading"]
     words += ["--host", EVERYWHERE]
     opened = contextlib.ExitStack()
     hub = net.start("hub", *words, stdout=subprocess.DEVNULL)

@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def page(folder: Path) -> Iterator[Server]:
     port = free_port()
-    server = Server(("choroid", "grid", "page", "--data", str(folder), "--port", str(port)), port)
+    server = Server(("choroid", "grid", "page", "serve", "--data", str(folder), "--port", str(port)), port)
     try:
         yield server
     finally:
@@ -263,17 +263,17 @@ def test_300_idle_sockets_do_not_stop_it(page: Server, sends: bytes) -> None:
 
 
 def test_errors_say_what_to_do(page: Server, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["grid", "page", "--data", str(tmp_path)]) == 1
+    assert main(["grid", "page", "serve", "--data", str(tmp_path)]) == 1
     assert "no folder of a hub" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-    assert main(["grid", "page", "--data", str(folder), "--port", str(page.port)]) == 1
+    assert main(["grid", "page", "serve", "--data", str(folder), "--port", str(page.port)]) == 1
     assert "choose another with --port" in capsys.readouterr().err
-    assert main(["grid", "page", "--data", str(folder), "--name", "a*"]) == 1
+    assert main(["grid", "page", "serve", "--data", str(folder), "--name", "a*"]) == 1
     assert "Next: give each name" in capsys.readouterr().err
 
 
 def test_it_ends_with_sigterm(folder: Path) -> None:
-    words = [sys.executable, "-P", "-m", "choroid", "grid", "page", "--data", str(folder), "--port", "0"]
+    words = [sys.executable, "-P", "-m", "choroid", "grid", "page", "serve", "--data", str(folder), "--port", "0"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline().startswith("page: http://127.0.0.1:")
@@ -321,7 +321,7 @@ def test_the_page_that_is_taken_over_cannot_read_the_keys(tmp_path: Path, monkey
 
 
 def test_the_page_says_when_it_is_not_confined(tmp_path: Path) -> None:
-    words = [sys.executable, "-c", UNCONFINED, "grid", "page", "--port", "0", "--data", str(tmp_path)]
+    words = [sys.executable, "-c", UNCONFINED, "grid", "page", "serve", "--port", "0", "--data", str(tmp_path)]
     fill(tmp_path)
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -113,7 +113,7 @@ async def test_X6_a_hub_with_two_histories_is_found(tmp_path: Path, capsys: pyte
                 await asyncio.to_thread(command, "export", out, "--data", str(source.store.folder))
                 await asyncio.to_thread(command, "verify", out, "--key", log_key(a), "--ask", b.address, fails=True)
                 assert "its past was changed" in capsys.readouterr().err
-            await asyncio.to_thread(command, "watched", "--data", str(b.store.folder))
+            await asyncio.to_thread(command, "list-watched", "--data", str(b.store.folder))
             assert "two histories" in capsys.readouterr().out
 
 

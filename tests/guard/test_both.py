@@ -204,7 +204,7 @@ def test_A9_a_stop_without_a_guard_says_what_else_there_is(tmp_path: Path) -> No
 def test_a_shadowed_package_is_named(tmp_path: Path) -> None:
     (tmp_path / "drivers.py").write_text("")
     done = subprocess.run(
-        [sys.executable, "-m", "choroid", "devices"],
+        [sys.executable, "-m", "choroid", "device", "list"],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         cwd="/",
         capture_output=True,
@@ -219,7 +219,9 @@ def test_a_shadowed_package_is_named(tmp_path: Path) -> None:
 def test_strays_in_the_working_directory_do_not_matter_to_python_m(tmp_path: Path) -> None:
     for stray in ("drivers.py", "numpy.py", "controller.py"):
         (tmp_path / stray).write_text("raise SystemExit('a stray was imported')\n")
-    done = subprocess.run([sys.executable, "-m", "choroid", "devices"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "choroid", "device", "list"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 

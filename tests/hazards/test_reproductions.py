@@ -117,7 +117,7 @@ def test_I8_swapped_gases_without_declaration_are_seen_by_their_full_scales(tmp_
 
 
 @pytest.mark.parametrize(
-    "words", [["check"], ["simulate"], ["lab"], ["run", "--no-restart"], ["demo", "--rig"], ["plan"]]
+    "words", [["check"], ["simulate"], ["lab", "serve"], ["run", "--no-restart"], ["demo", "--rig"], ["plan"]]
 )
 def test_I8_every_command_that_runs_a_rig_rejects_gaps(
     tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

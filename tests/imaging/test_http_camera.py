@@ -142,5 +142,5 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
 
 
 def test_a_simulated_camera_in_a_real_run_says_how_to_have_it_served() -> None:
-    with pytest.raises(CameraError, match="choroid lab"):
+    with pytest.raises(CameraError, match="choroid lab serve"):
         open_camera("simulated", {})

@@ -54,7 +54,7 @@ class Entry:
 @asynccontextmanager
 async def opened(data: Path) -> AsyncIterator[Entry]:
     """Open the server on loopback, with a certificate of the rig in `data`."""
-    assert main(["agents", "certify-engine", "--host", "127.0.0.1", "--data", str(data), "--json"]) == 0
+    assert main(["agent", "certify-engine", "--host", "127.0.0.1", "--data", str(data), "--json"]) == 0
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -85,7 +85,7 @@ async def refused(entry: Entry, given: grpc.ChannelCredentials) -> grpc.StatusCo
 
 async def test_S1_an_agent_with_a_certificate_of_the_rig_connects(tmp_path: Path) -> None:
     async with opened(tmp_path / "data") as entry:
-        command = ["agents", "certify", AGENT, "--out", str(tmp_path / "out"), "--data", str(entry.data), "--json"]
+        command = ["agent", "certify", AGENT, "--out", str(tmp_path / "out"), "--data", str(entry.data), "--json"]
         assert main(command) == 0
         assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["agent.key", "agent.pem", "authority.pem"]
         assert (tmp_path / "out" / "agent.key").stat().st_mode & 0o077 == 0
@@ -122,7 +122,7 @@ async def test_S1_a_renewed_certificate_of_the_engine_is_in_use_without_a_restar
     async with opened(tmp_path / "data") as entry:
         own = certified(entry.data, AGENT, tmp_path / "own")
         before = await asyncio.to_thread(served, entry)
-        assert main(["agents", "certify-engine", "--host", "127.0.0.1", "--data", str(entry.data), "--json"]) == 0
+        assert main(["agent", "certify-engine", "--host", "127.0.0.1", "--data", str(entry.data), "--json"]) == 0
         assert (await entry.info(credentials(own))).electrodes == 4
         assert await asyncio.to_thread(served, entry) != before
 

@@ -262,7 +262,7 @@ def test_Q6_an_export_before_the_readings_are_written_says_what_is_missing_and_f
     """It had "0 series of the rig" and exit status 0."""
     begin, _ = ends(exported.recording)
     records.insert("ph_loop.ph", "pH", [(begin - 100.0, 7.4), (begin - 50.0, 7.4)])
-    words = ["record", "export", "one", "--data", str(tmp_path), "--nwb"]
+    words = ["recording", "export", "one", "--data", str(tmp_path), "--nwb"]
     assert main([*words, str(tmp_path / "a.nwb"), "--strict"]) == 1
     said = capsys.readouterr().out
     assert "0 series of the rig" in said
@@ -285,7 +285,9 @@ def test_an_export_right_after_a_recording_waits_for_the_controller(
         return (1,)
 
     monkeypatch.setattr(command, "holders", running)
-    assert main(["record", "export", "one", "--data", str(tmp_path), "--nwb", str(tmp_path / "a.nwb"), "--strict"]) == 0
+    assert (
+        main(["recording", "export", "one", "--data", str(tmp_path), "--nwb", str(tmp_path / "a.nwb"), "--strict"]) == 0
+    )
     assert len(looks) >= 5
 
 

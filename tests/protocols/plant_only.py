@@ -2,7 +2,7 @@
 
 The recycler's own pure decisions (draw, grade, treatment, plan) act on the plant's vessels directly; no wires, controller
 or estimator: what it believes is the truth with bounds of a given width. Sixty days take some twenty seconds, so prices and
-rules can be tried; what the whole stack makes of them is for `choroid verify compare`.
+rules can be tried; what the whole stack makes of them is for `choroid verify comparison`.
 """
 
 from __future__ import annotations

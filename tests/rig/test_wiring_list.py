@@ -88,14 +88,14 @@ def test_both_are_printed_as_text_json_and_csv(capsys: pytest.CaptureFixture[str
         ("wiring", wiring_list.COLUMNS, "connections"),
         ("bom", bill_of_materials.COLUMNS, "items"),
     ):
-        assert main([command, str(BENCH), "--json"]) == 0
+        assert main([command, "show", str(BENCH), "--json"]) == 0
         answer = json.loads(capsys.readouterr().out)
         assert answer["rig"] == "bench"
-        assert main([command, str(BENCH), "--csv"]) == 0
+        assert main([command, "show", str(BENCH), "--csv"]) == 0
         rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
         assert rows[0] == list(columns)
         assert len(rows) == len(answer[key]) + 1
-        assert main([command, str(BENCH)]) == 0
+        assert main([command, "show", str(BENCH)]) == 0
         text = capsys.readouterr().out
         assert "bench" in text.splitlines()[0]
         assert all(row["item"] in text for row in answer[key])
@@ -104,5 +104,5 @@ def test_both_are_printed_as_text_json_and_csv(capsys: pytest.CaptureFixture[str
 def test_a_file_that_describes_no_rig_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "rig.yaml"
     path.write_text(BENCH.read_text(encoding="utf-8").replace("to: chamber, pump", "to: chambre, pump"))
-    assert main(["wiring", str(path)]) == 1
+    assert main(["wiring", "show", str(path)]) == 1
     assert "chambre" in capsys.readouterr().err

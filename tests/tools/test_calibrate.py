@@ -1,4 +1,4 @@
-"""`choroid calibrate`: what was measured becomes a record, or is refused with the reason."""
+"""`choroid device calibrate-…`: what was measured becomes a record, or is refused with the reason."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ RECORD = Calibration(
 )  # fmt: skip
 
 
-def calibrate(tmp_path: Path, *words: str) -> int:
-    return main(["calibrate", *words, "--rig", str(RIG), "--data", str(tmp_path)])
+def calibrate(tmp_path: Path, kind: str, *words: str) -> int:
+    return main(["device", f"calibrate-{kind}", *words, "--rig", str(RIG), "--data", str(tmp_path)])
 
 
 def test_a_pump_by_balance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,11 +99,11 @@ def test_what_cannot_be_is_refused_and_not_kept(
 
 
 def test_F5_the_list_says_what_has_expired(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["calibrate", "list", "--data", str(tmp_path)]) == 0
+    assert main(["device", "list-calibrations", "--data", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "nothing has been calibrated yet\n"
     keep(tmp_path, RECORD)
     keep(tmp_path, replace(RECORD, point="reglo.draw", expires_utc="2999-01-01T00:00:00.000Z"))
-    assert main(["calibrate", "list", "--data", str(tmp_path)]) == 1
+    assert main(["device", "list-calibrations", "--data", str(tmp_path)]) == 1
     draw, heart = capsys.readouterr().out.splitlines()
     assert heart.endswith("EXPIRED")
     assert "EXPIRED" not in draw

@@ -135,5 +135,17 @@ async def test_on_the_command_line_while_a_controller_runs(tmp_path: Path) -> No
 
 
 def _talk(path: Path, data: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "choroid", "talk", "gas_co2", "--rig", str(path), "--data", str(data), *words]
+    command = [
+        sys.executable,
+        "-m",
+        "choroid",
+        "device",
+        "talk",
+        "gas_co2",
+        "--rig",
+        str(path),
+        "--data",
+        str(data),
+        *words,
+    ]
     return subprocess.run(command, input="read\nstop\nquit\n", capture_output=True, text=True, timeout=60)

@@ -1,4 +1,4 @@
-"""`choroid probe`: each model is recognised, nothing else is claimed, and nothing but questions is ever sent."""
+"""`choroid device probe`: each model is recognised, nothing else is claimed, and nothing but questions is ever sent."""
 
 from __future__ import annotations
 
@@ -147,9 +147,9 @@ def test_only_the_makers_settings_are_tried() -> None:
 
 
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["probe", str(tmp_path / "ttyUSB9")]) == 1
+    assert main(["device", "probe", str(tmp_path / "ttyUSB9")]) == 1
     assert "there is no port" in capsys.readouterr().err
-    assert main(["probe", "sim:reglo"]) == 1
+    assert main(["device", "probe", "sim:reglo"]) == 1
     assert "simulated link" in capsys.readouterr().err
 
 
@@ -167,7 +167,7 @@ def test_on_a_real_line(capsys: pytest.CaptureFixture[str]) -> None:
     thread = threading.Thread(target=circuit, daemon=True)
     thread.start()
     try:
-        assert main(["probe", os.ttyname(far), "--json"]) == 0
+        assert main(["device", "probe", os.ttyname(far), "--json"]) == 0
         answer = json.loads(capsys.readouterr().out)
         assert [(each["model"], each["answered"]) for each in answer["found"]] == [("atlas-ezo-ph", "2.15")]
     finally:

@@ -1,4 +1,4 @@
-"""`choroid probe` in real time over TCP sockets and pseudo-terminals, on every model that it can find."""
+"""`choroid device probe` in real time over TCP sockets and pseudo-terminals, on every model that it can find."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`choroid talk --read-only` writes nothing: of every model, only queries leave (A12)."""
+"""`choroid device talk --read-only` writes nothing: of every model, only queries leave (A12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--capture` and `choroid replay`: the same calls give the same bytes, and a changed driver is detected."""
+"""`--capture` and `choroid driver replay`: the same calls give the same bytes, and a changed driver is detected."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def test_the_same_calls_give_the_same_bytes(captured: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["replay", str(captured), "--json"]) == 0
+    assert main(["driver", "replay", str(captured), "--json"]) == 0
     links = json.loads(capsys.readouterr().out)["links"]
     assert len(links) == 11
     assert all(link["same"] and link["requests"] > 20 and link["calls"] > 20 for link in links)
@@ -80,7 +80,7 @@ def test_another_driver_is_found_out(
         return await self._conversation.ask(b"S\r\n", self.weight)
 
     monkeypatch.setattr(MettlerSics, "weigh", weigh)
-    assert main(["replay", str(captured)]) == 1
+    assert main(["driver", "replay", str(captured)]) == 1
     told = capsys.readouterr().out
     assert "is now 53 0d 0a (S<CR><LF>)" in told
     assert told.count("all the same bytes") == 10

@@ -1,4 +1,4 @@
-"""`choroid replay` of captures in which lines and devices failed: the same calls still give the same bytes."""
+"""`choroid driver replay` of captures in which lines and devices failed: the same calls still give the same bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`choroid talk`: words through the driver, bytes with their meaning, and nothing that moves without --raw."""
+"""`choroid device talk`: words through the driver, bytes with their meaning, and nothing that moves without --raw."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_the_meaning_of_modbus_answers() -> None:
 
 def test_on_the_command_line() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "choroid", "talk", "balance", "--rig", str(RIG)],
+        [sys.executable, "-m", "choroid", "device", "talk", "balance", "--rig", str(RIG)],
         input="read\nquit\n",
         capture_output=True,
         text=True,
@@ -126,7 +126,7 @@ def test_on_the_command_line() -> None:
     assert done.returncode == 0, done.stderr
     assert "= mass: " in done.stdout
     done = subprocess.run(
-        [sys.executable, "-m", "choroid", "talk", "no_such", "--rig", str(RIG)],
+        [sys.executable, "-m", "choroid", "device", "talk", "no_such", "--rig", str(RIG)],
         input="",
         capture_output=True,
         text=True,

@@ -142,7 +142,7 @@ def _spread(name: str, taken_ms: list[float]) -> dict[str, float]:
 @contextmanager
 def _running(folder: Path) -> Iterator[_Rig]:
     served, data = folder / "lab.yaml", folder / "data"
-    lab = _child(folder, "lab", str(bench_rig()), "--write", str(served))
+    lab = _child(folder, "lab", "serve", str(bench_rig()), "--write", str(served))
     try:
         _until(served.exists, START_S)
         controller = _child(folder, "run", str(served), "--data", str(data), "--port", "0")

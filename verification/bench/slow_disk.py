@@ -78,13 +78,13 @@ def bench_slow_disk(fsync_s: float = FSYNC_S, for_s: float = FOR_S) -> dict[str,
         folder = Path(name)
         environment = {**os.environ, "LD_PRELOAD": str(slow_fsync(folder))}
         rig = folder / "lab.yaml"
-        words = python("choroid", "lab", str(bench_rig()), "--write", str(rig))
+        words = python("choroid", "lab", "serve", str(bench_rig()), "--write", str(rig))
         lab = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603  (our own)
         try:
             deadline_s = time.monotonic() + 60.0  # noqa: TID251  (another process)
             while not rig.exists():
                 if lab.poll() is not None or time.monotonic() > deadline_s:  # noqa: TID251
-                    raise UserError("the simulated lab did not start. Next: try `choroid lab` by itself")
+                    raise UserError("the simulated lab did not start. Next: try `choroid lab serve` by itself")
                 time.sleep(0.1)  # noqa: TID251
             words = python("verification.bench.slow_disk", str(rig), str(folder), str(fsync_s), str(for_s))
             kept = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE)  # noqa: S603  (our own)

@@ -126,7 +126,9 @@ def soak_real(rig: Path, *, hours: float, progress: bool = True) -> dict[str, An
     """Serve the lab and run the controller as processes for `hours` of real time; sample each every ten seconds."""
     with _kept_on_failure() as folder, contextlib.ExitStack() as stack:
         data, served = Path(folder) / "data", Path(folder) / "served.yaml"
-        processes = {"lab": stack.enter_context(_started(Path(folder), "lab", str(rig), "--write", str(served)))}
+        processes = {
+            "lab": stack.enter_context(_started(Path(folder), "lab", "serve", str(rig), "--write", str(served)))
+        }
         _until(served.exists, "the lab serves")
         words = ("run", str(served), "--data", str(data), "--port", "0", "--no-restart")
         processes["controller"] = stack.enter_context(_started(Path(folder), *words))

@@ -1,4 +1,4 @@
-"""Parser of `choroid verify compare`."""
+"""Parser of `choroid verify comparison`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HELP = "compare protocols on the same seeds: medium used, true viability, the es
 
 def add(commands: Any) -> None:
     """Add the subcommand to `commands`."""
-    parser: argparse.ArgumentParser = commands.add_parser("compare", help=HELP, description=HELP)
+    parser: argparse.ArgumentParser = commands.add_parser("comparison", help=HELP, description=HELP)
     parser.set_defaults(handler=_compare, json=False)
     parser.add_argument("rig", type=Path, help="the rig file, its links all sim:")
     parser.add_argument(

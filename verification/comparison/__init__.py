@@ -1,1 +1,1 @@
-"""`choroid verify compare`: several recipes on one rig."""
+"""`choroid verify comparison`: several recipes on one rig."""

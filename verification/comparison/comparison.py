@@ -1,4 +1,4 @@
-"""`choroid verify compare`: protocols side by side on the same seeds, with the confidence of their differences.
+"""`choroid verify comparison`: protocols side by side on the same seeds, with the confidence of their differences.
 
 Each run is the whole stack in virtual time and depends only on its arm and seed. The last arm is the reference.
 Differences are paired by seed, with intervals of Student's t. The estimate of viability is compared with the plant's

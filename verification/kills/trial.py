@@ -1,4 +1,4 @@
-"""One trial: `choroid lab` and a controller in processes of their own; the controller is killed, and started again.
+"""One trial: `choroid lab serve` and a controller in processes of their own; the controller is killed, and started again.
 
 Then the lab reports what is really in its vessels and went through its lines, and the journal what was asked, booked and
 done. The steps, and how often a person is asked, are known from the recipe's reference, a trial without a kill.

@@ -1,1 +1,1 @@
-"""The conformance kit with the lab's benches: `choroid conformance`, or `pytest --pyargs choroid.tools.conformance`."""
+"""The conformance kit with the lab's benches: `choroid driver test`, or `pytest --pyargs choroid.tools.conformance`."""

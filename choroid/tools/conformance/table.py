@@ -1,4 +1,4 @@
-"""`choroid conformance`: table of every driver and every property."""
+"""`choroid driver test`: table of every driver and every property."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_X7_neither_the_page_nor_the_database_can_tell_the_seeds_of_a_present_ro
         assert store.rotation("decode-stimulus@3").seeds(12) == seeds  # type: ignore[union-attr]
     (folder / KEY_FILE).rename(tmp_path / KEY_FILE)  # the page works without: it needs no secret
     assert files_with(folder, SECRET) == set()
-    words = [sys.executable, "-P", "-m", "choroid", "grid", "page", "--data", str(folder), "--port", "0"]
+    words = [sys.executable, "-P", "-m", "choroid", "grid", "page", "serve", "--data", str(folder), "--port", "0"]
     page = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     try:
         assert page.stdout is not None

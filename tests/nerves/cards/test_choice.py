@@ -85,9 +85,9 @@ def test_C5_ranges_of_channels_are_written_out() -> None:
 
 
 def test_the_command_lists_the_cards_with_their_limits(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cards"]) == 0
+    assert main(["card", "list"]) == 0
     text = capsys.readouterr().out
-    assert main(["cards", "--json"]) == 0
+    assert main(["card", "list", "--json"]) == 0
     for card in json.loads(capsys.readouterr().out)["cards"]:
         assert card["name"] in text
         assert card["limits"] in text

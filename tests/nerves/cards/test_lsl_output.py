@@ -108,5 +108,5 @@ async def test_N6_frames_spikes_and_events_come_out_of_lsl_as_they_went_in() -> 
 def test_J3_without_a_running_engine_the_command_says_what_to_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["lsl", "--data", str(tmp_path)]) == 1
+    assert main(["array", "stream", "--data", str(tmp_path)]) == 1
     assert "start `choroid run`" in capsys.readouterr().err

@@ -45,7 +45,7 @@ async function follow() {
     if (answer.ok) draw(body);
     trouble(answer.ok ? "" : body.error);
   } catch {
-    trouble("The page's process does not answer. What is shown may be old. Next: start `choroid grid page`.");
+    trouble("The page's process does not answer. What is shown may be old. Next: start `choroid grid page serve`.");
   }
   setTimeout(follow, EVERY_MS);
 }

@@ -16,7 +16,7 @@ export function members(known) {
   const left = known.all - known.members.length;
   return [
     ...known.members.map(member),
-    left > 0 && h("p", { class: "note" }, `${left} more: choroid grid members lists all of them.`),
+    left > 0 && h("p", { class: "note" }, `${left} more: choroid grid member list lists all of them.`),
   ];
 }
 

@@ -1,27 +1,28 @@
-"""Parsers of the tools; each tool is imported only when it runs."""
+"""Parsers of `device` and `driver`; each tool is imported only when it runs."""
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from choroid.commands.options import command, emit, json_option, subject
+
 
 def add(commands: Any) -> None:
-    """Add every tool's subcommand to `commands`, and `--write` to `devices`."""
-    conformance = _command(commands, "conformance", _conformance, "test drivers against the properties of all drivers")
-    conformance.add_argument("models", nargs="*", help="models (default: all installed ones)")
-    _json(conformance)
-    probe = _command(
-        commands, "probe", _probe, "identify the device on a port; only queries, at the manufacturers' line settings"
+    """Add `device` and `driver` to `commands`."""
+    devices = subject(commands, "device", "devices: list the supported ones; probe, talk to and calibrate your own")
+    listing = command(devices, "list", _list, "list the supported devices")
+    listing.add_argument(
+        "--write", type=Path, metavar="FOLDER", help="write each driver's documentation page into this directory"
+    )
+    json_option(listing)
+    probe = command(
+        devices, "probe", _probe, "identify the device on a port; only queries, at the manufacturers' line settings"
     )
     probe.add_argument("port", help="a port such as /dev/ttyUSB0, or a link such as tcp://192.0.2.7:4001")
-    _json(probe)
-    talk = _command(
-        commands, "talk", _talk, "send commands to one device of a rig, and show every byte with its meaning"
-    )
+    json_option(probe)
+    talk = command(devices, "talk", _talk, "send commands to one device of a rig, and show every byte with its meaning")
     talk.add_argument("device", help="its name in the rig file")
     talk.add_argument("--rig", type=Path, required=True, help="the rig file; no controller may run on it")
     talk.add_argument("--raw", action="store_true", help="send other lines as typed, without any limit")
@@ -32,12 +33,21 @@ def add(commands: Any) -> None:
         help="talk even while a controller runs the rig, at your own risk",
     )
     talk.add_argument("--data", type=Path, default=Path("choroid-data"), help="data directory of this rig's controller")
-    calibrate = commands.add_parser("calibrate", help="record and list calibrations of pumps and sensors")
-    kinds = calibrate.add_subparsers(title="kinds", metavar="KIND", required=True)
-    pump = _command(kinds, "pump", _calibrate_pump, "calibrate a pump by balance or stopwatch")
+    _add_calibrations(devices)
+    drivers = subject(commands, "driver", "drivers: test them, or compare their commands with a capture")
+    test = command(drivers, "test", _test, "test drivers against the properties of all drivers")
+    test.add_argument("models", nargs="*", help="models (default: all installed ones)")
+    json_option(test)
+    replay = command(drivers, "replay", _replay, "check that the commands of a capture still give the same bytes")
+    replay.add_argument("file", type=Path, help="file written by --capture of run or simulate")
+    json_option(replay)
+
+
+def _add_calibrations(devices: Any) -> None:
+    pump = command(devices, "calibrate-pump", _calibrate_pump, "calibrate a pump by balance or stopwatch")
     pump.add_argument("--by", dest="method", choices=["balance", "stopwatch"], default="balance", help="(balance)")
     pump.add_argument("--density", default="1 g/mL", help="density of the weighed liquid (default 1 g/mL)")
-    sensor = _command(kinds, "sensor", _calibrate_sensor, "calibrate a sensor with buffers or references")
+    sensor = command(devices, "calibrate-sensor", _calibrate_sensor, "calibrate a sensor with buffers or references")
     for parser, example, valid in ((pump, "5 mL=4.87 g", "30 d"), (sensor, "7.00=6.94", "7 d")):
         parser.add_argument("point", help="device.point of the rig")
         parser.add_argument(
@@ -47,38 +57,31 @@ def add(commands: Any) -> None:
         parser.add_argument("--valid", default=valid, help=f"validity (default {valid})")
         parser.add_argument("--who", help="person who measured (default: the user logged in)")
         parser.add_argument("--note", default="", help="lot of buffer, length of tubing, …")
-    for parser in (pump, sensor, _command(kinds, "list", _calibrate_list, "list calibrations and their validity")):
+    listing = command(devices, "list-calibrations", _list_calibrations, "list calibrations and their validity")
+    for parser in (pump, sensor, listing):
         parser.add_argument("--data", type=Path, default=Path("choroid-data"), help="directory of the records")
-        _json(parser)
-    replay = _command(commands, "replay", _replay, "check that the commands of a capture still give the same bytes")
-    replay.add_argument("file", type=Path, help="file written by --capture of run or simulate")
-    _json(replay)
-    commands.choices["devices"].add_argument(
-        "--write", type=Path, metavar="FOLDER", help="write each driver's documentation page into this directory"
-    )
-    commands.choices["devices"].add_argument(
-        "--conformance", action="store_true", help="the same as `choroid conformance`"
-    )
+        json_option(parser)
 
 
-def devices(arguments: argparse.Namespace) -> int | None:
-    """Execute `choroid devices` with the options of :func:`add`; return None when there are none of them."""
-    if arguments.conformance:
-        return _conformance(argparse.Namespace(models=[], json=arguments.json))
+def _list(arguments: argparse.Namespace) -> int:
     if arguments.write is not None:
-        from choroid.tools.writing import as_text, write
+        from choroid.tools import writing
 
-        answer = write(arguments.write)
-        _emit(answer, arguments, as_text(answer))
+        answer = writing.write(arguments.write)
+        emit(answer, as_json=arguments.json, text=writing.as_text(answer))
         return 0
-    return None
+    from choroid.rig_file.devices import as_text, devices
+
+    answer = devices()
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
 
 
-def _conformance(arguments: argparse.Namespace) -> int:
+def _test(arguments: argparse.Namespace) -> int:
     from choroid.tools.conformance.table import as_text, conformance
 
     answer = conformance(arguments.models)
-    _emit(answer, arguments, as_text(answer))
+    emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0 if not answer["failures"] else 1
 
 
@@ -87,7 +90,7 @@ def _probe(arguments: argparse.Namespace) -> int:
     from drivers.transport.opener import open_real
 
     answer = run(arguments.port, open_real)
-    _emit(answer, arguments, as_text(answer))
+    emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0 if answer["found"] else 1
 
 
@@ -119,7 +122,7 @@ def _calibrate_pump(arguments: argparse.Namespace) -> int:
         by=arguments.who,
         note=arguments.note,
     )
-    _emit(answer, arguments, as_text(answer))
+    emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0
 
 
@@ -135,15 +138,15 @@ def _calibrate_sensor(arguments: argparse.Namespace) -> int:
         by=arguments.who,
         note=arguments.note,
     )
-    _emit(answer, arguments, as_text(answer))
+    emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0
 
 
-def _calibrate_list(arguments: argparse.Namespace) -> int:
+def _list_calibrations(arguments: argparse.Namespace) -> int:
     from choroid.tools.calibrate import list_as_text, listed
 
     answer = listed(arguments.data)
-    _emit(answer, arguments, list_as_text(answer))
+    emit(answer, as_json=arguments.json, text=list_as_text(answer))
     return 0 if not answer["expired"] else 1
 
 
@@ -151,19 +154,5 @@ def _replay(arguments: argparse.Namespace) -> int:
     from choroid.tools.replaying import as_text, replay
 
     answer = replay(arguments.file)
-    _emit(answer, arguments, as_text(answer))
+    emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0 if answer["same"] else 1
-
-
-def _command(commands: Any, name: str, handler: Any, help_text: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=help_text, description=help_text)
-    parser.set_defaults(handler=handler, json=False)
-    return parser
-
-
-def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output and nothing else")
-
-
-def _emit(answer: Mapping[str, Any], arguments: argparse.Namespace, text: str) -> None:
-    print(json.dumps(answer, ensure_ascii=False) if arguments.json else text)

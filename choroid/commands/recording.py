@@ -1,4 +1,4 @@
-"""Parser of `record`: recordings of the electrode array."""
+"""Parser of `recording`: recordings of the electrode array."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.options import command, emit, json_option
+from choroid.commands.options import command, emit, json_option, subject
 
 
 def add(commands: Any) -> None:
-    """Add `record` to `commands`."""
-    record = commands.add_parser("record", help="recordings of the electrode array: start, stop, status, list, export")
-    verbs = record.add_subparsers(title="verbs", metavar="VERB", required=True)
+    """Add `recording` to `commands`."""
+    verbs = subject(commands, "recording", "recordings of the electrode array: start, stop, status, list, export")
     start = command(verbs, "start", _record, "begin a recording")
     start.add_argument("name", nargs="?", default="", help="its name (default: from the time and the user)")
     stop = command(verbs, "stop", _record, "end the recording; its file is complete then")

@@ -1,4 +1,4 @@
-"""Parser of `new`."""
+"""Parser of `create`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from choroid.commands.options import command, emit, json_option
 
 
 def add(commands: Any) -> None:
-    """Add `new` to `commands`."""
-    parser = command(commands, "new", _new, "write a rig file from the answers to a few questions, and check it")
+    """Add `create` to `commands`."""
+    parser = command(commands, "create", _create, "write a rig file from the answers to a few questions, and check it")
     parser.add_argument("--output", type=Path, default=Path("rig.yaml"), metavar="FILE", help="(rig.yaml)")
     parser.add_argument(
         "--answers", type=Path, metavar="FILE", help="file with answers, such as “count: 4”; the rest: defaults"
@@ -28,7 +28,7 @@ def add(commands: Any) -> None:
     json_option(parser)
 
 
-def _new(arguments: argparse.Namespace) -> int:
+def _create(arguments: argparse.Namespace) -> int:
     from choroid.commands.options import named
     from choroid.new_rig.new import answers_in, as_text, new_rig, on_terminal
 
