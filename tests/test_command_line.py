@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from choroid.cli import SUBJECTS, _parser, main
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_the_help_lists_each_command_under_one_subject(capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,6 +86,40 @@ def test_a_command_against_the_grammar_is_named(words: str) -> None:
     for word in words.split():
         below = below.add_subparsers().add_parser(word)
     assert len(list(faults(parser))) == 1
+
+
+STREAMS = {"events", "frames", "spikes"}
+"""Second words of the names of LSL streams."""
+
+
+def unknown(told: str, parser: argparse.ArgumentParser) -> bool:
+    """Return whether words such as `alarm list --json` name no command; `alarm …` and `alarm` name a subject."""
+    below: Any = parser
+    for word in told.split():
+        verbs = next((each for each in below._actions if isinstance(each, argparse._SubParsersAction)), None)
+        if verbs is None or not re.fullmatch(r"[a-z][a-z-]*", word):
+            return False
+        if word not in verbs.choices:
+            return word not in STREAMS
+        below = verbs.choices[word]
+    return False
+
+
+def test_each_command_that_a_text_names_exists() -> None:
+    files = subprocess.run(
+        ["git", "ls-files", "*.md", "*.py", "*.js", "*.yaml"], cwd=ROOT, capture_output=True, text=True
+    )
+    named = re.compile(r"`choroid +([^`\n{]+)|^(?:\.venv/bin/)?choroid +(.+)", re.MULTILINE)
+    parser = _parser()
+    wrong = {
+        f"{file}: choroid {told}"
+        for file in files.stdout.splitlines()
+        for match in named.finditer((ROOT / file).read_text(encoding="utf-8"))
+        if unknown(told := match[1] or match[2], parser)
+    }
+    assert wrong == set()
+    assert unknown("users list", parser)
+    assert not unknown("user …", parser)
 
 
 def commands(parser: argparse.ArgumentParser, *words: str) -> Iterator[tuple[str, set[str]]]:
