@@ -151,6 +151,6 @@ def test_questions_are_answered_on_the_page_and_on_the_command_line(browser: Bro
         version.get_by_text("Accept").click()
         expect(page.locator("body")).to_contain_text("operator may not do this")
         page.screenshot(path=RESULTS / "library.png")
-        listed = answered(data, verb="library")
+        listed = answered(data, verb="list")
         assert "submitted  weekly.py  (submitted by demo)" in listed.stdout, listed.stderr
         assert [text for text in visit.complaints if "422" not in text and "403" not in text] == []

@@ -100,6 +100,7 @@ def test_the_command_serves_a_lab_that_fails_as_asked() -> None:
             "-m",
             "choroid",
             "lab",
+            "serve",
             str(ROOT / "examples/rigs/bench.yaml"),
             "--speed",
             "600",

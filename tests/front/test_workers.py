@@ -28,7 +28,7 @@ def test_a_comparison_that_is_killed_leaves_no_process_at_work(tmp_path: Path) -
     words = [
         "choroid",
         "verify",
-        "compare",
+        "comparison",
         "examples/rigs/bench.yaml",
         "--days",
         "30",

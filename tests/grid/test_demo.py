@@ -71,7 +71,7 @@ def follow_tutorial(folder: Path, demo: GridDemoProcess) -> None:
 
 def shell(folder: Path, lines: str) -> str:
     for before, after in (
-        (r"(grid (?:data|try)) decode-stimulus", r"\1 my-grid/hub/boards/small.yaml"),
+        (r"(grid (?:data make|model try)) decode-stimulus", r"\1 my-grid/hub/boards/small.yaml"),
         ("decode-stimulus", NAME),
     ):
         lines = re.sub(before, after, lines)

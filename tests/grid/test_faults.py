@@ -132,6 +132,7 @@ class HubProcess:
             "choroid",
             "grid",
             "hub",
+            "run",
             "--data",
             str(self.folder),
             "--policy",

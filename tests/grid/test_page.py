@@ -292,7 +292,9 @@ def test_the_page_that_is_taken_over_cannot_read_the_keys(tmp_path: Path, monkey
     fill(tmp_path)
     (tmp_path / "boards").mkdir()
     port = free_port()
-    page = Server(("tests.grid.page_intruder", "grid", "page", "--data", str(tmp_path), "--port", str(port)), port)
+    page = Server(
+        ("tests.grid.page_intruder", "grid", "page", "serve", "--data", str(tmp_path), "--port", str(port)), port
+    )
     try:
         key, board = str(tmp_path / KEY_FILE), str(tmp_path / "boards")
         asked = (key, str(tmp_path / "hub.sqlite"), board, str(tmp_path), "/etc/passwd")
