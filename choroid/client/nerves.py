@@ -7,14 +7,16 @@ and frames come as NumPy arrays.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import grpc
 import grpc.aio
 
+from choroid.client.methods import Asynchronous, Blocking, Request, answered, streamed
 from choroid.client.nerves_leases import AsyncHeldLease, HeldLease
 from choroid.client.nerves_reflexes import AsyncRunningReflex, RunningReflex, reflex_requests
 from choroid.client.nerves_terms import (
@@ -37,8 +39,11 @@ from choroid.client.nerves_terms import (
 from choroid.client.wire import nerves_pb2 as pb
 from choroid.client.wire import nerves_pb2_grpc as pb_grpc
 
+T = TypeVar("T")
 Q = TypeVar("Q")
 R = TypeVar("R")
+Lease = TypeVar("Lease", HeldLease, AsyncHeldLease)
+Reflex = TypeVar("Reflex", RunningReflex, AsyncRunningReflex)
 
 TIMEOUT_S = 10.0
 """How long a call that is answered once may take (s)."""
@@ -46,11 +51,23 @@ STIMULATE_TIMEOUT_S = 75.0
 """The same for a stimulation: no envelope allows a pulse more than 60 s ahead."""
 
 
-class NervesClient:
-    """The electrode engine. Close it after use, or use it in a `with` block.
+@dataclass(frozen=True, slots=True)
+class EngineCall(Request[T]):
+    """A call of the engine: `begin` starts it, `parse` reads its answer, or each answer of a stream."""
 
-    Every method raises :class:`NervesError` when the engine cannot be reached or refuses the call.
-    """
+    begin: Callable[[], Any]
+    parse: Callable[[Any], T]
+
+    def then(self, parse: Callable[[T], R]) -> EngineCall[R]:
+        """Return the call with its answer read further."""
+        return EngineCall(self.begin, lambda found: parse(self.parse(found)))
+
+
+class _NervesMethods(Generic[Lease, Reflex]):
+    """The methods of both clients of the engine; leases are held, and reflexes run, in the way of each."""
+
+    _grpc: ClassVar[Any]
+    """The module that opens channels."""
 
     def __init__(self, address: str, token: str, *, credentials: grpc.ChannelCredentials | None = None) -> None:
         """Open a channel; nothing is sent yet.
@@ -66,62 +83,49 @@ class NervesClient:
         require_private(address, credentials)
         self.address = address
         self._channel = (
-            grpc.insecure_channel(address, options=OPTIONS)
+            self._grpc.insecure_channel(address, options=OPTIONS)
             if credentials is None
-            else grpc.secure_channel(address, credentials, options=OPTIONS)
+            else self._grpc.secure_channel(address, credentials, options=OPTIONS)
         )
         self._stub: pb_grpc.NervesStub = pb_grpc.NervesStub(self._channel)
         self._metadata = (("authorization", f"Bearer {token}"),)
-        self._held: dict[str, HeldLease] = {}
+        self._held: dict[str, Lease] = {}
 
     @classmethod
     def from_file(cls, path: Path | str) -> Self:
         """Connect with the address and the agent's token in the `nerves.json` of a data folder."""
         return cls(*endpoint_of(path))
 
-    def __enter__(self) -> Self:
-        """Return the client."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Close the channel."""
-        self.close()
-
-    def close(self) -> None:
-        """End the leases and close the channel."""
-        for lease in self._held.values():
-            lease.release()
-        self._held.clear()
-        self._channel.close()
-
-    def info(self) -> pb.InfoReply:
+    @answered
+    def info(self) -> EngineCall[pb.InfoReply]:
         """Return what the array is and what its envelope allows."""
-        with self._explained():
-            return self._stub.Info(pb.InfoRequest(), metadata=self._metadata, timeout=TIMEOUT_S)
+        return self._once(self._stub.Info, pb.InfoRequest())
 
-    def status(self) -> pb.StatusReply:
+    @answered
+    def status(self) -> EngineCall[pb.StatusReply]:
         """Return the engine's status: its clock, leases, pulses, gaps, and why stimulation is impossible at present."""
-        with self._explained():
-            return self._stub.Status(pb.StatusRequest(), metadata=self._metadata, timeout=TIMEOUT_S)
+        return self._once(self._stub.Status, pb.StatusRequest())
 
-    def summary(self) -> pb.SummaryReply:
+    @answered
+    def summary(self) -> EngineCall[pb.SummaryReply]:
         """Return the firing over the last seconds, and the welfare figures."""
-        with self._explained():
-            return self._stub.Summary(pb.SummaryRequest(), metadata=self._metadata, timeout=TIMEOUT_S)
+        return self._once(self._stub.Summary, pb.SummaryRequest())
 
-    def summaries(self, every_ms: int = 1000) -> Generator[pb.SummaryReply]:
+    @streamed
+    def summaries(self, every_ms: int = 1000) -> EngineCall[pb.SummaryReply]:
         """Yield summaries, one each `every_ms` of real time (at least 100), until the channel is closed."""
         request = pb.StreamSummaryRequest(every_ms=every_ms)
-        yield from self._stream(self._stub.StreamSummary(request, metadata=self._metadata))
+        return self._many(self._stub.StreamSummary, request)
 
-    def metrics(self) -> pb.MetricsReply:
+    @answered
+    def metrics(self) -> EngineCall[pb.MetricsReply]:
         """Return figures of firing over the last minute: bursts, synchrony, variation of intervals; array and electrodes."""
-        with self._explained():
-            return self._stub.Metrics(pb.MetricsRequest(), metadata=self._metadata, timeout=TIMEOUT_S)
+        return self._once(self._stub.Metrics, pb.MetricsRequest())
 
+    @answered
     def cross_correlation(
         self, reference: int, target: int, *, bin_ms: float = 1.0, max_lag: int = 50
-    ) -> pb.CrossCorrelationReply:
+    ) -> EngineCall[pb.CrossCorrelationReply]:
         """Return the cross-correlation histogram of two electrodes over the last minute.
 
         Args:
@@ -134,9 +138,9 @@ class NervesClient:
             `counts` by lag, from −`max_lag` to `max_lag`; empty in the first 20 s. At positive lags the target fires later.
         """
         request = pb.CrossCorrelationRequest(reference=reference, target=target, bin_ms=bin_ms, max_lag=max_lag)
-        with self._explained():
-            return self._stub.CrossCorrelation(request, metadata=self._metadata, timeout=TIMEOUT_S)
+        return self._once(self._stub.CrossCorrelation, request)
 
+    @streamed
     def spikes(
         self,
         min_interval_ms: int = 0,
@@ -144,7 +148,7 @@ class NervesClient:
         from_frame: int | None = None,
         electrodes: Iterable[int] = (),
         waveforms: bool = False,
-    ) -> Generator[SpikeBatch]:
+    ) -> EngineCall[SpikeBatch]:
         """Yield spikes as they are detected.
 
         Args:
@@ -154,9 +158,10 @@ class NervesClient:
             waveforms: Whether to send the raw samples around each spike, 1 ms before to 2 ms after it.
         """
         request = spikes_request(min_interval_ms, from_frame, electrodes, waveforms)
-        yield from map(spikes_of, self._stream(self._stub.StreamSpikes(request, metadata=self._metadata)))
+        return self._many(self._stub.StreamSpikes, request).then(spikes_of)
 
-    def frames(self, from_frame: int = 0, frames: int = 250) -> Generator[FrameBatch | FrameGap]:
+    @streamed
+    def frames(self, from_frame: int = 0, frames: int = 250) -> EngineCall[FrameBatch | FrameGap]:
         """Yield raw frames.
 
         Args:
@@ -164,23 +169,25 @@ class NervesClient:
             frames: Frames in one batch, 25 to 25,000.
         """
         request = pb.StreamFramesRequest(from_frame=from_frame, frames=frames)
-        yield from map(frames_of, self._stream(self._stub.StreamFrames(request, metadata=self._metadata)))
+        return self._many(self._stub.StreamFrames, request).then(frames_of)
 
-    def events(self, after: int | None = None) -> Generator[NervesEvent]:
+    @streamed
+    def events(self, after: int | None = None) -> EngineCall[NervesEvent]:
         """Yield events: ended leases, muted channels, gaps, permits, stops, alarms.
 
         Args:
             after: Number of the last event that is known; None means only events to come.
         """
         request = pb.StreamEventsRequest(after=after)
-        yield from map(event_of, self._stream(self._stub.StreamEvents(request, metadata=self._metadata)))
+        return self._many(self._stub.StreamEvents, request).then(event_of)
 
-    def leases(self) -> pb.LeasesReply:
+    @answered
+    def leases(self) -> EngineCall[pb.LeasesReply]:
         """Return living leases and use of budgets: one's own and the organoid's, with the scope audit those of all agents."""
-        with self._explained():
-            return self._stub.Leases(pb.LeasesRequest(), metadata=self._metadata, timeout=TIMEOUT_S)
+        return self._once(self._stub.Leases, pb.LeasesRequest())
 
-    def acquire_lease(self, electrodes: Iterable[int], ttl_ms: int = 2000) -> pb.LeaseReply:
+    @answered
+    def acquire_lease(self, electrodes: Iterable[int], ttl_ms: int = 2000) -> EngineCall[pb.LeaseReply]:
         """Acquire the right to stimulate electrodes, and hold it with heartbeats until it is released.
 
         The lease ends with this process or its connection. Without a heartbeat for 30 ms no pulse is delivered.
@@ -195,27 +202,22 @@ class NervesClient:
         Raises:
             NervesError: It was not granted.
         """
-        with self._explained():
-            held = HeldLease(self._stub, self._metadata, list(electrodes), ttl_ms)
-        self._held[held.reply.lease] = held
-        return held.reply
+        return EngineCall(lambda: self._hold(list(electrodes), ttl_ms), self._keep)
 
-    def renew_lease(self, lease: str) -> pb.LeaseReply:
+    @answered
+    def renew_lease(self, lease: str) -> EngineCall[pb.LeaseReply]:
         """Renew a lease, as its heartbeats do; raises :class:`NervesError` when it has ended."""
-        with self._explained():
-            request = pb.RenewLeaseRequest(lease=lease)
-            return granted(self._stub.RenewLease(request, metadata=self._metadata, timeout=TIMEOUT_S))
+        return self._once(self._stub.RenewLease, pb.RenewLeaseRequest(lease=lease)).then(granted)
 
-    def release_lease(self, lease: str) -> None:
+    @answered
+    def release_lease(self, lease: str) -> EngineCall[None]:
         """End a lease and cancel every pulse that waits under it."""
         held = self._held.pop(lease, None)
         if held is not None:
-            held.release()
-            return
-        with self._explained():
-            request = pb.ReleaseLeaseRequest(lease=lease)
-            self._stub.ReleaseLease(request, metadata=self._metadata, timeout=TIMEOUT_S)
+            return EngineCall(held.release, _unchanged)
+        return self._once(self._stub.ReleaseLease, pb.ReleaseLeaseRequest(lease=lease)).then(lambda _: None)
 
+    @answered
     def stimulate(
         self,
         lease: str,
@@ -230,7 +232,7 @@ class NervesClient:
         reply_at_decision: bool = False,
         idempotency_key: str = "",
         timeout_s: float = STIMULATE_TIMEOUT_S,
-    ) -> pb.StimulateReply:
+    ) -> EngineCall[pb.StimulateReply]:
         """Ask for pulses.
 
         Args:
@@ -251,7 +253,6 @@ class NervesClient:
             `accepted` with the fate of each pulse, or every reason for the refusal and the most limiting one. A refusal by
             the governor is an answer, not an error.
         """
-        fence = self._held[lease].reply.fence if lease in self._held else 0
         request = pulse_request(
             lease,
             electrodes,
@@ -263,11 +264,11 @@ class NervesClient:
             period_frames,
             reply_at_decision,
             idempotency_key,
-            fence,
+            self._fence(lease),
         )
-        with self._explained():
-            return self._stub.Stimulate(request, metadata=self._metadata, timeout=timeout_s)
+        return self._once(self._stub.Stimulate, request, timeout_s)
 
+    @answered
     def run_reflex(
         self,
         lease: str,
@@ -276,7 +277,7 @@ class NervesClient:
         *,
         purpose: str,
         min_interval_frames: int = 0,
-    ) -> RunningReflex:
+    ) -> EngineCall[Reflex]:
         """Upload an ONNX graph that runs inside the engine, once each block of 1 ms, and asks for pulses.
 
         Args:
@@ -288,26 +289,43 @@ class NervesClient:
             purpose: What it is for; kept in the stimulation ledger.
             min_interval_frames: Shortest time between two requests; at least 5 ms.
 
+        Returns:
+            The reflex as it runs: a :class:`RunningReflex`, with asyncio an :class:`AsyncRunningReflex`.
+
         Raises:
             NervesError: The graph or the terms are refused; the text says why.
         """
-        fence = self._held[lease].reply.fence if lease in self._held else 0
-        requests = reflex_requests(lease, fence, model, designs, purpose, min_interval_frames)
-        with self._explained():
-            return RunningReflex(self._stub, self._metadata, requests)
+        requests = reflex_requests(lease, self._fence(lease), model, designs, purpose, min_interval_frames)
+        return EngineCall(lambda: self._begin(requests), _unchanged)
 
-    def ledger(self, after: int = 0, limit: int = 100) -> Generator[pb.LedgerRecord]:
+    @streamed
+    def ledger(self, after: int = 0, limit: int = 100) -> EngineCall[pb.LedgerRecord]:
         """Yield what was asked, decided and delivered: records with a higher number than `after`, at most 1000."""
         request = pb.LedgerRequest(after=after, limit=limit)
-        yield from self._stream(self._stub.Ledger(request, metadata=self._metadata))
+        return self._many(self._stub.Ledger, request)
 
-    def _stream(self, call: grpc.CallIterator[R]) -> Generator[R]:
-        """Yield the messages of a stream; it is ended on the engine's side when the generator is closed."""
-        with self._explained():
-            try:
-                yield from call
-            finally:
-                call.cancel()  # type: ignore[no-untyped-call]
+    def _once(
+        self, call: grpc.UnaryUnaryMultiCallable[Q, R], request: Q, timeout_s: float = TIMEOUT_S
+    ) -> EngineCall[R]:
+        return EngineCall(lambda: call(request, metadata=self._metadata, timeout=timeout_s), _unchanged)
+
+    def _many(self, call: grpc.UnaryStreamMultiCallable[Q, R], request: Q) -> EngineCall[R]:
+        return EngineCall(lambda: call(request, metadata=self._metadata), _unchanged)
+
+    def _hold(self, electrodes: list[int], ttl_ms: int) -> Any:
+        """Acquire a lease and hold it."""
+        raise NotImplementedError
+
+    def _begin(self, requests: Iterator[pb.ReflexRequest]) -> Any:
+        """Begin a reflex."""
+        raise NotImplementedError
+
+    def _keep(self, held: Lease) -> pb.LeaseReply:
+        self._held[held.reply.lease] = held
+        return held.reply
+
+    def _fence(self, lease: str) -> int:
+        return self._held[lease].reply.fence if lease in self._held else 0
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
@@ -317,29 +335,57 @@ class NervesClient:
             raise explained(error, self.address) from None
 
 
-class AsyncNervesClient:
+class NervesClient(_NervesMethods[HeldLease, RunningReflex], Blocking):
+    """The electrode engine. Close it after use, or use it in a `with` block.
+
+    Every method raises :class:`NervesError` when the engine cannot be reached or refuses the call.
+    """
+
+    _grpc: ClassVar[Any] = grpc
+
+    def __enter__(self) -> Self:
+        """Return the client."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close the channel."""
+        self.close()
+
+    def close(self) -> None:
+        """End the leases and close the channel."""
+        for lease in self._held.values():
+            lease.release()
+        self._held.clear()
+        self._channel.close()
+
+    def _ask(self, request: EngineCall[T]) -> T:
+        with self._explained():
+            return request.parse(request.begin())
+
+    def _listen(self, request: EngineCall[T]) -> Generator[T]:
+        """Yield the messages of a stream; it is ended on the engine's side when the generator is closed."""
+        with self._explained():
+            call = request.begin()
+            try:
+                yield from map(request.parse, call)
+            finally:
+                call.cancel()
+
+    def _hold(self, electrodes: list[int], ttl_ms: int) -> HeldLease:
+        return HeldLease(self._stub, self._metadata, electrodes, ttl_ms)
+
+    def _begin(self, requests: Iterator[pb.ReflexRequest]) -> RunningReflex:
+        return RunningReflex(self._stub, self._metadata, requests)
+
+
+class AsyncNervesClient(_NervesMethods[AsyncHeldLease, AsyncRunningReflex], Asynchronous):
     """The electrode engine, for use with asyncio. Make it on the loop that uses it.
 
     The methods are those of :class:`NervesClient`.
     """
 
-    def __init__(self, address: str, token: str, *, credentials: grpc.ChannelCredentials | None = None) -> None:
-        """Open a channel; arguments and errors as :class:`NervesClient`."""
-        require_private(address, credentials)
-        self.address = address
-        self._channel = (
-            grpc.aio.insecure_channel(address, options=OPTIONS)
-            if credentials is None
-            else grpc.aio.secure_channel(address, credentials, options=OPTIONS)
-        )
-        self._stub: pb_grpc.NervesAsyncStub = pb_grpc.NervesStub(self._channel)
-        self._metadata = (("authorization", f"Bearer {token}"),)
-        self._held: dict[str, AsyncHeldLease] = {}
-
-    @classmethod
-    def from_file(cls, path: Path | str) -> Self:
-        """See :meth:`NervesClient.from_file`."""
-        return cls(*endpoint_of(path))
+    _grpc: ClassVar[Any] = grpc.aio
+    _stub: pb_grpc.NervesAsyncStub
 
     async def __aenter__(self) -> Self:
         """Return the client."""
@@ -358,156 +404,31 @@ class AsyncNervesClient:
         self._held.clear()
         await self._channel.close(None)
 
-    async def info(self) -> pb.InfoReply:
-        """See :meth:`NervesClient.info`."""
-        return await self._once(self._stub.Info(pb.InfoRequest(), metadata=self._metadata, timeout=TIMEOUT_S))
+    async def _ask(self, request: EngineCall[T]) -> T:
+        with self._explained():
+            return request.parse(await request.begin())
 
-    async def status(self) -> pb.StatusReply:
-        """See :meth:`NervesClient.status`."""
-        return await self._once(self._stub.Status(pb.StatusRequest(), metadata=self._metadata, timeout=TIMEOUT_S))
+    async def _listen(self, request: EngineCall[T]) -> AsyncGenerator[T]:
+        """Yield the messages of a stream; it is ended on both sides when the generator is closed."""
+        with self._explained():
+            call = request.begin()
+            try:
+                async for reply in call:
+                    yield request.parse(reply)
+            finally:
+                call.cancel()
+                await call.code()
 
-    async def summary(self) -> pb.SummaryReply:
-        """See :meth:`NervesClient.summary`."""
-        return await self._once(self._stub.Summary(pb.SummaryRequest(), metadata=self._metadata, timeout=TIMEOUT_S))
-
-    async def summaries(self, every_ms: int = 1000) -> AsyncGenerator[pb.SummaryReply]:
-        """See :meth:`NervesClient.summaries`."""
-        request = pb.StreamSummaryRequest(every_ms=every_ms)
-        async with self._streamed(self._stub.StreamSummary(request, metadata=self._metadata)) as call:
-            async for reply in call:
-                yield reply
-
-    async def metrics(self) -> pb.MetricsReply:
-        """See :meth:`NervesClient.metrics`."""
-        return await self._once(self._stub.Metrics(pb.MetricsRequest(), metadata=self._metadata, timeout=TIMEOUT_S))
-
-    async def cross_correlation(
-        self, reference: int, target: int, *, bin_ms: float = 1.0, max_lag: int = 50
-    ) -> pb.CrossCorrelationReply:
-        """See :meth:`NervesClient.cross_correlation`."""
-        request = pb.CrossCorrelationRequest(reference=reference, target=target, bin_ms=bin_ms, max_lag=max_lag)
-        return await self._once(self._stub.CrossCorrelation(request, metadata=self._metadata, timeout=TIMEOUT_S))
-
-    async def spikes(
-        self,
-        min_interval_ms: int = 0,
-        *,
-        from_frame: int | None = None,
-        electrodes: Iterable[int] = (),
-        waveforms: bool = False,
-    ) -> AsyncGenerator[SpikeBatch]:
-        """See :meth:`NervesClient.spikes`."""
-        request = spikes_request(min_interval_ms, from_frame, electrodes, waveforms)
-        async with self._streamed(self._stub.StreamSpikes(request, metadata=self._metadata)) as call:
-            async for reply in call:
-                yield spikes_of(reply)
-
-    async def frames(self, from_frame: int = 0, frames: int = 250) -> AsyncGenerator[FrameBatch | FrameGap]:
-        """See :meth:`NervesClient.frames`."""
-        request = pb.StreamFramesRequest(from_frame=from_frame, frames=frames)
-        async with self._streamed(self._stub.StreamFrames(request, metadata=self._metadata)) as call:
-            async for reply in call:
-                yield frames_of(reply)
-
-    async def events(self, after: int | None = None) -> AsyncGenerator[NervesEvent]:
-        """See :meth:`NervesClient.events`."""
-        request = pb.StreamEventsRequest(after=after)
-        async with self._streamed(self._stub.StreamEvents(request, metadata=self._metadata)) as call:
-            async for reply in call:
-                yield event_of(reply)
-
-    async def leases(self) -> pb.LeasesReply:
-        """See :meth:`NervesClient.leases`."""
-        return await self._once(self._stub.Leases(pb.LeasesRequest(), metadata=self._metadata, timeout=TIMEOUT_S))
-
-    async def acquire_lease(self, electrodes: Iterable[int], ttl_ms: int = 2000) -> pb.LeaseReply:
-        """See :meth:`NervesClient.acquire_lease`."""
+    async def _hold(self, electrodes: list[int], ttl_ms: int) -> AsyncHeldLease:
         held = AsyncHeldLease(self._stub, self._metadata)
-        await self._once(held.acquire(list(electrodes), ttl_ms))
-        self._held[held.reply.lease] = held
-        return held.reply
+        await held.acquire(electrodes, ttl_ms)
+        return held
 
-    async def renew_lease(self, lease: str) -> pb.LeaseReply:
-        """See :meth:`NervesClient.renew_lease`."""
-        request = pb.RenewLeaseRequest(lease=lease)
-        return granted(await self._once(self._stub.RenewLease(request, metadata=self._metadata, timeout=TIMEOUT_S)))
-
-    async def release_lease(self, lease: str) -> None:
-        """See :meth:`NervesClient.release_lease`."""
-        held = self._held.pop(lease, None)
-        if held is not None:
-            await held.release()
-            return
-        request = pb.ReleaseLeaseRequest(lease=lease)
-        await self._once(self._stub.ReleaseLease(request, metadata=self._metadata, timeout=TIMEOUT_S))
-
-    async def stimulate(
-        self,
-        lease: str,
-        electrodes: Iterable[int],
-        phases: Sequence[PulsePhase],
-        *,
-        purpose: str,
-        at_frame: int = 0,
-        not_after: int = 0,
-        pulses: int = 1,
-        period_frames: int = 0,
-        reply_at_decision: bool = False,
-        idempotency_key: str = "",
-        timeout_s: float = STIMULATE_TIMEOUT_S,
-    ) -> pb.StimulateReply:
-        """See :meth:`NervesClient.stimulate`."""
-        fence = self._held[lease].reply.fence if lease in self._held else 0
-        request = pulse_request(
-            lease,
-            electrodes,
-            phases,
-            purpose,
-            at_frame,
-            not_after,
-            pulses,
-            period_frames,
-            reply_at_decision,
-            idempotency_key,
-            fence,
-        )
-        return await self._once(self._stub.Stimulate(request, metadata=self._metadata, timeout=timeout_s))
-
-    async def run_reflex(
-        self,
-        lease: str,
-        model: bytes,
-        designs: Sequence[Sequence[PulsePhase]],
-        *,
-        purpose: str,
-        min_interval_frames: int = 0,
-    ) -> AsyncRunningReflex:
-        """See :meth:`NervesClient.run_reflex`."""
-        fence = self._held[lease].reply.fence if lease in self._held else 0
+    async def _begin(self, requests: Iterator[pb.ReflexRequest]) -> AsyncRunningReflex:
         reflex = AsyncRunningReflex(self._stub, self._metadata)
-        await self._once(reflex.begin(reflex_requests(lease, fence, model, designs, purpose, min_interval_frames)))
+        await reflex.begin(requests)
         return reflex
 
-    async def ledger(self, after: int = 0, limit: int = 100) -> AsyncGenerator[pb.LedgerRecord]:
-        """See :meth:`NervesClient.ledger`."""
-        request = pb.LedgerRequest(after=after, limit=limit)
-        async with self._streamed(self._stub.Ledger(request, metadata=self._metadata)) as call:
-            async for reply in call:
-                yield reply
 
-    async def _once(self, call: Awaitable[R]) -> R:
-        try:
-            return await call
-        except grpc.RpcError as error:
-            raise explained(error, self.address) from None
-
-    @contextlib.asynccontextmanager
-    async def _streamed(self, call: grpc.aio.UnaryStreamCall[Q, R]) -> AsyncIterator[grpc.aio.UnaryStreamCall[Q, R]]:
-        """Hold a stream; it is ended on both sides when the block is left."""
-        try:
-            yield call
-        except grpc.RpcError as error:
-            raise explained(error, self.address) from None
-        finally:
-            call.cancel()
-            await call.code()
+def _unchanged(reply: R) -> R:
+    return reply

@@ -68,6 +68,8 @@ def described(name: str, found: Any) -> Iterator[str]:
 
 def of_class(name: str, found: type[Any]) -> Iterator[str]:
     """Return the paragraphs on a class: its docstring, its fields or members, then its methods."""
+    homes = [found, *(base for base in found.__mro__[1:] if base.__name__.startswith("_"))]
+    members = {key: value for home in reversed(homes) for key, value in vars(home).items()}
     bases = [base.__name__ for base in found.__bases__ if base not in INNER and base.__name__[0] != "_"]
     yield f"### {name}\n\n" + (f"Bases: {', '.join(bases)}\n\n" if bases else "") + f"{text(found)}\n"
     if issubclass(found, enum.Enum):
@@ -76,23 +78,19 @@ def of_class(name: str, found: type[Any]) -> Iterator[str]:
     if dataclasses.is_dataclass(found):
         listed = [f"- `{field.name}: {field.type}`" for field in dataclasses.fields(found)]
         yield "\n".join(listed) + "\n"
-    elif (made := vars(found).get("__init__")) is not None and made.__doc__:
+    elif (made := members.get("__init__")) is not None and made.__doc__:
         yield f"{signature(name, made)}\n\n{text(made)}\n"
     same = []
-    homes = [found, *(base for base in found.__mro__[1:] if base.__name__.startswith("_"))]
-    for key, value in [item for home in homes for item in vars(home).items()]:
+    for key, value in members.items():
         if key.startswith("_"):
             continue
         if isinstance(value, property) and value.__doc__:
             yield f"#### {name}.{key}\n\n{text(value)}\n"
-        elif isinstance(value, Method):
-            if issubclass(found, Asynchronous):
-                same.append(f"`{key}`")
-            else:
-                yield f"#### {name}.{key}\n\n{signature(key, getattr(found, key))}\n\n{text(getattr(found, key))}\n"
-        elif isinstance(value, classmethod) or inspect.isfunction(value):
-            function = value.__func__ if isinstance(value, classmethod) else value
-            if SEE.fullmatch(told := text(function)):
+        elif isinstance(value, classmethod | Method) or inspect.isfunction(value):
+            function = getattr(found, key)
+            function = getattr(function, "__func__", function)  # of a method of the class
+            told = text(function)
+            if SEE.fullmatch(told) or (issubclass(found, Asynchronous) and key not in vars(found)):
                 same.append(f"`{key}`")
             else:
                 yield f"#### {name}.{key}\n\n{signature(key, function)}\n\n{told}\n"
