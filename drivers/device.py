@@ -93,6 +93,14 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
+class Recognition:
+    """A query at the model's line settings, and the reply of no other model; its first group is shown to people."""
+
+    request: bytes
+    answer: re.Pattern[bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelConfig:
     """One channel of a device: the name of its point and its settings (numbers in internal units)."""
 
@@ -216,6 +224,8 @@ class Device(ABC):
     A read-only link (`choroid device talk --read-only`) sends nothing else, and :meth:`verify` sets nothing there.
     """
 
+    recognised_by: ClassVar[Recognition | None] = None
+    """How `choroid probe` recognises a device of this model when none has answered the questions of the probe itself."""
     unchecked: ClassVar[bool] = False
     """Whether its replies have no checksum. Its first serial number, with which each later one is compared, is read twice."""
 

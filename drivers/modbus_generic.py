@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ from pymodbus.pdu.bit_message import ReadCoilsResponse, ReadDiscreteInputsRespon
 from pymodbus.pdu.register_message import ReadHoldingRegistersResponse, ReadInputRegistersResponse
 
 from drivers.commands import Command, Guarantee, Level, LevelStatus, Switch, SwitchStatus
-from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor, refuse
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Recognition, Sensor, refuse
 from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.modbus_generic_description import (
     COILS,
@@ -75,6 +76,11 @@ class ModbusGeneric(Device):
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = MODBUS_READS
+    # Read Device Identification (function 43/14) of unit 1. A device without that function answers with an exception, which
+    # shows as well that it speaks Modbus RTU. Nothing is read that a device could clear by it.
+    recognised_by = Recognition(
+        bytes.fromhex("012B 0E01 0070 77"), re.compile(rb"\x01(\x2b\x0e\x01.{4,240}|\xab[\x01-\x0b])..", re.DOTALL)
+    )
     settings = (FILE, DESCRIPTION)
     page = Page(
         wiring="RS-485 two-wire (A/B and common) or a serial server's TCP port with Modbus RTU inside; line settings as "

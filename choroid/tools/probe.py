@@ -157,13 +157,10 @@ QUESTIONS: tuple[Question, ...] = (
     # The first protocol that a Cavro pump receives is the only one until its next power-up: OEM, as its driver's default.
     Question("tecan-cavro", oem_frame(1, b"&"), re.compile(rb"\x020[@-o]([ -~]+)\x03.", re.DOTALL), last=True),
     Question("tecan-cavro", dt_frame(1, b"&"), re.compile(rb"/0[@-o]([ -~]+)\x03\r\n"), last=True),
-    Question(
-        # Read Device Identification (function 43/14) of unit 1. A device without that function answers with an exception,
-        # which shows as well that it speaks Modbus RTU. Nothing is read that a device could clear by it.
-        "modbus-generic",
-        bytes.fromhex("012B 0E01 0070 77"),
-        re.compile(rb"\x01(\x2b\x0e\x01.{4,240}|\xab[\x01-\x0b])..", re.DOTALL),
-        last=True,
+    *(
+        Question(model, driver.recognised_by.request, driver.recognised_by.answer, driver.line, last=True)
+        for model, driver in MODELS.items()
+        if driver.recognised_by is not None and driver.__module__.startswith("drivers.")
     ),
 )
 """Sent in this order, line setting by line setting."""

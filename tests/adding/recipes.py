@@ -77,7 +77,7 @@ class Tree:
         self.folder = folder
         for name in COPIED:
             if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, folder / name, ignore=LEFT_OUT, copy_function=_link)
+                shutil.copytree(ROOT / name, folder / name, ignore=LEFT_OUT)
             else:
                 shutil.copy2(ROOT / name, folder / name)
 
@@ -92,7 +92,6 @@ class Tree:
                 before = path.read_text(encoding="utf-8")
                 assert before.count(edit.old) == 1, f"{edit.path} has {before.count(edit.old)} times: {edit.old}"
                 text = before.replace(edit.old, edit.new)
-                path.unlink()  # it is a link to the file of the real tree
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         for command in made.commands:
@@ -112,11 +111,3 @@ class Tree:
         )
         assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
         return done.stdout
-
-
-def _link(source: str, target: str) -> None:
-    """Link a file instead of copying it. A file that is changed is replaced, also by compilers that renew their caches."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.adding.recipes import PAGE, Tree, recipe
 
-FILES = {"A figure of firing": 3}
+FILES = {"A figure of firing": 3, "A driver in the tree": 4}
 """Recipe → maximum number of files that a person writes or changes."""
+
+OF_EVERY_DRIVER = (
+    "tests/drivers/test_registry.py",
+    "tests/drivers/test_probe_health.py",
+    "tests/sim/test_lab.py",
+    "tests/sim/faults/test_every_model.py",
+    "tests/sim/plant/test_faults_and_sensors.py",
+    "tests/tools/test_pages.py",
+    "tests/tools/test_probe.py",
+    "tests/tools/test_read_only.py",
+)
+"""Tests that are parametrised over all drivers, or that compare the lists of them."""
 
 
 @pytest.mark.parametrize(("title", "most"), FILES.items())
@@ -26,3 +39,11 @@ def test_a_figure_of_firing_is_added(tmp_path: Path) -> None:
     tree = Tree(tmp_path)
     tree.follow(recipe("A figure of firing"))
     tree.run("pytest", "tests/adding/checks/metric.py", "tests/nerves/metrics/test_window.py")
+
+
+def test_a_driver_is_added(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.follow(recipe("A driver in the tree"))
+    listed = json.loads(tree.run("choroid", "devices", "--json"))["devices"]
+    assert "acme-therm" in [each["id"] for each in listed]
+    tree.run("pytest", "tests/adding/checks/driver.py", *OF_EVERY_DRIVER, "-k", "acme or catalogue or every")
