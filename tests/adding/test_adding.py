@@ -44,6 +44,6 @@ def test_a_figure_of_firing_is_added(tmp_path: Path) -> None:
 def test_a_driver_is_added(tmp_path: Path) -> None:
     tree = Tree(tmp_path)
     tree.follow(recipe("A driver in the tree"))
-    listed = json.loads(tree.run("choroid", "devices", "--json"))["devices"]
+    listed = json.loads(tree.run("choroid", "device", "list", "--json"))["devices"]
     assert "acme-therm" in [each["id"] for each in listed]
     tree.run("pytest", "tests/adding/checks/driver.py", *OF_EVERY_DRIVER, "-k", "acme or catalogue or every")
