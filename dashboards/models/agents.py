@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, BaseModel, Field
 
-from dashboards.models.base import RequestBody
+from dashboards.models.base import Projection, RequestBody
 
 
 class AgentInvite(RequestBody):
@@ -28,7 +28,7 @@ class AgentToken(BaseModel):
     token: str
 
 
-class AgentModel(BaseModel):
+class AgentModel(Projection):
     """An agent; `revoked_utc` is empty while its token is valid."""
 
     name: str
@@ -36,8 +36,8 @@ class AgentModel(BaseModel):
     issued_utc: str
     revoked_utc: str
     electrodes: list[int] | None
-    nc_s: float | None
-    pulses_min: float | None
+    nc_s: float | None = Field(validation_alias=AliasPath("budget", "nc_s"))
+    pulses_min: float | None = Field(validation_alias=AliasPath("budget", "pulses_min"))
 
 
 class AgentsModel(BaseModel):

@@ -44,7 +44,7 @@ class ElectrodesModel(BaseModel):
     deviation: list[float | None]
 
 
-class WaveformsModel(BaseModel):
+class WaveformsModel(Projection):
     """Raw samples around the latest spikes of an electrode (µV); `before` samples of each precede the trough."""
 
     electrode: int
@@ -53,7 +53,7 @@ class WaveformsModel(BaseModel):
     traces_uv: list[list[float]]
 
 
-class LeaseModel(BaseModel):
+class LeaseModel(Projection):
     """A living lease: when it ends without a sign of life, and how long ago the last one was (s)."""
 
     requester: str
@@ -63,7 +63,7 @@ class LeaseModel(BaseModel):
     silent_s: float
 
 
-class BudgetModel(BaseModel):
+class BudgetModel(Projection):
     """Use of a budget of stimulation. `requester` is empty for the organoid's."""
 
     requester: str

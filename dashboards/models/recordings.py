@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from dashboards.models.base import RequestBody
+from dashboards.models.base import Projection, RequestBody
 
 
 class RecordingStart(RequestBody):
@@ -14,7 +14,7 @@ class RecordingStart(RequestBody):
     reason: str = Field(default="", max_length=1000)
 
 
-class RecordingModel(BaseModel):
+class RecordingModel(Projection):
     """A recording; `ended_utc` is empty for one that runs, or whose writer was killed."""
 
     name: str

@@ -15,7 +15,7 @@ from dashboards.auth import Role, User
 from dashboards.models.agents import AgentInvite, AgentsModel, AgentToken
 from dashboards.models.base import Why
 from nerves.access import AgentAccess
-from nerves.credentials import AgentCredential, AgentRole
+from nerves.credentials import AgentRole
 from nerves.envelope import AgentBudget
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ Agents = Annotated[AgentAccess, Depends(_access)]
 @routes.get("/agents", response_model=AgentsModel)
 async def agents(_: Admin, access: Agents) -> dict[str, Any]:
     """Return every agent, the revoked too, with its role; never a secret."""
-    return {"agents": [_view(each) for each in access.every()]}
+    return {"agents": list(access.every())}
 
 
 @routes.post("/agents", response_model=AgentToken, status_code=201)
@@ -74,7 +74,7 @@ async def revoke(rig: Controlled, admin: Admin, access: Agents, name: str, body:
         rig.journal.append("agents.revoked", {"user": admin.name, "name": name, "reason": body.reason})
     except JournalUnwritten as error:
         logger.warning("%s revoked the agent %s, and no row tells of it: %s", admin.name, name, error)
-    return {"agents": [_view(each) for each in access.every()]}
+    return {"agents": list(access.every())}
 
 
 async def _record(access: AgentAccess, rig: Controller, what: str, admin: User, name: str, reason: str) -> None:
@@ -85,15 +85,3 @@ async def _record(access: AgentAccess, rig: Controller, what: str, admin: User, 
     except JournalUnwritten:
         await access.revoke(name)
         raise
-
-
-def _view(agent: AgentCredential) -> dict[str, Any]:
-    return {
-        "name": agent.name,
-        "role": agent.role.value,
-        "issued_utc": agent.issued_utc,
-        "revoked_utc": agent.revoked_utc,
-        "electrodes": agent.electrodes,
-        "nc_s": None if math.isinf(agent.budget.nc_s) else agent.budget.nc_s,
-        "pulses_min": None if math.isinf(agent.budget.pulses_min) else agent.budget.pulses_min,
-    }

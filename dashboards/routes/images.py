@@ -11,7 +11,7 @@ from controller.imaging.imaging import Imaging
 from controller.imaging.time_lapse import MAX_FRAMES, ImageFrame, thinned
 from controller.process.controller import Controller
 from dashboards.access import ApiProblem, Controlled, Viewer
-from dashboards.models.images import ImagesModel, TimeLapseModel
+from dashboards.models.images import CameraImages, FrameModel, ImagesModel, TimeLapseModel
 
 KEPT = "private, max-age=31536000, immutable"
 """An image never changes: its name is the moment at which it was taken."""
@@ -67,27 +67,27 @@ def _imaging(rig: Controller, camera: str) -> Imaging:
     return imaging
 
 
-def _camera(rig: Controller, imaging: Imaging, name: str) -> dict[str, Any]:
+def _camera(rig: Controller, imaging: Imaging, name: str) -> CameraImages:
     spec, frames = rig.rig.cameras[name], imaging.time_lapse.frames(name)
     usable = next((frame for frame in reversed(frames) if frame.usable), None)
-    return {
-        "camera": name,
-        "chamber": spec.chamber,
-        "every_s": spec.every_s,
-        "newest": _frame(name, frames[-1]) if frames else None,
-        "usable": None if usable is None else _frame(name, usable),
-        "frames": len(frames),
-        "problem": imaging.problem(name),
-    }
+    return CameraImages(
+        camera=name,
+        chamber=spec.chamber,
+        every_s=spec.every_s,
+        newest=_frame(name, frames[-1]) if frames else None,
+        usable=None if usable is None else _frame(name, usable),
+        frames=len(frames),
+        problem=imaging.problem(name),
+    )
 
 
-def _frame(camera: str, frame: ImageFrame) -> dict[str, Any]:
-    return {
-        "utc": frame.utc,
-        "src": f"/api/images/{camera}/{frame.preview}" if frame.preview else None,
-        "usable": frame.usable,
-        "verdict": frame.verdict,
-        "features": frame.features,
-        "growth": frame.growth,
-        "outline": frame.outline,
-    }
+def _frame(camera: str, frame: ImageFrame) -> FrameModel:
+    return FrameModel(
+        utc=frame.utc,
+        src=f"/api/images/{camera}/{frame.preview}" if frame.preview else None,
+        usable=frame.usable,
+        verdict=frame.verdict,
+        features=frame.features,
+        growth=frame.growth,
+        outline=frame.outline,
+    )

@@ -16,16 +16,18 @@ from fastapi import APIRouter, Depends, Query, Request
 from controller.journal.terms import JournalUnwritten
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer
 from dashboards.models.nerves import (
+    ArrayAgentModel,
     ElectrodesModel,
     EndedLeases,
     EndLeases,
     LeasesModel,
+    StimulationModel,
     StimulationsModel,
     WaveformsModel,
 )
 from nerves.access import AgentAccess
 from nerves.credentials import AgentCredential
-from nerves.inspection import ArrayInspector
+from nerves.inspection import ArrayInspector, Waveforms
 from nerves.ledger import StimulationRecord
 
 logger = logging.getLogger(__name__)
@@ -90,7 +92,7 @@ async def electrodes(_: Viewer, rig: Controlled, answers: Answers) -> dict[str, 
 
 
 @routes.get("/waveforms/{electrode}", response_model=WaveformsModel)
-async def waveforms(_: Viewer, rig: Controlled, answers: Answers, electrode: int) -> dict[str, Any]:
+async def waveforms(_: Viewer, rig: Controlled, answers: Answers, electrode: int) -> Waveforms:
     """Return the raw samples around the latest spikes of an electrode."""
     count = 0 if rig.rig.nerves is None else rig.rig.nerves.electrodes
     if not 0 <= electrode < count:
@@ -101,10 +103,12 @@ async def waveforms(_: Viewer, rig: Controlled, answers: Answers, electrode: int
             cause="a slip in the address",
             action=f"choose 0 to {count - 1}",
         )
-    found = await answers.get(("waveforms", electrode), lambda: answers.inspector.waveforms(electrode))
+    found: Waveforms | None = await answers.get(
+        ("waveforms", electrode), lambda: answers.inspector.waveforms(electrode)
+    )
     if found is None:
         raise _silent()
-    return asdict(found)
+    return found
 
 
 @routes.get("/leases", response_model=LeasesModel)
@@ -116,8 +120,8 @@ async def leases(_: Viewer, request: Request, answers: Answers) -> dict[str, Any
     return {
         "answers": found is not None,
         "agents": [_agent(each) for each in (access.every() if access else ())],
-        "leases": [asdict(each) for each in held],
-        "budgets": [asdict(each) for each in budgets],
+        "leases": held,
+        "budgets": budgets,
     }
 
 
@@ -162,24 +166,24 @@ async def stimulation(
     return {"records": [_record(each) for each in found], "more": len(found) == limit}
 
 
-def _agent(agent: AgentCredential) -> dict[str, Any]:
-    return {"name": agent.name, "role": agent.role.value, "revoked": bool(agent.revoked_utc)}
+def _agent(agent: AgentCredential) -> ArrayAgentModel:
+    return ArrayAgentModel(name=agent.name, role=agent.role.value, revoked=bool(agent.revoked_utc))
 
 
-def _record(record: StimulationRecord) -> dict[str, Any]:
-    return {
-        "decision": record.id,
-        "session_utc": record.utc,
-        "at_s": record.frame / record.sample_rate_hz,
-        "requester": record.requester,
-        "purpose": record.purpose,
-        "electrodes": list(record.electrodes),
-        "accepted": record.accepted,
-        "limiting": record.limiting or "",
-        "reasons": list(record.reasons),
-        "charge_nc": _finite(record.charge_nc),
-        "pulses": dict(Counter(pulse.state for pulse in record.pulses)),
-    }
+def _record(record: StimulationRecord) -> StimulationModel:
+    return StimulationModel(
+        decision=record.id,
+        session_utc=record.utc,
+        at_s=record.frame / record.sample_rate_hz,
+        requester=record.requester,
+        purpose=record.purpose,
+        electrodes=list(record.electrodes),
+        accepted=record.accepted,
+        limiting=record.limiting or "",
+        reasons=list(record.reasons),
+        charge_nc=_finite(record.charge_nc),
+        pulses=dict(Counter(pulse.state for pulse in record.pulses)),
+    )
 
 
 def _finite(value: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -38,7 +37,7 @@ async def recordings(_: Viewer, access: Recordings) -> dict[str, Any]:
     found = await asyncio.to_thread(access.every)
     plan = access.plan
     return {
-        "recordings": [asdict(entry) for entry in found],
+        "recordings": found,
         "status": await access.status(),
         "folder": "" if plan is None else plan.folder,
         "automatic": "never" if plan is None else plan.automatic,

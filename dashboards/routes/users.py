@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 
@@ -15,7 +15,7 @@ from controller.runs.people import COMMAND_LINE, PAGE_LINK, plain_name, reads_as
 from dashboards.access import ApiProblem, Controlled, require
 from dashboards.auth import Auth, LastAdmin, Role, Unkept, User
 from dashboards.models.base import Why
-from dashboards.models.users import Invite, IssuedToken, UsersModel
+from dashboards.models.users import FailedSignInsModel, Invite, IssuedToken, TokenModel, UsersModel
 from dashboards.sign_ins import FailedSignIns
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ Admin = Annotated[User, Depends(require(Role.ADMIN))]
 
 
 @routes.get("/users", response_model=UsersModel)
-async def users(request: Request, _: Admin) -> dict[str, Any]:
+async def users(request: Request, _: Admin) -> UsersModel:
     """Return every user with a token or a session, and every token, with its role, end and last use; never a secret."""
     return _view(request)
 
@@ -72,7 +72,7 @@ def _require_distinct(name: str, known: Iterable[str]) -> None:
 
 # A name with a slash comes decoded: such names are given no more, but those that were must be taken back.
 @routes.post("/users/{name:path}/revoke", response_model=UsersModel)
-async def revoke(request: Request, rig: Controlled, admin: Admin, name: str, body: Why) -> dict[str, Any]:
+async def revoke(request: Request, rig: Controlled, admin: Admin, name: str, body: Why) -> UsersModel:
     """Revoke every token and session of a user at once."""
     auth: Auth = request.app.state.auth
     with _another_admin_stays():
@@ -83,7 +83,7 @@ async def revoke(request: Request, rig: Controlled, admin: Admin, name: str, bod
 
 
 @routes.post("/tokens/{token_id}/revoke", response_model=UsersModel)
-async def revoke_token(request: Request, rig: Controlled, admin: Admin, token_id: str, body: Why) -> dict[str, Any]:
+async def revoke_token(request: Request, rig: Controlled, admin: Admin, token_id: str, body: Why) -> UsersModel:
     """Revoke one token, and the sessions that were opened with it; the user's other tokens stay."""
     auth: Auth = request.app.state.auth
     with _another_admin_stays():
@@ -94,7 +94,7 @@ async def revoke_token(request: Request, rig: Controlled, admin: Admin, token_id
     return await _revoked(request, rig, row, f"the token {token.id} of {token.user.name}")
 
 
-async def _revoked(request: Request, rig: Controller, row: dict[str, str], what: str) -> dict[str, Any]:
+async def _revoked(request: Request, rig: Controller, row: dict[str, str], what: str) -> UsersModel:
     """Wait until a revocation is kept, and record it."""
     auth: Auth = request.app.state.auth
     await auth.kept(f"{what} is kept out until this controller is restarted, and no longer")
@@ -125,24 +125,24 @@ def _unknown(what: str, *, where: str) -> ApiProblem:
     )
 
 
-def _view(request: Request) -> dict[str, Any]:
+def _view(request: Request) -> UsersModel:
     auth: Auth = request.app.state.auth
     failures: FailedSignIns = request.app.state.failures
     tokens = [
-        {
-            "id": token.id,
-            "name": token.user.name,
-            "role": token.user.role.word,
-            "purpose": token.purpose,
-            "issued_utc": token.issued.isoformat(),
-            "until_utc": token.until.isoformat(),
-            "used_utc": token.used and token.used.isoformat(),
-        }
+        TokenModel(
+            id=token.id,
+            name=token.user.name,
+            role=token.user.role.word,
+            purpose=token.purpose,
+            issued_utc=token.issued.isoformat(),
+            until_utc=token.until.isoformat(),
+            used_utc=token.used and token.used.isoformat(),
+        )
         for token in auth.tokens()
     ]
-    failed = {
-        "count": failures.count,
-        "last_utc": failures.last and failures.last.isoformat(),
-        "last_source": failures.last_source,
-    }
-    return {"users": auth.users(), "tokens": tokens, "failed_sign_ins": failed}
+    failed = FailedSignInsModel(
+        count=failures.count,
+        last_utc=failures.last and failures.last.isoformat(),
+        last_source=failures.last_source,
+    )
+    return UsersModel(users=auth.users(), tokens=tokens, failed_sign_ins=failed)
