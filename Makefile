@@ -85,6 +85,7 @@ $(PAGE_TOOLS): dashboards/package.json dashboards/package-lock.json
 
 types: $(DEV)  ## regenerate the pages' types and the client's answers from the models
 	$(BIN)/python -m tests.page_types
+	$(BIN)/python -m tests.page_cards
 	$(BIN)/python -m tests.api.make_answers
 
 bench: $(DEV)  ## measure the figures of docs/performance.md

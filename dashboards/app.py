@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -12,6 +14,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
+import dashboards.routes
 from controller.alarms.states import ShelfError
 from controller.attachments.store import NoRoom
 from controller.core.run_states import IllegalTransition
@@ -36,25 +39,8 @@ from dashboards.freshness import Freshness
 from dashboards.models.base import Errored
 from dashboards.recorded import Recorded
 from dashboards.request_filter import LOOPBACK_HOSTS, RequestFilter
-from dashboards.routes import agents as agent_routes
-from dashboards.routes import (
-    answers,
-    assays,
-    books,
-    faults,
-    images,
-    library,
-    probes,
-    rig,
-    runs,
-    safety,
-    session,
-    tissue,
-    upkeep,
-    users,
-)
+from dashboards.routes import faults, session
 from dashboards.routes import nerves as nerve_routes
-from dashboards.routes import recordings as recording_routes
 from dashboards.sign_ins import FailedSignIns
 from dashboards.simulated import FaultsControl, SpeedControl
 from nerves.access import AgentAccess
@@ -134,14 +120,13 @@ def create_app(
     feed = app.state.feed = Feed(controller, speed, nerves)
     app.state.array = None if array is None else nerve_routes.SharedAnswers(array, lambda: feed.pace)
     app.include_router(session.open_routes)
-    for part in (session, rig, runs, safety, books, upkeep, assays, users, answers, library, tissue, images, probes):
-        app.include_router(part.routes)
-    for part in (agent_routes, nerve_routes, recording_routes):
-        app.include_router(part.routes)
+    for module in iter_modules(dashboards.routes.__path__, "dashboards.routes."):
+        if (found := getattr(import_module(module.name), "routes", None)) is not None:
+            app.include_router(found)
     if speed is not None:
         app.include_router(session.speed_routes)
     if mishaps is not None:
-        app.include_router(faults.routes)
+        app.include_router(faults.simulated_routes)
     app.include_router(feed_routes)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(Recorded, controller=controller)

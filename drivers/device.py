@@ -225,7 +225,7 @@ class Device(ABC):
     """
 
     recognised_by: ClassVar[Recognition | None] = None
-    """How `choroid device probe` recognises a device of this model when none has answered the questions of the probe itself."""
+    """How `choroid device probe` recognises the model when no device has answered the questions of the probe itself."""
     unchecked: ClassVar[bool] = False
     """Whether its replies have no checksum. Its first serial number, with which each later one is compared, is read twice."""
 

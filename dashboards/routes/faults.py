@@ -10,17 +10,17 @@ from dashboards.access import ApiProblem, Controlled, Operator, Viewer
 from dashboards.models.faults import FaultsView, MakeFault
 from dashboards.simulated import FaultsControl
 
-routes = APIRouter(prefix="/api")
+simulated_routes = APIRouter(prefix="/api")
 
 
-@routes.get("/faults", response_model=FaultsView)
+@simulated_routes.get("/faults", response_model=FaultsView)
 async def faults(request: Request, _: Viewer) -> dict[str, Any]:
     """Return the kinds of faults, their targets, and the present faults."""
     control: FaultsControl = request.app.state.faults
     return {"kinds": control.kinds(), "lasting": control.lasting()}
 
 
-@routes.post("/faults", response_model=FaultsView)
+@simulated_routes.post("/faults", response_model=FaultsView)
 async def make(request: Request, rig: Controlled, user: Operator, body: MakeFault) -> dict[str, Any]:
     """Inject a fault now."""
     control: FaultsControl = request.app.state.faults
@@ -39,7 +39,7 @@ async def make(request: Request, rig: Controlled, user: Operator, body: MakeFaul
     return {"kinds": control.kinds(), "lasting": control.lasting()}
 
 
-@routes.delete("/faults/{number}", response_model=FaultsView)
+@simulated_routes.delete("/faults/{number}", response_model=FaultsView)
 async def end(request: Request, rig: Controlled, user: Operator, number: int) -> dict[str, Any]:
     """End a fault; its effects until now remain."""
     control: FaultsControl = request.app.state.faults

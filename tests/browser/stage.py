@@ -84,7 +84,6 @@ def staged(
         "api/rig": rig_answer(rig), "api/protocols": {"protocols": []}, "api/audit": {"entries": []},
         "api/decisions": {"decisions": [], "retreat": None}, "api/assays": {"assays": [], "wanted": []},
         "api/images": {"cameras": []}, "api/records": {"rig_id": "00000000-0000-4000-8000-000000000000", "discarded": []},
-        "api/probes": {"probes": []},
         "api/alarms": {"alarms": [], "suppressed": []},
     }  # fmt: skip
 
@@ -100,6 +99,8 @@ def staged(
             route.fulfill(json={"point": "", "unit": "", "begin_utc_s": 0.0, "end_utc_s": 0.0, "rows": []})
         elif path in answers:
             route.fulfill(json=answers[path])
+        elif path.startswith("api/"):
+            route.fulfill(status=204)  # a card without content
         else:
             route.fulfill(status=404, json={"error": {"what": path, "where": "", "cause": "", "action": ""}})
 

@@ -227,7 +227,11 @@ def test_a_rig_that_lacks_nothing_has_no_list_of_functions(browser: Browser, inc
         card = page.get_by_test_id("functions")
         expect(card).to_be_visible()
         everything = [row | {"available": True, "lacks": []} for row in capabilities(page)]
-        page.evaluate("async rows => (await import('/static/js/functions.js')).showFunctions(rows)", everything)
+        page.evaluate(
+            """async rows => { document.getElementById("functions").remove();
+              (await import("/static/js/cards/functions.js")).start({ capabilities: rows }); }""",
+            everything,
+        )
         expect(card).to_be_hidden()
 
 

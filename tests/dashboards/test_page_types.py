@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dashboards.auth import Role
-from tests import page_types
+from tests import page_cards, page_types
 from tests.dashboards.fake_rig import BENCH
 from tests.dashboards.world import world
 
@@ -31,6 +31,7 @@ def optional(interface: str) -> set[str]:
 
 
 async def test_the_types_of_the_answers_are_those_of_the_models() -> None:
+    assert page_cards.TARGET.read_text(encoding="utf-8") == page_cards.text(), "run `make types`"
     for target in page_types.GENERATED:
         assert target.read_text(encoding="utf-8") == page_types.generate(target), "run `make types`"
 

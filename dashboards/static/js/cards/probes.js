@@ -1,32 +1,27 @@
 // The health that probes report of themselves: each figure with the range in which the probe is fit for use.
 
-import { call } from "./api.js";
-import { byId, h, redraw } from "./dom.js";
-import { capital, fixed, inUtc, moment } from "./format.js";
-import { named } from "./words.js";
+import { call } from "../api.js";
+import { addCard, follow } from "../card.js";
+import { h, redraw } from "../dom.js";
+import { capital, fixed, inUtc, moment } from "../format.js";
+import { named } from "../words.js";
 
-/** @import { ProbeFigure, ProbeModel, ProbesModel } from "../../types/api.d.ts" */
+/** @import { ProbeFigure, ProbeModel, ProbesModel } from "../../../types/api.d.ts" */
 
 const PERIOD_MS = 60_000;
 const FIRST_MS = 5_000;
 
-/** Read the health of the probes now and then, and show it; without any the panel stays hidden. */
-export function startProbes() {
-  const refresh = async () => {
-    if (document.hidden) return;
+/** Show the health of the probes; without any the card stays hidden. */
+export function start() {
+  const { card, list } = addCard("probes", "Probes", "What the probes say of their own health");
+  const show = async () => {
     /** @type {ProbesModel | null} */
-    const found = await call("GET", "/api/probes", undefined, { quiet: true }).catch(() => null);
-    if (found) show(found.probes);
+    const found = await call("GET", "/api/probes", undefined, { quiet: true });
+    if (!found) return;
+    card.hidden = !found.probes.length;
+    redraw(list, found.probes, () => found.probes.map(item));
   };
-  refresh();
-  setTimeout(refresh, FIRST_MS);
-  setInterval(refresh, PERIOD_MS);
-}
-
-/** @param {ProbeModel[]} probes */
-function show(probes) {
-  byId("probes").hidden = !probes.length;
-  redraw(byId("probe-list"), probes, () => probes.map(item));
+  follow(show, PERIOD_MS, FIRST_MS);
 }
 
 /** @param {ProbeModel} probe */
