@@ -23,6 +23,8 @@ GENERATED = "wire"
 """Folders of generated code."""
 MAX_COMPLEXITY = 10
 """Rank C of radon begins above this."""
+MAX_PARAMETERS = 8
+"""Largest number of parameters of a constructor."""
 VERY_COMPLEX = 30
 """Rank E begins above this."""
 
@@ -127,6 +129,20 @@ def docstring_words(known: Mapping[str, Module]) -> int:
         for node in ast.walk(module.tree)
         if isinstance(node, documented)
     )
+
+
+def long_constructors(known: Mapping[str, Module], above: int = MAX_PARAMETERS) -> list[str]:
+    """Return the constructors of the product with more parameters than allowed; those of data classes are not judged."""
+    return [
+        f"{name}.{class_.name}: {count}"
+        for name, module in known.items()
+        if not name.startswith("tests.")
+        for class_ in ast.walk(module.tree)
+        if isinstance(class_, ast.ClassDef)
+        for made in class_.body
+        if isinstance(made, ast.FunctionDef) and made.name == "__init__"
+        if (count := len(made.args.posonlyargs + made.args.args + made.args.kwonlyargs) - 1) > above
+    ]
 
 
 def complex_blocks(known: Mapping[str, Module], above: int) -> list[str]:

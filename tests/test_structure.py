@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from choroid.common.child import PACKAGES
-from tests.structure import complex_blocks, modules, re_exports, shared_names
+from tests.structure import complex_blocks, long_constructors, modules, re_exports, shared_names
 
 
 def test_no_two_public_classes_share_a_name() -> None:
@@ -16,6 +16,10 @@ def test_every_name_is_imported_from_its_home() -> None:
     assert re_exports(modules()) == []
 
 
+def test_no_constructor_has_more_parameters_than_a_reader_can_hold() -> None:
+    assert long_constructors(modules()) == []
+
+
 def test_the_judge_sees_a_shared_name_a_re_export_and_a_complex_function(tmp_path: Path) -> None:
     for package in (*PACKAGES, "tests"):
         (tmp_path / package).mkdir()
@@ -24,10 +28,13 @@ def test_the_judge_sees_a_shared_name_a_re_export_and_a_complex_function(tmp_pat
     (tmp_path / "controller" / "a.py").write_text("from drivers.a import Pump as Other\nclass Pump: ...\n")
     (tmp_path / "choroid" / "a.py").write_text("from controller.a import Other\n")
     (tmp_path / "sim" / "b.py").write_text("def f(): from sim.b import f\n")
+    (tmp_path / "sim" / "c.py").write_text("class Long:\n    def __init__(self, a, b, c, d, *, e, f, g, h, i): ...\n")
     branches = "".join(f"    if x == {n}:\n        return {n}\n" for n in range(11))
     (tmp_path / "protocols" / "a.py").write_text(f"def f(x):\n{branches}    return x\n")
     known = modules(tmp_path)
     assert shared_names(known) == {"Pump": ["controller.a", "drivers.a"]}
     assert re_exports(known) == ["choroid.a:1 takes Other from controller.a", "sim.b:1 imports itself"]
+    assert long_constructors(known) == ["sim.c.Long: 9"]
+    assert long_constructors(known, 9) == []
     assert complex_blocks(known, 10) == ["protocols.a.f: 12"]
     assert complex_blocks(known, 30) == []

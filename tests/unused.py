@@ -17,7 +17,7 @@ from choroid.common.child import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("function", "method", "class", "property", "import")
-DECORATED = ["@*.get", "@*.post", "@*.put", "@*.delete", "@*.exception_handler", "@*_validator", "@overload"]
+DECORATED = ["@*.get", "@*.post", "@*.put", "@*.delete", "@*.exception_handler", "@*_validator", "@overload", "@part"]
 """The web framework, pydantic and the type checker call these."""
 ALLOWED: Mapping[str, str] = {
     "*:__getattr__": "Python calls it",

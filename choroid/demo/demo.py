@@ -25,7 +25,9 @@ from choroid.simulation.twin import plant_of
 from controller.core.clock import Clock
 from controller.hazards.loading import load_checked_rig
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.process.edges import Up
+from controller.process.outside import with_cameras, with_nerves
 from controller.recipes.on_rig import preferred
 from controller.rig.description import Rig
 from dashboards.admission import more_descriptors
@@ -118,12 +120,13 @@ async def _demo(
     controller = Controller(
         rig=rig,
         opener=lab.opener,
-        data_dir=folder,
+        storage=Storage(folder, durable=False),
         clock=clock,
-        nerves_source=nerves,
         stimulator=nerves,
-        durable=False,
-        cameras=simulated_cameras(rig, lab),
+        parts=(
+            with_nerves(nerves),
+            with_cameras(simulated_cameras(rig, lab)),
+        ),
     )
     stop_rig_on_usr1(controller)
     auth = Auth(demo=True, utc=clock.utc)

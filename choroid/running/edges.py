@@ -17,6 +17,7 @@ from choroid.running.sinks import EdgeSink
 from controller.delivery.people import People
 from controller.process.controller import Controller
 from controller.process.edges import Up
+from controller.process.outside import with_people
 from dashboards.app import create_app
 from dashboards.auth import Auth
 from dashboards.certificate import ALARM, PAUSES, Certificate
@@ -126,7 +127,8 @@ class RunEdges:
 
     async def _deliver(self, up: Up) -> None:
         assert self._plan.people is not None  # noqa: S101  (else it is not started)
-        people = self._controller.people = self._plan.people()
+        people = self._plan.people()
+        self._controller.attach(with_people(people))
         up()
         await people.run()
 

@@ -37,6 +37,8 @@ from controller.hazards.loading import load_checked_rig
 from controller.journal.journal import Journal
 from controller.memory.identity import kept_identity
 from controller.process.controller import DEAD_AFTER_S, Controller
+from controller.process.core import Storage
+from controller.process.outside import with_cameras, with_causes, with_nerves, with_notices, with_sink
 from controller.rig.description import Rig
 from controller.rig.quantities import prepare_units
 from dashboards.admission import more_descriptors
@@ -163,20 +165,19 @@ async def keep(
     controller = Controller(
         rig=rig,
         opener=opener,
-        data_dir=records,
+        storage=Storage(
+            records, threaded=True, journal=kept, rig_id=opened.rig_id, second_place=SecondPlace(opened.folder.records)
+        ),
         clock=clock,
-        nerves_source=opened.nerves,
         stimulator=opened.nerves,
-        durable=True,
-        sinks=sinks,
         guard=guarded,
-        journal=kept,
-        threaded=True,
-        notices=_notices(opened.folder, opened.auth) | fates,
-        cameras=real_cameras(rig),
-        rig_id=opened.rig_id,
-        second_place=SecondPlace(opened.folder.records),
-        alarm_sources=() if opened.notary is None else (opened.notary,),
+        parts=(
+            with_nerves(opened.nerves),
+            *map(with_sink, sinks),
+            with_cameras(real_cameras(rig)),
+            with_notices(_notices(opened.folder, opened.auth) | fates),
+            *(() if opened.notary is None else (with_causes("notary", opened.notary),)),
+        ),
     )
     stop_rig_on_usr1(controller)
     guard = [*own_guard(finder.data), str(finder.data / LOG)]
@@ -213,7 +214,7 @@ async def keep(
         notify("STOPPING=1")
         telling.cancel()
         await _close(controller, opened, claimed)
-    return ENDED_BY_GUARD if controller.told_to_end.is_set() else 0
+    return ENDED_BY_GUARD if controller.ended_by_guard.is_set() else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +278,7 @@ async def _tell_service_manager(controller: Controller, stop: asyncio.Event, rea
             notify("WATCHDOG=1")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(NOTIFY_S):
-                await controller.told_to_end.wait()
+                await controller.ended_by_guard.wait()
                 stop.set()
                 return
 

@@ -32,6 +32,8 @@ from choroid.tools.recording import recorded
 from controller.core.clock import Clock
 from controller.hazards.loading import load_checked_rig
 from controller.process.controller import Controller
+from controller.process.core import Storage
+from controller.process.outside import with_cameras, with_nerves
 from controller.recipes.on_rig import check_on, preferred
 from controller.recipes.parameters import parse_params
 from controller.rig.description import Rig
@@ -253,11 +255,12 @@ async def _run(
     controller = Controller(
         rig=rig,
         opener=opener,
-        data_dir=data,
+        storage=Storage(data, durable=False),
         clock=clock,
-        nerves_source=nerves,
-        durable=False,
-        cameras=inline_cameras(rig, lab),
+        parts=(
+            with_nerves(nerves),
+            with_cameras(inline_cameras(rig, lab)),
+        ),
     )
     respondent = Respondent(controller, lab, user="simulate", only_answers=tended)
     technician = (

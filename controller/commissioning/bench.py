@@ -14,12 +14,13 @@ from controller.core.clock import Clock
 from controller.core.state import StateStore
 from controller.gate.gate import Gate
 from controller.gate.outcome import Outcome
+from controller.journal.context import RigContext
 from controller.journal.journal import Journal
 from controller.links.body import ConnectedRig
 from controller.rig.description import Rig
 from controller.rig.families import PRESSURE, points_of
 from controller.rig.graph import entering
-from controller.safety.limits import basal_states, limits_of
+from controller.safety.limits import limits_of
 from controller.safety.terms import Intent
 from controller.transfers.weighing import MASS_PATIENCE_S, MASS_SPREAD_G, settled
 from drivers.commands import Command, Dispense, LevelStatus, PumpStatus, Quality, Switch
@@ -28,7 +29,6 @@ from drivers.transport.opener import Opener
 
 TICK_S = 1.0
 POLL_S = 1.0
-VALVE_LEASE_S = 30.0
 WHO = "commissioning"
 UNSURE_UL = 50.0
 """Uncertainty of a vessel's volume after a person has filled it (standard deviation, µL)."""
@@ -90,17 +90,10 @@ class CommissioningRig:
         body = await ConnectedRig.connect(rig, opener, store)
         limits = limits_of(rig)
         volumes = {name: KnownVolume(vessel.volume_ul, UNSURE_UL) for name, vessel in rig.vessels.items()}
-        leases = dict.fromkeys(limits.switches, VALVE_LEASE_S)
-        leases |= {heart.pump: heart.lease_s for heart in limits.hearts}
         gate = Gate(
+            RigContext(rig, clock, store, journal, alarm),
             actuators=body.hand_over_actuators(),
             limits=limits,
-            basal=basal_states(rig),
-            leases_s=leases,
-            store=store,
-            journal=journal,
-            clock=clock,
-            alarm=alarm,
             volumes=lambda: dict(volumes),
         )
         await body.begin(gate.poll)

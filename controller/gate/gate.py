@@ -24,8 +24,6 @@ from dataclasses import asdict
 from math import inf
 from types import MappingProxyType
 
-from controller.core.clock import Clock
-from controller.core.state import StateStore
 from controller.gate.actuation import LEVEL_HOLD_S, Actuation
 from controller.gate.bypass import Bypasses
 from controller.gate.enforcement import enforce, underway
@@ -35,7 +33,7 @@ from controller.gate.outcome import Outcome
 from controller.gate.outputs import GatedOutput, Transfer
 from controller.gate.probes import ProbeOutcome, Probes
 from controller.gate.recording import Recorder, act_row
-from controller.journal.journal import Journal
+from controller.journal.context import RigContext
 from controller.safety.interlocks import watch
 from controller.safety.kernel import comes_to_rest, decide, emergency_holds, transfer_limit_s
 from controller.safety.probe_rules import ProbeIntent
@@ -65,18 +63,23 @@ UNBOOKED_S = 600.0
 """Maximum time (s) that an ended transfer still counts against the free volume while the ledger has not booked it."""
 
 
+VALVE_LEASE_S = 30.0
+"""A valve stays open no longer than this after its transfer has last asked for it."""
+
+
+def _leases_s(limits: Limits) -> dict[str, float]:
+    """Return the lease time of each continuous output (s)."""
+    return dict.fromkeys(limits.switches, VALVE_LEASE_S) | {heart.pump: heart.lease_s for heart in limits.hearts}
+
+
 class Gate:
     """The safety gate of one rig.
 
     Args:
+        context: the state, which the gate updates with what the actuators report; the journal, where every action is
+            recorded; the clock, for bypasses.
         actuators: the drivers' actuators by name.
-        limits: the kernel's limits.
-        basal: the basal state of each actuator; an actuator without one rests.
-        leases_s: the lease time of continuous outputs (s).
-        store: the state, which the gate updates with what the actuators report.
-        journal: where every action is recorded.
-        clock: UTC for bypasses.
-        alarm: called as `alarm(kind, source, detail)`.
+        limits: the kernel's limits, with the basal state of each actuator; one without rests.
         volumes: the ledger's present volumes. If given, :meth:`booked` must be called for each transfer that the ledger has
             taken in. Without it the kernel sees the volumes of the last snapshot.
         calibrated: the trust in each pump's calibration (F5). Without it pumps are taken to move the commanded volume.
@@ -85,23 +88,20 @@ class Gate:
 
     def __init__(
         self,
+        context: RigContext,
         *,
         actuators: Mapping[str, Actuator],
         limits: Limits,
-        basal: Mapping[str, Command],
-        leases_s: Mapping[str, float],
-        store: StateStore,
-        journal: Journal,
-        clock: Clock,
-        alarm: Callable[[str, str, str], None],
         volumes: Callable[[], Mapping[str, KernelVolume]] | None = None,
         calibrated: Callable[[], Mapping[str, PumpTrust]] = dict,
         probes: Probes | None = None,
     ) -> None:
+        store, journal, clock, alarm = context.store, context.journal, context.clock, context.alarm
+        leases_s = _leases_s(limits)
         self._now_s = asyncio.get_running_loop().time
         self._outputs = {
             # An actuator without a basal state in the rig file, such as a spare relay, rests.
-            name: GatedOutput(name, actuator, basal.get(name, Stop()), leases_s.get(name), self._now_s())
+            name: GatedOutput(name, actuator, limits.basal.get(name, Stop()), leases_s.get(name), self._now_s())
             for name, actuator in actuators.items()
         }
         self._transferring = tuple(

@@ -12,9 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from controller.core.clock import Clock
-from controller.core.state import StateStore
-from controller.journal.journal import Journal
+from controller.journal.context import RigContext
 from controller.memory.calibrations import Calibration, sensor_fit
 from controller.safety.probe_rules import ProbeIntent, max_age_s, reasons_against
 from controller.safety.terms import Limits
@@ -57,32 +55,28 @@ class GatedProbe:
 class Probes:
     """The probes of one rig.
 
-    `keep` stores a record where `choroid device calibrate-sensor` does. `alarm(kind, source, detail)` is called for what a
-    person must know. `examine(device)` reads the health of a probe and returns what is wrong with it.
+    `keep` stores a record where `choroid device calibrate-sensor` does. `examine(device)` reads the health of a probe and
+    returns what is wrong with it.
     """
 
     def __init__(
         self,
+        context: RigContext,
         probes: Mapping[str, GatedProbe],
         *,
-        rig: str,
         limits: Limits,
-        store: StateStore,
-        journal: Journal,
-        clock: Clock,
         keep: Callable[[Calibration], object],
-        alarm: Callable[[str, str, str], None],
         examine: Callable[[str], Awaitable[tuple[str, ...]]],
     ) -> None:
         self._examine = examine
         self._probes = dict(probes)
-        self._rig = rig
+        self._rig = context.rig.name
         self._limits = limits
-        self._store = store
-        self._journal = journal
-        self._clock = clock
+        self._store = context.store
+        self._journal = context.journal
+        self._clock = context.clock
         self._keep = keep
-        self._alarm = alarm
+        self._alarm = context.alarm
         self._lock = asyncio.Lock()
 
     async def calibrate(self, intent: ProbeIntent) -> ProbeOutcome:

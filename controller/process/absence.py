@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 
+from controller.journal.journal import Journal
 from controller.ledger.witnesses import K
+from controller.memory.history import History
 from controller.rig.description import Rig
 from controller.safety.terms import KernelVolume
 
 MAX_ABSENCE_S = 6 * 3600.0
 """Longest time (s) after which a run goes on by itself: medium evaporates, drips and is handled while no one records it."""
+
+
+def last_record_utc(journal: Journal, history: History) -> str | None:
+    """Return when a controller last recorded a row or a reading; None if never."""
+    row = next(journal.entries(newest_first=True), None)
+    read = history.last_at()
+    times = [] if row is None else [datetime.fromisoformat(row.utc)]
+    times += [] if read is None else [datetime.fromtimestamp(read, UTC)]
+    return max(times).isoformat() if times else None
 
 
 def absence_doubt(rig: Rig, last_utc: str | None, now: datetime, volumes: Mapping[str, KernelVolume]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 
@@ -42,6 +42,13 @@ class Tasks:
         """Call `work`; an exception is reported and ends nothing."""
         try:
             work(*arguments)
+        except Exception as error:
+            self._failed(name, error)
+
+    async def isolated(self, name: str, work: Awaitable[object]) -> None:
+        """Await `work`; an exception is reported and ends nothing."""
+        try:
+            await work
         except Exception as error:
             self._failed(name, error)
 

@@ -9,31 +9,24 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from controller.attachments.store import Attachment
-from controller.core.clock import Clock
 from controller.core.run_states import RunEvent, RunState
-from controller.core.state import StateStore
 from controller.estimator.assays import Assays
 from controller.estimator.estimator import estimator_of
 from controller.gate.gate import Gate
-from controller.journal.journal import Journal
+from controller.journal.context import RigContext
 from controller.journal.terms import Entry
-from controller.ledger.ledger import Alarm, Ledger, no_alarm
-from controller.recipes.catalogue import find, shipped
-from controller.recipes.file import RecipeError
+from controller.ledger.ledger import Ledger
 from controller.recipes.on_rig import check_on
 from controller.recipes.parameters import parse_params
-from controller.rig.description import Rig
 from controller.runs.assay_requests import AssayRequests
-from controller.runs.library import LibraryError, ProtocolLibrary
+from controller.runs.catalogue import ProtocolCatalogue
 from controller.runs.people import Person, is_shared
 from controller.runs.performer import RunContext
-from controller.runs.python_conversation import IsolatedProtocol, described, known_recipe
-from controller.runs.python_text import PythonText
-from controller.runs.rehearsal import HOURS, Calibrated, rehearse
+from controller.runs.python_conversation import IsolatedProtocol
+from controller.runs.rehearsal import HOURS, rehearse
 from controller.runs.replies import AssayReply, by_decision, by_file, by_text
 from controller.runs.run import DISK_ERRORS, ProtocolRun, RunHistory
 from controller.runs.views import RunView, look
@@ -45,7 +38,7 @@ from controller.transfers.strays import Strays
 from controller.transfers.transfers import Transfers
 from protocols.answers import ASSAY
 from protocols.parameters import with_defaults
-from protocols.registry import Recipe, UnknownProtocol, get
+from protocols.registry import Recipe
 from protocols.steps import Approve
 from protocols.tissue_loss import TissueLoss
 
@@ -57,38 +50,47 @@ class RunnerError(Exception):
     """A command to the runner that cannot be followed: what, likely cause, next action."""
 
 
+class Calibrations(Protocol):
+    """What is known of the calibrations of a rig's pumps."""
+
+    def trust(self, pump: str) -> Trust:
+        """Return the trust in volumes of a pump."""
+
+    def refusal(self, pump: str, utc: str) -> str | None:
+        """Return why a pump would be refused volumes at a time (UTC, ISO 8601), or None."""
+
+
 class Runner:
-    """Runs of one rig. `alarm(kind, source, detail)` is called for what a person must know."""
+    """Runs of one rig.
+
+    Args:
+        context: The rig, its state and records.
+        gate: The one path to the actuators.
+        ledger: The books.
+        catalogue: The protocols that may be started.
+        calibrations: Those of the pumps; without them every pump is trusted.
+        tissue: What lives in the chambers now.
+        tissue_loss: Returns what the estimate of the tissue says of a loss.
+        rehearsing: Whether a run that would be stopped is refused; otherwise it is begun and held (for tests of the holding).
+    """
 
     def __init__(
         self,
-        rig: Rig,
+        context: RigContext,
         *,
         gate: Gate,
-        store: StateStore,
         ledger: Ledger,
-        journal: Journal,
-        clock: Clock,
-        alarm: Alarm = no_alarm,
-        trust: Callable[[str], Trust] | None = None,
-        calibrated: Calibrated | None = None,
-        catalogue: Mapping[str, Recipe] | None = None,
-        recipes: Path | None = None,
-        library: ProtocolLibrary | None = None,
+        catalogue: ProtocolCatalogue,
+        calibrations: Calibrations | None = None,
         tissue: TissueRecord | None = None,
         tissue_loss: Callable[[], TissueLoss | None] = lambda: None,
         rehearsing: bool = True,
     ) -> None:
-        """`calibrated` tells why a pump would be refused volumes at a time. `catalogue` defaults to what is shipped;
-        `recipes` is a folder with more, one NAME.yaml each; `library` has the uploaded ones; `tissue` is what lives in the
-        chambers now, `tissue_loss` what its estimate says. Without `rehearsing`, a run that would be stopped is begun and
-        held (for tests of the holding).
-        """
+        rig, journal, clock, store, alarm = context.rig, context.journal, context.clock, context.store, context.alarm
         self._rehearsing = rehearsing
-        self._calibrated = calibrated
-        self._shipped = shipped() if catalogue is None else catalogue
-        self._recipes = recipes
-        self._library = library
+        self._calibrated = None if calibrations is None else calibrations.refusal
+        trust = None if calibrations is None else calibrations.trust
+        self._catalogue = catalogue
         self.estimator = estimator_of(
             rig, ledger=ledger, journal=journal, clock=clock, store=store, tissue=tissue, alarm=alarm
         )
@@ -112,55 +114,8 @@ class Runner:
 
     @property
     def catalogue(self) -> Mapping[str, Recipe]:
-        """Every protocol that may be started, by name; recipes of one's own that are not sound are left out."""
-        found = dict(self._shipped)
-        for path in sorted(self._recipes.glob("*.yaml")) if self._recipes is not None else ():
-            with contextlib.suppress(UnknownProtocol, RecipeError, OSError):
-                found.setdefault(path.stem, find(path.stem, own=self._recipes))
-        for name, version in ({} if self._library is None else self._library.released()).items():
-            with contextlib.suppress(LibraryError, RecipeError):
-                if name not in found and self._library is not None:
-                    found[name] = self._library.recipe(version)
-        return found
-
-    def _python(self, name: str) -> PythonText | None:
-        """Return the laboratory's own Python protocol of that name, if there is one."""
-        path = None if self._recipes is None or name in self._shipped else self._recipes / f"{name}.py"
-        return None if path is None or "/" in name or not path.is_file() else PythonText.read(path)
-
-    async def _found(self, name: str, user: str, reason: str) -> Recipe:
-        """Return a protocol by its name; one of a Python file computes in a locked process of its own.
-
-        A file that a person has put on this machine has no release; a row says whose start let it run, and is on the disk
-        before anything of the text runs.
-        """
-        source = self._python(name)
-        if source is None:
-            return self._find(name)  # also those of the library
-        inside, _ = source.declared()
-        if inside != name:
-            raise UnknownProtocol(f"{source.path} is called “{inside}” inside. Next: start it by that name")
-        told = {"name": name, "sha256": source.sha256, "file": str(source.path), "user": user, "reason": reason}
-        self._journal.append("protocol.unreviewed", told)
-        await self._journal.commit()
-        return await described(source, self._bench.rig)
-
-    def _found_again(self, body: Mapping[str, Any]) -> Recipe | None:
-        """Return the protocol of a run that is taken up; None if it is not there, or not what it was."""
-        recipe: Recipe | None = None
-        with contextlib.suppress(UnknownProtocol, RecipeError, LibraryError, OSError):
-            source = self._python(body["protocol"]) if "text_sha256" in body else None
-            if self._library is not None and body.get("version_sha256"):
-                recipe = self._library.recipe(self._library.version(body["version_sha256"]))
-            elif source is None:
-                recipe = self._find(body["protocol"])
-            elif source.sha256 == body["text_sha256"]:
-                recipe = known_recipe(source, self._bench.rig, body["protocol"], body["source_sha256"])
-        return recipe if recipe is not None and recipe.source_sha256 == body["source_sha256"] else None
-
-    def _find(self, name: str) -> Recipe:
-        own = self._recipes is not None and name not in self._shipped and (self._recipes / f"{name}.yaml").exists()
-        return find(name, own=self._recipes) if own else get(name, self.catalogue)
+        """Every protocol that may be started, by name."""
+        return self._catalogue.all()
 
     async def start(self, protocol: str | Recipe, params: Mapping[str, str | float], user: str, reason: str) -> str:
         """Begin a run; returns its id. `params` by name: text with unit, or numbers in inner units.
@@ -181,7 +136,7 @@ class Runner:
                 " Next: wait until it has ended, or abort it"
             )
         await self._journal.commit()  # a run whose rows no disk takes is not begun
-        recipe = protocol if isinstance(protocol, Recipe) else await self._found(protocol, user, reason)
+        recipe = protocol if isinstance(protocol, Recipe) else await self._catalogue.to_start(protocol, user, reason)
         _require_starter(recipe, user)
         values = parse_params(recipe, params)
         check_on(recipe, self._bench.rig, values)
@@ -406,7 +361,7 @@ class Runner:
         if state.ended:
             return None
         body: Mapping[str, Any] = started.body
-        recipe = self._found_again(body)
+        recipe = self._catalogue.of_run(body)
         steps = records_of(rows)
         self._bench.transfers.left_open(steps.values())
         history = RunHistory(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from drivers.conformance.peer import Answers
@@ -76,6 +77,20 @@ class FarEnd(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class FarEndTroubles:
+    """What can be wrong with a scripted device (:class:`FarEnd`); each returns whether the device can say so."""
+
+    doubt: Callable[[str], bool] = lambda point: False
+    disturb: Callable[[str], bool] = lambda point: False
+    misset: Callable[[], bool] = lambda: False
+
+
+NO_TROUBLES = FarEndTroubles()
+DELAY_S = 0.01
+"""Time until the reply to a request without a delay of its own (s)."""
+
+
 class ScriptedEnd:
     """A far end defined by a function of the request; further abilities are optional.
 
@@ -90,24 +105,18 @@ class ScriptedEnd:
         delivered: Callable[[], Mapping[str, float]] = dict,
         measure: Callable[[str, float], None] = lambda point, value: None,
         measured: Callable[[], Mapping[str, float]] | None = None,
-        doubt: Callable[[str], bool] = lambda point: False,
-        disturb: Callable[[str], bool] = lambda point: False,
-        misset: Callable[[], bool] = lambda: False,
+        troubles: FarEndTroubles = NO_TROUBLES,
         power_cycle: Callable[[], None] = lambda: None,
         memory_writes: Callable[[], int | None] = lambda: None,
-        delay_s: float = 0.01,
     ) -> None:
         self._answers = answers
-        self._delay_s = delay_s
         self._deliver: Deliver = lambda data: None
         self._measure = measure
         self._set: dict[str, float] = {}
         self.outputs = outputs
         self.delivered = delivered
         self.measured = measured or (lambda: self._set)
-        self.doubt = doubt
-        self.disturb = disturb
-        self.misset = misset
+        self.doubt, self.disturb, self.misset = troubles.doubt, troubles.disturb, troubles.misset
         self.power_cycle = power_cycle
         self.memory_writes = memory_writes
 
@@ -124,5 +133,5 @@ class ScriptedEnd:
         """Answer `data` with the script's reply."""
         said = self._answers(data)
         for n, say in enumerate(() if said is None else (said,) if isinstance(said, bytes) else said):
-            delay_s, reply = say if isinstance(say, tuple) else (self._delay_s + 1e-6 * n, say)
+            delay_s, reply = say if isinstance(say, tuple) else (DELAY_S + 1e-6 * n, say)
             asyncio.get_running_loop().call_later(delay_s, self._deliver, reply)

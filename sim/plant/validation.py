@@ -20,7 +20,7 @@ from sim.plant import chemistry, dialysis, hydraulics, kinetics, membranes, orga
 from sim.plant.validation_branches import v13, v14, v15, v16, v17
 from sim.plant.validation_rigs import v10, v12
 from sim.plant.validation_selectors import v18
-from sim.plant.verdicts import Curves, Part, Validation, verdict
+from sim.plant.verdicts import Curves, Measured, Validation, verdict
 
 F8 = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def v1() -> Validation:
         ("venous plasma, 41.3 mmHg, 25.3 mM", 41.3, 25.3, 7.40, 0.03),
     ):
         found = _ph_with(bicarbonate, chemistry.CO2_MM_PER_MMHG * pco2_mmhg)
-        parts.append(Part(name, f"pH {ph} ± {spread}", round(found, 4), abs(found - ph) <= spread))
+        parts.append(Measured(name, f"pH {ph} ± {spread}", round(found, 4), abs(found - ph) <= spread))
     return Validation(
         "V1", "pH of human fluids from pCO2 and bicarbonate", "7.33 ± 0.04; 7.40 ± 0.03",
         "; ".join(f"{part.simulated:.3f}" for part in parts), "the published standard deviation", verdict(parts),
@@ -102,11 +102,11 @@ def v2() -> Validation:
     ):
         needed = needed_bicarbonate_mm(6.6, 25.0, buffer, co2)
         named = f"bicarbonate for pH 6.6 at 25 mM, other buffers {buffer:.1f} mM/pH ({what}), mM"
-        parts.append(Part(named, recipes, round(needed, 2), low <= needed <= high))
+        parts.append(Measured(named, recipes, round(needed, 2), low <= needed <= high))
     fed_less = needed_bicarbonate_mm(6.7, 22.5, phosphate, co2)
     off = fed_less - parts[0].simulated
     parts.append(
-        Part("the same for pH 6.7 at a tenth less lactate: difference, mM", "0", round(off, 2), abs(off) <= 2.0)
+        Measured("the same for pH 6.7 at a tenth less lactate: difference, mM", "0", round(off, 2), abs(off) <= 2.0)
     )
     acid = [0.5 * step for step in range(51)]
     curves: Curves = {
@@ -169,12 +169,12 @@ def v3() -> Validation:
     slope = np.gradient(np.log(uptake), np.log(radii**3))
     window = (starved >= 0.05) & (starved <= 0.60)
     overall = float(np.polyfit(np.log(radii[window] ** 3), np.log(uptake[window]), 1)[0])
-    parts = [Part("one slope over 5–60 % starved", "0.75", round(overall, 3), abs(overall - 0.75) <= 0.05)]
+    parts = [Measured("one slope over 5–60 % starved", "0.75", round(overall, 3), abs(overall - 0.75) <= 0.05)]
     for share in (0.07, 0.33, 0.60):
         at = int(np.argmin(np.abs(starved - share)))
         local = float(slope[at])
         what = f"local slope, {100 * starved[at]:.0f} % starved (R {radii[at] * 1e6:.0f} µm)"
-        parts.append(Part(what, "0.75", round(local, 3), abs(local - 0.75) <= 0.05))
+        parts.append(Measured(what, "0.75", round(local, 3), abs(local - 0.75) <= 0.05))
     return Validation(
         "V3", "oxygen uptake scales as mass^¾ while 5 to 60 % of a sphere is below Km", "exponent 0.75",
         f"{overall:.3f}", "± 0.05, one slope over the window", "pass" if parts[0].ok else "fail", "prediction",
@@ -200,7 +200,7 @@ def v4() -> Validation:
     """Compute the radius from which organoids have a dead core; V_MAX was fitted to it."""
     critical = critical_radius_m() * 1e6
     parts = [
-        Part("radius where the centre falls below 2 µM, µm", "300–400", round(critical, 1), 300 <= critical <= 400)
+        Measured("radius where the centre falls below 2 µM, µm", "300–400", round(critical, 1), 300 <= critical <= 400)
     ]
 
     def starved(radius_um: float) -> float:
@@ -210,8 +210,10 @@ def v4() -> Validation:
         return _below(profile, volumes, 0.02)
 
     small, large = starved(100.0), starved(350.0)
-    parts.append(Part("hypoxic share (< 20 µM) at R = 100 µm", "negligible", round(small, 4), small < 0.01))
-    parts.append(Part("hypoxic share (< 20 µM) at R = 350 µm", "appreciable above 300", round(large, 4), large > 0.05))
+    parts.append(Measured("hypoxic share (< 20 µM) at R = 100 µm", "negligible", round(small, 4), small < 0.01))
+    parts.append(
+        Measured("hypoxic share (< 20 µM) at R = 350 µm", "appreciable above 300", round(large, 4), large > 0.05)
+    )
     curves: Curves = {}
     shells = sphere.geometry(FINE)
     for radius_um in (100.0, 250.0, 358.0, 500.0, 1250.0):
@@ -236,7 +238,9 @@ def v5() -> Validation:
         _, profile, volumes = _sphere(radius, 0.19, organoid.V_MAX, organoid.KM_OXYGEN_MM, organoid.DIFFUSIVITY, film)
         shares.append(_below(profile, volumes, organoid.DEATH_OXYGEN_MM))
     slow, fast = (shares[int(np.argmin(np.abs(speeds - speed)))] for speed in (1e-4, 1e-3))
-    parts = [Part("core in a stream of 1 mm/s over that in 0.1 mm/s", "below 1", round(fast / slow, 3), fast < slow)]
+    parts = [
+        Measured("core in a stream of 1 mm/s over that in 0.1 mm/s", "below 1", round(fast / slow, 3), fast < slow)
+    ]
     return Validation(
         "V5", "millifluidic flow gives a smaller dead core than shaking", "significantly smaller",
         f"core {100 * slow:.0f} % → {100 * fast:.0f} % of the volume", "sign only", verdict(parts), "prediction",
@@ -263,10 +267,14 @@ def v6() -> Validation:
         return 100.0 * (k(1000, qb, 500) / k(500, qb, 500) - 1.0)
 
     parts = [
-        Part("gain from Qd 500 → 800 at Qb 150, KoA 800, %", "none below 200", round(gain(150), 2), gain(150) <= 3.0),
-        Part("gain from Qd 500 → 800 at Qb 400, KoA 800, %", "10–15", round(gain(400), 2), 10.0 <= gain(400) <= 15.0),
-        Part("KoA 1000 over 500 at Qb 100, %", "similar below 200", round(better(100), 2), better(100) <= 5.0),
-        Part("KoA 1000 over 500 at Qb 400, %", "a higher plateau", round(better(400), 2), better(400) >= 20.0),
+        Measured(
+            "gain from Qd 500 → 800 at Qb 150, KoA 800, %", "none below 200", round(gain(150), 2), gain(150) <= 3.0
+        ),
+        Measured(
+            "gain from Qd 500 → 800 at Qb 400, KoA 800, %", "10–15", round(gain(400), 2), 10.0 <= gain(400) <= 15.0
+        ),
+        Measured("KoA 1000 over 500 at Qb 100, %", "similar below 200", round(better(100), 2), better(100) <= 5.0),
+        Measured("KoA 1000 over 500 at Qb 400, %", "a higher plateau", round(better(400), 2), better(400) >= 20.0),
     ]
     flows = [float(flow) for flow in range(20, 501, 10)]
     return Validation(
@@ -302,7 +310,7 @@ def v7() -> Validation:
         for bore, table in rows.items():
             found = hydraulics.revolution_ul(bore) / 1000
             what = f"{bore:.3g} mm, mL/rev{told}"
-            parts.append(Part(what, f"{table}", round(found, 4), abs(found / table - 1) <= 0.10))
+            parts.append(Measured(what, f"{table}", round(found, 4), abs(found / table - 1) <= 0.10))
     shown = sorted({*hydraulics.OMEGA_ML_REV, *held_out})
     worst = max(abs(part.simulated / float(part.published) - 1) for part in parts if part.what.endswith("(held out)"))
     return Validation(
@@ -338,16 +346,16 @@ def v11() -> Validation:
     torn = membranes.integrity(4.0, 0.22, 100.0)
     caught = membranes.integrity(4.0, 0.22, 20.0)
     parts = [
-        Part("bubble point of a whole 0.22 µm filter, bar", "3.45", round(bubble, 3), abs(bubble / 3.45 - 1) <= 0.05),
-        Part(
+        Measured("bubble point of a whole 0.22 µm filter, bar", "3.45", round(bubble, 3), abs(bubble / 3.45 - 1) <= 0.05),
+        Measured(
             "a hole of 100 µm in 4 cm²: bubble point, bar", "below 3.45", round(torn["bubble_point_kpa"] / 100, 3),
             torn["bubble_point_kpa"] < 0.5 * whole["bubble_point_kpa"],
         ),
-        Part(
+        Measured(
             "largest hole that the bubble point of a 10-inch cartridge misses, µm", "30–60",
             float(max(missed, default=0)), 30 <= max(missed, default=0) <= 60,
         ),
-        Part(
+        Measured(
             "a hole of 20 µm in 4 cm²: diffusion over its limit", "above 1",
             round(caught["diffusion_ml_min"] / caught["diffusion_limit_ml_min"], 1),
             caught["diffusion_ml_min"] > caught["diffusion_limit_ml_min"],
@@ -372,7 +380,7 @@ def v8() -> Validation:
     doubling_h = 24 * log(2) / rate
     start = 35.0 / fold
     parts = [
-        Part(
+        Measured(
             "cells at the start for 35e6/mL at the end, 1e6/mL", "0.5 (typical)", round(start, 3), 0.3 <= start <= 0.7
         ),
     ]
@@ -396,8 +404,8 @@ def v9() -> Validation:
     consumed = run[0, 1] - run[-1, 1]
     made = float(run[-1, 3] / consumed)
     parts = [
-        Part("growth rate in the first 6 h, 1/h", "at most 0.039", round(mu, 4), 0.9 * 0.039 <= mu <= 0.039),
-        Part("lactate made per glucose", "0.70", round(made, 4), abs(made - 0.7) < 1e-6),
+        Measured("growth rate in the first 6 h, 1/h", "at most 0.039", round(mu, 4), 0.9 * 0.039 <= mu <= 0.039),
+        Measured("lactate made per glucose", "0.70", round(made, 4), abs(made - 0.7) < 1e-6),
     ]
     return Validation(
         "V9", "CHO culture by its published kinetics", "µmax 0.039 /h, 0.70 lactate a glucose",

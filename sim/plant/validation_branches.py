@@ -7,7 +7,7 @@ import numpy as np
 from sim.plant import chemistry, gas, hydraulics, shapes, surfaces
 from sim.plant.columns import Content, TallyCause
 from sim.plant.fleet import Fleet
-from sim.plant.verdicts import Part, Validation, verdict
+from sim.plant.verdicts import Measured, Validation, verdict
 
 EXACT = 1e-9
 HOUR_S = 3600.0
@@ -41,8 +41,8 @@ def _pumped(fleet: Fleet, free_ul_min: float, branches: list[int]) -> float:
     return free_ul_min / (1.0 + resistance * free_ul_min / hydraulics.P_STALL_KPA)
 
 
-def _part(what: str, exact: float, found: float, unit: str = "uL/min", tolerance: float = EXACT) -> Part:
-    return Part(f"{what}, {unit}", f"{exact:.6g}", found, abs(found - exact) <= tolerance * max(abs(exact), 1e-9))
+def _part(what: str, exact: float, found: float, unit: str = "uL/min", tolerance: float = EXACT) -> Measured:
+    return Measured(f"{what}, {unit}", f"{exact:.6g}", found, abs(found - exact) <= tolerance * max(abs(exact), 1e-9))
 
 
 def v13() -> Validation:
@@ -77,7 +77,7 @@ def v14() -> Validation:
         *(_part("open branch", whole / 2, flow) for flow in others),
         _part("pump", whole, pump),
         _part("pressure behind the pump", exact_kpa, after_kpa, "kPa"),
-        Part(
+        Measured(
             "pressure against that of three open branches, kPa",
             f"above {before_kpa:.4g}",
             after_kpa,
@@ -106,7 +106,7 @@ def v15() -> Validation:
     parts = [
         _part("lost in an hour", LEAK_UL_MIN * HOUR_S / 60.0, lost, "uL", 1e-6),
         _part("sound branch less leaking branch", lost, arrived[1] - arrived[0], "uL", 1e-6),
-        Part("mass balance, worst species, relative", "below 1e-9", worst, worst < 1e-9),
+        Measured("mass balance, worst species, relative", "below 1e-9", worst, worst < 1e-9),
     ]
     return Validation(
         "V15", "one branch leaks: it loses its part, and the mass balance closes", "3000 uL an hour", f"{lost:.3f} uL",
@@ -132,7 +132,7 @@ def v16() -> Validation:
     parts = [
         *(_part(f"glucose of {name}", alone[n], consumed[n], "nmol", 1e-3) for n, name in enumerate(("w0", "w1"))),
         _part("both, against the rig's books", whole, sum(consumed), "nmol", 1e-6),
-        Part("larger over smaller", "above 2", consumed[1] / consumed[0], consumed[1] > 2.0 * consumed[0]),
+        Measured("larger over smaller", "above 2", consumed[1] / consumed[0], consumed[1] > 2.0 * consumed[0]),
     ]
     return Validation(
         "V16", "two chambers with different tissue consume as they would alone", "as alone; the sum is the rig's",
@@ -166,7 +166,9 @@ def v17() -> Validation:
     parts = [
         _part("oxygen on the bottom", exact_mm, found_mm, "mM", 0.01),
         _part("evaporated in a day", exact_ul, lost_ul, "uL", 1e-9),
-        Part("share of the volume that evaporates in a day, %", "2-10", lost_ul / 2.0, 2.0 <= lost_ul / 2.0 <= 10.0),
+        Measured(
+            "share of the volume that evaporates in a day, %", "2-10", lost_ul / 2.0, 2.0 <= lost_ul / 2.0 <= 10.0
+        ),
     ]
     return Validation(
         "V17", "static well: oxygen by diffusion from the surface", "c* - U·h/(D·A)",

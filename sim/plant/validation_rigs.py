@@ -15,7 +15,7 @@ from sim.plant import gas, heat
 from sim.plant.columns import Content
 from sim.plant.fleet import Fleet
 from sim.plant.tissue_models import ENDED, LIFE_LOG_SD, LIFE_WEEKS, MEDIAN_LIFE_WEEKS, MODELS, ageing_of_life
-from sim.plant.verdicts import Curves, Part, Validation, verdict
+from sim.plant.verdicts import Curves, Measured, Validation, verdict
 
 F8 = NDArray[np.float64]
 
@@ -63,9 +63,9 @@ def v10(rig: Rig, days: int = 14) -> Validation:
     loss = float(viability[1] - viability[0])
     lactate, ammonia = float(rows[-1][0, Content.LACTATE]), float(rows[-1][0, Content.AMMONIA])
     parts = [
-        Part(f"viability lost against fresh medium after {days} d", "none", round(loss, 4), loss <= 0.02),
-        Part("lactate, mM", "below grade C (10)", round(lactate, 2), lactate < 10),
-        Part("ammonia, mM", "below grade C (0.8)", round(ammonia, 3), ammonia < 0.8),
+        Measured(f"viability lost against fresh medium after {days} d", "none", round(loss, 4), loss <= 0.02),
+        Measured("lactate, mM", "below grade C (10)", round(lactate, 2), lactate < 10),
+        Measured("ammonia, mM", "below grade C (0.8)", round(ammonia, 3), ammonia < 0.8),
     ]
     when = [float(day + 1) for day in range(days)]
     curves: Curves = {}
@@ -95,15 +95,17 @@ def v12(rig: Rig, weeks: int = 13) -> Validation:
     ageing = [0.0, MODELS["ageing"].ageing_per_h, *(ageing_of_life(each) for each in (slow, middle, fast))]
     lived, seen = _lives(rig, ageing, weeks)
     parts = [
-        Part(f"calibrated on {wanted:.1f} weeks: weeks until viability is below one half", f"{wanted:.1f}", found,
+        Measured(f"calibrated on {wanted:.1f} weeks: weeks until viability is below one half", f"{wanted:.1f}", found,
              abs(found / wanted - 1.0) <= 0.1)
         for wanted, found in zip((slow, middle, fast), lived[2:], strict=True)
     ]  # fmt: skip
     model = lived[1]
-    parts.append(Part("tissue model `ageing` (1 % a day), not calibrated, weeks", "2–12", model, 2.0 <= model <= 12.0))
+    parts.append(
+        Measured("tissue model `ageing` (1 % a day), not calibrated, weeks", "2–12", model, 2.0 <= model <= 12.0)
+    )
     oldest = 0.5 * erfc(log(100.0 / 7.0 / middle) / LIFE_LOG_SD / 2.0**0.5)
     what = "of a thousand organoids live above 100 days"
-    parts.append(Part(what, "the best of over 1,000", round(1000.0 * oldest, 1), 1000.0 * oldest >= 1.0))
+    parts.append(Measured(what, "the best of over 1,000", round(1000.0 * oldest, 1), 1000.0 * oldest >= 1.0))
     days = [float(day + 1) for day in range(7 * weeks)]
     named = ("no ageing", "model `ageing`", *(f"calibrated on {each:.1f} weeks" for each in (slow, middle, fast)))
     return Validation(

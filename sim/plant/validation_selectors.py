@@ -9,7 +9,7 @@ import numpy as np
 from sim.plant import hydraulics, shapes
 from sim.plant.columns import Content
 from sim.plant.fleet import Fleet
-from sim.plant.verdicts import Part, Validation, verdict
+from sim.plant.verdicts import Measured, Validation, verdict
 
 FLOW_UL_MIN = 500.0
 SECONDS = 30.0
@@ -70,12 +70,12 @@ def v18() -> Validation:
     parts = [
         _near(f"carry-over into the next well, {pushed_ul / line_ul:.2f} volumes of the line, uL", exact_ul, carried_ul),
         _near(f"carry-over after a rinse, {after:.2f} volumes, uL", exact_left_ul, left_ul),
-        Part("change of a well that is not connected, nmol", "0", _glucose(fleet, "w2") - second,
+        Measured("change of a well that is not connected, nmol", "0", _glucose(fleet, "w2") - second,
              _glucose(fleet, "w2") == second),
-        Part("flow into a closed port, uL", "0", moved_ul, moved_ul == 0.0),
-        Part("pressure before a closed port, kPa", f"{hydraulics.P_STALL_KPA:g}", stall_kpa,
+        Measured("flow into a closed port, uL", "0", moved_ul, moved_ul == 0.0),
+        Measured("pressure before a closed port, kPa", f"{hydraulics.P_STALL_KPA:g}", stall_kpa,
              abs(stall_kpa - hydraulics.P_STALL_KPA) < 1e-6),
-        Part("mass balance, worst species, relative", "below 1e-9", worst, worst < EXACT),
+        Measured("mass balance, worst species, relative", "below 1e-9", worst, worst < EXACT),
     ]  # fmt: skip
     return Validation(
         "V18", "carry-over through a selector: what passed last comes out first",
@@ -89,5 +89,5 @@ def v18() -> Validation:
     )  # fmt: skip
 
 
-def _near(what: str, exact_ul: float, found_ul: float) -> Part:
-    return Part(what, f"{exact_ul:.3f}", found_ul, abs(found_ul - exact_ul) <= NEAR_UL)
+def _near(what: str, exact_ul: float, found_ul: float) -> Measured:
+    return Measured(what, f"{exact_ul:.3f}", found_ul, abs(found_ul - exact_ul) <= NEAR_UL)

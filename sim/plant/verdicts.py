@@ -10,7 +10,7 @@ Curves = dict[str, tuple[list[float], list[float]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Measured:
     """One comparison within a test."""
 
     what: str
@@ -32,11 +32,11 @@ class Validation:
     kind: Kind
     source: str
     note: str = ""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Measured, ...] = ()
     axes: tuple[str, str] = ("", "")
     curves: Curves = field(default_factory=dict)
 
 
-def verdict(parts: list[Part]) -> Literal["pass", "fail"]:
+def verdict(parts: list[Measured]) -> Literal["pass", "fail"]:
     """Return `pass` when every part agrees."""
     return "pass" if all(part.ok for part in parts) else "fail"

@@ -18,6 +18,7 @@ from controller.core.clock import Clock
 from controller.figures.records import Records
 from controller.hazards.loading import load_checked_rig
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.recipes.catalogue import find, shipped
 from controller.recipes.on_rig import UnavailableError, check_on
 from controller.recipes.on_rig import lacking as lacking_for
@@ -245,7 +246,9 @@ def rig_without(folder: Path, *removed: str) -> Rig:
 async def at_work(rig: Rig, data: Path) -> AsyncIterator[tuple[Controller, SimulatedLab]]:
     """Run a controller on the simulated lab of `rig`."""
     lab = SimulatedLab(rig, seed=3)
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=Clock(follow_system=False, epoch=EPOCH))
+    controller = Controller(
+        rig=rig, opener=lab.opener, storage=Storage(data), clock=Clock(follow_system=False, epoch=EPOCH)
+    )
     await controller.start()
     stop = asyncio.Event()
     ticking = asyncio.create_task(controller.run(stop))

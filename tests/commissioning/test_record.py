@@ -11,7 +11,7 @@ from controller.commissioning.record import ROW, VALID, not_commissioned, wiring
 from controller.commissioning.terms import Check, Report
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
-from controller.process.notices import notices
+from controller.process.parts.notices import notices
 from controller.rig.description import Accepted, Rig
 from controller.rig.loading import load_rig
 from tests.commissioning.world import EPOCH, RIGS

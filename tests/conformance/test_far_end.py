@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from drivers.conformance.far_end import ScriptedEnd
+from drivers.conformance.far_end import FarEndTroubles, ScriptedEnd
 from drivers.conformance.peer import Answers
 
 pytestmark = pytest.mark.virtual_time
@@ -34,9 +34,7 @@ async def test_the_abilities_that_are_given_are_used() -> None:
         delivered=lambda: {"pump": 7.0},
         measure=lambda point, value: done.append((point, value)),
         measured=lambda: {"temperature": 36.0},
-        doubt=did,
-        disturb=did,
-        misset=did,
+        troubles=FarEndTroubles(did, did, did),
         power_cycle=lambda: done.append(()),
         memory_writes=lambda: 3,
     )

@@ -17,6 +17,7 @@ from controller.hazards.table import hazards_of
 from controller.hazards.terms import HazardVerdict
 from controller.links.settings import drivers_accept
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from controller.rig.problems import RigError
@@ -61,7 +62,7 @@ def rig_of(folder: Path, text: str = DEVICES, *former: tuple[str, str]) -> Rig:
 async def living(rig: Rig, data: Path) -> AsyncIterator[tuple[Controller, SimulatedLab]]:
     lab = SimulatedLab(rig, seed=1)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, durable=False)
+    controller = Controller(rig=rig, opener=lab.opener, storage=Storage(data, durable=False), clock=clock)
     await controller.start()
     stop = asyncio.Event()
     ticking = asyncio.create_task(controller.run(stop))

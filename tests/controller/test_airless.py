@@ -12,6 +12,7 @@ import pytest
 
 from controller.core.clock import Clock
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.description import required
 from controller.rig.loading import load_rig
 from sim.faults.injector import Injector
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.virtual_time
 async def living(data: Path) -> AsyncIterator[tuple[Controller, SimulatedLab]]:
     lab = SimulatedLab(RIG, seed=1)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
-    controller = Controller(rig=RIG, opener=lab.opener, data_dir=data, clock=clock, durable=False)
+    controller = Controller(rig=RIG, opener=lab.opener, storage=Storage(data, durable=False), clock=clock)
     await controller.start()
     stop = asyncio.Event()
     ticking = asyncio.create_task(controller.run(stop))

@@ -13,7 +13,7 @@ from controller.core.discarded import Discarded
 from controller.core.state import Reading
 from controller.memory import history as history_module
 from controller.memory.history import History
-from controller.process.discarded import ALARM_FOR_S, DiscardedWatch
+from controller.process.parts.discarded import ALARM_FOR_S, DiscardedWatch
 from dashboards.auth import Role
 from drivers.commands import Quality
 from tests.dashboards.world import world

@@ -14,6 +14,7 @@ from controller.core.clock import Clock
 from controller.core.state import Reading
 from controller.gate.emergency import Button, ResetRefused
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.description import EmergencyButton, Rig
 from controller.rig.loading import load_rig
 from controller.rig.problems import RigError
@@ -54,7 +55,7 @@ class Bench:
         self.lab = SimulatedLab(rig, seed=1)
         self.press(False)
         clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
-        self.controller = Controller(rig=rig, opener=self.lab.opener, data_dir=data, clock=clock, durable=False)
+        self.controller = Controller(rig=rig, opener=self.lab.opener, storage=Storage(data, durable=False), clock=clock)
 
     def press(self, pressed: bool) -> None:
         device = self.lab.devices["io"]

@@ -15,6 +15,7 @@ from controller.core.clock import Clock
 from controller.hazards.loading import load_checked_rig
 from controller.links.connect import device_config
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.description import Rig
 from controller.safety.limits import limits_of
 from drivers.commands import Command, Run, Stop
@@ -48,7 +49,7 @@ async def test_A12_a_foreign_command_to_a_heart_of_a_shipped_rig_is_an_alarm_wit
     rig = LOADED[name]
     lab = SimulatedLab(rig, seed=3)
     clock = Clock(follow_system=False, epoch=EPOCH)
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=tmp_path, clock=clock, durable=False)
+    controller = Controller(rig=rig, opener=lab.opener, storage=Storage(tmp_path, durable=False), clock=clock)
     stop = asyncio.Event()
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))

@@ -15,7 +15,9 @@ from controller.guard.channel import GuardChannel
 from controller.guard.heartbeat import MAX_END_S, Guarded
 from controller.guard.liveness import SILENCE_S, TICK_S, Look
 from controller.guard.wire import Message
-from controller.process.controller import FALL_BACK_S, Controller
+from controller.process.controller import Controller
+from controller.process.core import Storage
+from controller.process.ending import FALL_BACK_S
 from controller.rig.loading import load_rig
 from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Switch
@@ -85,7 +87,7 @@ async def with_guard(
     guard = RecordingGuard()
     clock = Clock(follow_system=False, epoch=EPOCH)
     controller = Controller(
-        rig=RIG, opener=lab.opener, data_dir=data, clock=clock, durable=False, guard=Guarded(guard, restore)
+        rig=RIG, opener=lab.opener, storage=Storage(data, durable=False), clock=clock, guard=Guarded(guard, restore)
     )
     stop = asyncio.Event()
     await controller.start()
@@ -222,6 +224,6 @@ async def test_A9_an_emergency_stop_that_fails_is_the_guards_to_carry_out(
 
 async def test_U3_a_controller_whose_guard_is_told_to_end_ends_in_order(tmp_path: Path) -> None:
     async with with_guard(tmp_path) as (controller, _, guard):
-        assert not controller.told_to_end.is_set()
+        assert not controller.ended_by_guard.is_set()
         guard.order({"end": "SIGTERM"})
-        assert controller.told_to_end.is_set()
+        assert controller.ended_by_guard.is_set()

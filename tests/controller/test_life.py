@@ -14,6 +14,7 @@ from controller.core.clock import Clock
 from controller.hazards.rest import rest_periods
 from controller.links.connect import ConnectError
 from controller.process.controller import DEAD_AFTER_S, Controller
+from controller.process.core import Storage
 from controller.rig.loading import load_rig
 from drivers.commands import LevelStatus, PumpStatus, Quality, SwitchStatus
 from drivers.transport.opener import Opener, open_real
@@ -29,7 +30,9 @@ pytestmark = pytest.mark.virtual_time
 def controller_on(opener: Opener, data: Path) -> Controller:
     """Return a controller whose UTC goes on where that of an earlier one has ended."""
     now = EPOCH + timedelta(seconds=asyncio.get_running_loop().time())
-    return Controller(rig=RIG, opener=opener, data_dir=data, clock=Clock(follow_system=False, epoch=now), durable=False)
+    return Controller(
+        rig=RIG, opener=opener, storage=Storage(data, durable=False), clock=Clock(follow_system=False, epoch=now)
+    )
 
 
 @asynccontextmanager

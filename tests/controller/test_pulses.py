@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +10,8 @@ import pytest
 
 from controller.core.clock import Clock
 from controller.process.controller import Controller
+from controller.process.core import Storage
+from controller.process.parts.regulation import Regulation
 from controller.rig.description import Rig, required
 from controller.rig.loading import load_rig
 from controller.safety.terms import Intent
@@ -58,10 +59,9 @@ async def test_A1_the_heater_is_on_for_as_long_as_was_asked(flash: bool, pulse_s
     plant = Watched(rig)
     lab = SimulatedLab(rig, seed=1, plant=plant)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=tmp_path, clock=clock, durable=False)
+    controller = Controller(rig=rig, opener=lab.opener, storage=Storage(tmp_path, durable=False), clock=clock)
     await controller.start()
-    assert controller._assembly is not None
-    controller._assembly = replace(controller._assembly, regulators={})  # this test sets the duty itself
+    controller.get(Regulation).regulators.clear()  # this test sets the duty itself
     stop = asyncio.Event()
     ticking = asyncio.create_task(controller.run(stop))
     windows = 30

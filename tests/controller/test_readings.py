@@ -14,6 +14,7 @@ import pytest
 from controller.core.clock import Clock
 from controller.hazards.rest import rest_periods
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.readings.plausibility import Plausibility
 from controller.rig.description import Rig, required
 from controller.rig.loading import load_rig
@@ -41,7 +42,7 @@ async def living(
 ) -> AsyncIterator[tuple[Controller, SimulatedLab, Tap]]:
     lab = SimulatedLab(rig, seed=seed)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, durable=False)
+    controller = Controller(rig=rig, opener=lab.opener, storage=Storage(data, durable=False), clock=clock)
     if spoiled:
         controller.store._plausible = Believes(rig)
     tap = Tap(rig, lab)

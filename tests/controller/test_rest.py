@@ -13,6 +13,7 @@ from controller.core.state import ActuatorView, Reading
 from controller.hazards.rest import at_rest, rest_periods
 from controller.hazards.table import hazards_of
 from controller.process.controller import Controller
+from controller.process.parts.sampling import Pace
 from controller.readings.needs import REST_AFTER_S, inner_ranges
 from controller.readings.plausibility import bounds_of
 from controller.safety.limits import limits_of
@@ -53,10 +54,10 @@ def longest_s(times: list[float]) -> float:
 
 async def test_at_rest_a_device_is_read_at_its_period_at_rest_and_never_later(tmp_path: Path) -> None:
     async with living(tmp_path, warm_up_s=SETTLED_S) as (controller, _):
-        assert controller.pace.needs.reason == ""
+        assert controller.get(Pace).needs.reason == ""
         before = controller.body.transactions
         times = await taken(controller, 300.0)
-        assert controller.pace.needs.reason == ""
+        assert controller.get(Pace).needs.reason == ""
         assert controller.body.transactions - before < 0.65 * 5.23 * 300.0, "5.23 requests a second at full rate"
         for point, at_s in times.items():
             rest_s = REST_S[device(point)]
@@ -72,14 +73,14 @@ DISTURBANCES: dict[str, Disturbance] = {
     "an emergency stop": lambda controller, lab: asyncio.ensure_future(controller.emergency_stop("a", "b")),
     "a caller that waits for readings": lambda controller, lab: setattr(controller.store, "waiting", 1),
     "a dose": lambda controller, lab: controller.runs._bench.transfers.open_lines.begin("draw"),
-    "a defect of the judgement": lambda controller, lab: setattr(controller.pace, "needs", None),
+    "a defect of the judgement": lambda controller, lab: setattr(controller.get(Pace), "needs", None),
 }
 
 
 @pytest.mark.parametrize("name", DISTURBANCES)
 async def test_whatever_happens_the_whole_rig_is_read_at_full_rate_at_once(name: str, tmp_path: Path) -> None:
     async with living(tmp_path, warm_up_s=SETTLED_S) as (controller, lab):
-        assert controller.pace.needs.reason == ""
+        assert controller.get(Pace).needs.reason == ""
         DISTURBANCES[name](controller, lab)
         # One reading at rest may be needed to see it; a defect is noticed when the permission is not renewed.
         await asyncio.sleep(max(REST_S.values()) + 3.0)
@@ -112,7 +113,7 @@ async def test_I1_from_rest_an_interlock_acts_within_the_time_that_its_hazard_le
             start = rule.high - per_s * (2.0 * REST_S[device(point)] + 0.1)
             lab.plant.faults.sensor_offset[point] = start - controller.store.readings[point].value
             await asyncio.sleep(SETTLED_S)
-            assert controller.pace.needs.reason == ""
+            assert controller.get(Pace).needs.reason == ""
         lab.plant.faults.sensor_drift_per_day[point] = per_s * DAY_S
         last_s = controller.store.readings[point].at_s
         while controller.store.readings[point].at_s == last_s:

@@ -12,6 +12,7 @@ import pytest
 
 from controller.core.clock import Clock
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.description import Rig
 from drivers.commands import PumpStatus
 from sim.lab import SimulatedLab
@@ -52,7 +53,7 @@ async def laboratory(rig: Rig) -> AsyncIterator[SimulatedLab]:
 async def living(lab: SimulatedLab, rig: Rig, data: Path) -> AsyncIterator[Controller]:
     """A controller that has ticked for half a minute."""
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, durable=False)
+    controller = Controller(rig=rig, opener=lab.opener, storage=Storage(data, durable=False), clock=clock)
     stop = asyncio.Event()
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))

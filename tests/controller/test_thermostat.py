@@ -16,6 +16,7 @@ from controller.core.clock import Clock
 from controller.guard.guarding import guard_plan
 from controller.guard.rescue import Rescue
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.regulation.bath import BathRegulator
 from controller.rig.description import Rig, required
 from controller.rig.families import by_thermostat
@@ -63,7 +64,7 @@ def rig_with(model: str) -> Rig:
 async def running(rig: Rig, data: Path, *faults: Fault) -> AsyncIterator[tuple[Controller, SimulatedLab]]:
     lab = SimulatedLab(rig, seed=1)
     controller = Controller(
-        rig=rig, opener=lab.opener, data_dir=data, clock=Clock(follow_system=False, epoch=EPOCH), durable=False
+        rig=rig, opener=lab.opener, storage=Storage(data, durable=False), clock=Clock(follow_system=False, epoch=EPOCH)
     )
     stop = asyncio.Event()
     await controller.start()
@@ -168,7 +169,10 @@ async def test_A1_the_guard_brings_it_to_rest(model: str, tmp_path: Path) -> Non
     rig = rig_with(model)
     lab = SimulatedLab(rig, seed=1)
     controller = Controller(
-        rig=rig, opener=lab.opener, data_dir=tmp_path, clock=Clock(follow_system=False, epoch=EPOCH), durable=False
+        rig=rig,
+        opener=lab.opener,
+        storage=Storage(tmp_path, durable=False),
+        clock=Clock(follow_system=False, epoch=EPOCH),
     )
     stop = asyncio.Event()
     await controller.start()

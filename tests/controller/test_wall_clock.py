@@ -13,6 +13,7 @@ import pytest
 
 from controller.core.clock import Clock
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.process.wall_clock import ALARM, ROW, WallClockWatch
 from sim.lab import SimulatedLab
 from tests.sim.faults.bench import RIG
@@ -112,7 +113,7 @@ async def test_the_passed_time_of_a_real_clock_includes_a_suspend_and_follows_no
 @pytest.mark.virtual_time
 async def test_E7_a_running_rig_has_row_and_alarm_and_after_a_restart_a_clock_that_went_back(tmp_path: Path) -> None:
     lab, stop, clock = SimulatedLab(RIG, seed=1), asyncio.Event(), SteppedClock()
-    controller = Controller(rig=RIG, opener=lab.opener, data_dir=tmp_path, clock=clock, durable=True)
+    controller = Controller(rig=RIG, opener=lab.opener, storage=Storage(tmp_path), clock=clock)
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))
     await asyncio.sleep(300.0)
@@ -129,7 +130,7 @@ async def test_E7_a_running_rig_has_row_and_alarm_and_after_a_restart_a_clock_th
     await ticking
     await controller.close(leave_running=True)
 
-    again = Controller(rig=RIG, opener=lab.opener, data_dir=tmp_path, clock=SteppedClock(-3600.0), durable=True)
+    again = Controller(rig=RIG, opener=lab.opener, storage=Storage(tmp_path), clock=SteppedClock(-3600.0))
     await again.start()
     last = [row.body for row in again.journal.entries(kinds=(ROW,))][-1]
     assert last["step_s"] < -3600.0

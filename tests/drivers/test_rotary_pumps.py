@@ -14,6 +14,7 @@ import pytest
 from controller.core.clock import Clock
 from controller.core.state import StateStore
 from controller.gate.gate import Gate
+from controller.journal.context import RigContext
 from controller.journal.journal import Journal
 from controller.safety.terms import Intent, PumpLimits
 from drivers.commands import Dispense, Guarantee, Level, PumpStatus, Run, Stop
@@ -30,7 +31,7 @@ from sim.devices.masterflex_ls import MasterflexLs as SimMasterflexLs
 from sim.devices.masterflex_usb import MasterflexUsb as SimMasterflexUsb
 from sim.devices.watson_marlow import WatsonMarlow as SimWatsonMarlow
 from tests.controller.safety.bench import Rows
-from tests.controller.safety.facts import HEART, LIMITS
+from tests.controller.safety.facts import HEART, LIMITS, RIG
 from tests.drivers.pump_bench import Joined, joined
 from tests.sim.bench import Build
 
@@ -371,14 +372,15 @@ async def test_A7_the_gate_brings_a_heart_to_the_step_next_to_its_flow_and_leave
         rows = Rows()
         store = StateStore()
         gate = Gate(
+            RigContext(
+                RIG,
+                Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC)),
+                store,
+                cast(Journal, rows),
+                lambda kind, source, detail: alarms.append(f"{kind} {detail}"),
+            ),
             actuators={HEART: rig.pump},
             limits=replace(LIMITS, basal={HEART: wanted}, pumps={HEART: bounds}, interlocks=(), mixture=None),
-            basal={HEART: wanted},
-            leases_s={},
-            store=store,
-            journal=cast(Journal, rows),
-            clock=Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC)),
-            alarm=lambda kind, source, detail: alarms.append(f"{kind} {detail}"),
         )
         outcome = await gate.submit(Intent(HEART, wanted, "test", "a test"))
         assert outcome.ok, outcome

@@ -13,6 +13,7 @@ from controller.core.run_states import RunState
 from controller.core.state import Volume
 from controller.process.absence import MAX_ABSENCE_S, absence_doubt
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.loading import load_rig
 from sim.lab import SimulatedLab
 
@@ -49,7 +50,7 @@ async def test_B5_a_run_is_held_after_a_long_absence_and_goes_on_after_a_short_o
     run = ""
     for epoch in (NOW, NOW + timedelta(hours=away_h)):
         clock = Clock(follow_system=False, epoch=epoch)
-        controller = Controller(rig=RIG, opener=lab.opener, data_dir=tmp_path, clock=clock, durable=False)
+        controller = Controller(rig=RIG, opener=lab.opener, storage=Storage(tmp_path, durable=False), clock=clock)
         await controller.start()
         stop = asyncio.Event()
         ticking = asyncio.create_task(controller.run(stop))

@@ -24,6 +24,7 @@ from controller.journal.journal import Journal
 from controller.journal.repair import apply, begin_new_journal, journal_files, survey
 from controller.journal.terms import JournalError, JournalUnwritten
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from drivers.commands import LevelStatus, PumpStatus
 from sim.lab import SimulatedLab
 from tests.sim.faults.bench import RIG
@@ -69,10 +70,8 @@ class World:
         controller = self.controller = Controller(
             rig=RIG,
             opener=self.lab.opener,
-            data_dir=self.data,
+            storage=Storage(self.data, journal=journal),
             clock=self.clock,
-            durable=True,
-            journal=journal,
             stimulator=self.nerves,
         )
         await controller.start()

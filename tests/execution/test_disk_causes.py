@@ -22,6 +22,7 @@ from controller.journal import writer as journal_writer
 from controller.journal.journal import Journal
 from controller.memory.history import History
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from sim.lab import SimulatedLab
 from tests.disks import Ext4, ext4, small_disk
 from tests.sim.faults.bench import RIG
@@ -162,7 +163,7 @@ async def test_D6_alarm_and_health_name_the_cause_and_the_next_action(
     fault: str, expected: object, tmp_path: Path
 ) -> None:
     lab, failing, stop = SimulatedLab(RIG, seed=1), Disk(), asyncio.Event()
-    controller = Controller(rig=RIG, opener=lab.opener, data_dir=tmp_path, clock=clock(), durable=True)
+    controller = Controller(rig=RIG, opener=lab.opener, storage=Storage(tmp_path), clock=clock())
     controller.journal.file.db = cast(sqlite3.Connection, FrailDatabase(controller.journal.file.db, failing))
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))

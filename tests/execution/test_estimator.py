@@ -12,6 +12,7 @@ import pytest
 from choroid.common.failure import UserError
 from controller.core.clock import Clock
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.description import required
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
@@ -31,7 +32,7 @@ async def _through_the_whole_stack(folder: Path) -> dict[str, Any]:
     lab = SimulatedLab(rig, seed=5)
     lab.plant.faults.sensor_offset[required(rig.organs.lung, "organs.lung").ph] = WRONG_PH
     clock = Clock(follow_system=False, epoch=EPOCH)
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=folder, clock=clock, durable=False)
+    controller = Controller(rig=rig, opener=lab.opener, storage=Storage(folder, durable=False), clock=clock)
     stop = asyncio.Event()
     try:
         await controller.start()

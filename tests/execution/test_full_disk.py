@@ -18,6 +18,7 @@ from controller.journal.journal import Journal
 from controller.memory.file import open_database
 from controller.memory.formats import Format
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from drivers.commands import LevelStatus, PumpStatus
 from sim.lab import SimulatedLab
 from tests.sim.faults.bench import RIG
@@ -33,7 +34,7 @@ async def test_D2_a_run_whose_row_cannot_be_written_waits_and_is_taken_up(full_a
     """It once ended there, and was shown as “running” until the controller was restarted."""
     lab = SimulatedLab(RIG, seed=1)
     clock = Clock(follow_system=False, epoch=EPOCH)
-    controller = Controller(rig=RIG, opener=lab.opener, data_dir=tmp_path, clock=clock, durable=True)
+    controller = Controller(rig=RIG, opener=lab.opener, storage=Storage(tmp_path), clock=clock)
     disk, stop = Disk(), asyncio.Event()
     controller.journal.file.db = cast(sqlite3.Connection, FrailDatabase(controller.journal.file.db, disk))
     await controller.start()
@@ -69,7 +70,7 @@ def restarted(lab: SimulatedLab, disk: Disk, data: Path) -> Controller:
     clock = Clock(follow_system=False, epoch=EPOCH)
     journal = Journal(data / "journal.db", clock, durable=True)
     journal.file.db = cast(sqlite3.Connection, FrailDatabase(journal.file.db, disk))
-    return Controller(rig=RIG, opener=lab.opener, data_dir=data, clock=clock, durable=True, journal=journal)
+    return Controller(rig=RIG, opener=lab.opener, storage=Storage(data, journal=journal), clock=clock)
 
 
 @pytest.mark.parametrize("gone_at_s", [4.0, 60.0, 200.0])

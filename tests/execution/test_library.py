@@ -186,7 +186,7 @@ def test_a_run_goes_on_with_its_own_version(tmp_path: Path) -> None:
         world = World()
         first = Controller(world, tmp_path / "j.db")
         books = ProtocolLibrary(tmp_path, rig=RIG, journal=first.journal)
-        first.runs._library = books
+        first.runs._catalogue._library = books
         sha256 = books.submit("mine.py", text, ANNA, "").sha256
         with pytest.raises(UnknownProtocol, match="no protocol is called “mine”"):
             await first.runs.start("mine", {}, "anna", "")
@@ -204,7 +204,7 @@ def test_a_run_goes_on_with_its_own_version(tmp_path: Path) -> None:
 
         second = Controller(world, tmp_path / "j.db")
         books = ProtocolLibrary(tmp_path, rig=RIG, journal=second.journal)
-        second.runs._library = books
+        second.runs._catalogue._library = books
         await second.runs.recover()
         await second.runs.resume(run, "anna", "")
         await second.until(lambda: second.runs.get(run).state is RunState.COMPLETE, 600.0)

@@ -12,6 +12,7 @@ import pytest
 from controller.core.clock import Clock
 from controller.journal.terms import Entry
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from drivers.transport.opener import open_real
 from sim.lab import SimulatedLab
 from sim.virtual_time import run_scaled, run_virtual
@@ -38,7 +39,7 @@ async def _life(data: Path, *, tcp: bool) -> tuple[list[str], dict[str, float]]:
         )
         opener = open_real  # type: ignore[assignment]
     controller = Controller(
-        rig=rig, opener=opener, data_dir=data, clock=Clock(follow_system=False, epoch=EPOCH), durable=False
+        rig=rig, opener=opener, storage=Storage(data, durable=False), clock=Clock(follow_system=False, epoch=EPOCH)
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

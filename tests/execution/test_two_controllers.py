@@ -11,6 +11,7 @@ import pytest
 from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.loading import load_rig
 from sim.lab import SimulatedLab
 
@@ -27,7 +28,7 @@ async def test_A12_two_controllers_of_one_rig_notice_each_other_and_the_tissue_i
     for name in ("one", "two"):
         data = tmp_path / name
         data.mkdir()
-        controller = Controller(rig=RIG, opener=lab.opener, data_dir=data, clock=clock, durable=False)
+        controller = Controller(rig=RIG, opener=lab.opener, storage=Storage(data, durable=False), clock=clock)
         await controller.start()
         controllers.append(controller)
         ticking.append(asyncio.create_task(controller.run(stop)))

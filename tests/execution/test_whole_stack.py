@@ -14,6 +14,7 @@ import pytest
 from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from protocols.recycle import TEST_UL
@@ -28,7 +29,7 @@ async def controlled(
     lab: SimulatedLab, data: Path, *, leave_running: bool = False, rig: Rig = RIG
 ) -> AsyncIterator[Controller]:
     controller = Controller(
-        rig=rig, opener=lab.opener, data_dir=data, clock=Clock(follow_system=False, epoch=EPOCH), durable=False
+        rig=rig, opener=lab.opener, storage=Storage(data, durable=False), clock=Clock(follow_system=False, epoch=EPOCH)
     )
     stop = asyncio.Event()
     ticking: asyncio.Task[None] | None = None

@@ -15,12 +15,14 @@ from typing import Any
 from controller.core.clock import Clock
 from controller.core.state import StateStore
 from controller.gate.gate import Gate
+from controller.journal.context import RigContext
 from controller.journal.journal import Journal
 from controller.ledger.ledger import Ledger
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
+from controller.runs.catalogue import ProtocolCatalogue
 from controller.runs.runner import Runner
-from controller.safety.limits import basal_states, limits_of
+from controller.safety.limits import limits_of
 from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Guarantee, PumpStatus, Quality, Run, Status, Stop, Switch, SwitchStatus
 from drivers.device import Actuator
@@ -260,28 +262,19 @@ class Controller:
         self.volumes_known = True
         self.store = StateStore()
         self.ledger = Ledger(world.rig, self.journal, self.clock, alarm=self.alarm)
+        context = RigContext(world.rig, self.clock, self.store, self.journal, self.alarm)
         self.gate = Gate(
+            context,
             actuators={
                 name: MortalActuator(inner, self.journal) for name, inner in {**world.pumps, **world.valves}.items()
             },
             limits=limits_of(world.rig),
-            basal=basal_states(world.rig),
-            leases_s={"relay.return_valve": 15.0, "reglo.heart": 30.0},
-            store=self.store,
-            journal=self.journal,
-            clock=self.clock,
-            alarm=self.alarm,
         )
         self.runs = Runner(
-            world.rig,
+            context,
             gate=self.gate,
-            store=self.store,
             ledger=self.ledger,
-            journal=self.journal,
-            clock=self.clock,
-            alarm=self.alarm,
-            catalogue=self.catalogue,
-            recipes=self.recipes,
+            catalogue=ProtocolCatalogue(world.rig, self.journal, known=self.catalogue, recipes=self.recipes),
             rehearsing=self.rehearsing,
             tissue_loss=self.tissue_loss,
         )

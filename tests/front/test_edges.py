@@ -29,7 +29,10 @@ from controller.delivery.people import People, people_of
 from controller.imaging.engine import WorkerEngine
 from controller.process import edges
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.process.edges import AlarmedFailure, Edges, Pauses, Up
+from controller.process.outside import with_cameras, with_nerves, with_notices, with_sink
+from controller.process.parts.alarm_levels import AlarmLevels
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from controller.telemetry.sink import OutboxSink
@@ -72,13 +75,14 @@ class Scene:
         self.controller = Controller(
             rig=self.rig,
             opener=self.lab.opener,
-            data_dir=self.data,
+            storage=Storage(self.data, durable=False),
             clock=self.clock,
-            nerves_source=self.nerves,
             stimulator=self.nerves,
-            durable=False,
-            sinks=self.sinks,
-            cameras=engines.real_cameras(self.rig),
+            parts=(
+                with_nerves(self.nerves),
+                *map(with_sink, self.sinks),
+                with_cameras(engines.real_cameras(self.rig)),
+            ),
         )
         plan = EdgePlan(
             data=self.data,
@@ -102,7 +106,7 @@ class Scene:
         return {(alarm.kind, alarm.source): alarm.detail for alarm in self.controller.alarms.active()}
 
     def causes(self) -> dict[tuple[str, str], str]:
-        return self.controller._causes(self.controller.store.state, 0.0)
+        return self.controller.get(AlarmLevels).causes(self.controller.store.state)
 
     async def cared_for(self, ticks: int = 3) -> None:
         """The loop goes on ticking, and the heart beats."""
@@ -429,8 +433,8 @@ async def test_B1_an_edge_whose_causes_cannot_be_read_hides_no_other_alarm(rig: 
             def offer(self, state: object) -> None:
                 """Take nothing."""
 
-        made.controller.sinks = (Spoiled(),)
-        made.controller._notices["hazard_accepted", "x"] = "by anna"
+        made.controller.attach(with_sink(Spoiled()))
+        made.controller.attach(with_notices({("hazard_accepted", "x"): "by anna"}))
         await until(lambda: ("hazard_accepted", "x") in made.alarms())
-        await until(lambda: ("defect", "sinks") in made.alarms())
+        await until(lambda: ("defect", "sink") in made.alarms())
         await made.cared_for(1)

@@ -17,6 +17,7 @@ from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.ledger.batches import Batch
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.recipes.catalogue import find
 from controller.rig.description import Rig, UpkeepSpec, required
 from controller.rig.loading import load_rig
@@ -34,7 +35,7 @@ DAY_S = 86_400.0
 async def tended(data: Path, rig: Rig = RIG) -> AsyncIterator[tuple[SimulatedLab, Controller, Technician]]:
     lab = SimulatedLab(rig, seed=1)
     clock = Clock(follow_system=False, epoch=EPOCH)
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, durable=False)
+    controller = Controller(rig=rig, opener=lab.opener, storage=Storage(data, durable=False), clock=clock)
     stop = asyncio.Event()
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))

@@ -18,6 +18,7 @@ from controller.guard.plan import GuardedDevice, GuardPlan
 from controller.guard.rescue import Rescue
 from controller.links.connect import device_config
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from controller.safety.terms import Intent
@@ -96,7 +97,7 @@ async def abandoned(lab: SimulatedLab, data: Path, *, mid_return: bool) -> None:
 async def leaving(rig: Rig, lab: SimulatedLab, data: Path) -> AsyncIterator[Controller]:
     """A controller that has lived for a minute, and leaves everything as it is in the end, like one that is killed."""
     clock = Clock(follow_system=False, epoch=EPOCH)
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, durable=False)
+    controller = Controller(rig=rig, opener=lab.opener, storage=Storage(data, durable=False), clock=clock)
     stop = asyncio.Event()
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))

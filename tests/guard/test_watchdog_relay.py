@@ -13,6 +13,7 @@ from controller.core.clock import Clock
 from controller.guard.guarding import guard_plan
 from controller.guard.rescue import Rescue
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from controller.rig.problems import RigError
@@ -50,7 +51,7 @@ async def test_U1_it_opens_within_its_time_when_it_is_not_renewed(guard: bool, r
     plant = Watched(rig)
     lab = SimulatedLab(rig, seed=5, plant=plant)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=tmp_path, clock=clock, durable=False)
+    controller = Controller(rig=rig, opener=lab.opener, storage=Storage(tmp_path, durable=False), clock=clock)
     stop = asyncio.Event()
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))
@@ -80,7 +81,7 @@ async def test_it_is_renewed_through_the_gate_and_its_basal_state_is_open(rig: R
     assert guard_plan(rig).rest[RELAY] == Switch(False)
     lab = SimulatedLab(rig, seed=5)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=tmp_path, clock=clock, durable=False)
+    controller = Controller(rig=rig, opener=lab.opener, storage=Storage(tmp_path, durable=False), clock=clock)
     stop = asyncio.Event()
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))

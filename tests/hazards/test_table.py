@@ -17,8 +17,6 @@ from choroid.rig_file.check import as_text, check_rig
 from controller.hazards.loading import load_checked_rig
 from controller.hazards.table import hazards_of, may_be_accepted
 from controller.hazards.terms import HazardVerdict
-from controller.hazards.timing import TICK_S
-from controller.process import controller as process
 from controller.rig.description import required
 from controller.rig.problems import RigError
 from controller.safety.limits import limits_of
@@ -73,7 +71,6 @@ def test_I8_the_estimates_are_pessimistic_compared_with_the_plant() -> None:
     from sim.plant.heat import CAPACITY_J_PER_K
 
     assert heating_c_per_s(RIG) > required(RIG.organs.skin, "organs.skin").power_w / CAPACITY_J_PER_K
-    assert TICK_S == process.TICK_S
 
 
 def test_I8_check_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,6 +25,8 @@ from controller.alarms.states import Alarm, AlarmState
 from controller.core.clock import Clock
 from controller.gate.latch import Latch, StopRecord
 from controller.process.controller import Controller
+from controller.process.core import Storage
+from controller.process.outside import with_nerves
 from controller.rig.loading import load_rig
 from nerves import ledger
 from nerves.brake import Brake, BrakeOrder
@@ -134,11 +136,10 @@ async def living(data: Path) -> AsyncIterator[tuple[Controller, EngineNerves]]:
     controller = Controller(
         rig=RIG,
         opener=lab.opener,
-        data_dir=data,
+        storage=Storage(data, durable=False),
         clock=clock,
-        nerves_source=nerves,
         stimulator=nerves,
-        durable=False,
+        parts=(with_nerves(nerves),),
     )
     stop = asyncio.Event()
     await controller.start()
@@ -242,7 +243,9 @@ class Stimulated:
 
 def made(data: Path, lab: SimulatedLab, stimulated: Stimulated) -> Controller:
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
-    return Controller(rig=RIG, opener=lab.opener, data_dir=data, clock=clock, stimulator=stimulated, durable=False)
+    return Controller(
+        rig=RIG, opener=lab.opener, storage=Storage(data, durable=False), clock=clock, stimulator=stimulated
+    )
 
 
 @pytest.mark.virtual_time

@@ -20,6 +20,8 @@ from choroid.running.nerves_source import GatewayNerves
 from choroid.running.simulated_card import simulated_card
 from controller.core.clock import Clock
 from controller.process.controller import Controller
+from controller.process.core import Storage
+from controller.process.outside import with_nerves
 from controller.rig.loading import load_rig
 from drivers.commands import Quality
 from nerves.summary import NervesSource, NervesSummary, StimulationTreatment
@@ -65,7 +67,9 @@ async def living(data: Path, source: NervesSource | None) -> AsyncIterator[Contr
     """A controller that ticks over a lab and listens to `source`."""
     lab = SimulatedLab(RIG, seed=1)
     clock = Clock(follow_system=False, epoch=EPOCH)
-    controller = Controller(rig=RIG, opener=lab.opener, data_dir=data, clock=clock, nerves_source=source, durable=False)
+    controller = Controller(
+        rig=RIG, opener=lab.opener, storage=Storage(data, durable=False), clock=clock, parts=(with_nerves(source),)
+    )
     stop = asyncio.Event()
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))

@@ -15,7 +15,7 @@ from controller.alarms.care import vital_devices
 from controller.alarms.definitions import DEFINITIONS
 from controller.alarms.states import Alarm, Alarms
 from controller.process.controller import Controller
-from controller.process.stimulation_hold import why_held
+from controller.process.parts.stimulation import why_held
 from sim.lab import SimulatedLab
 from tests.nerves.test_emergency_stop import RIG, Agent, Stimulated, living, made
 from tests.nerves.test_process import until
@@ -141,7 +141,7 @@ async def test_A9_an_alarm_ends_leases_and_waiting_pulses_of_a_real_engine_and_t
         assert pb.Event.STIMULATION_STOPPED in kinds
         assert pb.Event.LEASE_ENDED in kinds
         controller.alarms.acknowledge("foreign_command:heart", "anna")
-        await until(lambda: not controller._emergency.held)
+        await until(lambda: not controller.emergency.held)
         await asyncio.sleep(0.5)
         assert (await agent.stimulate(await agent.lease(3), 3)).accepted
         assert pb.Event.STIMULATION_ALLOWED in [event.kind for event in await agent.events()]

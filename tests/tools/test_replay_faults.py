@@ -18,6 +18,7 @@ from choroid.tools.replaying import as_text, replay
 from controller.core.clock import Clock
 from controller.links.connect import device_config
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.recipes.catalogue import find
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
@@ -49,7 +50,7 @@ def capture(path: Path, rig: Rig, faults: Sequence[Fault], for_s: float, seed: i
         lab = SimulatedLab(rig, seed=seed)
         with recorded(path, rig, lab.opener) as opener:
             clock = Clock(follow_system=False, epoch=EPOCH)
-            controller = Controller(rig=rig, opener=opener, data_dir=path.parent, clock=clock, durable=False)
+            controller = Controller(rig=rig, opener=opener, storage=Storage(path.parent, durable=False), clock=clock)
             injector = Injector(lab, faults, seed=seed)
             stop = asyncio.Event()
             await controller.start()

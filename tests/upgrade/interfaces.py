@@ -12,6 +12,7 @@ from choroid.client.wire import nerves_pb2
 from controller.core.clock import Clock
 from controller.hazards.loading import load_checked_rig
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.recipes.catalogue import shipped
 from dashboards.app import create_app
 from dashboards.auth import Auth
@@ -43,7 +44,7 @@ async def http_api(rig_path: Path, data: Path) -> dict[str, Any]:
     rig = load_checked_rig(rig_path, models=MODELS)
     clock = Clock(follow_system=True)
     lab = SimulatedLab(rig, seed=1)
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, durable=False)
+    controller = Controller(rig=rig, opener=lab.opener, storage=Storage(data, durable=False), clock=clock)
     api = create_app(controller, Auth(None, demo=False, utc=clock.utc)).openapi()
     await controller.close()
     await lab.close()

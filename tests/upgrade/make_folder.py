@@ -35,6 +35,7 @@ from controller.memory.calibrations import Calibration, keep
 from controller.memory.history import History
 from controller.memory.identity import kept_identity
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.description import Rig
 from controller.rig.loading import effective_hash
 from controller.runs.people import Person
@@ -255,7 +256,7 @@ async def main(out: Path) -> None:
     journal = open_journal(data / JOURNAL, clock, folder.problem, threaded=False)
     auth = Auth(data, demo=False, utc=clock.utc)
     token = auth.issue("anna", Role.ENGINEER, purpose="the laboratory's tablet")
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, journal=journal)
+    controller = Controller(rig=rig, opener=lab.opener, storage=Storage(data, journal=journal), clock=clock)
     await controller.start()
     stop = asyncio.Event()
     ticking = asyncio.create_task(controller.run(stop))

@@ -31,6 +31,7 @@ from controller.memory.calibrations import current
 from controller.memory.history import History
 from controller.memory.quarantine import quarantined_files
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.description import Rig, required
 from controller.rig.loading import effective_hash
 from controller.telemetry.outbox import Outbox
@@ -94,7 +95,7 @@ async def started(left: Left, lab: SimulatedLab) -> AsyncIterator[Controller]:
     folder = open_folder(left.data, guard_plan(left.rig).to_json())
     assert folder.records == left.data, folder.problem
     journal = open_journal(left.data / JOURNAL, clock, folder.problem, threaded=False)
-    controller = Controller(rig=left.rig, opener=lab.opener, data_dir=left.data, clock=clock, journal=journal)
+    controller = Controller(rig=left.rig, opener=lab.opener, storage=Storage(left.data, journal=journal), clock=clock)
     stop = asyncio.Event()
     try:
         await controller.start()

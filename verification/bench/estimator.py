@@ -28,6 +28,7 @@ from choroid.common.workers import workers
 from controller.core.clock import Clock
 from controller.estimator.assays import AssayRefused, Assays
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.description import Rig, required
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
@@ -210,7 +211,7 @@ async def _stacked(seed: int, days: float, folder: Path, trial: EstimatorTrial) 
     lab = SimulatedLab(as_it_is(rig, random, BUFFERS[trial.buffer]), seed=seed)
     working_harder(lab.plant, random)
     clock = Clock(follow_system=False, epoch=EPOCH)
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=folder, clock=clock, durable=False)
+    controller = Controller(rig=rig, opener=lab.opener, storage=Storage(folder, durable=False), clock=clock)
     stop, end_s = asyncio.Event(), loop.time() + days * DAY_S
     try:
         await controller.start()

@@ -22,6 +22,8 @@ from choroid.running.listening import EngineNerves
 from choroid.running.local_agent import ENDPOINT
 from controller.core.clock import Clock
 from controller.process.controller import Controller
+from controller.process.core import Storage
+from controller.process.outside import with_nerves
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
@@ -62,10 +64,10 @@ async def _period(rig: Rig, folder: Path, for_s: float) -> tuple[list[float], in
     controller = Controller(
         rig=rig,
         opener=open_real,
-        data_dir=folder,
+        storage=Storage(folder),
         clock=Clock(follow_system=True),
-        nerves_source=nerves,
         stimulator=nerves,
+        parts=(with_nerves(nerves),),
     )
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     await controller.start()

@@ -11,6 +11,7 @@ from typing import Any
 from choroid.common.examples import bench_rig
 from controller.core.clock import Clock
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from sim.faults.injector import Injector
@@ -57,7 +58,7 @@ async def under_noise(rig: Rig, kind: str, *, hours: float, share: float, seed: 
     lab = SimulatedLab(rig, seed=seed)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
     with tempfile.TemporaryDirectory() as folder:
-        controller = Controller(rig=rig, opener=lab.opener, data_dir=Path(folder), clock=clock, durable=False)
+        controller = Controller(rig=rig, opener=lab.opener, storage=Storage(Path(folder), durable=False), clock=clock)
         tap = Tap(rig, lab)
         tap.put_on(controller.store)
         await controller.start()

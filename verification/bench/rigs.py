@@ -24,6 +24,8 @@ from controller.core.discarded import Discarded
 from controller.core.state import State
 from controller.hazards.rest import rest_periods
 from controller.process.controller import Controller
+from controller.process.core import Storage
+from controller.process.outside import with_sink
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
@@ -115,7 +117,13 @@ async def _watch(rigs: list[Rig], folder: Path, for_s: float) -> dict[str, Any]:
 
 def _controller(rig: Rig, sink: _Samples, data: Path) -> Controller:
     data.mkdir()
-    return Controller(rig=rig, opener=open_real, data_dir=data, clock=Clock(follow_system=True), sinks=(sink,))
+    return Controller(
+        rig=rig,
+        opener=open_real,
+        storage=Storage(data),
+        clock=Clock(follow_system=True),
+        parts=(*map(with_sink, (sink,)),),
+    )
 
 
 async def loop_lags_ms(begin_s: float, for_s: float) -> list[float]:

@@ -23,6 +23,7 @@ from choroid.common.failure import UserError
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from drivers.transport.opener import open_real
@@ -122,7 +123,9 @@ async def _watch(path: Path, data: Path, fsync_s: float, for_s: float) -> dict[s
     rig = load_rig(path, models=MODELS)
     clock, stop, loop = Clock(follow_system=True), asyncio.Event(), asyncio.get_running_loop()
     journal = Journal(data / "journal.db", clock, durable=True, threaded=True)
-    controller = Controller(rig=rig, opener=open_real, data_dir=data, clock=clock, journal=journal, threaded=True)
+    controller = Controller(
+        rig=rig, opener=open_real, storage=Storage(data, threaded=True, journal=journal), clock=clock
+    )
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))
     await asyncio.sleep(WARM_UP_S)

@@ -15,6 +15,8 @@ from choroid.simulation.rates import RateNerves
 from choroid.simulation.simulate import EPOCH
 from controller.core.clock import Clock
 from controller.process.controller import Controller
+from controller.process.core import Storage
+from controller.process.outside import with_nerves
 from controller.rig.loading import load_rig
 from controller.vitals.score_rows import ROW
 from controller.vitals.scoring import EVERY_S, RECORD_EVERY_S
@@ -41,7 +43,7 @@ async def _measured(folder: Path) -> dict[str, Any]:
     nerves = RateNerves(lab.plant, electrodes=rig.nerves.electrodes if rig.nerves else 1, seed=1)
     clock = Clock(follow_system=False, epoch=EPOCH)
     controller = Controller(
-        rig=rig, opener=lab.opener, data_dir=folder, clock=clock, nerves_source=nerves, durable=False
+        rig=rig, opener=lab.opener, storage=Storage(folder, durable=False), clock=clock, parts=(with_nerves(nerves),)
     )
     stop = asyncio.Event()
     try:

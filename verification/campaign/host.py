@@ -11,7 +11,7 @@ import contextlib
 import gc
 import logging
 import sqlite3
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +28,8 @@ from controller.guard.rescue import Rescue
 from controller.journal.terms import JournalError, JournalUnwritten
 from controller.links.connect import ConnectError
 from controller.process.controller import Controller
+from controller.process.core import Storage
+from controller.process.outside import with_nerves, with_sink
 from controller.rig.description import Rig
 from controller.runs.runner import RunnerError
 from controller.safety.terms import Limits
@@ -38,6 +40,7 @@ from verification.campaign.lives import LIFE, LifeLoop
 from verification.campaign.storage import CampaignClock, CampaignJournal, Disk, FrailDatabase, Killed, OnRow
 from verification.campaign.telemetry import Forwarder, Service
 from verification.campaign.wires import LabConnections
+from verification.campaign.world import Trial
 
 logger = logging.getLogger(__name__)
 
@@ -83,11 +86,8 @@ class CampaignHost:
         data: Path,
         *,
         limits: Limits,
-        seed: int,
-        protocol: str,
-        params: Mapping[str, str | float],
+        trial: Trial,
         on_row: OnRow,
-        telemetry: bool = False,
     ) -> None:
         self.rig = rig
         self.lab = lab
@@ -100,7 +100,7 @@ class CampaignHost:
         self.refused = ""
         """Why the protocol was not started, if it was not."""
         self.disk = Disk()
-        self.services = {name: Service() for name in (BROKER, STORE)} if telemetry else {}
+        self.services = {name: Service() for name in (BROKER, STORE)} if trial.telemetry else {}
         """Destinations of readings."""
         self.crashes: list[tuple[float, str]] = []
         """Unprovoked ends of the controller: (s, what)."""
@@ -108,9 +108,8 @@ class CampaignHost:
         """Tasks that an orderly end has left."""
         self._data = data
         self._limits = limits
-        self._rng = np.random.default_rng([seed, 0xD1E])
-        self._protocol = protocol
-        self._params = params
+        self._rng = np.random.default_rng([trial.seed, 0xD1E])
+        self._trial = trial
         self._on_row = on_row
         loop = asyncio.get_running_loop()
         assert isinstance(loop, LifeLoop)  # noqa: S101  (a campaign's trials run on nothing else)
@@ -126,7 +125,7 @@ class CampaignHost:
         self._plan = GuardPlan.from_json(guard_plan(rig).to_json())
         self._side_tasks: set[asyncio.Task[Any]] = set()
         electrodes = rig.nerves.electrodes if rig.nerves else 0
-        self._nerves = RateNerves(lab.plant, electrodes=electrodes, seed=seed) if electrodes else None
+        self._nerves = RateNerves(lab.plant, electrodes=electrodes, seed=trial.seed) if electrodes else None
 
     # --- the service manager ----------------------------------------------------------------------------
 
@@ -186,13 +185,13 @@ class CampaignHost:
             controller = life.controller = Controller(
                 rig=self.rig,
                 opener=life.port.opener,
-                data_dir=self._data,
+                storage=Storage(self._data, journal=journal),
                 clock=clock,
-                nerves_source=self._nerves,
-                durable=True,  # as in reality: history that is only in memory is lost with the process
-                sinks=life.forwarders,
-                journal=journal,
                 limits=self._limits,
+                parts=(
+                    with_nerves(self._nerves),
+                    *map(with_sink, life.forwarders),
+                ),
             )
         except BaseException:
             journal.close()
@@ -222,7 +221,7 @@ class CampaignHost:
         while not life.stop.is_set():
             try:
                 self.run_id = await controller.runs.start(
-                    self._protocol, self._params, user="campaign", reason="choroid verify campaign"
+                    self._trial.protocol, self._trial.params, user="campaign", reason="choroid verify campaign"
                 )
             except RunnerError as refusal:
                 self.refused = str(refusal)  # rehearsed and refused: life support continues without a run

@@ -88,11 +88,8 @@ async def _run(trial: Trial, data: Path, log: _Log) -> Result:
         lab,
         data,
         limits=limits_without(rig, trial.without),
-        seed=trial.seed,
-        protocol=trial.protocol,
-        params=trial.params,
+        trial=trial,
         on_row=watch.on_row,
-        telemetry=trial.telemetry,
     )
     injector = Injector(lab, Schedule(trial.faults), host, seed=trial.seed)
     serving = asyncio.create_task(host.serve())

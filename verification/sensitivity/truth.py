@@ -20,6 +20,8 @@ from choroid.simulation.rates import RateNerves
 from choroid.simulation.simulate import EPOCH
 from controller.core.clock import Clock
 from controller.process.controller import Controller
+from controller.process.core import Storage
+from controller.process.outside import with_nerves
 from controller.rig.description import Rig, required
 from controller.rig.loading import load_rig
 from controller.rig.probes import chamber_temperature
@@ -117,7 +119,9 @@ async def live(rig: Rig, fault: ScreenedFault, data: Path, seed: int, hours: flo
     lab = SimulatedLab(fault.rig(rig), seed=seed)
     nerves = RateNerves(lab.plant, electrodes=rig.nerves.electrodes, seed=seed) if rig.nerves else None
     clock = Clock(follow_system=False, epoch=epoch)
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, nerves_source=nerves, durable=False)
+    controller = Controller(
+        rig=rig, opener=lab.opener, storage=Storage(data, durable=False), clock=clock, parts=(with_nerves(nerves),)
+    )
     stop = asyncio.Event()
     trace: Trace = []
     try:

@@ -14,6 +14,7 @@ from controller.core.clock import Clock
 from controller.core.state import StateStore, Volume
 from controller.gate.gate import Gate
 from controller.gate.outcome import Outcome
+from controller.journal.context import RigContext
 from controller.journal.journal import Journal
 from controller.rig.description import Rig
 from controller.safety.limits import limits_of
@@ -203,14 +204,15 @@ class Bench:
         self.said = READINGS | dict.fromkeys(gauges, HEART_READING)
         self.readings: dict[str, float | None] = {point: value for point, (value, _) in self.said.items()}
         self.gate = Gate(
+            RigContext(
+                rig,
+                Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC)),
+                self.store,
+                cast(Journal, self.rows),
+                lambda kind, source, detail: self.alarms.append((kind, source, detail)),
+            ),
             actuators={**self.outputs, **real},
             limits=self.limits,
-            basal=self.limits.basal,
-            leases_s={heart.pump: heart.lease_s for heart in self.limits.hearts} | {"relay.return_valve": 30.0},
-            store=self.store,
-            journal=cast(Journal, self.rows),
-            clock=Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC)),
-            alarm=lambda kind, source, detail: self.alarms.append((kind, source, detail)),
             volumes=self._volumes if books else None,
         )
         self.store.volumes({name: Volume(volume.ul, volume.sd_ul) for name, volume in self.volumes.items()})

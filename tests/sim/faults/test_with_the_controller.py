@@ -13,6 +13,7 @@ import pytest
 from controller.alarms.states import AlarmState
 from controller.core.clock import Clock
 from controller.process.controller import Controller
+from controller.process.core import Storage
 from drivers.commands import PumpStatus, Quality
 from sim.devices.ezo_uart import EzoUart
 from sim.devices.ismatec_reglo_icc import FACTORY_TUBING, IsmatecRegloIcc
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.virtual_time
 async def under(*faults: Fault, data: Path) -> AsyncIterator[tuple[Controller, SimulatedLab, Injector]]:
     lab = SimulatedLab(RIG, seed=1)
     controller = Controller(
-        rig=RIG, opener=lab.opener, data_dir=data, clock=Clock(follow_system=False, epoch=EPOCH), durable=False
+        rig=RIG, opener=lab.opener, storage=Storage(data, durable=False), clock=Clock(follow_system=False, epoch=EPOCH)
     )
     stop = asyncio.Event()
     tasks: list[asyncio.Task[None]] = []

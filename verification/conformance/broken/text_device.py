@@ -24,7 +24,7 @@ from typing import ClassVar
 
 from drivers.commands import Command, Dispense, Guarantee, PumpStatus, Run, Stop
 from drivers.conformance.bench import Bench, Sense
-from drivers.conformance.far_end import ScriptedEnd
+from drivers.conformance.far_end import FarEndTroubles, ScriptedEnd
 from drivers.device import Actuator, Device, DeviceConfig, DeviceModel, Identity, Sensor, on_or_off, refuse
 from drivers.doses import DoseBook
 from drivers.errors import DeviceFault, LinkDown, Refused, WrongDevice
@@ -57,7 +57,7 @@ class TextEnd:
             outputs=lambda: {"pump": self.flow},
             delivered=lambda: {"pump": self.move(self.flow)},
             measure=self._measure,
-            misset=self._misset,
+            troubles=FarEndTroubles(misset=self._misset),
             power_cycle=self._power_cycle,
             memory_writes=lambda: self.saves,
         )

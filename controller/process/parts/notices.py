@@ -7,6 +7,9 @@ from pathlib import Path
 
 from controller.commissioning.record import Rows, not_commissioned
 from controller.memory.quarantine import quarantined_files
+from controller.process.core import ControllerCore
+from controller.process.part import Part, TickStage
+from controller.process.registry import part
 from controller.rig.description import Rig
 
 
@@ -21,3 +24,10 @@ def notices(rig: Rig, journal: Rows, now: datetime, data: Path) -> dict[tuple[st
     if renamed := quarantined_files(data):
         found["file_quarantined", "data folder"] = f"in {data}: {', '.join(renamed)}"
     return found
+
+
+@part(TickStage.BOOK)
+def standing(core: ControllerCore) -> Part:
+    """Make the alarms that stand as long as this process lives."""
+    found = notices(core.rig, core.journal, core.clock.utc(), core.storage.folder)
+    return Part("notices", causes=lambda: found)

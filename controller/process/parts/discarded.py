@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.core.discarded import Discarded
-from controller.process.causes import Causes
+from controller.process.core import ControllerCore
+from controller.process.part import Causes, Part, TickStage
+from controller.process.registry import part
 
 ALARM_FOR_S = 3600.0
 
@@ -30,3 +32,10 @@ class DiscardedWatch:
             if now_s < self._until_s.get(key, now_s):
                 said.setdefault(each.where, []).append(f"{each.count} {each.what}")
         return {("data_discarded", where): "given up so far: " + "; ".join(texts) for where, texts in said.items()}
+
+
+@part(TickStage.REPORT)
+def discarded(core: ControllerCore) -> Part:
+    """Make the alarms about discarded data."""
+    watch = DiscardedWatch()
+    return Part("discarded", causes=lambda: watch.causes(core.discarded(), core.store.state.at_s))

@@ -9,29 +9,44 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from controller.alarms.care import ends_care, vital_devices
-from controller.alarms.states import Alarm, Alarms
+from controller.alarms.definitions import alarm_kind
+from controller.alarms.states import Alarm
 from controller.core.state import State
-from controller.gate.emergency import Emergency
-from controller.process.causes import interlock_causes
-from controller.process.tasks import Tasks
-from controller.rig.description import Rig
+from controller.process.core import ControllerCore
+from controller.process.part import Causes, Part, TickStage
+from controller.process.registry import part
 
 
-class StimulationHold:
-    """Looks at the rig with each tick and orders the stop of stimulation, and its end, through the emergency stop."""
+@part(TickStage.HOLD)
+def stimulation(core: ControllerCore) -> Part:
+    """Make the hold of stimulation: it is ordered, and ended, through the emergency stop."""
+    vital = vital_devices(core.rig)
 
-    def __init__(self, rig: Rig, alarms: Alarms, emergency: Emergency, tasks: Tasks) -> None:
-        self._vital = vital_devices(rig)
-        self._alarms = alarms
-        self._emergency = emergency
-        self._tasks = tasks
+    def look(state: State) -> None:
+        tripped = [(kind, trip.point) for trip in state.trips if (kind := alarm_kind(trip.interlock))]
+        why = why_held(tripped, core.alarms.active(), core.alarms.suppressed(), vital)
+        if bool(why) != bool(core.emergency.held) and not core.tasks.running("stimulation"):
+            core.tasks.start("stimulation", core.emergency.hold_stimulation(why))
 
-    def look(self, state: State) -> None:
-        """Put into force what the state of this tick requires."""
-        tripped = interlock_causes(state.trips, ())
-        why = why_held(tripped, self._alarms.active(), self._alarms.suppressed(), self._vital)
-        if bool(why) != bool(self._emergency.held) and not self._tasks.running("stimulation"):
-            self._tasks.start("stimulation", self._emergency.hold_stimulation(why))
+    return Part("stimulation", look=look)
+
+
+@part(TickStage.REPORT)
+def stimulator(core: ControllerCore) -> Part | None:
+    """Make the alarms about what stimulates: its ledger, its electrode card, its recordings."""
+    engine = core.stimulator
+    if engine is None:
+        return None
+
+    def causes() -> Causes:
+        found = {
+            ("stimulation_ledger_lost", "stimulation ledger"): engine.ledger_problem,
+            ("device_lost", "electrode card"): engine.card_problem,
+            ("recording_incomplete", "electrode array"): engine.recording_problem,
+        }
+        return {cause: problem for cause, problem in found.items() if problem}
+
+    return Part("stimulator", causes=causes)
 
 
 def why_held(

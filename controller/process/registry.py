@@ -1,0 +1,78 @@
+"""The registry of parts.
+
+A part registers itself: a function with the decorator `@part(stage)` in any module of :mod:`controller.process.parts` makes
+it for a controller whose devices are connected, or returns None where the rig has no use for it. What is outside the
+controller (sinks, delivery, the electrode engine) is given to it as further makers (:mod:`controller.process.outside`). The
+order is declared: by stage, then by module name, then by place in the module; makers from outside come last in their stage.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from controller.core.state import State
+from controller.process.core import ControllerCore
+from controller.process.part import Part, TickStage
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """How a part is made for a controller whose devices are connected."""
+
+    stage: TickStage
+    make: Callable[[ControllerCore], Part | None]
+
+
+def part(stage: TickStage) -> Callable[[Callable[[ControllerCore], Part | None]], Maker]:
+    """Register the decorated function as the maker of a part."""
+    return lambda make: Maker(stage, make)
+
+
+def registered() -> list[Maker]:
+    """Return the makers in :mod:`controller.process.parts`, by module name and place in the module."""
+    package = importlib.import_module("controller.process.parts")
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+    found = ((module, made) for module in modules for made in vars(module).values() if isinstance(made, Maker))
+    return [made for module, made in found if made.make.__module__ == module.__name__]
+
+
+class Parts:
+    """The parts of one controller, in their order."""
+
+    def __init__(self, core: ControllerCore, makers: Iterable[Maker]) -> None:
+        self._core = core
+        self._makers = sorted(makers, key=lambda maker: maker.stage)
+        self._parts: list[tuple[TickStage, Part]] = []
+
+    def __iter__(self) -> Iterator[Part]:
+        return (part for _, part in self._parts)
+
+    def make(self) -> None:
+        """Make every part. One of a late stage that cannot be made is an alarm; without an early one nothing is started."""
+        for maker in self._makers:
+            if maker.stage <= TickStage.HOLD:
+                self.attach(maker)
+            else:
+                self._core.tasks.isolate(f"{maker.make.__module__} as it began", self.attach, maker)
+
+    def attach(self, maker: Maker) -> None:
+        """Make a part and place it behind the others of its stage; it replaces one of the same name."""
+        if (made := maker.make(self._core)) is not None:
+            others = (each for each in self._parts if each[1].name != made.name)
+            self._parts = sorted([*others, (maker.stage, made)], key=lambda each: each[0])
+
+    def look(self, state: State) -> None:
+        """Let each part act on the snapshot of a tick."""
+        for part in self:
+            if part.look is not None:
+                self._core.tasks.isolate(part.name, part.look, state)
+
+    async def close(self) -> None:
+        """Let each part release what it holds."""
+        for part in self:
+            if part.close is not None:
+                await self._core.tasks.isolated(part.name, part.close())
