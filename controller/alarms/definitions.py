@@ -25,7 +25,7 @@ class Definition:
     event: bool = False
     """Whether it is an event: without a lasting cause, it returns to normal as soon as it is acknowledged."""
     holds_stimulation: bool = False
-    """Whether the tissue is not stimulated until this alarm is normal again (:mod:`controller.gate.stimulation_hold`)."""
+    """Whether the tissue is not stimulated until this alarm is normal again (:mod:`controller.process.parts.stimulation`)."""
     suppressed_by: tuple[str, ...] = ()
     """Kinds of more urgent alarms with the same cause: while one of them is announced, this one is suppressed by design."""
 

@@ -115,6 +115,10 @@ class Controller(Observed):
         """Add a part to a running controller; it replaces one of the same name."""
         self._parts.attach(maker)
 
+    def describe(self) -> list[dict[str, object]]:
+        """Return name, stage and state of each part, as JSON."""
+        return self._parts.describe()
+
     async def run(self, stop: asyncio.Event) -> None:
         """Tick until `stop` is set. Ticks keep to their grid; a late one is not made up for."""
         loop = asyncio.get_running_loop()

@@ -71,6 +71,18 @@ class Parts:
             if part.look is not None:
                 self._core.tasks.isolate(part.name, part.look, state)
 
+    def describe(self) -> list[dict[str, object]]:
+        """Return name, stage and state of each part, as JSON; the state is None where a part describes none."""
+        return [
+            {"name": part.name, "stage": stage.name.lower(), "state": self._state(part)} for stage, part in self._parts
+        ]
+
+    def _state(self, part: Part) -> object:
+        found: list[object] = []
+        if (describe := part.describe) is not None:
+            self._core.tasks.isolate(part.name, lambda: found.append(describe()))
+        return found[0] if found else None
+
     async def close(self) -> None:
         """Let each part release what it holds."""
         for part in self:

@@ -187,6 +187,20 @@ class RecordsView(BaseModel):
     discarded: list[DiscardedModel]
 
 
+class PartView(BaseModel):
+    """A part of the controller: its stage within a tick, and what it says of itself."""
+
+    name: str
+    stage: str
+    state: Any
+
+
+class PartsView(BaseModel):
+    """The parts of the controller, in their order."""
+
+    parts: list[PartView]
+
+
 class SpeedModel(BaseModel):
     """The speed as a multiple of real time."""
 

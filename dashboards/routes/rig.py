@@ -11,7 +11,7 @@ from controller.core.state import State
 from controller.memory.history import SeriesPoint
 from controller.process.load import LoadFigures
 from dashboards.access import ApiProblem, Controlled, Viewer
-from dashboards.models.rig import HistoryView, LoadView, RecordsView, RigView, StateView
+from dashboards.models.rig import HistoryView, LoadView, PartsView, RecordsView, RigView, StateView
 from dashboards.views import rig_view
 from drivers.commands import PumpStatus
 
@@ -69,6 +69,12 @@ async def load(rig: Controlled, _: Viewer) -> LoadFigures:
 async def records(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """Return the identity of the rig's data, and what was discarded: messages given up, readings rejected or over a quota."""
     return {"rig_id": rig.rig_id, "discarded": [each for each in rig.discarded() if each.count]}
+
+
+@routes.get("/parts", response_model=PartsView)
+async def parts(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """Return the parts of the controller in their order, with what each says of itself."""
+    return {"parts": rig.describe()}
 
 
 @routes.get("/history", response_model=HistoryView)

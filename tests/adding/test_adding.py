@@ -9,7 +9,7 @@ import pytest
 
 from tests.adding.recipes import PAGE, Tree, recipe
 
-FILES = {"A figure of firing": 3, "A driver in the tree": 4}
+FILES = {"A figure of firing": 3, "A driver in the tree": 4, "A subsystem": 2, "An alarm": 2}
 """Recipe → maximum number of files that a person writes or changes."""
 
 OF_EVERY_DRIVER = (
@@ -47,3 +47,16 @@ def test_a_driver_is_added(tmp_path: Path) -> None:
     listed = json.loads(tree.run("choroid", "device", "list", "--json"))["devices"]
     assert "acme-therm" in [each["id"] for each in listed]
     tree.run("pytest", "tests/adding/checks/driver.py", *OF_EVERY_DRIVER, "-k", "acme or catalogue or every")
+
+
+def test_a_subsystem_is_added_and_no_file_is_edited(tmp_path: Path) -> None:
+    assert not [edit.path for edit in recipe("A subsystem").edits if edit.old]
+    tree = Tree(tmp_path)
+    tree.follow(recipe("A subsystem"))
+    tree.run("pytest", "tests/controller/test_parts.py")
+
+
+def test_an_alarm_is_added(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.follow(recipe("An alarm"))
+    tree.run("pytest", "tests/adding/checks/alarm.py", "tests/controller/test_alarms.py")

@@ -21,7 +21,9 @@ from controller.process.part import Part, TickStage
 from controller.process.parts.alarm_levels import AlarmLevels
 from controller.process.registry import Maker, registered
 from controller.rig.loading import load_rig
+from dashboards.auth import Role
 from sim.lab import SimulatedLab
+from tests.dashboards.world import world
 
 RIG = load_rig(Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml")
 pytestmark = pytest.mark.virtual_time
@@ -115,6 +117,29 @@ async def test_causes_that_cannot_be_read_stand_as_they_were(tmp_path: Path) -> 
         active = {(alarm.kind, alarm.source): alarm.state for alarm in controller.alarms.active()}
         assert active["hazard_accepted", "x"] is AlarmState.UNACKNOWLEDGED, "unknown is not over"
         assert ("defect", "mine") in active
+
+
+async def test_each_part_is_described_and_one_that_cannot_be_hides_no_other(tmp_path: Path) -> None:
+    def fail() -> object:
+        raise RuntimeError("a defect")
+
+    given = [
+        maker("mine", TickStage.REPORT, describe=lambda: {"count": 3}),
+        maker("broken", TickStage.REPORT, describe=fail),
+    ]
+    async with living(tmp_path, *given) as controller:
+        rows = {row["name"]: row for row in controller.describe()}
+        assert rows["mine"] == {"name": "mine", "stage": "report", "state": {"count": 3}}
+        assert rows["broken"]["state"] is None
+        assert next(iter(rows)) in {"regulation", "wall clock"}
+        assert ("defect", "broken") in {(alarm.kind, alarm.source) for alarm in controller.alarms.active()}
+
+
+async def test_the_api_shows_the_parts() -> None:
+    async with world() as w:
+        (row,) = (await w.http(Role.VIEWER).get("/api/parts")).json()["parts"]
+        assert (row["name"], row["stage"]) == ("scores", "judge")
+        assert "viability" in row["state"]
 
 
 async def test_a_part_of_the_same_name_replaces_the_former(tmp_path: Path) -> None:

@@ -409,6 +409,9 @@ class FakeController:
             "baseline": {"firing_hz": {"value": 3.1, "spread": 0.22, "hours": 40}},
         }  # fmt: skip
 
+    def describe(self) -> list[dict[str, object]]:
+        return [{"name": "scores", "stage": "judge", "state": self.scores}]
+
     def discarded(self) -> list[Discarded]:
         return [Discarded("influx", "readings that the other side refused", self.given_up)]
 
