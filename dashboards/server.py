@@ -116,12 +116,13 @@ async def serve(
 
 
 def listen(host: str, port: int, *, option: str = "--port") -> socket.socket:
-    """Return a socket bound to `port` of `host`. Raises OSError with the command's `option` when it is taken."""
+    """Return a socket that listens at `port` of `host`. Raises OSError with the command's `option` when it is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
+        listening.listen()  # whoever is given the address may connect at once, and no other program can take it
         listening.setblocking(False)
     except OSError as error:
         listening.close()

@@ -181,3 +181,19 @@ async def test_a_taken_port_is_said_with_a_next_step() -> None:
             taken.listen()
             with pytest.raises(OSError, match="--port"):
                 await serve(w.app, "127.0.0.1", taken.getsockname()[1])
+
+
+async def test_who_is_given_the_port_may_connect_at_once() -> None:
+    connected: list[bool] = []
+
+    def connect(port: int) -> None:
+        with socket.create_connection(("127.0.0.1", port), timeout=5.0):
+            connected.append(True)
+
+    async with world() as w:
+        serving = asyncio.create_task(serve(w.app, "127.0.0.1", 0, opened=connect))
+        while not connected and not serving.done():
+            await asyncio.sleep(0.01)
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+    assert connected
