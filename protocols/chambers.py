@@ -37,11 +37,7 @@ class Doser:
                 f"{verb.way(args)}({volume_ul:g} µL): {refusal}. Likely cause: a computed volume is too small. Next: skip"
                 " the step below that volume"
             )
-
-        async def perform(step: Any) -> dict[str, Any]:
-            return await self._actions.transfer(step, verb.way(args), volume_ul)
-
-        return Amount(**await self._steps.step(verb, args, perform))
+        return Amount(**await self._steps.step(verb, args, self._actions.transfer))
 
     async def volume_ul(self, chamber: str) -> float:
         """Read the volume of a chamber in the ledger (µL)."""

@@ -52,9 +52,9 @@ class Actions(Protocol):
     def route(self, verb: str) -> Way:
         """Return the route of a transfer verb; raises :class:`ProtocolError` without a line."""
 
-    async def transfer(self, step: Any, verb: str, volume_ul: float) -> dict[str, Any]:
-        """Move liquid on the route of that name; returns `{ul, low, high}`, `peak_kpa` where it passes the filter, and
-        `failed` where a dose of one chamber was given up.
+    async def transfer(self, step: Any) -> dict[str, Any]:
+        """Move the volume of a step along its route, both as the step records them; returns `{ul, low, high}`, `peak_kpa`
+        where it passes the filter, and `failed` where a dose of one chamber was given up.
         """
 
     def volume(self, chamber: str) -> dict[str, float]:

@@ -34,11 +34,7 @@ class Organ:
                 f"{verb.name}({volume_ul:g} µL): {refusal}. Likely cause: a computed volume is too small. Next: skip"
                 " the step below that volume"
             )
-
-        async def perform(step: Any) -> dict[str, float | None]:
-            return await self._actions.transfer(step, verb.name, volume_ul)
-
-        return Amount(**await self._steps.step(verb, {"volume_ul": volume_ul}, perform))
+        return Amount(**await self._steps.step(verb, {"volume_ul": volume_ul}, self._actions.transfer))
 
     async def read(self, verb: AnyReadingVerb, settle_s: float, heart: str = "") -> Measurement:
         """Carry out a reading verb.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from protocols import chamber_verbs, lab_verbs, organs
 from protocols.organs import Organ
@@ -30,3 +31,9 @@ VERBS: Mapping[str, Verb] = {
     **OF_CHAMBERS,
     chamber_verbs.CHAMBER_VOLUME.name: chamber_verbs.CHAMBER_VOLUME,
 }
+
+
+def way_of_step(verb: str, args: Mapping[str, Any]) -> str:
+    """Return the name of the route that a step of a verb takes: the verb's own, or that of its chamber."""
+    known = VERBS[verb]
+    return known.way(args) if isinstance(known, ChamberVerb) else verb

@@ -7,7 +7,7 @@ organs, routes, resume policies, page texts and the table in docs/protocols.md a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
@@ -188,9 +188,9 @@ class BoundTransfer:
     verb: TransferVerb
     organ: VerbOwner
 
-    async def __call__(self, volume_ul: float) -> Amount:
+    def __call__(self, volume_ul: float) -> Coroutine[Any, Any, Amount]:
         """Move `volume_ul` (µL, > 0). Raises :class:`protocols.host.ProtocolError` if the pump cannot deliver it."""
-        return await self.organ.move(self.verb, volume_ul)
+        return self.organ.move(self.verb, volume_ul)
 
     @property
     def min_ul(self) -> float:
@@ -260,11 +260,6 @@ class ChamberVerb(Verb):
         """Return the name of the way that a step with these arguments takes."""
         named = (self.name, args[self.place], args.get(self.source, ""))
         return " ".join(str(each) for each in named if each)
-
-
-def way_of_step(verb: Verb, args: Mapping[str, Any]) -> str:
-    """Return the name of the route that a step of a verb takes: the verb's own, or that of its chamber."""
-    return verb.way(args) if isinstance(verb, ChamberVerb) else verb.name
 
 
 @dataclass(frozen=True, slots=True)

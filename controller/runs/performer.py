@@ -39,7 +39,7 @@ from protocols.chamber_verbs import MAX_CARRY_OVER_PCT
 from protocols.host import ProtocolError
 from protocols.interval import Interval
 from protocols.retreat import RETREAT
-from protocols.table import OF_CHAMBERS
+from protocols.table import OF_CHAMBERS, way_of_step
 from protocols.tissue_loss import TissueLoss
 
 MEASURE_PATIENCE_S = 60.0
@@ -98,9 +98,9 @@ class Performer:
         """Which way a verb moves liquid."""
         return route_of(self._bench.transfers.routes, verb)
 
-    async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, Any]:
+    async def transfer(self, step: StepRecord) -> dict[str, Any]:
         """Move liquid; `{ul, low, high}`, and `peak_kpa` where it passes the filter and was watched."""
-        route = self.route(verb)
+        route, volume_ul = self.route(way_of_step(step.verb, step.args)), float(step.args["volume_ul"])
         run: RunControl = self._run
         if step.args.get("alone"):
             run = ChamberControl(self._run, step, str(step.args[OF_CHAMBERS[step.verb].place]))

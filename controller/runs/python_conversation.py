@@ -25,8 +25,8 @@ from protocols.host import ProtocolError
 from protocols.language import Lab
 from protocols.parameters import Param, ParamError
 from protocols.registry import Recipe, UnknownProtocol
-from protocols.table import VERBS
-from protocols.verbs import ChamberVerb, TransferVerb, Verb, Way, way_of_step
+from protocols.table import VERBS, way_of_step
+from protocols.verbs import ChamberVerb, TransferVerb, Verb, Way
 
 ACTIONS: Mapping[str, tuple[str, ...]] = {
     lab_verbs.MEASURE.name: ("measured", "flow_of"),
@@ -42,6 +42,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
 """By verb; transfers transfer, and all others ask."""
 _STEP = {"$step": True}
 RECORDED: Mapping[str, Callable[[Mapping[str, Any]], list[Any]]] = {
+    "transfer": lambda args: [_STEP],
     "volume": lambda args: [args["chamber"]],
     "calibrated": lambda args: [_STEP, args["point"]],
     "slept": lambda args: [_STEP, args["seconds"]],
@@ -214,8 +215,8 @@ class ProtocolConversation:
             raise ProtocolError(f"no verb is called “{str(message.get('verb'))[:100]}”. Next: use the verbs of the lab")
         try:
             if action == "transfer":
-                values = self._transfer(way_of_step(verb, args), args)
-            elif action in RECORDED:
+                self._require_deliverable(way_of_step(verb.name, args), args)
+            if action in RECORDED:
                 values = RECORDED[action](args)
         except (KeyError, TypeError, AttributeError) as error:
             raise ProtocolError(f"{verb.name} lacks an argument ({error}). Next: use the verbs of the lab") from None
@@ -226,14 +227,13 @@ class ProtocolConversation:
 
         return await self._steps.step(verb, args, perform)
 
-    def _transfer(self, verb: str, args: Mapping[str, Any]) -> list[Any]:
-        """Return the arguments of a transfer; raise :class:`ProtocolError` for one that cannot be requested."""
+    def _require_deliverable(self, verb: str, args: Mapping[str, Any]) -> None:
+        """Raise :class:`ProtocolError` for a transfer that cannot be requested."""
         volume_ul = args.get("volume_ul")
         way: Way = self._actions.route(verb)
         if not isinstance(volume_ul, int | float) or (refusal := way.refusal(volume_ul)):
             why = refusal if isinstance(volume_ul, int | float) else "it is no number"
             raise ProtocolError(f"{verb}({volume_ul}): {why}. Next: correct the volume")
-        return [_STEP, verb, volume_ul]
 
     async def _together(self, message: Mapping[str, Any]) -> None:
         children: list[str] = message["children"]

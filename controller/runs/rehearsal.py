@@ -49,6 +49,7 @@ from protocols.parameters import ParamError
 from protocols.registry import Recipe
 from protocols.results import VesselVolume
 from protocols.soft_sensor import MediaEstimate, MediaValues
+from protocols.table import way_of_step
 from protocols.verbs import Policy, Verb
 
 HOURS = 24.0
@@ -266,8 +267,8 @@ class _Paper:
         self._waiting.pop(branch, None)
         self._next()
 
-    async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, Any]:
-        route = self.route(verb)
+    async def transfer(self, step: StepRecord) -> dict[str, Any]:
+        route, volume_ul = self.route(way_of_step(step.verb, step.args)), float(step.args["volume_ul"])
         used = route.exclusive
         self._wait_for(*used)
         self._carries_over(step, route, volume_ul)

@@ -36,8 +36,8 @@ from protocols.lab_verbs import TOGETHER
 from protocols.language import Lab
 from protocols.registry import Recipe
 from protocols.results import VesselVolume
-from protocols.table import VERBS
-from protocols.verbs import Verb, way_of_step
+from protocols.table import VERBS, way_of_step
+from protocols.verbs import Verb
 
 DISK_ERRORS = (JournalUnwritten, sqlite3.Error)
 """What a row that cannot be written, or read, comes as."""
@@ -336,7 +336,7 @@ class ProtocolRun:
     def _transfers_by_use(self) -> tuple[list[str], list[str]]:
         """Return the transfers that the run has used, and those whose line it has not used; both sorted."""
         routes = self._bench.transfers.routes
-        ways = {way_of_step(VERBS[step.verb], step.args) for step in self._log.steps.values() if step.verb in VERBS}
+        ways = {way_of_step(step.verb, step.args) for step in self._log.steps.values() if step.verb in VERBS}
         used = ways & set(routes)
         used_lines = {routes[verb].line for verb in used}
         return sorted(used), sorted(verb for verb, route in routes.items() if route.line not in used_lines)

@@ -124,7 +124,11 @@ class Transfers:
             # A pump that gives 5 % too little is commanded 5 % more.
             asked_ul = max(decision.volume_ul / self._trust(route).gain, route.min_ul)
             portions = route.portions(asked_ul)
-            return await self._act(run, step, route, asked_ul / portions, last=portions == 1)
+            self.open_lines.begin(route.line)
+            try:
+                return await self._dosed(run, step, route, asked_ul / portions, last=portions == 1)
+            finally:
+                self._closed(step, route)
         problem = problem_of(decision, step, route, wanted_ul)
         if run.answered(advise(problem, 0).message):
             self._accept(run.id, step, problem)
@@ -137,19 +141,10 @@ class Transfers:
         self._journal.append("step.accepted", {**body, "charged_ul": step.charged_ul}, run=run)
         step.accept()
 
-    async def _act(
-        self, run: RunControl, step: StepRecord, route: Route, volume_ul: float, *, last: bool
-    ) -> StepProblem | None:
-        """Give one dose. Return None if it ended as intended or because the run was interrupted."""
-        self.open_lines.begin(route.line)
-        try:
-            return await self._dosed(run, step, route, volume_ul, last=last)
-        finally:
-            self._closed(step, route)
-
     async def _dosed(
         self, run: RunControl, step: StepRecord, route: Route, volume_ul: float, *, last: bool
     ) -> StepProblem | None:
+        """Give one dose. Return None if it ended as intended or because the run was interrupted."""
         who = f"run:{run.id}"
         why = f"step {step.n} {step.verb}"
         weight = await weigh(self._store, self._mass, every_s=self._mass_every_s) if route.weighed else None

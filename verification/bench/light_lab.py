@@ -23,6 +23,7 @@ from controller.rig.description import required
 from controller.runs.facts import RigFacts
 from controller.runs.views import look
 from controller.steps.barrier import bounds_kpa
+from controller.steps.steps import StepRecord
 from controller.transfers.routes import Route, route_of, routes_of
 from controller.vitals.vitals import vital_signs
 from drivers.commands import Guarantee, PumpStatus, Quality, Run
@@ -36,6 +37,7 @@ from protocols.parameters import complete
 from protocols.registry import get
 from protocols.results import VesselVolume
 from protocols.retreat import RETREAT
+from protocols.table import way_of_step
 from protocols.verbs import Verb
 from sim.neurons.conditions import TissueConditions
 from sim.neurons.rates import RateModel
@@ -127,7 +129,7 @@ class LightLab:
 
     async def step(self, verb: Verb, args: Mapping[str, Any], perform: Perform) -> Any:
         """Carry out a verb; nothing is recorded."""
-        return await perform(None)
+        return await perform(StepRecord(0, verb.name, args, ""))
 
     def volumes_now(self) -> Mapping[str, VesselVolume]:
         """Return the volumes of the ledger."""
@@ -139,9 +141,9 @@ class LightLab:
         """Return the route of a verb."""
         return route_of(self._routes, verb)
 
-    async def transfer(self, step: Any, verb: str, volume_ul: float) -> dict[str, Any]:
+    async def transfer(self, step: StepRecord) -> dict[str, Any]:
         """Move liquid until the balance agrees."""
-        route, moved_ul = self.route(verb), 0.0
+        route, volume_ul, moved_ul = self.route(way_of_step(step.verb, step.args)), step.args["volume_ul"], 0.0
         for _ in range(TIMES):
             rest_ul = volume_ul - moved_ul
             if rest_ul < max(route.min_ul, REST_SHARE * volume_ul):

@@ -39,8 +39,7 @@ from controller.ledger.ledger import Ledger
 from controller.rig.description import Rig
 from controller.transfers.routes import Route, routes_of
 from drivers.strict_yaml import load_yaml
-from protocols.table import VERBS
-from protocols.verbs import way_of_step
+from protocols.table import way_of_step
 from verification.kills.host import OfRuns, controller
 from verification.kills.processes import Process, comes_true
 from verification.kills.replies import answer
@@ -246,7 +245,7 @@ def _note_requests(
             n = entry.body.get("n", 0)  # a stray flow is of no step
             low_ul[n] = low_ul.get(n, 0.0) + entry.body["low"]
     for n, step in steps.items():
-        for line in lines.get(way_of_step(VERBS[step["verb"]], step["args"]), ()):
+        for line in lines.get(way_of_step(step["verb"], step["args"]), ()):
             asked_ul = step["args"]["volume_ul"]
             outcome.asked_ul[line] = outcome.asked_ul.get(line, 0.0) + asked_ul
             if n in accepted:
