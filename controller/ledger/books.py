@@ -217,7 +217,7 @@ class Books:
         ul = body.get("liquid_ul", body["ul"])
         line = self._rig.lines[name]
         path, ends = self._path(name, body.get("ports"), ul)
-        nominal = _nominal_of(body)
+        nominal = Nominal.of(body)
         drift = None
         if "liquid_ul" in body:
             self._to_straw(path, self._rig.lines[path.legs[0].line], ul, body["ul"] - ul)
@@ -356,27 +356,8 @@ class Books:
         """Update totals and medium history."""
         first = path.legs[0]
         source = self._vessels.get(first.source)
-        self._total(first.line, ul, Parcel() if source is None else source.parcel)
+        self.totals.poured(self._purposes.get(first.line), ul, Parcel() if source is None else source.parcel)
         self._mixing.mix(path, ul, utc)
-
-    def _total(self, name: str, ul: float, poured: Parcel) -> None:
-        totals = self.totals
-        match self._purposes.get(name):
-            case "draw":
-                totals.drawn_ul += ul
-            case "return":
-                totals.given_back_ul += ul
-                totals.recycled_ul += ul * (1.0 - poured.unused)
-            case "discard":
-                totals.discarded_ul += ul
-            case "feed":
-                totals.fresh_ul += ul
-            case "glucose":
-                totals.glucose_ul += ul
-            case "base":
-                totals.base_ul += ul
-            case "dialyse":
-                totals.dialysate_ul += ul
 
     def _balance(self, body: Mapping[str, Any]) -> None:
         """Correct a vessel on a balance, and what it depends on; a gross residual corrects and blurs the vessel alone."""
@@ -514,9 +495,3 @@ class Books:
 def min_change_ul(ul: float, noise_ul: float) -> float:
     """Return the minimum difference of a weighing of `ul` (µL) that is booked."""
     return math.hypot(noise_ul, DENSITY_REL_SD * ul)
-
-
-def _nominal_of(body: Mapping[str, Any]) -> Nominal | None:
-    if "nominal_ul" not in body:
-        return None
-    return Nominal(**{name: body[f"nominal_{name}"] for name in Nominal.__dataclass_fields__})

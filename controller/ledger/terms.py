@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -53,6 +54,13 @@ class Nominal:
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the journal."""
         return {f"nominal_{name}": value for name, value in asdict(self).items()}
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Nominal | None:
+        """Return what a row of the journal has of it; None if the pump did not end the dose itself."""
+        if "nominal_ul" not in body:
+            return None
+        return cls(**{name: body[f"nominal_{name}"] for name in cls.__dataclass_fields__})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +117,25 @@ class Totals:
     """Corrections by the balance or a person that no transfer explains (gain > 0)."""
     reconciled_ul: float = 0.0
     """The part of them that a person set with name and reason."""
+
+    def poured(self, purpose: str | None, ul: float, medium: Parcel) -> None:
+        """Add a volume that has left along a line of some purpose, with what it was."""
+        match purpose:
+            case "draw":
+                self.drawn_ul += ul
+            case "return":
+                self.given_back_ul += ul
+                self.recycled_ul += ul * (1.0 - medium.unused)
+            case "discard":
+                self.discarded_ul += ul
+            case "feed":
+                self.fresh_ul += ul
+            case "glucose":
+                self.glucose_ul += ul
+            case "base":
+                self.base_ul += ul
+            case "dialyse":
+                self.dialysate_ul += ul
 
 
 @dataclass(slots=True)
