@@ -12,7 +12,8 @@ from controller.journal.reader import JournalReader
 from controller.journal.terms import Entry
 from controller.ledger.flow_paths import FlowPaths
 from controller.ledger.samples import SAMPLED, AssaySample
-from controller.rig.description import KidneyConfig, Rig
+from controller.rig.description import Rig
+from controller.rig.organs import KidneyConfig
 from controller.rig.perfusion import circulating
 from protocols.dialysis import exchanged, koa_at
 from sim.plant.circulating import BODIES, LOOP, SPENT

@@ -9,7 +9,7 @@ from controller.commissioning import pumps, selectors, surroundings
 from controller.commissioning.bench import WHO, CommissioningRig
 from controller.commissioning.record import wiring_hash
 from controller.commissioning.terms import Ask, Check, Report, Tell
-from controller.rig.description import HeartConfig
+from controller.rig.organs import HeartConfig
 from controller.rig.quantities import quantity_text
 from drivers.commands import Command, Dispense, Run, Switch
 

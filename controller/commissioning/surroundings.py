@@ -10,8 +10,8 @@ from math import isfinite
 from controller.commissioning.bench import CommissioningRig
 from controller.commissioning.terms import Ask, Check
 from controller.gate.outcome import Outcome
-from controller.rig.description import LungConfig, SkinConfig
 from controller.rig.families import PH, TEMPERATURE, by_thermostat, points_of
+from controller.rig.organs import LungConfig, SkinConfig
 from controller.rig.probes import loop_ph
 from drivers.commands import Level, Switch
 

@@ -15,7 +15,7 @@ from typing import Any
 from controller.figures.figure import Figure, figure, missing
 from controller.figures.sources import Sources
 from controller.figures.transfers import BookedTransfer, seconds, volume
-from controller.rig.description import KidneyConfig
+from controller.rig.organs import KidneyConfig
 from protocols.dialysis import exchanged, koa_at
 
 SOLUTES = {"ammonia": "ammonia_mm", "lactate": "lactate_mm"}

@@ -8,7 +8,8 @@ from controller.figures.course import Course
 from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.gut import stock
 from controller.figures.sources import DAY_S, Sources
-from controller.rig.description import HeartConfig, Rig
+from controller.rig.description import Rig
+from controller.rig.organs import HeartConfig
 from controller.upkeep.tubing import revolution_of
 
 FLOW_ERROR_PCT = FigureLimits(5.0, 15.0)

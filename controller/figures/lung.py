@@ -9,7 +9,7 @@ from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.sources import Sources
 from controller.figures.transient import Approach, approach
 from controller.memory.history_reader import Stretch
-from controller.rig.description import LungConfig
+from controller.rig.organs import LungConfig
 
 ATMOSPHERE_KPA, WATER_KPA = 101.325, 6.27
 """Standard pressure, and water vapour at 37 °C: the gas over medium is humid."""

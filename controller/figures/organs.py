@@ -17,7 +17,8 @@ from controller.figures.lung import MIN_OXYGEN_PCT, lung
 from controller.figures.nerves import nerves
 from controller.figures.skin import comfort, skin
 from controller.figures.sources import Sources
-from controller.rig.description import HeartConfig, Rig
+from controller.rig.description import Rig
+from controller.rig.organs import HeartConfig
 from controller.rig.perfusion import of_heart
 from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from controller.figures.course import Band, Course
 from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.sources import Sources
-from controller.rig.description import Rig, SkinConfig
+from controller.rig.description import Rig
 from controller.rig.families import by_thermostat
+from controller.rig.organs import SkinConfig
 from controller.rig.probes import chamber_temperature, temperature_target_c
 
 BAND_K = 0.2

@@ -11,10 +11,11 @@ from math import log10
 
 from controller.hazards import bounds
 from controller.hazards.terms import Hazard, Subject
-from controller.rig.description import LiverConfig, Medium, Rig
+from controller.rig.description import Medium, Rig
 from controller.rig.dosing import dosing_paths
 from controller.rig.graph import entering
 from controller.rig.organ_lines import fresh_medium
+from controller.rig.organs import LiverConfig
 from controller.rig.probes import ph_target
 from controller.rig.problems import Finding, named
 from controller.rig.surroundings import bicarbonate_mm, culture_vessel

@@ -10,8 +10,9 @@ from controller.hazards.interlocks import missing, place_gap, time_gap
 from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import READINGS, blind_s
 from controller.regulation import oxygen, ph
-from controller.rig.description import ROOM_OXYGEN_PCT, LiverConfig, LungConfig, Rig
+from controller.rig.description import ROOM_OXYGEN_PCT, Rig
 from controller.rig.graph import fed_by_hearts
+from controller.rig.organs import LiverConfig, LungConfig
 from controller.rig.probes import culture_places, loop_oxygen, loop_ph
 from controller.rig.problems import Finding
 from controller.rig.surroundings import bicarbonate_mm, culture_vessel, ph_at, zone_of

@@ -8,9 +8,10 @@ from controller.hazards import bounds
 from controller.hazards.interlocks import missing, place_gap, rest_gaps, stale_gap, time_gap, trips_gaps
 from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import blind_s, seen_s, status_s
-from controller.rig.description import Rig, SkinConfig, TemperatureLimit
+from controller.rig.description import Rig, TemperatureLimit
 from controller.rig.families import by_thermostat
 from controller.rig.heating import heating_c_per_s, warmed_chambers
+from controller.rig.organs import SkinConfig
 from controller.rig.probes import thermometer
 from controller.rig.problems import Finding, Place, named
 from controller.rig.surroundings import zone_of

@@ -10,7 +10,7 @@ from controller.hazards import bounds, physics
 from controller.hazards.interlocks import time_gap
 from controller.hazards.terms import Hazard, Subject
 from controller.hazards.timing import FOLLOWS_S, READINGS, blind_s
-from controller.rig.description import HeartConfig, Rig
+from controller.rig.description import Rig
 from controller.rig.families import max_flow_ul_min
 from controller.rig.flow_sensors import MEAN_OVER_S, line_flow_sensors
 from controller.rig.graph import (
@@ -23,6 +23,7 @@ from controller.rig.graph import (
     vessels_behind,
 )
 from controller.rig.organ_lines import organ_lines
+from controller.rig.organs import HeartConfig
 from controller.rig.problems import Finding, named
 from controller.safety.interlocks import NO_HEART_FLOW
 from controller.safety.limits import draws_from

@@ -10,9 +10,10 @@ from controller.hazards.interlocks import missing, place_gap, stale_gap, time_ga
 from controller.hazards.perfusion import lasts_s
 from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import blind_s, seen_s
-from controller.rig.description import HeartConfig, Line, PressureLimit
+from controller.rig.description import Line, PressureLimit
 from controller.rig.graph import chambers_of_heart, heart_of_line, lines_into_chambers, lines_of_heart
 from controller.rig.open_surfaces import chamber_ul
+from controller.rig.organs import HeartConfig
 from controller.rig.problems import Finding, Place
 from controller.safety.limits import OVER_PRESSURE_HEART, pressure_interlock
 

@@ -9,9 +9,10 @@ from controller.hazards import bounds, physics
 from controller.hazards.interlocks import place_gap, time_gap
 from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import status_s
-from controller.rig.description import KidneyConfig, Line, Vessel
+from controller.rig.description import Line, Vessel
 from controller.rig.graph import entering, lines_of_heart, vessels_behind
 from controller.rig.organ_lines import organ_lines
+from controller.rig.organs import KidneyConfig
 from controller.rig.problems import Finding, named
 from controller.rig.quantities import quantity_text
 from controller.rig.selectors import paths

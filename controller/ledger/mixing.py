@@ -11,7 +11,8 @@ from controller.ledger.batches import BatchMixture, Whereabouts
 from controller.ledger.flow_paths import FlowPath
 from controller.ledger.line_contents import LineContents, Liquid
 from controller.ledger.terms import Parcel
-from controller.rig.description import KidneyConfig, Rig
+from controller.rig.description import Rig
+from controller.rig.organs import KidneyConfig
 from protocols.dialysis import INSULIN_KOA, exchanged, koa_at
 
 

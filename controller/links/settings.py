@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from controller.links.connect import device_config
 from controller.links.units import points_fit_their_roles
-from controller.rig.description import HeartConfig, Rig
+from controller.rig.description import Rig
+from controller.rig.organs import HeartConfig
 from controller.rig.problems import Finding, nearest
 from drivers.commands import Run
 from drivers.device import Device

@@ -15,8 +15,9 @@ from controller.regulation.heat_balance import HeatBalance
 from controller.regulation.references import Learner, Memory
 from controller.regulation.trust import trusted
 from controller.rig.agreement import BalancedProbe, SameMedium, balanced, same_medium
-from controller.rig.description import LungConfig, Rig, SkinConfig
+from controller.rig.description import Rig
 from controller.rig.families import by_thermostat
+from controller.rig.organs import LungConfig, SkinConfig
 from controller.rig.surroundings import bicarbonate_mm, ph_at
 from drivers.commands import LevelStatus
 

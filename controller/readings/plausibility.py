@@ -20,10 +20,11 @@ from math import ceil, inf, isfinite
 from types import MappingProxyType
 
 from controller.core.state import ActuatorView
-from controller.rig.description import MAX_UL_MIN, Rig
+from controller.rig.description import Rig
 from controller.rig.families import TEMPERATURE, PointKind, max_flow_ul_min, points_of
 from controller.rig.heating import heating_c_per_s
 from controller.rig.organ_lines import organ_lines
+from controller.rig.part import MAX_UL_MIN
 from controller.safety.limits import GAUGE_KPA, PROBE_C
 from drivers.commands import Level
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from controller.core.state import State
 from controller.regulation.trust import trusted
-from controller.rig.description import SkinConfig, TemperatureLimit
+from controller.rig.description import TemperatureLimit
+from controller.rig.organs import SkinConfig
 from controller.safety.limits import BATH_MAX_BELOW_K
 from controller.safety.terms import Intent
 from drivers.commands import Level, LevelStatus

@@ -7,7 +7,7 @@ from controller.regulation.oxygen import OxygenRegulator
 from controller.regulation.ph import STALE_S as PH_STALE_S
 from controller.regulation.ph import PhRegulator
 from controller.regulation.trust import trusted
-from controller.rig.description import LungConfig
+from controller.rig.organs import LungConfig
 from controller.safety.interlocks import GAS_MIXTURE
 from controller.safety.limits import MAX_O2_FRACTION
 from controller.safety.terms import Intent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.core.state import ActuatorView, State
-from controller.rig.description import HeartConfig
+from controller.rig.organs import HeartConfig
 from controller.safety.terms import Intent
 from drivers.commands import PumpStatus, Run
 

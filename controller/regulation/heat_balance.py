@@ -8,7 +8,7 @@ set-point, and :data:`MAX_WARMER_K` more. A room that has become colder looks th
 from __future__ import annotations
 
 from controller.regulation.references import Learner, Memory
-from controller.rig.description import SkinConfig
+from controller.rig.organs import SkinConfig
 
 FILTER_S = 600.0
 """Time constant of the mean power (s): of the order of that of a chamber with its loop and holder."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.core.state import State
 from controller.regulation.trust import trusted
-from controller.rig.description import LungConfig
+from controller.rig.organs import LungConfig
 
 INTEGRAL_PCT_PER_PCT_S = 0.01 / 30.0
 """Added O2 (percentage points) for each percent of missing saturation and each second."""

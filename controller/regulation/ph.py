@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from controller.core.state import State
 from controller.regulation.trust import trusted
-from controller.rig.description import LungConfig
+from controller.rig.organs import LungConfig
 from controller.safety.limits import BASAL_CO2_FRACTION
 
 GAIN_PCT_PER_PH = 6.0

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from datetime import date
-from typing import Annotated, Literal, TypeVar
+from typing import Literal, TypeVar
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import Field, field_validator
 
 from controller.rig.agitation import Agitator
 from controller.rig.audit import AuditSpec
@@ -19,20 +19,19 @@ from controller.rig.camera import CameraSpec
 from controller.rig.card import CardName, CardOptions
 from controller.rig.grading import shipped_grading
 from controller.rig.notify import AlarmSpec, ZoneName
-from controller.rig.part import RigPart
+from controller.rig.organs import Organs
+from controller.rig.part import MAX_KPA, MAX_PORTS, MAX_UL, MAX_UL_MIN, Name, RigPart
 from controller.rig.quantities import (
     AreaCm2,
     ConcentrationMm,
     FlowUlMin,
     FrequencyHz,
-    GasMlMin,
     LengthM,
     LengthMm,
     LengthUm,
     MassKda,
     OsmolalityMosm,
     Percent,
-    PowerW,
     PressureKpa,
     SizeGb,
     TemperatureC,
@@ -45,18 +44,6 @@ from controller.rig.sinks import Telemetry
 from controller.rig.upkeep import Disposable, ManualTask, Material, TubingSpec
 
 Part = TypeVar("Part")
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")]
-"""A name that people give; it becomes part of points, topics and columns, so it is kept plain (S5)."""
-
-MAX_UL = 1e8
-"""A hundred litres. Bounds here catch slips of a thousand (mL for uL), not what is wise."""
-MAX_UL_MIN = 1e6
-MAX_GAS_ML_MIN = 1e5
-MAX_KPA = 2000.0
-MAX_PORTS = 100
-"""More positions than any selector valve has."""
-
-
 ROOM_CO2_PCT, ROOM_OXYGEN_PCT = 0.04, 20.9
 """Gas of the room (%)."""
 
@@ -286,98 +273,6 @@ class Nerves(RigPart):
     reference: Literal["ground", "median"] = "ground"
     """`median`: the median of the live electrodes is subtracted from each; takes several times the processor time."""
     recording: RecordingSpec | None = None
-
-
-class HeartConfig(RigPart):
-    """Perfuses chambers: the line leads into a chamber, or into a junction from which lines lead into chambers."""
-
-    line: str
-    pressure: str | None = None
-    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MAX_UL_MIN)
-    basal_ul_min: FlowUlMin = Field(alias="basal", gt=0, le=MAX_UL_MIN)
-    min_ul_min: FlowUlMin = Field(alias="min", gt=0, le=MAX_UL_MIN)
-    max_ul_min: FlowUlMin = Field(alias="max", gt=0, le=MAX_UL_MIN)
-    lease_s: TimeS = Field(alias="lease", gt=0, le=3600)
-
-
-class KidneyConfig(RigPart):
-    """Draws spent medium, holds it on the balance, gives it back or throws it away."""
-
-    vessel: str
-    waste: str
-    draw: str
-    return_: str = Field(alias="return")
-    discard: str
-    mass: str
-    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MAX_UL_MIN)
-    dialyse: str | None = None
-    """The line of dialysate, from a bottle of basal medium through a dialyser in `vessel` to waste."""
-    dialysate_ul_min: FlowUlMin = Field(default=500.0, alias="dialysate_flow", gt=0, le=MAX_UL_MIN)
-
-
-class GutConfig(RigPart):
-    """Gives fresh medium."""
-
-    feed: str
-    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MAX_UL_MIN)
-
-
-class LiverConfig(RigPart):
-    """Conditions: glucose and bicarbonate by dosing."""
-
-    glucose: str
-    base: str
-    ph: str
-    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MAX_UL_MIN)
-    min_dose_ul: VolumeUl = Field(alias="min_dose", gt=0, le=MAX_UL)
-
-
-class ImmuneConfig(RigPart):
-    """The sterile barrier."""
-
-    filter: str
-    pressure: str
-    valve: str | None = None
-
-
-class LungConfig(RigPart):
-    """Oxygen and carbon dioxide: three gas flows over the loop. Without it, the zone's gas determines both."""
-
-    vessel: str
-    air: str
-    co2: str
-    o2: str
-    oxygen: str
-    ph: str
-    total_ml_min: GasMlMin = Field(alias="total_flow", gt=0, le=MAX_GAS_ML_MIN)
-    oxygen_setpoint_pct: Percent = Field(alias="oxygen_setpoint", gt=0, le=100)
-    ph_setpoint: float = Field(ge=6.5, le=8.0)
-    co2_min_pct: Percent = Field(alias="co2_min", ge=0, le=20)
-    co2_max_pct: Percent = Field(alias="co2_max", gt=0, le=20)
-
-
-class SkinConfig(RigPart):
-    """Warmth: a heater or thermostat. Without it, the zone's temperature is that of the chamber."""
-
-    heater: str
-    temperature: str
-    setpoint_c: TemperatureC = Field(alias="setpoint", ge=20, le=40)
-    power_w: PowerW = Field(alias="power", gt=0, le=1000)
-    lease_s: TimeS = Field(alias="lease", gt=0, le=3600)
-    ambient_c: TemperatureC = Field(default=24.0, alias="ambient", ge=-20, le=60)
-
-
-class Organs(RigPart):
-    """Which devices and lines make up each organ. An organ that the rig does not have is left out."""
-
-    hearts: dict[Name, HeartConfig] = Field(default_factory=dict)
-    """By name. A file with one heart writes `heart:`, and its name is then “heart”."""
-    kidney: KidneyConfig | None = None
-    gut: GutConfig | None = None
-    liver: LiverConfig | None = None
-    immune: ImmuneConfig | None = None
-    lung: LungConfig | None = None
-    skin: SkinConfig | None = None
 
 
 def required(part: Part | None, name: str) -> Part:

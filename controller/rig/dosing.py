@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from controller.rig.description import MAX_UL_MIN, Rig
+from controller.rig.description import Rig
 from controller.rig.families import max_flow_ul_min
 from controller.rig.graph import lines_of_heart
 from controller.rig.organ_lines import organ_lines
+from controller.rig.part import MAX_UL_MIN
 from controller.rig.selectors import PumpedPath, forbidden, groups_of, level_at, paths
 
 DOSE_UL_MIN = 1000.0

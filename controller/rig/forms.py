@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.rig.description import Organs, Rig
+from controller.rig.description import Rig
 from controller.rig.document import Document
+from controller.rig.organs import Organs
 from controller.rig.problems import Finding
 
 HEART = "heart"

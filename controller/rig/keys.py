@@ -9,7 +9,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from controller.rig.description import Organs, Rig
+from controller.rig.description import Rig
+from controller.rig.organs import Organs
 from controller.rig.problems import Place
 from controller.rig.quantities import InUnit
 

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")]
+"""A name that people give; it becomes part of points, topics and columns, so it is kept plain (S5)."""
+
+MAX_UL = 1e8
+"""A hundred litres. Bounds here catch slips of a thousand (mL for uL), not what is wise."""
+MAX_UL_MIN = 1e6
+MAX_GAS_ML_MIN = 1e5
+MAX_KPA = 2000.0
+MAX_PORTS = 100
+"""More positions than any selector valve has."""
 
 
 class RigPart(BaseModel):

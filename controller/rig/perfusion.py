@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from controller.rig.description import HeartConfig, Rig
+from controller.rig.description import Rig
 from controller.rig.graph import vessels_behind
+from controller.rig.organs import HeartConfig
 
 
 def fed_by(rig: Rig, heart: HeartConfig) -> tuple[str, ...]:

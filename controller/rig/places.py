@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.rig.description import HeartConfig, Organs, Rig
+from controller.rig.description import Rig
+from controller.rig.organs import HeartConfig, Organs
 
 HEART = "heart"
 """First word of the places of a heart, of which a rig may have several."""

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from controller.rig.description import (
-    MAX_UL_MIN,
-    HeartConfig,
-    LungConfig,
-    PressureLimit,
-    Rig,
-    SkinConfig,
-    TemperatureLimit,
-)
+from controller.rig.description import PressureLimit, Rig, TemperatureLimit
 from controller.rig.dosing import dosing_paths, levels_of
 from controller.rig.families import by_thermostat, max_flow_ul_min
 from controller.rig.graph import heart_of_line, vessels_behind
 from controller.rig.heating import heating_c_per_s, warmed_chambers
 from controller.rig.organ_lines import organ_lines
+from controller.rig.organs import HeartConfig, LungConfig, SkinConfig
+from controller.rig.part import MAX_UL_MIN
 from controller.rig.perfusion import fed_by, of_heart
 from controller.rig.probes import shows_chamber
 from controller.rig.selectors import paths

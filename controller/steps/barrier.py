@@ -14,7 +14,8 @@ from typing import Any
 
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
-from controller.rig.description import Filter, ImmuneConfig, KidneyConfig, Rig
+from controller.rig.description import Filter, Rig
+from controller.rig.organs import ImmuneConfig, KidneyConfig
 from protocols.grading import Letter
 
 WATER_ML_MIN_CM2_BAR = 10.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from controller.rig.description import HeartConfig, PressureLimit, Rig
+from controller.rig.description import PressureLimit, Rig
+from controller.rig.organs import HeartConfig
 from controller.rig.perfusion import fed_by
 from controller.rig.probes import chamber_temperature, loop_ph
 from controller.safety.limits import draws_from
