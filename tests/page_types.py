@@ -7,13 +7,16 @@ The pages' scripts are checked against these types, so that a renamed field fail
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from dashboards import routes
 from dashboards.models import base, books, faults, images, nerves, probes, rig, runs, safety
 from grid.page.models import HubModel
 
@@ -45,12 +48,17 @@ READ = (
     runs.RunModel,
     rig.StateView,
 )
-"""The answers that the page reads; what they contain follows."""
+"""The answers that the page reads; what they contain follows. Further ones are in `PAGE_READS` of their file of routes."""
 SIMPLE = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
 
 
+def _of_routes() -> Iterator[type[BaseModel]]:
+    for module in iter_modules(routes.__path__, "dashboards.routes."):
+        yield from getattr(import_module(module.name), "PAGE_READS", ())
+
+
 GENERATED: dict[Path, tuple[str, tuple[type[BaseModel], ...]]] = {
-    TARGET: ("dashboards/models", READ),
+    TARGET: ("dashboards/models", (*READ, *_of_routes())),
     GRID_TARGET: ("grid/page/models.py", (HubModel,)),
 }
 """The files, what each is generated from, and the models."""

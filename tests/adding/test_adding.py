@@ -9,7 +9,7 @@ import pytest
 
 from tests.adding.recipes import PAGE, Tree, recipe
 
-FILES = {"A figure of firing": 3, "A driver in the tree": 4, "A subsystem": 2, "An alarm": 2}
+FILES = {"A figure of firing": 3, "A driver in the tree": 4, "A subsystem": 2, "An alarm": 2, "A card of the page": 4}
 """Recipe → maximum number of files that a person writes or changes."""
 
 OF_EVERY_DRIVER = (
@@ -60,3 +60,10 @@ def test_an_alarm_is_added(tmp_path: Path) -> None:
     tree = Tree(tmp_path)
     tree.follow(recipe("An alarm"))
     tree.run("pytest", "tests/adding/checks/alarm.py", "tests/controller/test_alarms.py")
+
+
+def test_a_card_of_the_page_is_added(tmp_path: Path) -> None:
+    """Its recipe shows it in Chromium; here are the tests that compare the page's files, its types and its routes."""
+    tree = Tree(tmp_path)
+    tree.follow(recipe("A card of the page"))
+    tree.run("pytest", "tests/dashboards/test_static.py", "tests/dashboards/test_page_types.py", "-k", "not stands_out")
