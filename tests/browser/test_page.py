@@ -196,6 +196,21 @@ def test_trends_follow_the_chosen_period_and_the_pointer(browser: Browser, serve
         assert ":" in page.locator(".chart-when").first.inner_text()
 
 
+def test_a_trend_that_has_not_moved_is_not_drawn_again(browser: Browser, server: Server) -> None:
+    """Each half second its values are written; a week moves by a pixel in many seconds, even of a lab that runs fast."""
+    with visiting(browser, server.url) as visit:
+        page = visit.live()
+        with page.expect_response(re.compile("seconds=604800")):
+            page.locator("#window button").last.click()
+        page.wait_for_timeout(1500)
+        drawn = page.evaluate(
+            """async () => { let n = 0; const plot = document.querySelector('.plot');
+            new MutationObserver(() => { n += 1; }).observe(plot, { childList: true });
+            await new Promise(resolve => setTimeout(resolve, 4000)); return n; }"""
+        )
+        assert drawn <= 3
+
+
 def test_what_cannot_be_trusted_is_seen_at_once(browser: Browser, bad_day: Server) -> None:
     with visiting(browser, bad_day.url) as visit:
         page = visit.live()

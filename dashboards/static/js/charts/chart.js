@@ -35,6 +35,8 @@ export class Chart {
     this.svg = s("svg", { class: "plot", role: "img", "aria-label": `${title} over time` });
     this.width = MIN_WIDTH;
     this.height = MIN_HEIGHT;
+    /** What the drawing depends on, as it was drawn last. @type {unknown[]} */
+    this.drawn = [];
     // With several series, a place is printed next to each number, and the unit goes into the title.
     const several = series.length > 1;
     const heading = several && name !== "pH" ? `${title}, ${unit(name)}` : title;
@@ -63,7 +65,7 @@ export class Chart {
   }
 
   /**
-   * Draw the period.
+   * Show the period. It is drawn again when it has moved by a pixel, or when something else than time has changed.
    * @param {number} begin - UTC (s)
    * @param {number} end - UTC (s)
    * @param {number | null} pointed - the share of the period at which the pointer stands
@@ -72,12 +74,18 @@ export class Chart {
     const plotWidth = this.width - PAD.left - PAD.right;
     const plotHeight = this.height - PAD.top - PAD.bottom;
     const shown = this.series.map((one) => one.rows.filter((row) => row[0] >= begin && row[0] <= end + 5));
+    const at = pointed === null ? null : begin + pointed * (end - begin);
+    this.showValues(shown, at);
+    const pixel = Math.floor((end / (end - begin)) * plotWidth);
+    const data = this.series.flatMap(({ rows }) => [rows, rows.length]);
+    const drawn = [pixel, end - begin, pointed, this.width, this.height, ...data];
+    if (drawn.every((each, i) => each === this.drawn[i])) return;
+    this.drawn = drawn;
     const [low, high] = valueRange(shown.flat(), this.setpoints(), this.unit);
     /** @type {Scale} */
-    const x = (at) => PAD.left + ((at - begin) / (end - begin)) * plotWidth;
+    const x = (time) => PAD.left + ((time - begin) / (end - begin)) * plotWidth;
     /** @type {Scale} */
     const y = (value) => PAD.top + (1 - (value - low) / (high - low)) * plotHeight;
-    const at = pointed === null ? null : begin + pointed * (end - begin);
     this.svg.replaceChildren(
       ...this.grid(low, high, y),
       ...this.rules(low, high, y),
@@ -85,7 +93,6 @@ export class Chart {
       ...shown.flatMap((rows, i) => lines(rows, this.series[i].color, x, y, (end - begin) * GAP_SHARE)),
       ...(at === null ? [] : [this.cross(x(at))]),
     );
-    this.showValues(shown, at);
   }
 
   setpoints() {
