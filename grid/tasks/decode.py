@@ -88,5 +88,9 @@ def _ridge(seed: int, params: Params) -> Policy:
 
 
 DECODE = BoardTask(
-    _episode, ("zero", "shuffled"), {"chance": _chance, "nearest-centroid": _nearest_centroid, "ridge": _ridge}, data
+    "decode-stimulus",
+    _episode,
+    ("zero", "shuffled"),
+    {"chance": _chance, "nearest-centroid": _nearest_centroid, "ridge": _ridge},
+    data,
 )

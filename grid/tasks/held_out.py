@@ -101,6 +101,7 @@ def _ridge(seed: int, params: Params) -> Policy:
 
 
 HELD_OUT = BoardTask(
+    "held-out-spikes",
     _episode,
     ("zero", "shuffled"),
     {"window-rate": _window_rate, "array-rate": _array_rate, "ridge": _ridge},

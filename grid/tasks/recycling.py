@@ -196,6 +196,7 @@ def _by_lactate(observation: Values) -> Values:
 
 
 RECYCLING = BoardTask(
+    "recycle-medium",
     _episode,
     ("zero", "shuffled"),
     {

@@ -141,6 +141,7 @@ class FeedbackAgent:
 
 
 STEERING = BoardTask(
+    "steering",
     _episode,
     ("zero", "shuffled", "random", "frozen"),
     {"never": _never, "any": _any, "alternate": _alternate, "feedback": lambda seed, params: FeedbackAgent()},

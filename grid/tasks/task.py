@@ -32,12 +32,13 @@ Episode = Generator[Values, Values, Scored]
 
 @dataclass(frozen=True, slots=True)
 class BoardTask:
-    """One task.
+    """One task; boards call it by its name.
 
     `episode(seed, control, params)` is the generator; `baselines` make a policy from seed and params; `data(seed, params)`
     returns inputs and targets for training where a task has such (arrays by name).
     """
 
+    name: str
     episode: Callable[[int, str | None, Params], Episode]
     controls: tuple[str, ...]
     baselines: Mapping[str, Callable[[int, Params], Policy]]

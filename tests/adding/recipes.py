@@ -7,7 +7,8 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
+import sysconfig
+import venv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,6 +81,7 @@ class Tree:
                 shutil.copytree(ROOT / name, folder / name, ignore=LEFT_OUT)
             else:
                 shutil.copy2(ROOT / name, folder / name)
+        self._python = _environment(folder)
 
     def follow(self, made: AddingRecipe) -> None:
         """Write the files of a recipe, and run its commands."""
@@ -99,15 +101,24 @@ class Tree:
 
     def run(self, *words: str) -> str:
         """Run a command with the packages of the copy; return what it prints. It must end well."""
-        program = {"python": [sys.executable], "choroid": [sys.executable, "-m", "choroid"]}
-        program |= {"pytest": [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]}
+        program = {"python": [self._python], "choroid": [self._python, "-m", "choroid"]}
+        program |= {"pytest": [self._python, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]}
         done = subprocess.run(
             [*program[words[0]], *words[1:]],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(self.folder)},
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
             capture_output=True,
             text=True,
             timeout=300,
         )
         assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
         return done.stdout
+
+
+def _environment(folder: Path) -> str:
+    """Return a Python that imports from the copy, in its child processes as well, and all else from this environment."""
+    venv.create(folder / ".venv", symlinks=True)
+    python = folder / ".venv" / "bin" / "python"
+    (own,) = (folder / ".venv" / "lib").glob("python*/site-packages")
+    (own / "copy.pth").write_text(f"{folder}\n{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+    return str(python)

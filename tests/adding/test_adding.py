@@ -9,7 +9,14 @@ import pytest
 
 from tests.adding.recipes import PAGE, Tree, recipe
 
-FILES = {"A figure of firing": 3, "A driver in the tree": 4, "A subsystem": 2, "An alarm": 2, "A card of the page": 4}
+FILES = {
+    "A figure of firing": 3,
+    "A driver in the tree": 4,
+    "A subsystem": 2,
+    "An alarm": 2,
+    "A card of the page": 4,
+    "A board of the grid": 3,
+}
 """Recipe → maximum number of files that a person writes or changes."""
 
 OF_EVERY_DRIVER = (
@@ -67,3 +74,9 @@ def test_a_card_of_the_page_is_added(tmp_path: Path) -> None:
     tree = Tree(tmp_path)
     tree.follow(recipe("A card of the page"))
     tree.run("pytest", "tests/dashboards/test_static.py", "tests/dashboards/test_page_types.py", "-k", "not stands_out")
+
+
+def test_a_board_of_the_grid_is_added(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.follow(recipe("A board of the grid"))
+    tree.run("pytest", "tests/grid/grading/test_boards.py", "-k", "busiest or list_of_the_boards")

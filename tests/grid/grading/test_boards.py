@@ -24,12 +24,19 @@ from grid.tasks.held_out import bits_per_spike
 from grid.tasks.recycling import IdealHand, bounded
 from grid.tasks.spikes import ridge
 from grid.tasks.task import play
+from tests.grid import make_boards_page
 from tests.grid.boards.models import linear_decoder
 
 BOARDS = load_boards()
 SEED = 2**33 + 1
 QUICK = {"steering": {"settle_s": 5.0}}
 """Parameters that make the first observation of a board quick."""
+
+
+def test_the_list_of_the_boards_is_of_their_files() -> None:
+    assert make_boards_page.PAGE.read_text(encoding="utf-8") == make_boards_page.text(), (
+        "next: python -m tests.grid.make_boards_page"
+    )
 
 
 def a_decoder() -> bytes:

@@ -47,7 +47,7 @@ def _nothing(seed: int, params: Params) -> Policy:
     return lambda _: {"y": np.zeros(1, np.float32)}
 
 
-TASKS = {"toy": BoardTask(_episode, ("zero",), {"nothing": _nothing})}
+TASKS = {"toy": BoardTask("toy", _episode, ("zero",), {"nothing": _nothing})}
 
 
 class ToyProcess(TaskProcess):
