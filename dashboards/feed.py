@@ -93,7 +93,7 @@ class Feed:
         """Return the number of clients."""
         return len(self._clients)
 
-    def hurry(self) -> None:
+    def send_soon(self) -> None:
         """Restart the waits after a change of the speed: they were computed for the former speed."""
         self._hurry.set()
 
@@ -112,7 +112,7 @@ class Feed:
         self._clients.add(client)
         if self._producer is None:
             self._producer = asyncio.create_task(self._produce(), name="live feed")
-        self.hurry()
+        self.send_soon()
         try:
             yield client
         finally:

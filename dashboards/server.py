@@ -122,7 +122,7 @@ def listen(host: str, port: int, *, option: str = "--port") -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen()  # whoever is given the address may connect at once, and no other program can take it
+        listening.listen()  # a client that is given the address connects at once, and no other program can take it
         listening.setblocking(False)
     except OSError as error:
         listening.close()

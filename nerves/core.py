@@ -562,7 +562,7 @@ class Core:
         for number in silent:
             del self._handed[number]
         self._finish([(number, "unknown", None, "the array never confirmed it") for number in silent])
-        self._reporter.look(now, states, self.permit, self.load.response_lost, self._record.trouble)
+        self._reporter.update(now, states, self.permit, self.load.response_lost, self._record.trouble)
 
 
 def _ignore_outcome(_: StimulationOutcome) -> None:

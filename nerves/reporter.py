@@ -23,7 +23,7 @@ class Reporter:
         self._trouble = ""
         self._muted: frozenset[int] = frozenset()
 
-    def look(self, frame: int, states: NDArray[np.int8], permit: Permit, lost: bool, trouble: str) -> None:
+    def update(self, frame: int, states: NDArray[np.int8], permit: Permit, lost: bool, trouble: str) -> None:
         """Report the changes up to `frame`.
 
         Args:

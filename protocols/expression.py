@@ -329,13 +329,13 @@ class _Parser:
             fix = f"Did you mean “{close[0]}”?" if close else f"Known here: {known}"
             raise self._wrong(f"nothing here is called “{name}”", fix)
 
-        def look(values: Values) -> Any:
+        def look_up(values: Values) -> Any:
             value = values(name)
             if value is None:
                 raise MissingValue(name)
             return value
 
-        return Expression(name, self._units[name], frozenset((name,)), look)
+        return Expression(name, self._units[name], frozenset((name,)), look_up)
 
     def _function(self, word: str) -> Expression:
         self._take("(")

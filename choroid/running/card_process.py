@@ -65,7 +65,7 @@ class CardProcess(RemoteCard):
         patience = Patience(self.process.pid, END_WITHIN_S)
         try:
             while self.process.poll() is None:
-                patience.look()
+                patience.update()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self.process.wait(LOOK_S)
         except ChildSilent:

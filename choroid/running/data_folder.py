@@ -18,7 +18,7 @@ from pathlib import Path
 
 from choroid.common.failure import UserError
 from choroid.common.private import close_to_others
-from choroid.running.folder_probe import carry, look, owner
+from choroid.running.folder_probe import carry, owner, probe_folder
 from choroid.running.journal_opening import JOURNAL
 from choroid.running.local_agent import LOCAL as LOCAL_AGENT
 from controller.attachments.store import FOLDER as ATTACHMENTS
@@ -95,7 +95,7 @@ def open_folder(data: Path, plan: str) -> DataFolder:
         UserError: when neither `data` nor any spare folder can be written.
     """
     spare = spare_of(data)
-    found = look(data, plan)
+    found = probe_folder(data, plan)
     problem = found.problem
     if spare is not None and (holders(spare / LOCK) or holders(spare / OWNER)):
         problem = f"the guard or the controller of an earlier start still uses the spare folder {spare}"

@@ -53,7 +53,7 @@ class FolderState:
     """Whether anything came back in time."""
 
 
-def look(data: Path, plan: str) -> FolderState:
+def probe_folder(data: Path, plan: str) -> FolderState:
     """Try to write into `data`, which is made if need be; `plan` is the text of the guard's plan."""
     try:
         return FolderState(**_ask({"do": "look", "data": str(data.absolute()), "plan": plan}))

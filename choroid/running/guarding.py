@@ -96,13 +96,13 @@ def _connected(folder: Path) -> socket.socket | None:
     """Connect to the guard of `folder`; None when no guard listens there, or a hung disk does not answer."""
     found: list[socket.socket] = []
 
-    def look() -> None:
+    def reach() -> None:
         with contextlib.suppress(OSError):
             found.append(connect(folder))
 
-    looking = threading.Thread(target=look, daemon=True)
-    looking.start()
-    looking.join(STOP_CONNECT_S)
+    reaching = threading.Thread(target=reach, daemon=True)
+    reaching.start()
+    reaching.join(STOP_CONNECT_S)
     return found[0] if found else None
 
 
@@ -286,7 +286,7 @@ def own_guard(data: Path) -> list[str]:
 def _used_up(patience: Patience) -> bool:
     """Count the time since the last look; return whether the guard could have answered for its whole limit."""
     try:
-        patience.look()
+        patience.update()
     except ChildSilent:
         return True
     return False

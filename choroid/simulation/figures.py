@@ -47,7 +47,7 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
     days = (controller.clock.utc() - controller.ledger.opened).total_seconds() / DAY_S
     scores = controller.scores or {}
     return {
-        "transactions": controller.body.transactions,
+        "transactions": controller.devices.transactions,
         "journal_rows": controller.journal.next_seq - 1,
         "journal_sha256": controller.journal.sha256(),
         "run_state": run.state.value,

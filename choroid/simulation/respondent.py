@@ -42,9 +42,9 @@ class Respondent:
         begin_s = loop.time()
         while True:
             await asyncio.sleep(ANSWER_S)
-            await self.look(loop.time() - begin_s)
+            await self.update(loop.time() - begin_s)
 
-    async def look(self, at_s: float) -> None:
+    async def update(self, at_s: float) -> None:
         """Answer the open question, or resume a run that only asks for a person."""
         runs = self._controller.runs
         held = runs.active

@@ -322,7 +322,7 @@ async def _pass_time(
         await asyncio.sleep(min(end_s - loop.time(), DAY_S / 24))
         gc.collect()
         if technician is not None:
-            await technician.look(loop.time() - begin_s)
+            await technician.update(loop.time() - begin_s)
         if watch is not None:
             watch(loop.time() - begin_s, lab, controller)
         if progress:

@@ -1,7 +1,7 @@
 """A simulated technician who tends a rig as the alarms ask: bottles, waste, level of the loop, tubing, tasks, held runs.
 
 Each action is done twice, as in reality: on the plant, and in the records through the operators' entries. The
-caller calls :meth:`Technician.look` every simulated hour; the technician makes a round once a day, and comes at
+caller calls :meth:`Technician.update` every simulated hour; the technician makes a round once a day, and comes at
 once for a waiting run and for a manual task that is due. At a set interval a drop of the loop's medium is assayed as well.
 """
 
@@ -85,7 +85,7 @@ class Technician:
         self._tasks: dict[str, Callable[[str], str]] = {"task_due": self._task, "task_overdue": self._task}
         self.done: list[dict[str, Any]] = []
 
-    async def look(self, elapsed_s: float) -> None:
+    async def update(self, elapsed_s: float) -> None:
         """Make assay and round if they are due after `elapsed_s` (s of simulated time), and check for a waiting run."""
         runs = self._controller.runs
         day = round(elapsed_s / DAY_S, 2)

@@ -159,7 +159,7 @@ class Analysers:
         if sources:
             self._restore()
 
-    def look(self, now_s: float) -> None:
+    def update(self, now_s: float) -> None:
         """Ask the analysers that are due. Called at each tick; does not wait."""
         while self._unsettled:
             self._settle(self._unsettled.pop(0))

@@ -78,7 +78,7 @@ class Patience:
         """Begin to count for a child that waits for children of its own."""
         return cls(lambda: family_of(pid), limit_s)
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Count the time since the last look.
 
         Raises:
@@ -114,23 +114,23 @@ class Patience:
 
 
 def wait_readable(file: HasFileno, patience: Patience) -> None:
-    """Return when `file` can be read, or has ended. Raises as :meth:`Patience.look`."""
+    """Return when `file` can be read, or has ended. Raises as :meth:`Patience.update`."""
     poll = select.poll()
     poll.register(file.fileno(), select.POLLIN)
     while not poll.poll(LOOK_S * 1000.0):
-        patience.look()
+        patience.update()
 
 
 async def patiently(work: Awaitable[T], patience: Patience) -> T:
     """Return the result of `work`, which waits for the child; cancel it when patience ends.
 
-    Raises as :meth:`Patience.look`.
+    Raises as :meth:`Patience.update`.
     """
     task = asyncio.ensure_future(work)
     step_s = LOOK_S * float(getattr(asyncio.get_running_loop(), "speed", 1.0))
     try:
         while not (await asyncio.wait((task,), timeout=step_s))[0]:
-            patience.look()
+            patience.update()
         return task.result()
     finally:
         if not task.done():

@@ -16,7 +16,7 @@ from controller.gate.gate import Gate
 from controller.gate.outcome import Outcome
 from controller.journal.context import RigContext
 from controller.journal.journal import Journal
-from controller.links.body import ConnectedRig
+from controller.links.connected_rig import ConnectedRig
 from controller.rig.description import Rig
 from controller.rig.families import PRESSURE, points_of
 from controller.rig.graph import entering
@@ -55,14 +55,14 @@ class CommissioningRig:
     """A connected rig without regulators. Create it with :meth:`open`; :meth:`close` brings it to its basal state."""
 
     def __init__(
-        self, rig: Rig, body: ConnectedRig, gate: Gate, store: StateStore, volumes: dict[str, KnownVolume]
+        self, rig: Rig, devices: ConnectedRig, gate: Gate, store: StateStore, volumes: dict[str, KnownVolume]
     ) -> None:
         self.rig = rig
         self.gate = gate
         self.store = store
         self.volumes = volumes
         self.ticks = 0
-        self._body = body
+        self._devices = devices
         self._limits = limits_of(rig)
         self._doses = 0
         self._commanded = False
@@ -87,30 +87,30 @@ class CommissioningRig:
             ConnectError: no device answers.
         """
         store = StateStore()
-        body = await ConnectedRig.connect(rig, opener, store)
+        devices = await ConnectedRig.connect(rig, opener, store)
         limits = limits_of(rig)
         volumes = {name: KnownVolume(vessel.volume_ul, UNSURE_UL) for name, vessel in rig.vessels.items()}
         gate = Gate(
             RigContext(rig, clock, store, journal, alarm),
-            actuators=body.hand_over_actuators(),
+            actuators=devices.hand_over_actuators(),
             limits=limits,
             volumes=lambda: dict(volumes),
         )
-        await body.begin(gate.poll)
-        return cls(rig, body, gate, store, volumes)
+        await devices.begin(gate.poll)
+        return cls(rig, devices, gate, store, volumes)
 
     def verified(self) -> dict[str, Identity]:
-        """Return the devices that are verified now; see :meth:`controller.links.body.ConnectedRig.verified`."""
-        return self._body.verified()
+        """Return the devices that are verified now; see :meth:`controller.links.connected_rig.ConnectedRig.verified`."""
+        return self._devices.verified()
 
     def counted(self) -> dict[str, float]:
-        """Return what the pumps have counted; see :meth:`controller.links.body.ConnectedRig.counted`."""
-        return self._body.counted()
+        """Return what the pumps have counted; see :meth:`controller.links.connected_rig.ConnectedRig.counted`."""
+        return self._devices.counted()
 
     @property
     def unreachable(self) -> tuple[str, ...]:
         """The devices that do not answer."""
-        return tuple(failure.device for failure in self._body.failures)
+        return tuple(failure.device for failure in self._devices.failures)
 
     async def _tick(self) -> None:
         """Evaluate and enforce every interlock once a second, as the controller does."""
@@ -131,7 +131,7 @@ class CommissioningRig:
         self._ticking.cancel()
         await asyncio.gather(self._ticking, return_exceptions=True)
         owing = await self.gate.fall_back("commissioning ends") if self._commanded else ()
-        await self._body.close()
+        await self._devices.close()
         return owing
 
     # --- commands and readings ---------------------------------------------------------------------------

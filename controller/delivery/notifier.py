@@ -1,6 +1,6 @@
 """The notifier: follows the alarms tick by tick, and notifies people over channels until an alarm is acknowledged.
 
-The control loop calls :meth:`Notifier.look`, which only compares and never waits. Delivery runs in one task per channel, so
+The control loop calls :meth:`Notifier.update`, which only compares and never waits. Delivery runs in one task per channel, so
 that a hanging channel delays no other; the alarms that are due on a channel are combined into one message.
 """
 
@@ -106,7 +106,7 @@ class Notifier:
 
     # --- called by the control loop ------------------------------------------------------------------------------------
 
-    def look(self, alarms: Alarms) -> None:
+    def update(self, alarms: Alarms) -> None:
         """Follow the alarms. Called at each tick."""
         now_s, local = self._clock.now_s(), self._local()
         announced = {alarm.id: alarm for alarm in alarms.active()}

@@ -24,11 +24,11 @@ class People:
         self._notifier = notifier
         self._monitor = monitor
 
-    def look(self, alarms: Alarms) -> None:
+    def update(self, alarms: Alarms) -> None:
         """Follow the alarms. Called at each tick; returns at once."""
         if self._monitor is not None:
             self._monitor.ticked()
-        self._notifier.look(alarms)
+        self._notifier.update(alarms)
 
     def causes(self) -> dict[tuple[str, str], str]:
         """Return the alarms about delivery itself: detail by (kind, source)."""

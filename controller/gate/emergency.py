@@ -67,7 +67,7 @@ class Button:
         self.pressed = ""
         """Why the button counts as pressed; empty if it does not."""
 
-    def look(self, readings: Mapping[str, Reading], now_s: float) -> str:
+    def update(self, readings: Mapping[str, Reading], now_s: float) -> str:
         """Take in the readings of a tick. Return why the button counts as pressed, or an empty text."""
         self._known_s = now_s if self._known_s is None else self._known_s
         reading = readings.get(self._input)
@@ -134,11 +134,11 @@ class Emergency:
         if (why is not None or self.forbidden) and self._stimulator is not None:
             self._stimulator.forbid_stimulation(self.forbidden or _stop_text(why or ""))
 
-    def look(self, readings: Mapping[str, Reading], now_s: float) -> str:
+    def update(self, readings: Mapping[str, Reading], now_s: float) -> str:
         """Look at the button. Return why a stop has to follow now, or an empty text."""
         if self._button is None or self.gate is None:
             return ""
-        why = self._button.look(readings, now_s)
+        why = self._button.update(readings, now_s)
         return "" if self.gate.emergency is not None else why
 
     async def stop(self, who: str, reason: str) -> None:

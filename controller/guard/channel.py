@@ -25,7 +25,7 @@ class GuardChannel(Protocol):
     def say(self, message: Message) -> None:
         """Send a message without waiting. Raises OSError if the guard is gone."""
 
-    def look(self, at_s: float, lag_s: float) -> Look:
+    def observe(self, at_s: float, lag_s: float) -> Look:
         """Return the state of the guard's process."""
 
     def kill(self) -> None:
@@ -59,9 +59,9 @@ class SocketChannel:
         """See :class:`GuardChannel`. A guard that does not read is detected by its silence."""
         send(self._connection, message)
 
-    def look(self, at_s: float, lag_s: float) -> Look:
+    def observe(self, at_s: float, lag_s: float) -> Look:
         """See :class:`GuardChannel`."""
-        return self._process.look(at_s, lag_s) if self._process else Look(at_s, "", 0.0, lag_s)
+        return self._process.observe(at_s, lag_s) if self._process else Look(at_s, "", 0.0, lag_s)
 
     def kill(self) -> None:
         """See :class:`GuardChannel`."""

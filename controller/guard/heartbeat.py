@@ -137,7 +137,7 @@ class Heartbeat:
             self._list_devices()
         self._number += 1
         self._say({"beat": self._number, "tick": self._ticks() + self._extra})
-        if channel is self._channel and (verdict := liveness.look(channel.look(now_s, lag_s))) is not None:
+        if channel is self._channel and (verdict := liveness.judge(channel.observe(now_s, lag_s))) is not None:
             channel.kill()  # a stopped guard that goes on later would act on a rig that another guard watches
             self._lose(f"it is {verdict}")
 

@@ -83,7 +83,7 @@ class Liveness:
         """Starvation that is remembered at present (s)."""
         return sum(seconds for _, seconds in self._starved)
 
-    def look(self, look: Look) -> ProcessFault | None:
+    def judge(self, look: Look) -> ProcessFault | None:
         """Process an observed state. Return what is wrong, or None."""
         self._remember(look)
         if look.state in ("X", "Z"):

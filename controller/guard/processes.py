@@ -54,7 +54,7 @@ class WatchedProcess:
         """Whether it has ended. Always False for a process that cannot be seen."""
         return self.ended(0.0)
 
-    def look(self, at_s: float, lag_s: float) -> Look:
+    def observe(self, at_s: float, lag_s: float) -> Look:
         """Return its state at `at_s`, read `lag_s` later than planned."""
         if self.pid == 0:
             return Look(at_s, "", 0.0, lag_s)

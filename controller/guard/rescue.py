@@ -82,7 +82,7 @@ class Rescue:
         """
         if taken_over():
             return self._give_way()
-        self._trust.look()
+        self._trust.check()
         begun_s = asyncio.get_running_loop().time()
         self._work = {name: asyncio.create_task(self._rest(name, begun_s), name=name) for name in self._outputs}
         leaving = [asyncio.create_task(self._leave(link)) for link in self._links.values()]
@@ -101,7 +101,7 @@ class Rescue:
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
-            self._trust.look()
+            self._trust.check()
 
     async def _leave(self, link: CheckedLink) -> None:
         """Close `link` when it is given up: its outputs stay as they are."""

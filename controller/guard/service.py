@@ -172,7 +172,7 @@ class GuardService:
     def _look(self, watched: Watched, now_s: float, lag_s: float) -> None:
         if watched is not self._watched:
             return  # it has said goodbye, or was lost, while its messages were read
-        verdict = watched.liveness.look(watched.process.look(now_s, lag_s))
+        verdict = watched.liveness.judge(watched.process.observe(now_s, lag_s))
         late = watched.liveness.running and now_s - watched.beat_s > LATE_S
         if late or watched.dropped_s is not None:
             watched.process.hasten()

@@ -352,9 +352,9 @@ class GuardedLinks:
         self.give_up(link, f"another rig answers: {found}")
         for other in self.links.values():
             other.contradicted()
-        self.look()
+        self.check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Give up the links that cannot be trusted any more."""
         for name, link in self.links.items():
             if not link.left.is_set() and (why := self.identities.given_up.get(name) or link.hopeless()):

@@ -70,7 +70,7 @@ class Imaging:
         self.time_lapse = TimeLapse(rig.cameras)
         self._restore()
 
-    def look(self, now_s: float) -> None:
+    def update(self, now_s: float) -> None:
         """Start what is due. Called at each tick; does not wait."""
         for name, camera in self._rig.cameras.items():
             if now_s >= self._due_s[name] and name not in self._under_way:

@@ -176,9 +176,9 @@ class Journal(JournalRows):
         """Wait until every row so far is on the disk. Raises as :meth:`durable`."""
         await self.durable(self._seq)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Request a check that the file on the disk is the one that was opened; :attr:`problem` gives the result."""
-        self._writer.look()
+        self._writer.check()
 
     @property
     def problem(self) -> str | None:

@@ -51,7 +51,7 @@ class Writer(Protocol):
     def again(self) -> bool:
         """Retry what is queued. Return whether a result is still to come."""
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Request a check that the file is the one that was opened; only a failure is reported."""
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class InlineWriter:
                 self._written(seq)
         return False
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check the file now."""
         try:
             self._files.now.check()
@@ -133,7 +133,7 @@ class ThreadWriter:
         """Return True: the thread retries by itself, so a result is always to come."""
         return True
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Make the thread check the file when it is next idle."""
         with self._wake:
             self._looking = True

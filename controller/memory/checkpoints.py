@@ -25,7 +25,7 @@ class Checkpoints:
         self._next_s: float | None = None
         self._at_work = False
 
-    def look(self, now_s: float) -> None:
+    def update(self, now_s: float) -> None:
         """Start a round when it is time and the last one has ended."""
         if self._next_s is None:
             self._next_s = now_s + EVERY_S

@@ -52,7 +52,7 @@ class _Track:
         self.delivered_ul: float | None = None
         self.stored_ul: float | None = None
 
-    def look(self, view: ActuatorView, now_s: float) -> None:
+    def update(self, view: ActuatorView, now_s: float) -> None:
         """Apply the status `view` from `now_s` on."""
         self.advance(now_s)
         status = None if view.fault else view.status
@@ -110,7 +110,7 @@ class OutputSeries:
             if track.view is not view:
                 if not track.point:
                     track.point, track.unit = _series_of(name, view)
-                track.look(view, now_s)
+                track.update(view, now_s)
 
     def _hand_on(self, state: State, begun_s: float) -> None:
         readings: dict[str, Reading] = {}

@@ -7,7 +7,7 @@ import logging
 
 from controller.gate.gate import Gate
 from controller.gate.probes import GatedProbe, Probes
-from controller.links.body import ConnectedRig
+from controller.links.connected_rig import ConnectedRig
 from controller.memory.calibrations import Calibration, keep
 from controller.process.core import Assembly, ControllerCore
 from controller.runs.catalogue import ProtocolCatalogue

@@ -101,7 +101,7 @@ class Controller(Observed):
         self._parts.make()
         self.emergency.restore(self.gate, self.journal)
         self.ledger.listen(lambda movement: self.gate.booked(self.rig.lines[movement.line].pump or ""))
-        await self.body.begin(self.gate.poll, self.rest_s)
+        await self.devices.begin(self.gate.poll, self.rest_s)
         if self.gate.emergency is not None:  # an emergency stop of an earlier process
             await self.gate.keep_emergency()
         self.store.volumes(self.ledger.volumes())
@@ -123,7 +123,7 @@ class Controller(Observed):
         """Tick until `stop` is set. Ticks keep to their grid; a late one is not made up for."""
         loop = asyncio.get_running_loop()
         next_s = loop.time()
-        self.body.count_from(next_s)
+        self.devices.count_from(next_s)
         while not stop.is_set():
             self._tick(loop.time() - next_s)
             next_s += TICK_S * max(1, int((loop.time() - next_s) / TICK_S) + 1)
@@ -138,10 +138,10 @@ class Controller(Observed):
         state = self._look()
         if self.gate.enforce(state.trips):
             self.tasks.start(f"safety {state.at_s}", self.gate.settle())
-        self.journal.look()
+        self.journal.check()
         if (lost := self.journal.lost) is not None and not self.emergency.forbidden:
             self.tasks.start("no journal", self.emergency.forbid_stimulation(str(lost)))
-        self._parts.look(state)
+        self._parts.update(state)
         self._ticked_s = state.at_s
         self._ticks += 1
 
@@ -149,9 +149,11 @@ class Controller(Observed):
         """Evaluate every interlock, then freeze everything as the state of this tick."""
         now_s = self.clock.now_s()
         if self._links_timer.due(now_s):
-            self.body.see_links()
+            self.devices.see_links()
             self.store.age(now_s)
-        if (pressed := self.emergency.look(self.store.readings, now_s)) and not self.tasks.running("emergency button"):
+        if (pressed := self.emergency.update(self.store.readings, now_s)) and not self.tasks.running(
+            "emergency button"
+        ):
             self.tasks.start("emergency button", self.emergency_stop("emergency button", pressed))
         trips = self.gate.observe()
         self._trip_record.note(trips)
@@ -188,7 +190,7 @@ class Controller(Observed):
         if self.started:
             if not leave_running and await fell_back(self.gate, self.runs.min_doses_ul):
                 self._heartbeat.goodbye()
-            await self.body.close()
+            await self.devices.close()
             self.tasks.isolate("upkeep", self.upkeep.write)
             self.record("controller.stopped", {})
         self._heartbeat.leave()  # now that the links are free

@@ -23,7 +23,7 @@ from controller.journal.journal import Journal
 from controller.journal.terms import JournalUnwritten
 from controller.ledger.bound import FreshBound
 from controller.ledger.ledger import Ledger
-from controller.links.body import ConnectedRig
+from controller.links.connected_rig import ConnectedRig
 from controller.memory.history import FLUSH_S, History
 from controller.process.edges import Edges
 from controller.process.load import ProcessLoad
@@ -146,7 +146,7 @@ class ControllerCore:
         return self.connected is not None
 
     @property
-    def body(self) -> ConnectedRig:
+    def devices(self) -> ConnectedRig:
         """The connected devices. Raises :class:`NotConnected` before the start, as the next three do."""
         return self._connected.devices
 

@@ -38,7 +38,7 @@ class NervesWatch:
         self._timer = Timer(NERVES_EVERY_S)
         self._reader = NervesReader(core.store, core.clock)
 
-    def look(self, state: State) -> None:
+    def update(self, state: State) -> None:
         """Start the next reading if it is due."""
         if not self._tasks.running("nerves") and self._timer.due(state.at_s):
             self._tasks.start("nerves", self._read())
@@ -51,7 +51,7 @@ def with_nerves(source: NervesSource | None) -> Maker:
     """Return the maker of the watch over an electrode engine, if there is one."""
 
     def make(core: ControllerCore) -> Part | None:
-        return None if source is None else Part("nerves", look=core.provide(NervesWatch(core, source)).look)
+        return None if source is None else Part("nerves", update=core.provide(NervesWatch(core, source)).update)
 
     return Maker(TickStage.RECORD, make)
 
@@ -60,7 +60,7 @@ def with_sink(sink: Sink) -> Maker:
     """Return the maker of a destination of readings."""
     part = Part(
         f"sink {sink.name}",
-        look=sink.offer,
+        update=sink.offer,
         causes=lambda: {(kind, sink.name): detail for kind, detail in sink.causes.items()},
         discarded=lambda: sink.discarded,
     )
@@ -86,7 +86,10 @@ def with_cameras(engine: CaptureEngine | None) -> Maker:
             )
         )
         return Part(
-            "images", look=lambda state: imaging.look(state.at_s), causes=lambda: imaging.causes, close=imaging.close
+            "images",
+            update=lambda state: imaging.update(state.at_s),
+            causes=lambda: imaging.causes,
+            close=imaging.close,
         )
 
     return Maker(TickStage.JUDGE, make)
@@ -97,7 +100,7 @@ def with_people(people: People) -> Maker:
 
     def make(core: ControllerCore) -> Part:
         core.provide(people)
-        return Part("people", look=lambda _: people.look(core.alarms), causes=people.causes)
+        return Part("people", update=lambda _: people.update(core.alarms), causes=people.causes)
 
     return Maker(TickStage.REPORT, make)
 

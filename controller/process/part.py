@@ -38,7 +38,7 @@ class Part:
 
     Args:
         name: Its name in messages, unique within a controller.
-        look: Acts on the snapshot of a tick. It returns at once; work that waits is a task.
+        update: Acts on the snapshot of a tick. It returns at once; work that waits is a task.
         causes: Returns the present causes of alarms. While it fails, the last ones that it returned stand.
         discarded: Returns what it has discarded since the start.
         describe: Returns its state for the API, as JSON.
@@ -46,7 +46,7 @@ class Part:
     """
 
     name: str
-    look: Callable[[State], object] | None = None
+    update: Callable[[State], object] | None = None
     causes: Callable[[], Causes] | None = None
     discarded: Callable[[], Iterable[Discarded]] | None = None
     describe: Callable[[], object] | None = None

@@ -65,11 +65,11 @@ class Parts:
             others = (each for each in self._parts if each[1].name != made.name)
             self._parts = sorted([*others, (maker.stage, made)], key=lambda each: each[0])
 
-    def look(self, state: State) -> None:
+    def update(self, state: State) -> None:
         """Let each part act on the snapshot of a tick."""
         for part in self:
-            if part.look is not None:
-                self._core.tasks.isolate(part.name, part.look, state)
+            if part.update is not None:
+                self._core.tasks.isolate(part.name, part.update, state)
 
     def describe(self) -> list[dict[str, object]]:
         """Return name, stage and state of each part, as JSON; the state is None where a part describes none."""

@@ -44,7 +44,7 @@ class WallClockWatch:
         if back_s > STEP_S:
             self._tell(last, now, f"at least {back_s:.1f} s back while no controller ran", -back_s)
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Compare UTC with the time that has passed since the last look."""
         utc_s, passed_s = self._utc_s(), self._clock.passed_s()
         allowed_s = SLEW * (passed_s - self._passed_s)

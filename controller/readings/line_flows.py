@@ -40,7 +40,7 @@ class _Sensor:
     expected_ul_min: float = 0.0
     since_s: float = 0.0
 
-    def look(self, state: State) -> str | None:
+    def update(self, state: State) -> str | None:
         """Take in the newest reading. Return what is wrong with the flow; None if nothing is, or if it is not known."""
         self._expect(state)
         reading = state.readings.get(self.point)
@@ -84,10 +84,10 @@ class LineFlows:
         self._sensors = [_Sensor(point, pump, share) for point, (pump, share) in expected_flows(rig).items()]
         self._air = list(in_lines(rig, AIR_IN_LINE))
 
-    def look(self, state: State, causes: dict[Cause, str], unseen: list[Cause]) -> None:
+    def update(self, state: State, causes: dict[Cause, str], unseen: list[Cause]) -> None:
         """Add what is wrong to `causes`, and what cannot be judged to `unseen`."""
         for sensor in self._sensors:
-            why = sensor.look(state)
+            why = sensor.update(state)
             if why is not None:
                 causes["line_flow", sensor.point] = why
             elif not sensor.known(state):

@@ -99,7 +99,7 @@ class Vigilance:
         self._check_ph(state, causes, unseen)
         for gauge, pump in self._gauges:
             _look_for_suction(gauge, pump, state, causes, unseen)
-        self._line_flows.look(state, causes, unseen)
+        self._line_flows.update(state, causes, unseen)
         return causes, unseen
 
     def _first_aged_s(self, state: State) -> float:

@@ -77,7 +77,7 @@ class DrivenRun(RunControl, Protocol):
     async def wait_out(self, deadline_s: float) -> None:
         """Wait until a loop time, and hold in between when it is held."""
 
-    def stir(self) -> None:
+    def wake_branches(self) -> None:
         """Wake the branches that wait for each other."""
 
 
@@ -131,7 +131,7 @@ class Performer:
 
     def _claim(self, *names: str | None) -> contextlib.AbstractAsyncContextManager[None]:
         """Have vessels, pumps and valves to this branch alone."""
-        return self._claims.hold(names, BRANCH.get(), self._run.stir)
+        return self._claims.hold(names, BRANCH.get(), self._run.wake_branches)
 
     async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
         """A settled reading; starts over when the run was held in between. During another branch's dose, a reading in the
@@ -215,7 +215,7 @@ class Performer:
 
     def barrier(self) -> dict[str, Any]:
         """What the passes on record tell of the sterile filter."""
-        return self._barrier.look()
+        return self._barrier.read()
 
     def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:
         """Write a note to the journal, once."""

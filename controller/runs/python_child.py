@@ -204,13 +204,13 @@ class RemoteSteps:
         try:
             result = await work
         except Exception as error:  # of the laboratory's code, of any kind: the run tells it
-            self._pipe.send({"kind": "ended", "branch": branch, "error": told(error)})
+            self._pipe.send({"kind": "ended", "branch": branch, "error": described_error(error)})
             raise
         self._pipe.send({"kind": "ended", "branch": branch, "error": None})
         return result
 
 
-def told(error: BaseException) -> str:
+def described_error(error: BaseException) -> str:
     """Return an error of the protocol for people, with its line unless it says by itself what to do."""
     if isinstance(error, ProtocolError):
         return str(error)
@@ -263,7 +263,7 @@ def _load(path: str, text: bytes) -> tuple[ModuleType | None, dict[str, Any]]:
         verbs = [verb.name for verb in recipe.verbs]
         json.dumps([recipe.name, recipe.title, params])
     except (Exception, SystemExit) as error:
-        what = str(error) if isinstance(error, UnknownProtocol) else told(error)
+        what = str(error) if isinstance(error, UnknownProtocol) else described_error(error)
         return None, {"kind": "hello", "error": what}
     names = {"name": recipe.name, "title": recipe.title, "params": params, "verbs": verbs}
     return module, {"kind": "hello", "error": None, **names}
@@ -285,7 +285,7 @@ async def _live(
     try:
         await module.protocol(lab, start["params"])
     except Exception as error:  # of the laboratory's code, of any kind: the run tells it
-        pipe.send({"kind": "ended", "branch": "", "error": told(error)})
+        pipe.send({"kind": "ended", "branch": "", "error": described_error(error)})
     else:
         pipe.send({"kind": "ended", "branch": "", "error": None})
     await listening

@@ -67,7 +67,7 @@ class ProtocolWatch:
         self._asleep = self._stopped = 0
         self._asked_place = False
 
-    def look(self) -> str | None:
+    def check(self) -> str | None:
         """Look once; return what is wrong, if anything is."""
         state, cpu_s = self._cpu()
         used_s = cpu_s - self._begun_s
@@ -278,7 +278,7 @@ class ProtocolProcess:
             logger.warning("what the protocol prints from now on is not shown")
 
     def _look(self) -> None:
-        if self._with_us <= 0 and (fault := self._watch.look()):
+        if self._with_us <= 0 and (fault := self._watch.check()):
             raise ProtocolError(fault)
 
     async def begin(self, source: PythonText, start: Mapping[str, Any], *, unlocked: bool) -> dict[str, Any]:

@@ -261,7 +261,7 @@ class ProtocolRun:
     async def _holding(self, branch: Branch) -> None:
         """Once every other branch is quiet, bring everything to rest; until then wait for them, or for a command."""
         branch.quiet = True
-        self.stir()
+        self.wake_branches()
         try:
             while self.state is RunState.HOLDING:
                 if self._resting or not all(other.quiet for other in self._branches - {branch}):
@@ -295,7 +295,7 @@ class ProtocolRun:
         """The branch whose verb this is."""
         return BRANCH.get()
 
-    def stir(self) -> None:
+    def wake_branches(self) -> None:
         """Wake the branches that wait for each other."""
         self._stirred.set()
         self._stirred = asyncio.Event()
@@ -395,7 +395,7 @@ class ProtocolRun:
         self._answer_by_s = self._loop.time() + ANSWER_S if state is RunState.HELD else None
         self._changed.set()
         self._changed = asyncio.Event()
-        self.stir()
+        self.wake_branches()
 
     # --- steps ------------------------------------------------------------------------------------------
 
@@ -447,7 +447,7 @@ class ProtocolRun:
 
     def _branch_ended(self, branch: Branch) -> None:
         self._branches = self._branches - {branch}
-        self.stir()
+        self.wake_branches()
 
     async def _begun(self, branch: Branch, step: StepRecord | None, verb: Verb, args: Mapping[str, Any]) -> StepRecord:
         """The step, on record as begun."""

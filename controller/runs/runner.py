@@ -29,7 +29,7 @@ from controller.runs.python_conversation import IsolatedProtocol
 from controller.runs.rehearsal import HOURS, rehearse
 from controller.runs.replies import AssayReply, by_decision, by_file, by_text
 from controller.runs.run import DISK_ERRORS, ProtocolRun, RunHistory
-from controller.runs.views import RunView, look
+from controller.runs.views import RunView, volumes_view
 from controller.steps.steps import answered_of, held_for_of, records_of
 from controller.tissue.record import TissueRecord
 from controller.transfers.continuous import ContinuousBookings
@@ -143,7 +143,7 @@ class Runner:
         if self._rehearsing:
             await self._rehearse(recipe, values)
         run_id = f"run-{self._journal.next_seq}"
-        volumes = look(self._bench.rig, self._bench.ledger)
+        volumes = volumes_view(self._bench.rig, self._bench.ledger)
         body = {
             "protocol": recipe.name,
             "params": values,

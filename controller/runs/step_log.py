@@ -11,7 +11,7 @@ from typing import Any
 from controller.runs.performer import RunContext
 from controller.runs.questions import OpenQuestion
 from controller.runs.replies import QuestionReply
-from controller.runs.views import PROGRESS_STEPS, StepView, look, step_view
+from controller.runs.views import PROGRESS_STEPS, StepView, step_view, volumes_view
 from controller.steps.branches import Branch
 from controller.steps.schedule import next_time
 from controller.steps.steps import StepRecord
@@ -64,7 +64,7 @@ class StepLog:
 
     def finish(self, step: StepRecord, result: Any) -> None:
         """Record a step's result, with the volumes after it."""
-        volumes = look(self._bench.rig, self._bench.ledger)
+        volumes = volumes_view(self._bench.rig, self._bench.ledger)
         self._bench.journal.append("step.done", {"n": step.n, "result": result, "volumes": volumes}, run=self._run_id)
         step.done, step.result, step.volumes = True, result, volumes
 

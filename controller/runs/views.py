@@ -62,7 +62,7 @@ def step_view(step: StepRecord, *, ended: bool) -> StepView:
     return StepView(step.n, step.verb, step.args, state, step.result, spoken(step.at))
 
 
-def look(rig: Rig, ledger: Ledger) -> dict[str, Any]:
+def volumes_view(rig: Rig, ledger: Ledger) -> dict[str, Any]:
     """Volume and history of loop, spent and waste vessel as plain data, by role; a vessel that the rig has not is left out.
 
     Recorded with each step, so that a protocol sees the same when it runs again.

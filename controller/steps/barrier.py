@@ -68,7 +68,7 @@ class FilterRecord:
         self._read()
         return bool(self._failed)
 
-    def look(self) -> dict[str, Any]:
+    def read(self) -> dict[str, Any]:
         """Return plain data for a step's record. `sterile` is None until a pass is on record."""
         self._read()
         sterile = None if self._peak_kpa is None and not self._failed else not self._failed

@@ -56,12 +56,12 @@ class ContinuousBookings:
         self._weights = _StandingWeights(rig, paths, ledger, open_lines)
         self._flow_s = self._weigh_s = 0.0
 
-    def look(self, state: State) -> None:
+    def update(self, state: State) -> None:
         """Book, if it is time."""
-        self._weights.look(state.readings)
+        self._weights.update(state.readings)
         weigh = state.at_s >= self._weigh_s and self._weights.ready
         due = weigh or state.at_s >= self._flow_s
-        self._flow.look(state.actuators, state.at_s, due=due)
+        self._flow.update(state.actuators, state.at_s, due=due)
         if due:
             self._flow_s = state.at_s + BOOK_EVERY_S
         if weigh:  # after what the hearts have moved until now
@@ -90,7 +90,7 @@ class _OpenFlow:
         if self._pumps:
             ledger.settled_by(self.settle)
 
-    def look(self, actuators: Mapping[str, ActuatorView], now_s: float, *, due: bool) -> None:
+    def update(self, actuators: Mapping[str, ActuatorView], now_s: float, *, due: bool) -> None:
         """Book what each pump has moved since its last row, if it is due or much; the first row of a line is due at once."""
         self._seen = actuators, now_s
         for line, (pump, heart) in self._pumps.items():
@@ -110,7 +110,7 @@ class _OpenFlow:
     def settle(self) -> None:
         """Book what each pump has moved until it was seen last: a person enters a volume that is so now."""
         actuators, now_s = self._seen
-        self.look(actuators, now_s, due=True)
+        self.update(actuators, now_s, due=True)
 
     def _note(self, line: str, pump: str, status: PumpStatus, now_s: float) -> None:
         """Inform the ledger of what has flowed since the last row: by the total, and since that changed by the flow."""
@@ -168,7 +168,7 @@ class _StandingWeights:
         }
         self._seen: dict[str, deque[Reading]] = {point: deque(maxlen=READINGS) for point in self._vessels}
 
-    def look(self, readings: Mapping[str, Reading]) -> None:
+    def update(self, readings: Mapping[str, Reading]) -> None:
         """Keep the last readings of each balance; a dose that touches its vessel begins them again."""
         for point, vessel in self._vessels.items():
             seen, reading = self._seen[point], readings.get(point)

@@ -54,7 +54,7 @@ class FlowWitness:
             for point, line in in_lines(rig, kind).items():
                 self._points.setdefault(line, []).append((point, kind == AIR_IN_LINE))
 
-    def look(self, dose: DoseUnderway, readings: Mapping[str, Reading]) -> None:
+    def update(self, dose: DoseUnderway, readings: Mapping[str, Reading]) -> None:
         """Take in what the sensors of a dose have read since it began."""
         for point, of_air in (each for line in _lines(dose.route) for each in self._points.get(line, ())):
             reading = readings.get(point)

@@ -84,7 +84,7 @@ class Strays:
         self._sure: dict[str, tuple[float, float]] = {}
         """By pump: the last count (µL); and the last count read twice in a row since its last dose, with its time (s)."""
 
-    def look(self, actuators: Mapping[str, ActuatorView]) -> list[Route]:
+    def update(self, actuators: Mapping[str, ActuatorView]) -> list[Route]:
         """Book and report stray flow. Return the routes whose pumps run without a dose, to be stopped."""
         last, begun = self._looked_at, self._open.begun
         if last is not None and actuators is last[0] and begun == last[1]:

@@ -245,7 +245,7 @@ class Transfers:
                     )
                 await self._stop(dose)
             self._watch_filter(route, dose.step, since_s=dose.begun_s)
-            self._flow.look(dose, self._store.readings)
+            self._flow.update(dose, self._store.readings)
             if route.valve is not None:
                 await self._devices.switch(route.valve, True, dose.who, dose.why)  # renews the valve's lease
             await (asyncio.sleep(POLL_S) if run.interrupted else run.wait(POLL_S))

@@ -75,7 +75,7 @@ class ProbeHealthWatch:
             if last.faults
         }
 
-    def look(self, state: State) -> None:
+    def update(self, state: State) -> None:
         """Start the readings that are due. Called at each tick; does not wait."""
         for name in self._probes:
             linked = state.links.get(self._links[name]) == LINKED

@@ -153,7 +153,7 @@ class Upkeep:
 
     # --- once a tick ------------------------------------------------------------------------------------
 
-    def look(self, actuators: Mapping[str, ActuatorView], revolution_ul: Callable[[str], float | None]) -> None:
+    def update(self, actuators: Mapping[str, ActuatorView], revolution_ul: Callable[[str], float | None]) -> None:
         """Count revolutions, read new records and judge, if it is time."""
         now_s = self._clock.now_s()
         if now_s < self._next_look_s:

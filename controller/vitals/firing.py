@@ -60,7 +60,7 @@ class FiringSigns:
         self.lost_response = ""
         """Why the evoked response counts as lost; empty if it does not."""
 
-    def look(self, nerves: NervesSummary | None, treatment: StimulationTreatment | None) -> None:
+    def update(self, nerves: NervesSummary | None, treatment: StimulationTreatment | None) -> None:
         """Take in the figures of a minute; None where they are not known, or not of enough electrodes."""
         if treatment is not None:
             self._judge_response(treatment)

@@ -75,7 +75,7 @@ class Scoring:
             self._latest = self._scores.to_json(self._failed)
         return self._latest
 
-    def look(self, state: State, summary: NervesSummary | None, alarms: Alarms) -> None:
+    def update(self, state: State, summary: NervesSummary | None, alarms: Alarms) -> None:
         """Compute the scores when it is time. A failure changes what is said of the tissue at once, not at the next score."""
         if self._vitals is None:
             return

@@ -110,7 +110,7 @@ class TissueInputs:
         self._told: dict[str, int] = {}
         """The journal's row of the last finding of each kind that has become evidence."""
 
-    def look(
+    def update(
         self,
         state: State,
         media: MediaState | None,

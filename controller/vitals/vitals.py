@@ -196,7 +196,7 @@ class VitalSigns:
         self._baseline.turn()
         self.firing.turn(disturbance)
         treatment = self._treatment(nerves)
-        self.firing.look(nerves if nerves is not None and nerves.sufficient else None, treatment)
+        self.firing.update(nerves if nerves is not None and nerves.sufficient else None, treatment)
         activity, band = self._activity(state, nerves, treatment)
         vitals = self._vitals(state, activity)
         treated = self._treated(state, treatment, band)
@@ -206,7 +206,7 @@ class VitalSigns:
         made = None if media is None or media.observations == self._shown else _lactate_making(media)
         self._shown = self._looks
         self._tissue.note(
-            self._inputs.look(state, media, nerves, uptake=self._measured_uptake(state), lactate_umol_d=made),
+            self._inputs.update(state, media, nerves, uptake=self._measured_uptake(state), lactate_umol_d=made),
             self._inputs.instruments,
         )
         norms, chambers = self._baseline.norms(), tuple(self._rig.tissue)

@@ -89,5 +89,5 @@ async def set_speed(request: Request, rig: Controlled, user: Operator, body: Set
             422, str(error), where="speed", cause="the machine keeps up only so far", action="choose another speed"
         ) from None
     rig.journal.append("speed.set", {"user": user.name, "old": before, "new": control.speed, "reason": body.reason})
-    request.app.state.feed.hurry()
+    request.app.state.feed.send_soon()
     return {"speed": control.speed}

@@ -199,7 +199,7 @@ def _patience(parts: DemoParts, names: Collection[str], limit_s: float) -> Patie
 
 def _look(patience: Patience, what: str) -> None:
     try:
-        patience.look()
+        patience.update()
     except ChildSilent:
         raise UserError(
             f"{what} could run for {patience.limit_s:g} s and is not there. Likely cause: it waits for a disk or a network"

@@ -88,7 +88,7 @@ class MettlerSics(AsciiDevice):
     def _load_g(self) -> float:
         return self._vessel_g + self.plant.sense(self._point)
 
-    def look(self) -> tuple[float, bool]:
+    def weigh(self) -> tuple[float, bool]:
         """Return the load (g), and whether it has been still since the last call."""
         now, load = self.loop.time(), self._load_g()
         elapsed = now - self._seen_s
@@ -135,7 +135,7 @@ class MettlerSics(AsciiDevice):
 
         def look_again() -> None:
             self._waiting = None
-            load, still = self.look()
+            load, still = self.weigh()
             if still:
                 self._say(then(load), to=asker)
             elif self.loop.time() >= give_up_s:
@@ -152,7 +152,7 @@ class MettlerSics(AsciiDevice):
 
         def again() -> None:
             nonlocal said
-            load, still = self.look()
+            load, still = self.weigh()
             line = self._weight("S", load, still=still)
             if not only_changes or (line != said and still):
                 said = line
@@ -168,7 +168,7 @@ class MettlerSics(AsciiDevice):
         text = text.rstrip(" ")
         if text == "SI":  # the everyday question first
             self._cancel()
-            load, still = self.look()
+            load, still = self.weigh()
             self._say(self._weight("S", load, still=still))
         elif not (self._weighing(text) or self._information(text) or self._host(text)):
             self._say("ES")
@@ -177,7 +177,7 @@ class MettlerSics(AsciiDevice):
         if text not in ("@", "S", "SIR", "SR", "T", "TI", "Z", "ZI"):
             return False
         self._cancel()
-        load, still = self.look()
+        load, still = self.weigh()
         match text:
             case "@":
                 self.tare_g = 0.0

@@ -78,7 +78,7 @@ class SartoriusSbi(WireDevice):
     def _load_g(self) -> float:
         return self._vessel_g + self.plant.sense(self._point)
 
-    def look(self) -> tuple[float, bool]:
+    def weigh(self) -> tuple[float, bool]:
         """Return the load (g), and whether it has been still since the last call."""
         now, load = self.loop.time(), self._load_g()
         elapsed = now - self._seen_s
@@ -93,7 +93,7 @@ class SartoriusSbi(WireDevice):
             return f"Err {self.error:03d}".ljust(14)
         if self.loop.time() < self._adjusting_s:
             return "C".center(14)
-        load, still = self.look()
+        load, still = self.weigh()
         gross = load - self.zero_g
         if not UNDERLOAD_G <= gross <= CAPACITY_G:
             return ("H" if gross > 0 else "L").center(14)

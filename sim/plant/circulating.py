@@ -136,7 +136,7 @@ def metabolise(row: F8, wants: F8, dt_s: float) -> None:
 
 
 @compiled
-def look(row: F8, ph: float, oxygen_mm: float, seen: F8) -> None:
+def record_seen(row: F8, ph: float, oxygen_mm: float, seen: F8) -> None:
     """Write what is in a body into a row of :class:`SeenColumn`."""
     volume = max(row[Content.LIQUID], 1e-9)
     seen[SeenColumn.GLUCOSE] = row[Content.GLUCOSE] / volume
@@ -225,12 +225,12 @@ def _made(sources: int) -> Live:
                 ageing.decay(row[LOOP], ph, tally, dt_s)
                 ageing.evaporate(row[LOOP], place.water_ul_s * water * dt_s, tally)
                 ph = breathe(row[LOOP], co2, loop_gas, ph, 0.5 * dt_s)
-                look(row[LOOP], ph, loop_mm, out[rig, number, LOOP])
+                record_seen(row[LOOP], ph, loop_mm, out[rig, number, LOOP])
                 if row[SPENT, Content.LIQUID] > 1.0:
                     spent_ph = breathe(row[SPENT], co2, place.spent_gas_ul_s, spent_ph, dt_s)
                     ageing.decay(row[SPENT], spent_ph, tally, dt_s)
                     ageing.evaporate(row[SPENT], place.spent_water_ul_s * water * dt_s, tally)
-                look(row[SPENT], spent_ph, chamber_mm, out[rig, number, SPENT])
+                record_seen(row[SPENT], spent_ph, chamber_mm, out[rig, number, SPENT])
 
     return live
 

@@ -68,7 +68,7 @@ class Judged:
         for name, ul in passed.items():
             self.truth.moved_ul[name] += ul
         self.judge.settled({"n": 1}, "run-1")
-        self.judge.look(cast(Any, self.truth))
+        self.judge.update(cast(Any, self.truth))
         return [violation.invariant for violation in self.findings.all]
 
 
@@ -83,7 +83,7 @@ async def test_a_dose_into_another_chamber_is_noticed() -> None:
 async def test_a_dose_that_no_row_announces_is_noticed() -> None:
     judged = Judged()
     judged.truth.moved_ul["to07"] += 100.0
-    judged.judge.look(cast(Any, judged.truth))
+    judged.judge.update(cast(Any, judged.truth))
     assert [violation.invariant for violation in judged.findings.all] == ["doses reach their chamber"]
 
 
@@ -91,14 +91,14 @@ async def test_a_dose_that_no_row_announces_is_noticed() -> None:
 async def test_a_chamber_outside_its_bounds_is_noticed(level_ul: float) -> None:
     judged = Judged()
     judged.truth.volumes_ul["w03"] = level_ul
-    judged.judge.look(cast(Any, judged.truth))
+    judged.judge.update(cast(Any, judged.truth))
     assert [violation.invariant for violation in judged.findings.all] == ["chambers stay within their bounds"]
 
 
 async def test_a_selector_that_turns_under_flow_is_noticed() -> None:
     judged = Judged()
     judged.turned.append((5.0, "giver.valve", 1000.0))
-    judged.judge.look(cast(Any, judged.truth))
+    judged.judge.update(cast(Any, judged.truth))
     assert [violation.invariant for violation in judged.findings.all] == ["selectors turn at rest"]
 
 

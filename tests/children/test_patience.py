@@ -35,7 +35,7 @@ def _looked(patience: Patience, seconds: float) -> None:
     until_s = now_s() + seconds
     while now_s() < until_s:
         time.sleep(0.05)
-        patience.look()
+        patience.update()
 
 
 def test_B2_a_child_that_waits_for_something_else_uses_up_its_limit(child: subprocess.Popen[bytes]) -> None:
@@ -75,7 +75,7 @@ def test_B2_a_child_without_a_processor_is_not_silent() -> None:
 def test_B2_a_look_that_comes_late_counts_for_little(child: subprocess.Popen[bytes]) -> None:
     patience = Patience(child.pid, LIMIT_S)
     time.sleep(4 * LIMIT_S)
-    patience.look()
+    patience.update()
     assert patience.waited_s <= LIMIT_S
 
 
@@ -101,11 +101,11 @@ def test_B2_a_data_folder_whose_probe_gets_no_processor_is_sound(
 ) -> None:
     monkeypatch.setattr(folder_probe, "ANSWER_S", 1.0)
     with stopped_at_start("choroid.running.folder_probe", seconds=3.0) as stopped:
-        found = folder_probe.look(tmp_path, "{}")
+        found = folder_probe.probe_folder(tmp_path, "{}")
     assert stopped
     assert found == folder_probe.FolderState("", guarded=False)
 
 
 def test_B2_a_folder_probe_that_is_proven_dead_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder_probe, "python", lambda module: ["sh", "-c", "exit 7"])
-    assert "exit status 7" in folder_probe.look(tmp_path, "{}").problem
+    assert "exit status 7" in folder_probe.probe_folder(tmp_path, "{}").problem

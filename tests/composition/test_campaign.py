@@ -112,7 +112,7 @@ def test_a_chamber_whose_branch_is_blocked_is_found(tmp_path: Path) -> None:
             lab.plant.faults.flow_scale[blocked] = 0.0
         for _ in range(round(2 * UNFED_S / 5.0)):
             await asyncio.sleep(5.0)
-            judge.look(lab.plant.truth(), set(), asyncio.get_running_loop().time())
+            judge.update(lab.plant.truth(), set(), asyncio.get_running_loop().time())
         await lab.close()
         return [finding.text.partition(" for ")[0] for finding in findings.all]
 

@@ -73,7 +73,7 @@ async def test_without_a_loop_and_an_array_there_is_no_score_and_a_reason(tmp_pa
         with scored(rig, tmp_path / name) as signs:
             assert signs is None
             scoring = Scoring(signs, care=FailedCare(rig), record=lambda kind, body: pytest.fail(kind))
-            scoring.look(state({}), None, Alarms(lambda kind, body: None, str))
+            scoring.update(state({}), None, Alarms(lambda kind, body: None, str))
             assert (scoring.latest, scoring.concerns) == (None, {})
 
 

@@ -121,17 +121,17 @@ def test_I2_only_a_good_fresh_reading_releases() -> None:
     button = Button(
         EmergencyButton(input="io.button", active="open", stale="5 s"),
     )
-    assert button.look({}, 100.0) == ""
-    assert button.look({}, 106.0) != "", "one that is never read counts as pressed too"
-    assert button.look(reading(1.0, 107.0), 107.0) == ""
-    assert button.look(reading(0.0, 108.0), 108.0) != ""
-    assert button.look(reading(1.0, 109.0, Quality.SUSPECT), 109.0) != ""
-    assert button.look(reading(1.0, 110.0), 110.0) == ""
-    assert button.look(reading(1.0, 110.0), 115.5) != "", "an old one releases nothing"
-    assert button.look(reading(7.0, 116.0), 116.0) != "", "neither open nor closed"
+    assert button.update({}, 100.0) == ""
+    assert button.update({}, 106.0) != "", "one that is never read counts as pressed too"
+    assert button.update(reading(1.0, 107.0), 107.0) == ""
+    assert button.update(reading(0.0, 108.0), 108.0) != ""
+    assert button.update(reading(1.0, 109.0, Quality.SUSPECT), 109.0) != ""
+    assert button.update(reading(1.0, 110.0), 110.0) == ""
+    assert button.update(reading(1.0, 110.0), 115.5) != "", "an old one releases nothing"
+    assert button.update(reading(7.0, 116.0), 116.0) != "", "neither open nor closed"
     closing = Button(EmergencyButton(input="io.button", active="closed", stale="5 s"))
-    assert closing.look(reading(0.0, 1.0), 1.0) == ""
-    assert closing.look(reading(1.0, 2.0), 2.0) != ""
+    assert closing.update(reading(0.0, 1.0), 1.0) == ""
+    assert closing.update(reading(1.0, 2.0), 2.0) != ""
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ class Signs:
             self.firing.turn(why)
             now_s = asyncio.get_running_loop().time()
             summary = NervesSummary(now_s, 3.0, 2, 3, rates, treatment, states=states, metrics=metrics)
-            self.firing.look(summary, treatment)
+            self.firing.update(summary, treatment)
 
 
 WARM_UP_MIN = (WARM_UP_H + 2) * 60

@@ -63,7 +63,7 @@ class RecordingGuard:
     def order(self, message: Message) -> None:
         self._tell([message])
 
-    def look(self, at_s: float, lag_s: float) -> Look:
+    def observe(self, at_s: float, lag_s: float) -> Look:
         return Look(at_s, "S", 0.0, lag_s)
 
     def kill(self) -> None:
@@ -153,13 +153,13 @@ async def test_A1_an_end_that_does_not_come_to_one_leaves_the_rest_to_the_guard(
 async def test_an_end_that_hangs_falls_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with with_guard(tmp_path) as (controller, lab, guard):
         lab.lines["sim:gas"].unplug()
-        close = controller.body.close
+        close = controller.devices.close
 
         async def hang() -> None:
             await asyncio.sleep(MAX_END_S + 60.0)
             await close()
 
-        monkeypatch.setattr(controller.body, "close", hang)
+        monkeypatch.setattr(controller.devices, "close", hang)
     assert guard.longest_silence_s > TICK_S + SILENCE_S
 
 

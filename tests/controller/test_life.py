@@ -148,7 +148,7 @@ async def test_C3_a_rig_with_a_dead_device_starts_and_tells(tmp_path: Path) -> N
     controller = controller_on(lab.opener, tmp_path)
     try:
         await controller.start()
-        assert [failure.device for failure in controller.body.failures] == ["ph_loop"]
+        assert [failure.device for failure in controller.devices.failures] == ["ph_loop"]
         assert controller.store.readings["ph_loop.ph"].quality is Quality.MISSING
         assert controller.store.readings["do_loop.oxygen"].quality is Quality.GOOD
         assert on(controller, HEART)

@@ -62,7 +62,7 @@ class Bench:
                 for point, value in readings.items()
             }
             causes, self.unseen = {}, []
-            self.flows.look(State(self.at_s, "", seen, {PUMP: view}, {}, (), {}), causes, self.unseen)
+            self.flows.update(State(self.at_s, "", seen, {PUMP: view}, {}, (), {}), causes, self.unseen)
         return causes
 
 

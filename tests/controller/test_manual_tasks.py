@@ -50,7 +50,7 @@ async def kept(data: Path, rig: Rig, epoch: datetime = EPOCH) -> AsyncIterator[t
 
 async def kinds_after(upkeep: Upkeep, hours: float) -> list[str]:
     await asyncio.sleep(hours * HOUR_S)
-    upkeep.look({}, lambda _: None)
+    upkeep.update({}, lambda _: None)
     return [kind for kind, _ in upkeep.causes]
 
 

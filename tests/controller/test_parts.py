@@ -66,7 +66,7 @@ async def test_parts_look_in_the_order_of_their_stages_whatever_the_order_in_whi
     tmp_path: Path,
 ) -> None:
     looked: list[str] = []
-    given = [maker(stage.name, stage, look=lambda _, stage=stage: looked.append(stage.name)) for stage in TickStage]
+    given = [maker(stage.name, stage, update=lambda _, stage=stage: looked.append(stage.name)) for stage in TickStage]
     async with living(tmp_path, *reversed(given)):
         await asyncio.sleep(1.5)
     assert looked[: len(TickStage)] == [stage.name for stage in TickStage]
@@ -78,8 +78,8 @@ async def test_a_part_that_fails_is_an_alarm_and_the_others_go_on(tmp_path: Path
     def fail(*_: object) -> None:
         raise RuntimeError("a defect")
 
-    first = maker("broken", TickStage.REGULATE, look=fail)
-    last = maker("whole", TickStage.REPORT, look=lambda state: looked.append(state.at_s))
+    first = maker("broken", TickStage.REGULATE, update=fail)
+    last = maker("whole", TickStage.REPORT, update=lambda state: looked.append(state.at_s))
     async with living(tmp_path, first, last) as controller:
         await asyncio.sleep(3.5)
         assert ("defect", "broken") in {(alarm.kind, alarm.source) for alarm in controller.alarms.active()}

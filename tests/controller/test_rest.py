@@ -55,10 +55,10 @@ def longest_s(times: list[float]) -> float:
 async def test_at_rest_a_device_is_read_at_its_period_at_rest_and_never_later(tmp_path: Path) -> None:
     async with living(tmp_path, warm_up_s=SETTLED_S) as (controller, _):
         assert controller.get(Pace).needs.reason == ""
-        before = controller.body.transactions
+        before = controller.devices.transactions
         times = await taken(controller, 300.0)
         assert controller.get(Pace).needs.reason == ""
-        assert controller.body.transactions - before < 0.65 * 5.23 * 300.0, "5.23 requests a second at full rate"
+        assert controller.devices.transactions - before < 0.65 * 5.23 * 300.0, "5.23 requests a second at full rate"
         for point, at_s in times.items():
             rest_s = REST_S[device(point)]
             assert longest_s(at_s) < rest_s + 1.5, point

@@ -114,7 +114,7 @@ async def test_a_pump_that_does_not_answer_keeps_no_other_heart_from_its_lease(
 
         with monkeypatch.context() as patch:
             await controller.gate.basal(f"h_{LEFT}.{LEFT}", "so that its regulator sends its flow again, and waits")
-            patch.setattr(controller.body._links[f"sim:h_{LEFT}"], "exchange", never)
+            patch.setattr(controller.devices._links[f"sim:h_{LEFT}"], "exchange", never)
             await asyncio.sleep(240.0)
             assert [flow(controller, f"h_{heart}.{heart}") for heart in OTHERS] == pytest.approx([2000.0] * 2, rel=0.01)
             expired = [alarm.source for alarm in controller.alarms.active() if alarm.kind == "lease_expired"]

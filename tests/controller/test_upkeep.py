@@ -55,7 +55,7 @@ def seen(total_ul: float, pump: str = "reglo.heart") -> dict[str, ActuatorView]:
 
 
 def look(upkeep: Upkeep, total_ul: float = 0.0) -> None:
-    upkeep.look(seen(total_ul), lambda _: PER_TURN_UL)
+    upkeep.update(seen(total_ul), lambda _: PER_TURN_UL)
 
 
 # --- F5 ---------------------------------------------------------------------------------------------------

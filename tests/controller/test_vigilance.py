@@ -55,7 +55,7 @@ async def test_I2_a_link_that_neither_answers_nor_fails_is_told(
             await asyncio.Event().wait()
 
         with monkeypatch.context() as patch:
-            patch.setattr(controller.body._links[link], "exchange", never)
+            patch.setattr(controller.devices._links[link], "exchange", never)
             await asyncio.sleep(120.0)
             assert {each for each in alarms(controller) if each.startswith("device_lost")} == {there}
             details = {alarm.detail for alarm in controller.alarms.active() if alarm.kind == "device_lost"}

@@ -57,7 +57,7 @@ async def test_E7_a_step_is_told_once_with_its_size(step_s: float) -> None:
     for at_s in range(1, 601):
         await asyncio.sleep(1.0)
         clock.step_s = step_s if at_s >= 300 else 0.0
-        watch.look()
+        watch.update()
     (row,) = told.rows
     assert row["step_s"] == pytest.approx(step_s, abs=0.01)
     before, after = (datetime.fromisoformat(row[key]) for key in ("before_utc", "after_utc"))
@@ -76,11 +76,11 @@ async def test_E7_slewing_a_late_tick_and_a_suspend_are_no_steps(late_s: float) 
     for _ in range(5000):
         await asyncio.sleep(late_s)
         clock.step_s += 5e-4 * late_s  # the most that Linux slews
-        watch.look()
+        watch.update()
     clock.suspended_s = 600.0
-    watch.look()
+    watch.update()
     await asyncio.sleep(1.0)
-    watch.look()
+    watch.update()
     assert told.rows == []
 
 
@@ -91,7 +91,7 @@ async def test_E7_many_small_steps_are_told_too() -> None:
     for _ in range(100):
         await asyncio.sleep(1.0)
         clock.step_s += 0.3
-        watch.look()
+        watch.update()
     assert sum(row["step_s"] for row in told.rows) == pytest.approx(30.0, abs=1.5)
 
 
@@ -101,11 +101,11 @@ async def test_the_passed_time_of_a_real_clock_includes_a_suspend_and_follows_no
     clock, told = Clock(follow_system=True), Told()
     assert clock.passed_s() == pytest.approx(time.clock_gettime(time.CLOCK_BOOTTIME), abs=5.0)
     watch = told.watch(clock)
-    watch.look()
+    watch.update()
     assert told.rows == []
     real = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: real() - 7_200_000_000_000)
-    watch.look()
+    watch.update()
     (row,) = told.rows
     assert row["step_s"] == pytest.approx(-7200.0, abs=1.0)
 

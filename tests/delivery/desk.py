@@ -127,7 +127,7 @@ class Desk:
         end_s = self.clock.now_s() + seconds
         while self.clock.now_s() < end_s - 1e-6:
             self.alarms.levels(self.present | self.notifier.causes(), self.clock.now_s())
-            self.notifier.look(self.alarms)
+            self.notifier.update(self.alarms)
             await asyncio.sleep(step_s)
 
     async def raise_now(self, cause: tuple[str, str], detail: str = "it happened") -> float:

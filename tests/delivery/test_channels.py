@@ -295,7 +295,7 @@ async def test_L5_mail_down_and_webhook_up_with_a_real_outbox(
 
     async def looking(people: People, condition: Callable[[], bool]) -> None:
         for _ in range(600):
-            people.look(alarms)
+            people.update(alarms)
             if condition():
                 return
             await asyncio.sleep(0.1)

@@ -81,7 +81,7 @@ def analysers(controller: Controller, source: ResultSource) -> Analysers:
 
 async def taken(controller: Controller, *results: AnalyserResult, shared: bool = False) -> list[dict[str, Any]]:
     """Fetch these results; return what became of them."""
-    analysers(controller, source := Listed(*results, shared=shared)).look(controller.clock.now_s())
+    analysers(controller, source := Listed(*results, shared=shared)).update(controller.clock.now_s())
     await asyncio.sleep(1.0)
     assert not source.waiting
     return [dict(row.body) for row in controller.journal.entries(kinds=(SETTLED,))]
@@ -240,10 +240,10 @@ async def test_D2_a_result_that_is_not_on_the_disk_is_not_acknowledged(
 
     with monkeypatch.context() as disk:
         disk.setattr(controller.journal, "durable", full)
-        analysers(controller, source).look(controller.clock.now_s())
+        analysers(controller, source).update(controller.clock.now_s())
         await asyncio.sleep(1.0)
         assert len(source.waiting) == 1
-    analysers(controller, source).look(controller.clock.now_s())
+    analysers(controller, source).update(controller.clock.now_s())
     await asyncio.sleep(1.0)
     assert source.waiting == []
     assert used(controller) == [("lactate", 0.4)]

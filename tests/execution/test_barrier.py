@@ -75,9 +75,9 @@ async def test_a_whole_filter_is_seen_at_work_before_the_first_batch_and_never_f
 @pytest.mark.virtual_time
 async def test_a_primed_rig_is_known_and_one_without_a_pass_is_not(tmp_path: Path) -> None:
     controller = Controller(World(), tmp_path / "j.db", catalogue=shipped())
-    assert FilterRecord(RIG, controller.journal).look()["sterile"] is None
+    assert FilterRecord(RIG, controller.journal).read()["sterile"] is None
     await ran(controller, "prime")
-    assert FilterRecord(RIG, controller.journal).look()["sterile"] is True
+    assert FilterRecord(RIG, controller.journal).read()["sterile"] is True
     await controller.gone()
 
 
@@ -104,12 +104,12 @@ async def test_a_primed_rig_is_known_and_one_without_a_pass_is_not(tmp_path: Pat
 async def test_what_the_rows_tell(rows: list[tuple[str, dict[str, Any]]], sterile: bool | None, tmp_path: Path) -> None:
     controller = Controller(World(), tmp_path / "j.db")
     barrier = FilterRecord(RIG, controller.journal)
-    barrier.look()
+    barrier.read()
     for kind, body in rows:
         controller.journal.append(kind, body)
-    assert barrier.look()["sterile"] is sterile
-    assert FilterRecord(RIG, controller.journal).look() == barrier.look()
-    assert (barrier.look()["detail"] == "") is (sterile is True)
+    assert barrier.read()["sterile"] is sterile
+    assert FilterRecord(RIG, controller.journal).read() == barrier.read()
+    assert (barrier.read()["detail"] == "") is (sterile is True)
     await controller.gone()
 
 

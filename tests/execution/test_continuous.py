@@ -38,21 +38,21 @@ class Bench(LedgerBench):
             self.rig, ledger=self.ledger, journal=self.journal, trust=None, open_lines=self.open_lines
         )
 
-    def look(self, *, total_ul: float = 0.0, readings: Mapping[str, float] | None = None) -> None:
+    def update(self, *, total_ul: float = 0.0, readings: Mapping[str, float] | None = None) -> None:
         now_s = self.clock.now_s()
         status = PumpStatus(True, 2000.0, total_ul, 1000.0)
         run = Run(2000.0)
         view = ActuatorView(status, now_s, run, run, Guarantee.DEVICE)
         pumps = {line.pump: view for line in self.rig.lines.values() if line.pump is not None}
         seen = {point: Reading(value, "g", Quality.GOOD, now_s) for point, value in (readings or {}).items()}
-        self.bookings.look(State(now_s, self.clock.utc_text(), seen, pumps, {}, (), {}))
+        self.bookings.update(State(now_s, self.clock.utc_text(), seen, pumps, {}, (), {}))
 
     async def weighed(self, g: float) -> None:
         """Let the balance show `g` until it is booked."""
         await asyncio.sleep(BOOK_EVERY_S - 20.0)
         for _ in range(5):
             await asyncio.sleep(5.0)
-            self.look(readings={"balance.mass": g})
+            self.update(readings={"balance.mass": g})
 
     def rows(self, kind: str) -> int:
         return sum(1 for _ in self.journal.entries(kinds=(kind,)))
@@ -69,23 +69,23 @@ def bench(folder: Path, rig: Rig) -> Iterator[Bench]:
 
 async def test_a_bottle_that_a_heart_empties_is_booked_and_a_restart_loses_nothing(tmp_path: Path) -> None:
     with bench(tmp_path, single_pass()) as made:
-        made.look(total_ul=70.0)  # what the pump had moved before this journal began is not the bottle's
+        made.update(total_ul=70.0)  # what the pump had moved before this journal began is not the bottle's
         await asyncio.sleep(BOOK_EVERY_S)
-        made.look(total_ul=20_070.0)
+        made.update(total_ul=20_070.0)
         assert made.ledger.volumes()["bottle"].ul == pytest.approx(180_000.0)
         assert made.ledger.volumes()["waste"].ul == pytest.approx(20_000.0)
         await asyncio.sleep(60.0)
-        made.look(total_ul=22_070.0)
+        made.update(total_ul=22_070.0)
         assert made.rows("moved") == 2, "not due yet"
         assert made.ledger.volumes()["bottle"].ul == pytest.approx(178_000.0), "and known in between"
         assert made.ledger.volumes()["waste"].ul == pytest.approx(22_000.0)
-        made.look(total_ul=22_570.0)
+        made.update(total_ul=22_570.0)
         assert made.ledger.volumes()["bottle"].ul == pytest.approx(177_500.0)  # a hundredth of the bottle
         made.process()
-        made.look(total_ul=24_070.0)
+        made.update(total_ul=24_070.0)
         assert made.ledger.volumes()["bottle"].ul == pytest.approx(176_000.0)
         await asyncio.sleep(BOOK_EVERY_S)
-        made.look(total_ul=1_000.0)  # the pump lost its power and began at zero
+        made.update(total_ul=1_000.0)  # the pump lost its power and began at zero
         assert made.ledger.volumes()["bottle"].ul == pytest.approx(175_000.0)
         assert made.ledger.volumes()["chip"].ul == pytest.approx(12_000.0)
 
@@ -93,12 +93,12 @@ async def test_a_bottle_that_a_heart_empties_is_booked_and_a_restart_loses_nothi
 async def test_a_counter_of_whole_millilitres_leaves_no_gap_between_two_of_its_values(tmp_path: Path) -> None:
     """The pump's total stays for minutes while its flow goes on (2 mL/min here); a counter that is stuck adds no more."""
     with bench(tmp_path, single_pass()) as made:
-        made.look()
+        made.update()
         for seconds, bottle_ul in ((20.0, 199_333.3), (9.0, 199_033.3), (600.0, 199_000.0)):
             await asyncio.sleep(seconds)
-            made.look()
+            made.update()
             assert made.ledger.volumes()["bottle"].ul == pytest.approx(bottle_ul, abs=0.1)
-        made.look(total_ul=1_000.0)
+        made.update(total_ul=1_000.0)
         assert made.ledger.volumes()["bottle"].ul == pytest.approx(199_000.0)
         assert made.ledger.volumes()["chip"].ul == pytest.approx(12_000.0)
 
@@ -106,15 +106,15 @@ async def test_a_counter_of_whole_millilitres_leaves_no_gap_between_two_of_its_v
 async def test_a_volume_that_a_person_enters_is_that_of_now(tmp_path: Path) -> None:
     """What flowed before the entry is booked before it: neither the new volume nor the next row contains it."""
     with bench(tmp_path, single_pass()) as made:
-        made.look()
+        made.update()
         await asyncio.sleep(60.0)
-        made.look(total_ul=2_000.0)
+        made.update(total_ul=2_000.0)
         made.ledger.reconcile("waste", 0.0, 100.0, user="ada", reason="emptied")
         assert made.ledger.volumes()["waste"].ul == pytest.approx(0.0)
         (row,) = made.journal.entries(kinds=("ledger.reconciled",))
         assert row.body["change_ul"] == pytest.approx(-2_000.0)
         await asyncio.sleep(BOOK_EVERY_S)
-        made.look(total_ul=22_000.0)
+        made.update(total_ul=22_000.0)
         assert made.ledger.volumes()["waste"].ul == pytest.approx(20_000.0)
         residual = made.ledger.level("waste", 20_000.0, 100.0, user="ada", reason="")
         assert residual.value == pytest.approx(0.0, abs=1.0)
@@ -122,10 +122,10 @@ async def test_a_volume_that_a_person_enters_is_that_of_now(tmp_path: Path) -> N
 
 async def test_the_doubt_about_the_flow_adds_up_as_one_gain(tmp_path: Path) -> None:
     with bench(tmp_path, single_pass()) as made:
-        made.look()
+        made.update()
         for count in range(1, 7):
             await asyncio.sleep(BOOK_EVERY_S)
-            made.look(total_ul=10_000.0 * count)
+            made.update(total_ul=10_000.0 * count)
         assert made.ledger.gain("pump.pump") is not None
         gain, sd = made.ledger.gain("pump.pump") or (0.0, 0.0)
         assert gain == pytest.approx(1.0)
@@ -136,9 +136,9 @@ async def test_medium_that_comes_back_has_no_rows(tmp_path: Path) -> None:
     for name, rig in (("plates", two_plates()), ("bench", RIG)):
         (tmp_path / name).mkdir()
         with bench(tmp_path / name, rig) as made:
-            made.look()
+            made.update()
             await asyncio.sleep(DAY_S)
-            made.look(total_ul=1e6)
+            made.update(total_ul=1e6)
             assert made.rows("moved") == 0
 
 
@@ -200,7 +200,7 @@ async def test_after_a_change_by_hand_the_tare_is_taken_again(tmp_path: Path) ->
 
 async def test_what_the_disk_does_not_take_is_booked_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with bench(tmp_path, single_pass()) as made:
-        made.look()
+        made.update()
         await asyncio.sleep(BOOK_EVERY_S)
 
         def full(*_: object, **__: object) -> int:
@@ -209,6 +209,6 @@ async def test_what_the_disk_does_not_take_is_booked_later(tmp_path: Path, monke
         with monkeypatch.context() as patch:
             patch.setattr(made.journal, "append", full)
             with pytest.raises(JournalUnwritten):
-                made.look(total_ul=20_000.0)
-        made.look(total_ul=20_100.0)
+                made.update(total_ul=20_000.0)
+        made.update(total_ul=20_100.0)
         assert made.ledger.volumes()["bottle"].ul == pytest.approx(200_000.0 - 20_100.0)

@@ -245,7 +245,7 @@ async def test_P3_a_process_that_gets_no_time_is_called_stopped_not_broken(monke
             watch = python_process.ProtocolWatch(process.pid)
             while watch._cpu()[0] != "T":
                 await asyncio.sleep(0.01)
-            said = [watch.look() for _ in range(9)]
+            said = [watch.check() for _ in range(9)]
             assert said[:8] == [None] * 8
             assert "gets no time" in str(said[8])
             assert "not at fault" in str(said[8])

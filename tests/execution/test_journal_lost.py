@@ -125,11 +125,11 @@ async def test_F7_a_loss_is_noticed_within_a_tick_when_nothing_is_written(tmp_pa
     journal = opened(tmp_path, threaded=threaded)
     journal.append("act", {})
     await journal.commit()
-    journal.look()
+    journal.check()
     await asyncio.sleep(0.05)
     assert journal.problem is None
     remove(tmp_path)
-    journal.look()
+    journal.check()
     async with asyncio.timeout(20):
         while journal.lost is None:
             await asyncio.sleep(0.01)

@@ -38,7 +38,7 @@ def lived(data: Path, *, harmed: bool) -> float:
     journal = Journal(data / "journal.db", Clock(follow_system=False, epoch=EPOCH), durable=False)
     for hour in range(LIVED_H):
         # Other instruments than those of the rig that goes on with it: the scale of its signals is taken again.
-        row = {"hour": began_h + hour, "look": sensors.look(hour).to_json(), "instruments": {"firing_hz": "another"}}
+        row = {"hour": began_h + hour, "look": sensors.update(hour).to_json(), "instruments": {"firing_hz": "another"}}
         journal.append(ROW, row)
     journal.close()
     return float(truth["viability"].max() - truth["viability"][-1])

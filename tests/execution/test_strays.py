@@ -117,7 +117,7 @@ class Counted:
         for total_ul in totals_ul:
             self._at_s += 1.0
             status = PumpStatus(False, 0.0, total_ul, 10.0)
-            self._strays.look({BASE: ActuatorView(status, self._at_s, None, Stop(), Guarantee.DEVICE)})
+            self._strays.update({BASE: ActuatorView(status, self._at_s, None, Stop(), Guarantee.DEVICE)})
 
 
 def test_a_dose_that_begins_and_ends_between_two_looks_is_no_stray() -> None:

@@ -27,7 +27,7 @@ async def test_A10_a_pump_that_moves_the_pan_leaves_its_readings_good_and_unstab
     seen: dict[float, Reading] = {}
     async with controlled(lab, tmp_path) as controller:
 
-        def look() -> bool:
+        def update() -> bool:
             reading = controller.store.readings[MASS]
             seen[reading.at_s] = reading
             return controller.runs.get(run).state in (RunState.COMPLETE, RunState.HELD)
@@ -35,7 +35,7 @@ async def test_A10_a_pump_that_moves_the_pan_leaves_its_readings_good_and_unstab
         run = await controller.runs.start("recycle", {"cycles": "1", "min_batch": "18 mL"}, "anna", "a test")
         await until(lambda: moving(controller, "kidney.draw"))
         begin = controller.clock.utc().timestamp()
-        await until(look)
+        await until(update)
         end = controller.clock.utc().timestamp()
         assert controller.runs.get(run).state is RunState.COMPLETE
         assert {reading.quality for reading in seen.values()} == {Quality.GOOD}

@@ -51,7 +51,7 @@ async def test_a_request_raises_an_alarm_until_the_technician_enters_its_results
             controller.alarms.acknowledge(ALARM, "anna")
             await asyncio.sleep(SETTLE_S)
             assert announced(controller), "who acknowledges it has not made the assay"
-            await technician.look(DAY_S)
+            await technician.update(DAY_S)
             told = (await viewer.get("/api/assays")).json()
         assert told["wanted"] == []
         assert sorted({row["analyte"] for row in told["assays"]}) == sorted(asked["analytes"])
@@ -71,7 +71,7 @@ async def test_LDH_is_asked_for_becomes_evidence_of_the_tissue_and_is_graded(tmp
         (asked,) = controller.runs.requests.open()
         assert (asked.analytes, asked.purpose, asked.saving_ul) == (("ldh",), "tissue", None)
         assert "baseline" in asked.text
-        await technician.look(DAY_S)
+        await technician.update(DAY_S)
         assert controller.runs.requests.open() == ()
         (first,) = controller.assays.recent()
         assert (first["analyte"], first["unit"], first["used"], first["expected"]) == ("ldh", "U/L", True, None)

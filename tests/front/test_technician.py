@@ -80,9 +80,9 @@ async def test_a_round_does_what_the_alarms_ask_for(tmp_path: Path) -> None:
         kinds = {alarm.kind for alarm in controller.alarms.active()}
         assert {"stock_low", "level_due"} <= kinds
         assert kinds & {"tubing_due", "tubing_over"}
-        await technician.look(3600.0)
+        await technician.update(3600.0)
         assert technician.done == [], "the technician does not come for these before the next round"
-        await technician.look(DAY_S)
+        await technician.update(DAY_S)
         what = [each["what"] for each in technician.done]
         assert "new bottle for reservoir, lot reservoir-1" in what
         assert any(each.startswith("read loop as 40") or each.startswith("read loop as 39") for each in what)
@@ -101,7 +101,7 @@ async def test_a_run_that_waits_is_looked_after_within_the_hour_and_goes_on(tmp_
         run = await controller.runs.start(find("exchange"), {"volume": "2 mL"}, user="anna", reason="a test")
         change(lab, controller, "reservoir", 10_500.0)  # after it was rehearsed, and less than the dose wants
         await held(controller, run)
-        await technician.look(3600.0)
+        await technician.update(3600.0)
         assert [each["what"] for each in technician.done] == [
             "new bottle for reservoir, lot reservoir-1",
             "resumed exchange",
@@ -124,10 +124,10 @@ async def test_a_run_that_nothing_helps_is_left_until_the_next_round(
         change(lab, controller, "reservoir", 10_500.0)
         for hour in range(1, MAX_RESUMES + 4):
             await held(controller, run)
-            await technician.look(3600.0 * hour)
+            await technician.update(3600.0 * hour)
             await asyncio.sleep(60.0)
         assert [each["what"] for each in technician.done] == ["resumed exchange"] * MAX_RESUMES
-        await technician.look(DAY_S)
+        await technician.update(DAY_S)
         assert len(technician.done) == MAX_RESUMES + 1
 
 
@@ -138,7 +138,7 @@ async def test_a_full_waste_is_emptied_and_nothing_of_it_is_unexplained(tmp_path
     async with tended(tmp_path, RIG.model_copy(update={"vessels": vessels})) as (lab, controller, technician):
         await asyncio.sleep(70.0)
         assert [alarm.id for alarm in controller.alarms.active()] == ["waste_full:waste"]
-        await technician.look(DAY_S)
+        await technician.update(DAY_S)
         assert [each["what"] for each in technician.done] == ["emptied waste"]
         assert lab.plant.truth().volumes_ul["waste"] == 0.0
         assert abs(controller.ledger.unexplained().ul) < 1.0
@@ -154,7 +154,7 @@ async def test_now_and_then_the_loop_is_assayed_and_a_surprise_is_looked_at_agai
             await asyncio.sleep(600.0)
             if day == 4:  # the culture is not as believed
                 lab.plant.fleet.vessels[0, required(lab.plant.fleet.loop, "a loop"), Content.LACTATE] += 12.0 * 40_000.0
-            await technician.look(day * DAY_S)
+            await technician.update(day * DAY_S)
         assert [(each["day"], each["what"].split()[0]) for each in technician.done] == [
             (2.0, "assayed"), (2.0, "assayed"), (4.0, "looked"), (4.0, "assayed"), (4.0, "assayed"),
         ]  # fmt: skip
@@ -171,7 +171,7 @@ async def test_assays_more_often_than_the_daily_round_are_made_when_they_are_due
         technician = Technician(lab, controller, seed=1, assay_every_d=0.25)
         for hour in range(1, 31):
             await asyncio.sleep(60.0)
-            await technician.look(hour * 3600.0)
+            await technician.update(hour * 3600.0)
         found = [each["day"] for each in technician.done if each["what"].startswith("assayed lactate")]
         assert found == [0.25, 0.5, 0.75, 1.0, 1.25]
 

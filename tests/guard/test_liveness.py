@@ -36,7 +36,7 @@ def watched(
         if at_s <= beats_until_s:
             liveness.beat(at_s, 1 + int(min(at_s, ticks_until_s)))
         after = at_s > beats_until_s
-        verdict = liveness.look(Look(at_s, state if after else "S", starved * POLL_S if after else 0.0))
+        verdict = liveness.judge(Look(at_s, state if after else "S", starved * POLL_S if after else 0.0))
         if verdict is not None:
             return verdict, at_s
     return None, until_s
@@ -74,33 +74,33 @@ def test_U1_a_loop_that_turns_without_control_is_no_life() -> None:
 def test_U4_a_watcher_that_was_starved_itself_blames_no_process_for_that_time() -> None:
     liveness = Liveness(0.0)
     liveness.beat(0.1, 1)
-    assert liveness.look(Look(0.2, "S")) is None
-    assert liveness.look(Look(5.2, "S", 0.0, 4.9)) is None
-    assert liveness.look(Look(5.2 + SILENCE_S + 0.1, "S")) == ProcessFault.SILENT
+    assert liveness.judge(Look(0.2, "S")) is None
+    assert liveness.judge(Look(5.2, "S", 0.0, 4.9)) is None
+    assert liveness.judge(Look(5.2 + SILENCE_S + 0.1, "S")) == ProcessFault.SILENT
 
 
 def test_starvation_before_the_last_beat_excuses_nothing_after_it() -> None:
     liveness = Liveness(0.0)
     for second in range(1, 10):
-        liveness.look(Look(float(second), "R", 0.9))
+        liveness.judge(Look(float(second), "R", 0.9))
         liveness.beat(second + 0.01, second)
-    assert liveness.look(Look(9.0 + SILENCE_S + 0.1, "S")) == ProcessFault.SILENT
+    assert liveness.judge(Look(9.0 + SILENCE_S + 0.1, "S")) == ProcessFault.SILENT
 
 
 def test_a_controller_that_is_still_connecting_gets_more_time() -> None:
     liveness = Liveness(0.0)
     liveness.beat(0.1, 0)
-    assert liveness.look(Look(STARTING_SILENCE_S - 1.0, "S")) is None
-    assert liveness.look(Look(STARTING_SILENCE_S + 1.0, "S")) == ProcessFault.SILENT
+    assert liveness.judge(Look(STARTING_SILENCE_S - 1.0, "S")) is None
+    assert liveness.judge(Look(STARTING_SILENCE_S + 1.0, "S")) == ProcessFault.SILENT
 
 
 def test_one_look_at_a_stopped_process_is_not_enough() -> None:
     liveness = Liveness(0.0)
     liveness.beat(0.1, 1)
-    assert liveness.look(Look(0.2, "T")) is None
-    assert liveness.look(Look(0.3, "S")) is None
-    assert liveness.look(Look(0.4, "T")) is None
-    assert liveness.look(Look(0.5, "T")) == ProcessFault.STOPPED
+    assert liveness.judge(Look(0.2, "T")) is None
+    assert liveness.judge(Look(0.3, "S")) is None
+    assert liveness.judge(Look(0.4, "T")) is None
+    assert liveness.judge(Look(0.5, "T")) == ProcessFault.STOPPED
 
 
 def test_U4_no_healthy_process_of_a_starved_machine_is_condemned() -> None:
@@ -116,7 +116,7 @@ def test_U4_no_healthy_process_of_a_starved_machine_is_condemned() -> None:
             if needed_s <= 0.0:  # it has had the 0.1 s of processor and waiting that a beat takes
                 needed_s, tick = 0.1, tick + 1
                 liveness.beat(at_s, tick)
-            assert liveness.look(Look(at_s, "R", starved)) is None, (share, at_s)
+            assert liveness.judge(Look(at_s, "R", starved)) is None, (share, at_s)
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_U4_a_loop_that_waits_for_a_disk_is_excused_and_one_whose_journal_waits_
     _threads(tmp_path, **states)
     process = WatchedProcess(os.getpid(), proc=tmp_path)
     try:
-        process.look(10.0, 0.0)
-        look = process.look(11.0, 0.0)
+        process.observe(10.0, 0.0)
+        look = process.observe(11.0, 0.0)
     finally:
         process.close()
     assert look.state == loop
@@ -169,14 +169,14 @@ def test_U1_a_real_process_is_seen_as_it_is() -> None:
     seen = WatchedProcess(process.pid)
     try:
         time.sleep(0.5)
-        assert seen.look(0.0, 0.0).state in "SDR"
+        assert seen.observe(0.0, 0.0).state in "SDR"
         process.send_signal(signal.SIGSTOP)
         time.sleep(0.1)
-        assert seen.look(0.1, 0.0).state == "T"
+        assert seen.observe(0.1, 0.0).state == "T"
         assert not seen.gone
         assert seen.kill()
         assert seen.gone
-        assert seen.look(0.2, 0.0).state == "X"
+        assert seen.update(0.2, 0.0).state == "X"
         assert seen.kill(), "killing what is gone is no error"
     finally:
         process.kill()
@@ -194,11 +194,11 @@ def test_U4_a_real_process_that_gets_no_processor_is_seen_to_be_starved() -> Non
         time.sleep(0.5)
         seen = WatchedProcess(starved.pid)
         begun_s = time.monotonic()
-        seen.look(0.0, 0.0)
+        seen.observe(0.0, 0.0)
         total_s = 0.0
         for _ in range(10):
             time.sleep(0.1)
-            total_s += seen.look(time.monotonic() - begun_s, 0.0).starved_s
+            total_s += seen.observe(time.monotonic() - begun_s, 0.0).starved_s
         passed_s = time.monotonic() - begun_s
         assert 0.6 * passed_s < total_s <= passed_s + 0.01
         seen.close()

@@ -159,7 +159,7 @@ class Bench:
 
     async def pass_time(self, seconds: float) -> None:
         for _ in range(int(seconds / 60)):
-            self.imaging.look(self.clock.now_s())
+            self.imaging.update(self.clock.now_s())
             await asyncio.sleep(60)
         await asyncio.gather(*self.tasks)
 

@@ -280,9 +280,9 @@ def test_events_tell_which_channels_are_muted_and_restored() -> None:
     states = np.full(4, ElectrodeState.OK, np.int8)
     states[1], states[2], states[3] = ElectrodeState.DEAD, ElectrodeState.BLANKED, ElectrodeState.NOISY
     for _ in range(2):  # once is enough
-        reporter.look(100, states, Permit(1, OPEN), False, "")
+        reporter.update(100, states, Permit(1, OPEN), False, "")
     states[1] = ElectrodeState.OK
-    reporter.look(200, states, Permit(1, OPEN), False, "")
+    reporter.update(200, states, Permit(1, OPEN), False, "")
     _, events, _ = log.read(0, "agent")
     told = [(event.kind, event.electrodes) for event in events]
     assert sorted(told[:2], key=lambda each: each[1]) == [

@@ -62,7 +62,7 @@ class Volumes:
         self._first_ul: float | None = None
         self.worst_ul = 0.0
 
-    def look(self, _: float, lab: SimulatedLab, __: Controller) -> None:
+    def update(self, _: float, lab: SimulatedLab, __: Controller) -> None:
         """Take the present balance."""
         now_ul = unexplained_ul(lab.plant.truth())
         if self._first_ul is None:
@@ -84,7 +84,7 @@ def survey(path: Path, *, days: float, plan_h: float = PLAN_H, seed: int = 1) ->
     planned = plan(path, params={}, hours=plan_h, seed=seed)
     volumes = Volumes()
     tended = bool(load_rig(path, models=MODELS).upkeep.tasks)
-    answer = simulate(path, days=days, seed=seed, watch=volumes.look, tended=tended)
+    answer = simulate(path, days=days, seed=seed, watch=volumes.update, tended=tended)
     return Surveyed(
         path.stem,
         functions=tuple(told["functions"]),

@@ -64,7 +64,7 @@ def course_of(file: Path, shipped: Path, real: Rig, hours: float, *, infected: b
     beyond: set[str] = set()
     oxygen_mm: list[float] = []
 
-    def look(_: float, lab: SimulatedLab, __: Controller) -> None:
+    def update(_: float, lab: SimulatedLab, __: Controller) -> None:
         if infected and rig.organs.kidney is not None:
             lab.plant.faults.contamination[rig.organs.kidney.vessel] = INFECTED_PER_ML
         truth = lab.plant.truth()
@@ -81,7 +81,7 @@ def course_of(file: Path, shipped: Path, real: Rig, hours: float, *, infected: b
 
     with TemporaryDirectory() as folder:
         answer = simulate(
-            file, start=StartPoint(Path(folder), EPOCH, rig, real), days=hours / 24.0, watch=look, protocol=protocol,
+            file, start=StartPoint(Path(folder), EPOCH, rig, real), days=hours / 24.0, watch=update, protocol=protocol,
             params=RECYCLING if protocol == "recycle" else {},
         )  # fmt: skip
     return Course(answer["viability_true"], min(oxygen_mm), frozenset(beyond), tuple(answer["violations"]))

@@ -10,7 +10,7 @@ from typing import Any
 
 from choroid.common.examples import bench_rig
 from controller.core.state import StateStore
-from controller.links.body import ConnectedRig
+from controller.links.connected_rig import ConnectedRig
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from drivers.commands import Quality

@@ -118,7 +118,7 @@ class Laboratory:
             began + timedelta(days=first_d) if math.isfinite(first_d) else datetime.max.replace(tzinfo=began.tzinfo)
         )
 
-    def look(self, now: datetime, state: MediaState, where: Where) -> None:
+    def update(self, now: datetime, state: MediaState, where: Where) -> None:
         """Compare; sample if a day is over; enter due results."""
         truth = self.truth(where)
         for name, analyte in MEDIUM_ANALYTES.items():
@@ -194,12 +194,12 @@ async def _perfused(seed: int, days: float, folder: Path, trial: EstimatorTrial)
         for name, each in observers.items()
     }
 
-    async def look(where: Where) -> None:
+    async def update(where: Where) -> None:
         for name, each in observers.items():
-            laboratories[name].look(clock.utc(), each.estimator.now(), where)
+            laboratories[name].update(clock.utc(), each.estimator.now(), where)
 
     try:
-        await perfusion.live(days, hourly=lambda: look("loop"), drawn=lambda: look("spent"))
+        await perfusion.live(days, hourly=lambda: update("loop"), drawn=lambda: update("spent"))
     finally:
         perfusion.close()
     return {name: each.tally for name, each in laboratories.items()}
@@ -232,11 +232,11 @@ async def _stacked(seed: int, days: float, folder: Path, trial: EstimatorTrial) 
         while loop.time() < end_s and not ticking.done():
             await asyncio.sleep(LOOK_EVERY_S)
             if estimator.latest is not estimated:
-                laboratory.look(clock.utc(), estimator.now(), "spent")
+                laboratory.update(clock.utc(), estimator.now(), "spent")
                 estimated = estimator.latest
             if loop.time() >= next_s:
                 next_s += HOUR_S
-                laboratory.look(clock.utc(), estimator.now(), "loop")
+                laboratory.update(clock.utc(), estimator.now(), "loop")
                 estimated = estimator.latest  # an assay entered just now is not a drawn batch
         stop.set()
         await ticking

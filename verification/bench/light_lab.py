@@ -21,7 +21,7 @@ from controller.core.state import ActuatorView
 from controller.estimator.assays import AssayRefused
 from controller.rig.description import required
 from controller.runs.facts import RigFacts
-from controller.runs.views import look
+from controller.runs.views import volumes_view
 from controller.steps.barrier import bounds_kpa
 from controller.steps.steps import StepRecord
 from controller.transfers.routes import Route, route_of, routes_of
@@ -133,7 +133,7 @@ class LightLab:
 
     def volumes_now(self) -> Mapping[str, VesselVolume]:
         """Return the volumes of the ledger."""
-        return {role: VesselVolume(**each) for role, each in look(self._rig, self._observer.ledger).items()}
+        return {role: VesselVolume(**each) for role, each in volumes_view(self._rig, self._observer.ledger).items()}
 
     # --- of Actions -------------------------------------------------------------------------------------
 

@@ -97,7 +97,7 @@ async def _watch(rigs: list[Rig], folder: Path, for_s: float) -> dict[str, Any]:
     await asyncio.gather(*ticking)
     samples, missed = _sampled(rigs, sinks, begin_s)
     alarms = sum(controller.alarms.raised for controller in controllers)
-    requests = sum(controller.body.transactions for controller in controllers)
+    requests = sum(controller.devices.transactions for controller in controllers)
     await asyncio.gather(*(controller.close() for controller in controllers))
     lags_ms.sort()
     return {

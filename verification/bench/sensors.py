@@ -129,7 +129,7 @@ class Sensors:
         """The hour of the last requested result, which may be still to come."""
         self._medium = MediumSeen(rig, truth, np.random.default_rng((seed, 11)), self._offset["ph"])
 
-    def look(self, hour: int, *, lost: float = 0.0) -> TissueLook:
+    def update(self, hour: int, *, lost: float = 0.0) -> TissueLook:
         """Return the readings of one hour; `lost` is the loss that the estimate expected in the hour before."""
         equipment = self._equipment
         true, normal = {name: float(values[hour]) for name, values in self._truth.items()}, self._random.normal

@@ -96,7 +96,7 @@ def judged(viability: F8, sensors: Sensors, seed: int) -> dict[str, Any]:
     suspected: int | None = None
     for hour in range(len(viability)):
         lost = estimate.past[-1].lost if estimate.past else 0.0
-        estimate = estimate.after(sensors.look(hour, lost=lost))
+        estimate = estimate.after(sensors.update(hour, lost=lost))
         if reported is None and estimate.harmed:
             reported = hour
         if suspected is None and estimate.suspected:

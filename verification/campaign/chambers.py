@@ -62,7 +62,7 @@ class ChamberDoses:
         if path is None:
             return
         truth = self._lab.plant.truth()
-        self.look(truth)
+        self.update(truth)
         self._open[run, body["n"]] = path
         if body["act"] == 1 and self._rig.vessels[path.target].kind != "waste":
             self._judge_carry_over(self._steps.get((run, body["n"]), {}), path, truth)
@@ -72,7 +72,7 @@ class ChamberDoses:
         if (path := self._open.pop((run, body["n"]), None)) is not None:
             self._settled.append(path)
 
-    def look(self, truth: PlantTruth) -> None:
+    def update(self, truth: PlantTruth) -> None:
         """Compare what has passed the ports with the open doses; check the bounds of the chambers and the selectors."""
         now_s = asyncio.get_running_loop().time()
         permitted = {line for path in (*self._open.values(), *self._settled) for line in path.lines}

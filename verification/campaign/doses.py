@@ -202,7 +202,7 @@ class Doses:
         """Process the booking of an uncommanded volume."""
         self._strays_booked.append((asyncio.get_running_loop().time(), line))
 
-    def look(self, moved: Mapping[str, float]) -> None:
+    def update(self, moved: Mapping[str, float]) -> None:
         """Check that no line moves liquid without an announcement in the journal.
 
         What a motor moves backwards cannot be detected: its pump counts it forwards, and books that.

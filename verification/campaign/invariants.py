@@ -111,9 +111,9 @@ class InvariantWatch:
         """Check every few seconds until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
-            self.look(host)
+            self.update(host)
 
-    def look(self, host: CampaignHost) -> None:
+    def update(self, host: CampaignHost) -> None:
         """Compare the plant's truth with what must hold at any time."""
         self.looks += 1
         now_s = asyncio.get_running_loop().time()
@@ -126,12 +126,12 @@ class InvariantWatch:
         self._life = life.number if life is not None and life.ready else None
         if not at_work:
             self._telling.note_absence(self._last_s, now_s)
-        self._surroundings.look(truth, self._telling.active, at_work=at_work, last_s=self._last_s, now_s=now_s)
+        self._surroundings.update(truth, self._telling.active, at_work=at_work, last_s=self._last_s, now_s=now_s)
         if at_work and life is not None and life.controller is not None:
             excused = self._troubles.devices_under(OWN_NUMBERS) | self._troubles.impersonated()
-            self._readings.look(life.controller.store.readings, self._findings, excused)
-        self._doses.look(truth.moved_ul)
-        self._chambers.look(truth)
+            self._readings.update(life.controller.store.readings, self._findings, excused)
+        self._doses.update(truth.moved_ul)
+        self._chambers.update(truth)
         self.min_viability = min(self.min_viability, truth.viability)
         self._last_s = now_s
 

@@ -60,7 +60,7 @@ class Readings:
         was = measured[-1]
         return f"{point} is published as {reading.value:g} {reading.unit} and was {was:g} (allowed: {allowed:.2g})"
 
-    def look(self, readings: Mapping[str, Reading], findings: Findings, excused: frozenset[str]) -> None:
+    def update(self, readings: Mapping[str, Reading], findings: Findings, excused: frozenset[str]) -> None:
         """Check everything that is published now; `excused` are devices that really send another number."""
         for point, reading in readings.items():
             if point.partition(".")[0] not in excused and (why := self.wrong(point, reading)) is not None:

@@ -110,7 +110,7 @@ class DelayedWriter:
         """Return whether a commit is running, or will be retried."""
         return self._due is not None
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Do nothing: the file cannot disappear."""
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ class Perfused:
         self._since_s: dict[str, float] = {}
         self._moved_ul: dict[str, float] = {}
 
-    def look(self, truth: PlantTruth, standing: set[str], now_s: float) -> None:
+    def update(self, truth: PlantTruth, standing: set[str], now_s: float) -> None:
         """Check the inflow of each chamber; `standing` are the lines of the hearts that stand, which others judge."""
         for chamber, (inlets, hearts) in self._chambers.items():
             moved_ul = sum(truth.moved_ul[line] for line in inlets)
@@ -159,7 +159,7 @@ class Surroundings:
         self._beyond_since_s: dict[str, float] = {}
         """Since when the pH of a chamber has been beyond its limits while nothing ailed the gas (s)."""
 
-    def look(self, truth: PlantTruth, active: Active, *, at_work: bool, last_s: float, now_s: float) -> None:
+    def update(self, truth: PlantTruth, active: Active, *, at_work: bool, last_s: float, now_s: float) -> None:
         """Compare the truth with the limits; `active` are the alarms, `last_s` is the time of the previous check.
 
         What no probe of the rig can show is not asked of the controller.
@@ -167,7 +167,7 @@ class Surroundings:
         kinds = {kind for kind, _ in active}
         for heart in self._hearts:
             self._see_heart(heart, truth.moved_ul, active, at_work, last_s, now_s)
-        self._perfused.look(truth, {heart.line for heart in self._hearts if heart.since_s is not None}, now_s)
+        self._perfused.update(truth, {heart.line for heart in self._hearts if heart.since_s is not None}, now_s)
         if self._thermometer is not None:
             self._see_warmth(truth.tissue[self._watched].temperature_c, kinds, at_work, now_s)
         self._see_pressure(truth.pressures_kpa, at_work, now_s)

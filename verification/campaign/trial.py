@@ -105,7 +105,7 @@ async def _run(trial: Trial, data: Path, log: _Log) -> Result:
     try:
         await asyncio.sleep(end_s - loop.time())
         await _rest(host)
-        watch.look(host)
+        watch.update(host)
         watch.judge(host, injector)
         life = host.life
         result.cycles = _cycles(life)
@@ -171,7 +171,7 @@ async def let_go_on(controller: Controller, lab: SimulatedLab) -> None:
     if active is None or active.state is not RunState.HELD:
         return
     if active.question is not None and active.question.answer is not None:
-        await Respondent(controller, lab, user="campaign").look(asyncio.get_running_loop().time())
+        await Respondent(controller, lab, user="campaign").update(asyncio.get_running_loop().time())
     else:
         await controller.runs.resume(active.id, "campaign", "looked at the rig")
 

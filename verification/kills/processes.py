@@ -86,7 +86,7 @@ def comes_true(
     patience = Patience(lambda: [os.getpid(), *pids()], within_s, max_look_s=ASKED_WITHIN_S)
     try:
         while not true():
-            patience.look()
+            patience.update()
             time.sleep(every_s)  # noqa: TID251  (real processes)
     except ChildSilent:
         return False

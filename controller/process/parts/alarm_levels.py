@@ -34,7 +34,7 @@ class AlarmLevels:
         self._of_parts: dict[str, Causes] = {}
         """The causes that each part last returned."""
 
-    def look(self, state: State) -> None:
+    def update(self, state: State) -> None:
         """Raise, return and clear alarms by the causes of this tick."""
         causes, unseen = self._vigilance.causes(state)
         if self._agreement is not None:
@@ -79,7 +79,7 @@ class AlarmLevels:
 @part(TickStage.ALARM)
 def alarms(core: ControllerCore) -> Part:
     """Make the collection of causes."""
-    return Part("alarms", look=core.provide(AlarmLevels(core)).look)
+    return Part("alarms", update=core.provide(AlarmLevels(core)).update)
 
 
 @part(TickStage.RECORD)

@@ -10,7 +10,7 @@ from controller.process.registry import part
 @part(TickStage.BOOK)
 def continuous(core: ControllerCore) -> Part:
     """Make the bookings of flows that run on."""
-    return Part("continuous bookings", look=core.runs.continuous.look)
+    return Part("continuous bookings", update=core.runs.continuous.update)
 
 
 @part(TickStage.BOOK)
@@ -18,7 +18,7 @@ def upkeep(core: ControllerCore) -> Part:
     """Make the watch over tubing, calibrations, batches and manual tasks."""
     return Part(
         "upkeep",
-        look=lambda state: core.upkeep.look(state.actuators, core.gate.revolution_ul),
+        update=lambda state: core.upkeep.update(state.actuators, core.gate.revolution_ul),
         causes=lambda: core.upkeep.causes,
     )
 

@@ -32,7 +32,7 @@ def scores(core: ControllerCore) -> Part:
 
     return Part(
         "scores",
-        look=lambda state: scoring.look(state, summary(), core.alarms),
+        update=lambda state: scoring.update(state, summary(), core.alarms),
         causes=lambda: scoring.concerns,
         describe=lambda: scoring.latest,
     )
@@ -41,22 +41,22 @@ def scores(core: ControllerCore) -> Part:
 @part(TickStage.JUDGE)
 def health_of_probes(core: ControllerCore) -> Part | None:
     """Make the watch over the health that probes report of themselves."""
-    if not core.body.health:
+    if not core.devices.health:
         return None
     links = {name: spec.link for name, spec in core.rig.devices.items()}
-    watch = ProbeHealthWatch(core.body.health, links, record=core.record, clock=core.clock, start=core.tasks.start)
+    watch = ProbeHealthWatch(core.devices.health, links, record=core.record, clock=core.clock, start=core.tasks.start)
     core.provide(watch)
-    return Part("health of probes", look=watch.look, causes=lambda: watch.causes, describe=watch.to_json)
+    return Part("health of probes", update=watch.update, causes=lambda: watch.causes, describe=watch.to_json)
 
 
 @part(TickStage.JUDGE)
 def analysers(core: ControllerCore) -> Part | None:
     """Make the way of at-line results into the assays."""
-    if not core.body.results:
+    if not core.devices.results:
         return None
     made = Analysers(
         core.rig,
-        core.body.results,
+        core.devices.results,
         enter=core.runs.enter_assay,
         book=core.assays.book,
         journal=core.journal,
@@ -64,4 +64,4 @@ def analysers(core: ControllerCore) -> Part | None:
         alarm=core.alarms.event,
         start=core.tasks.start,
     )
-    return Part("analysers", look=lambda state: made.look(state.at_s), causes=lambda: made.causes)
+    return Part("analysers", update=lambda state: made.update(state.at_s), causes=lambda: made.causes)

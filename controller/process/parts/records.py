@@ -16,14 +16,14 @@ SUSPECT = "marked suspect and used for nothing"
 @part(TickStage.REGULATE)
 def wall_clock(core: ControllerCore) -> Part:
     """Make the watch over steps of the wall clock."""
-    return Part("wall clock", look=lambda _: core.wall_clock.look())
+    return Part("wall clock", update=lambda _: core.wall_clock.update())
 
 
 @part(TickStage.RECORD)
 def history(core: ControllerCore) -> Part:
     """Make the writing of readings, and the alarms about journal and history that cannot be written."""
 
-    def look(state: State) -> None:
+    def update(state: State) -> None:
         core.history.add(state.at_s, state.utc, core.store.news())
 
     def causes() -> Causes:
@@ -37,13 +37,13 @@ def history(core: ControllerCore) -> Part:
     def discarded() -> list[Discarded]:
         return [Discarded("readings", SUSPECT, core.plausibility.dropped, lost=False), *core.history.discarded]
 
-    return Part("history", look=look, causes=causes, discarded=discarded)
+    return Part("history", update=update, causes=causes, discarded=discarded)
 
 
 @part(TickStage.RECORD)
 def outputs(core: ControllerCore) -> Part:
     """Make the series of what the outputs do."""
-    return Part("outputs", look=OutputSeries(core.history.add).observe)
+    return Part("outputs", update=OutputSeries(core.history.add).observe)
 
 
 @part(TickStage.RECORD)
@@ -52,4 +52,4 @@ def checkpoints(core: ControllerCore) -> Part | None:
     if not core.storage.threaded:
         return None
     made = Checkpoints(core.storage.folder, core.tasks.start)
-    return Part("checkpoints", look=lambda state: made.look(state.at_s))
+    return Part("checkpoints", update=lambda state: made.update(state.at_s))

@@ -27,7 +27,7 @@ class Regulation:
         hearts = [each for each in self.regulators.values() if isinstance(each, HeartRegulator)]
         await asyncio.gather(*(self._submit(heart.intents(state)) for heart in hearts))
 
-    def look(self, state: State) -> None:
+    def update(self, state: State) -> None:
         """Submit what each regulator asks for; one whose last intents are still under way submits again later."""
         for name, regulator in self.regulators.items():
             self._core.tasks.isolate(name, self._regulate, name, regulator, state)
@@ -46,17 +46,17 @@ def regulation(core: ControllerCore) -> Part:
     """Make the regulators of the rig."""
     skin, memory = core.rig.organs.skin, core.provide(References(core.journal))
     heat = core.provide(HeatBalance(skin, memory)) if core.limits.compared and skin is not None else None
-    return Part("regulation", look=core.provide(Regulation(core, heat)).look)
+    return Part("regulation", update=core.provide(Regulation(core, heat)).update)
 
 
 @part(TickStage.BOOK)
 def strays(core: ControllerCore) -> Part:
     """Make the watch over outputs that move although nothing commanded it: it is booked, and the gate stops it."""
 
-    def look(state: State) -> None:
-        for route in core.runs.strays.look(state.actuators):
+    def update(state: State) -> None:
+        for route in core.runs.strays.update(state.actuators):
             name = f"stray {route.pump}"
             if not core.tasks.running(name):
                 core.tasks.start(name, core.gate.stop(route.pump, "it runs, and no dose of its line is open"))
 
-    return Part("strays", look=look)
+    return Part("strays", update=update)

@@ -20,14 +20,14 @@ class Pace:
         self.needs = SamplingNeeds(core.rig, core.limits, core.rest_s)
         self._resting = False
 
-    def look(self, state: State) -> None:
+    def update(self, state: State) -> None:
         """Renew the permission to rest for this tick, or end the rest at once."""
         if self.needs.at_rest(state, self._busy()):
-            self._core.body.rest(state.at_s + REST_LEASE_S)
+            self._core.devices.rest(state.at_s + REST_LEASE_S)
             self._resting = True
         elif self._resting:
             self._resting = False
-            self._core.body.hurry()
+            self._core.devices.read_at_full_rate()
 
     def _busy(self) -> str:
         """Return what is underway that needs full rate; empty if nothing is."""
@@ -41,4 +41,4 @@ class Pace:
 @part(TickStage.HOLD)
 def sampling(core: ControllerCore) -> Part:
     """Make the pace of sampling."""
-    return Part("sampling", look=core.provide(Pace(core)).look)
+    return Part("sampling", update=core.provide(Pace(core)).update)

@@ -22,13 +22,13 @@ def stimulation(core: ControllerCore) -> Part:
     """Make the hold of stimulation: it is ordered, and ended, through the emergency stop."""
     vital = vital_devices(core.rig)
 
-    def look(state: State) -> None:
+    def update(state: State) -> None:
         tripped = [(kind, trip.point) for trip in state.trips if (kind := alarm_kind(trip.interlock))]
         why = why_held(tripped, core.alarms.active(), core.alarms.suppressed(), vital)
         if bool(why) != bool(core.emergency.held) and not core.tasks.running("stimulation"):
             core.tasks.start("stimulation", core.emergency.hold_stimulation(why))
 
-    return Part("stimulation", look=look)
+    return Part("stimulation", update=update)
 
 
 @part(TickStage.REPORT)

@@ -182,7 +182,7 @@ class ConnectedRig:
         """Let devices be read at their periods at rest until `until_s` (loop s). The caller renews it at each tick."""
         self._rest_until_s = until_s
 
-    def hurry(self) -> None:
+    def read_at_full_rate(self) -> None:
         """End the rest: every device that is due at its full rate is read now."""
         self._rest_until_s = float("-inf")
         for link, works in self._works.items():
@@ -202,7 +202,7 @@ class ConnectedRig:
             work = min(works, key=_next_s)
             if work.next_s > loop.time():
                 await self._pause(link, work.next_s)
-                continue  # another device, or the same one sooner, may be due after :meth:`hurry`
+                continue  # another device, or the same one sooner, may be due after :meth:`read_at_full_rate`
             now_s = loop.time()
             period_s = work.rest_s if now_s < self._rest_until_s else work.every_s
             work.last_s = work.next_s
@@ -211,7 +211,7 @@ class ConnectedRig:
             await self._turn(work, poll)
 
     async def _pause(self, link: str, until_s: float) -> None:
-        """Return at `until_s` (loop s), or sooner when :meth:`hurry` is called."""
+        """Return at `until_s` (loop s), or sooner when :meth:`read_at_full_rate` is called."""
         loop = asyncio.get_running_loop()
         self._pauses[link] = pause = loop.create_future()
         timer = loop.call_at(until_s, _end, pause)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from controller.core.state import Reading, StateStore
-from controller.links.body import ConnectedRig
 from controller.links.connect import ConnectError
+from controller.links.connected_rig import ConnectedRig
 from controller.rig.loading import load_rig
 from drivers.commands import Quality
 from drivers.device import Actuator
