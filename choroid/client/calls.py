@@ -13,14 +13,14 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from urllib.parse import quote
 
 from choroid.client.errors import ClientError, ConnectionFailed
-from choroid.client.methods import Request
+from choroid.client.methods import ClientRequest
 from choroid.client.transport import ApiCall
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Dialogue(Request[T]):
+class Dialogue(ClientRequest[T]):
     """Several calls for one answer: `steps` yields each call and is sent what it was answered."""
 
     steps: Generator[ApiCall[Any], Any, T]

@@ -29,7 +29,7 @@ from choroid.client.answers import (
 from choroid.client.calls import Dialogue
 from choroid.client.errors import ClientError, ConnectionFailed
 from choroid.client.live import LiveFeed, LiveUpdate
-from choroid.client.methods import Asynchronous, Blocking, Request, answered, streamed
+from choroid.client.methods import Asynchronous, Blocking, ClientRequest, answered, streamed
 from choroid.client.series import HistorySeries
 from choroid.client.transport import Address, ApiCall, Transport, local_socket
 
@@ -274,7 +274,7 @@ class _ControllerMethods:
         return Dialogue(series.asked(point, days=days, begin=begin, end=end, every_s=every_s))
 
     @streamed
-    def live(self, *, timeout_s: float = 30.0) -> Request[LiveUpdate]:
+    def live(self, *, timeout_s: float = 30.0) -> ClientRequest[LiveUpdate]:
         """Yield the state about four times a second, until the connection ends.
 
         With asyncio, use `contextlib.aclosing` where the loop may be left early.

@@ -16,7 +16,7 @@ from typing import Any
 from choroid.client.answers import AlarmInfo, HealthInfo, LedgerInfo, RunInfo, StateInfo
 from choroid.client.calls import parsed
 from choroid.client.errors import ConnectionFailed, optional
-from choroid.client.methods import Request
+from choroid.client.methods import ClientRequest
 from choroid.client.transport import Transport, connect_locally, refusal
 
 KEYED = ("readings", "actuators", "volumes", "links")
@@ -118,7 +118,7 @@ class Merger:
 
 
 @dataclass(frozen=True, slots=True)
-class LiveFeed(Request[LiveUpdate]):
+class LiveFeed(ClientRequest[LiveUpdate]):
     """The updates of one connection, which ends after a silence of `timeout_s`."""
 
     transport: Transport

@@ -1,6 +1,6 @@
 """Methods that are declared once for two clients: in one they block, in the other they are coroutines.
 
-A declaration builds a :class:`Request`, and sends nothing. The client on which the method is called sends it.
+A declaration builds a :class:`ClientRequest`, and sends nothing. The client on which the method is called sends it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ B = TypeVar("B")
 A = TypeVar("A")
 
 
-class Request(Generic[T]):
+class ClientRequest(Generic[T]):
     """What a method asks for: an answer of the type `T`, or a stream of them."""
 
 
@@ -59,7 +59,7 @@ class Method(Generic[P, B, A]):
         return function if client is None else function.__get__(client)
 
 
-def answered(declared: Callable[Concatenate[Any, P], Request[T]]) -> Method[P, T, Coroutine[None, None, T]]:
+def answered(declared: Callable[Concatenate[Any, P], ClientRequest[T]]) -> Method[P, T, Coroutine[None, None, T]]:
     """Make a method with one answer from its declaration."""
     # Not Coroutine[Any, Any, T]: a type checker that sees Any cannot choose among the forms of asyncio.gather.
 
@@ -72,7 +72,7 @@ def answered(declared: Callable[Concatenate[Any, P], Request[T]]) -> Method[P, T
     return Method(_as(declared, ask, "{}"), _as(declared, ask_async, "{}"))
 
 
-def streamed(declared: Callable[Concatenate[Any, P], Request[T]]) -> Method[P, Generator[T], AsyncGenerator[T]]:
+def streamed(declared: Callable[Concatenate[Any, P], ClientRequest[T]]) -> Method[P, Generator[T], AsyncGenerator[T]]:
     """Make a method that yields answers, until the stream ends or its caller leaves it, from its declaration."""
 
     def listen(self: Any, *args: Any, **kwargs: Any) -> Any:

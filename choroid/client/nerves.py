@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import grpc
 import grpc.aio
 
-from choroid.client.methods import Asynchronous, Blocking, Request, answered, streamed
+from choroid.client.methods import Asynchronous, Blocking, ClientRequest, answered, streamed
 from choroid.client.nerves_leases import AsyncHeldLease, HeldLease
 from choroid.client.nerves_reflexes import AsyncRunningReflex, RunningReflex, reflex_requests
 from choroid.client.nerves_terms import (
@@ -52,7 +52,7 @@ STIMULATE_TIMEOUT_S = 75.0
 
 
 @dataclass(frozen=True, slots=True)
-class EngineCall(Request[T]):
+class EngineCall(ClientRequest[T]):
     """A call of the engine: `begin` starts it, `parse` reads its answer, or each answer of a stream."""
 
     begin: Callable[[], Any]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from choroid.client.errors import ClientError, ConnectionFailed, RequestRefused
-from choroid.client.methods import Request
+from choroid.client.methods import ClientRequest
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ MAX_ANSWER_BYTES = 64_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class ApiCall(Request[T]):
+class ApiCall(ClientRequest[T]):
     """One request: method, path with query, what is done with the answer, and the JSON body.
 
     `seen` is the `utc` of the state on which a command was decided; the controller refuses it when that is more than 30 s

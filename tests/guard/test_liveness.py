@@ -176,7 +176,7 @@ def test_U1_a_real_process_is_seen_as_it_is() -> None:
         assert not seen.gone
         assert seen.kill()
         assert seen.gone
-        assert seen.update(0.2, 0.0).state == "X"
+        assert seen.observe(0.2, 0.0).state == "X"
         assert seen.kill(), "killing what is gone is no error"
     finally:
         process.kill()
