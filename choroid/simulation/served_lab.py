@@ -67,7 +67,7 @@ def serve_lab(rig: Path | str, *, seed: int = 1, speed: float = 1.0) -> ServedLa
         UserError: It cannot be started; standard error says why.
     """
     folder = tempfile.mkdtemp(prefix="choroid-lab-")
-    words = ["lab", str(rig), "--seed", str(seed), "--speed", f"{speed:g}", "--json"]
+    words = ["lab", "serve", str(rig), "--seed", str(seed), "--speed", f"{speed:g}", "--json"]
     words += ["--write", str(Path(folder) / "rig.yaml")]
     process = subprocess.Popen(python("choroid", *words), stdout=subprocess.PIPE, text=True)  # noqa: S603  (our own)
     lab = ServedLab(process, {}, folder)
