@@ -100,9 +100,14 @@ trace: $(DEV)  ## behaviour ids -> tests that prove them; fails when one has non
 proto: $(DEV)  ## regenerate the gRPC code from nerves.proto and grid.proto
 	$(BIN)/python -m tests.proto
 
-docs: $(DEV)  ## regenerate docs/devices from the drivers, docs/api.md from docstrings
+docs: $(DEV)  ## regenerate the pages of docs that follow from declarations
 	$(BIN)/choroid device list --write docs/devices
 	$(BIN)/python -m tests.api.make_page
+	$(BIN)/python -m tests.controller.make_alarm_page
+	$(BIN)/python -m tests.grid.make_boards_page
+	$(BIN)/python -m tests.nerves.make_metrics_page
+	$(BIN)/python -m tests.protocols.make_verbs
+	$(BIN)/python -m tests.rigs.make_pages
 
 clean:
 	rm -rf $(VENV) dashboards/node_modules build dist .mypy_cache .ruff_cache .pytest_cache
