@@ -153,7 +153,14 @@ class Actuator(ABC):
     """Volume that the pump counts for one revolution of its head (µL); None where it is unknown."""
 
     def guarantee_for(self, command: Command) -> Guarantee:
-        """Return what brings the output to rest if the host dies after `command`."""
+        """Return what brings the output to rest if the host dies after a command.
+
+        Args:
+            command: Any command that the actuator supports.
+
+        Returns:
+            The guarantee; by default that of the usual finite command.
+        """
         return self.guarantee
 
     def nearest(self, command: Command, max_value: float = math.inf) -> Command:
@@ -165,6 +172,9 @@ class Actuator(ABC):
         Args:
             command: Requested command.
             max_value: Upper limit of the result, in the output's unit.
+
+        Returns:
+            The command to give instead.
         """
         return command
 
@@ -173,6 +183,9 @@ class Actuator(ABC):
         """Bring the output to the commanded state; applying the same command twice equals once (A4).
 
         If the call is cancelled after it has begun to turn the output on, the output is commanded off (A2).
+
+        Args:
+            command: The desired state.
 
         Raises:
             Refused: The actuator does not support this command, or only with another value (:meth:`nearest`).
@@ -196,6 +209,9 @@ class Calibrator(ABC):
     @abstractmethod
     async def calibrate(self, command: Calibrate) -> None:
         """Set one calibration point.
+
+        Args:
+            command: The point, and what the probe measures there now, in `unit`.
 
         Raises:
             Refused: The probe does not accept this point.
@@ -319,7 +335,17 @@ class Device(ABC):
 
 
 async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` to its end even if the caller is cancelled; raise the cancellation afterwards."""
+    """Await work to its end even if the caller is cancelled; raise the cancellation afterwards.
+
+    Args:
+        work: What must not be interrupted.
+
+    Returns:
+        The result of the work.
+
+    Raises:
+        CancelledError: The caller was cancelled meanwhile; the work has ended.
+    """
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():
@@ -335,7 +361,15 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def on_or_off(turn_on: Awaitable[T], turn_off: Callable[[], Coroutine[Any, Any, object]]) -> T:
-    """Await `turn_on`; if it fails or is cancelled, command the output off and re-raise (A2)."""
+    """Turn an output on; command it off if that fails or is cancelled (A2).
+
+    Args:
+        turn_on: The commands that turn it on. Whatever it raises is raised again after the output was commanded off.
+        turn_off: Makes the commands that turn it off; they run to their end.
+
+    Returns:
+        The result of `turn_on`.
+    """
     try:
         return await turn_on
     except BaseException as error:
@@ -349,7 +383,16 @@ async def on_or_off(turn_on: Awaitable[T], turn_off: Callable[[], Coroutine[Any,
 
 
 def refuse(actuator: Actuator, where: str, command: Command) -> Refused:
-    """Return the error for a command that this kind of actuator does not support."""
+    """Return the error for a command that this kind of actuator does not support.
+
+    Args:
+        actuator: The actuator; the message names its kind.
+        where: Name of the device, with its point.
+        command: The command.
+
+    Returns:
+        The error to raise.
+    """
     return Refused(
         f"a {actuator.kind} does not know {type(command).__name__}",
         where=where,

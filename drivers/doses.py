@@ -22,7 +22,13 @@ class DoseBook:
         self._doses: OrderedDict[str, bool] = OrderedDict()
 
     def given(self, dose_id: str) -> bool:
-        """Return whether this dose was accepted before.
+        """Return whether a dose was accepted before.
+
+        Args:
+            dose_id: The id in its command.
+
+        Returns:
+            True: it must not be given again. False: the book does not know it, or the device has refused it.
 
         Raises:
             Refused: It is in doubt.
@@ -38,15 +44,27 @@ class DoseBook:
         return sure is True
 
     def begin(self, dose_id: str) -> None:
-        """Record that from now on the device may have started this dose."""
+        """Record that from now on the device may have started a dose.
+
+        Args:
+            dose_id: The id in its command.
+        """
         self._note(dose_id, sure=False)
 
     def accept(self, dose_id: str) -> None:
-        """Record that the device has confirmed the start of this dose."""
+        """Record that the device has confirmed the start of a dose.
+
+        Args:
+            dose_id: The id in its command.
+        """
         self._note(dose_id, sure=True)
 
     def not_begun(self, dose_id: str) -> None:
-        """Record that the device has refused this dose: it may be requested again."""
+        """Record that the device has refused a dose: it may be requested again.
+
+        Args:
+            dose_id: The id in its command.
+        """
         self._doses.pop(dose_id, None)
 
     def _note(self, dose_id: str, *, sure: bool) -> None:

@@ -36,10 +36,24 @@ class Output(Actuator):
 
     @abstractmethod
     async def obey(self, command: Command) -> None:
-        """Execute any command except Stop; raise the error of :func:`drivers.device.refuse` for an unsupported one."""
+        """Execute any command except Stop.
+
+        Args:
+            command: The command.
+
+        Raises:
+            Refused: The output does not support it: :func:`drivers.device.refuse`.
+        """
 
     async def apply(self, command: Command) -> None:
-        """Execute `command`; see :meth:`drivers.device.Actuator.apply`."""
+        """Execute a command; see :meth:`drivers.device.Actuator.apply`.
+
+        Args:
+            command: The desired state; Stop calls :meth:`off`, any other :meth:`obey`.
+
+        Raises:
+            DeviceError: The device is not verified, or the command has failed.
+        """
         self._conversation.require_verified()
         async with self.one_at_a_time:
             if isinstance(command, Stop):
@@ -55,8 +69,11 @@ class Output(Actuator):
             await self.rest()
 
     async def on(self, start: Awaitable[object], *, was_on: bool) -> None:
-        """Await `start`; if it fails half-way, bring the output to rest (A2).
+        """Turn the output on; if that fails half-way, bring it to rest (A2).
 
-        With `was_on` it is left as it is: the failed command did not turn it on, and the readback shows its state.
+        Args:
+            start: The commands that turn it on; what it raises is raised again.
+            was_on: Whether the output was on before. It is then left as it is: the failed command did not turn it on,
+                and the readback shows its state.
         """
         await (start if was_on else on_or_off(start, self.off))

@@ -49,7 +49,18 @@ class SampleTerms:
 
     @classmethod
     def of(cls, given: Given, where: str) -> SampleTerms:
-        """Return the terms in the settings of device `where`."""
+        """Read the terms from the settings of a device.
+
+        Args:
+            given: Its settings in the rig file.
+            where: Name of the device, for the error.
+
+        Returns:
+            The terms, with the defaults of what is not set.
+
+        Raises:
+            BadSetting: A setting is out of range or cannot be read.
+        """
         return cls(
             SAMPLE_VOLUME.of(given, where),
             _places(given.get(PLACES.key, ""), where),
@@ -111,4 +122,8 @@ class ResultSource(ABC):
 
     @abstractmethod
     def keep(self, result: AnalyserResult) -> None:
-        """Take note that `result` is recorded for good: it is not returned again."""
+        """Take note that a result is recorded for good: it is not returned again.
+
+        Args:
+            result: The result that :meth:`fetch` has returned last.
+        """

@@ -21,7 +21,17 @@ class BadSetting(DeviceError):
 
 
 def bad_setting(where: str, name: str, what: str, action: str) -> BadSetting:
-    """Return the error for setting `name` of device `where`."""
+    """Return the error for a setting.
+
+    Args:
+        where: Name of the device.
+        name: Key of the setting.
+        what: What is wrong, as the rest of a sentence: “is missing”.
+        action: What to write instead.
+
+    Returns:
+        The error to raise.
+    """
     return BadSetting(f"setting {name} {what}", where=where, cause="a mistake in the rig file", action=action)
 
 
@@ -58,7 +68,19 @@ class NumberSetting(Setting):
         return f"{self.meaning}: {self._range}{' ' if self.unit else ''}{self.unit} ({without})"
 
     def of(self, given: Given, where: str, *, high: float | None = None) -> float:
-        """Return its value in `given`, or its default; `high` replaces its upper limit."""
+        """Return the value of the setting, or its default.
+
+        Args:
+            given: The settings of the device or channel in the rig file.
+            where: Name of the device, for the error.
+            high: Replaces the upper limit; None leaves it.
+
+        Returns:
+            The number, in `unit`.
+
+        Raises:
+            BadSetting: It is missing without a default, no number, or out of range.
+        """
         if self.key not in given and self.default is None:
             unit = f" {self.unit}" if self.unit else ""
             raise bad_setting(where, self.key, "is missing", f"write {self.meaning}, {self._range}{unit}")
@@ -67,7 +89,18 @@ class NumberSetting(Setting):
         )
 
     def optional(self, given: Given, where: str) -> float | None:
-        """Return its value in `given`, or None if it is not there."""
+        """Return the value of the setting, if it is given.
+
+        Args:
+            given: The settings of the device or channel in the rig file.
+            where: Name of the device, for the error.
+
+        Returns:
+            The number, in `unit`; None if it is not there.
+
+        Raises:
+            BadSetting: It is no number, or out of range.
+        """
         return self.of(given, where) if self.key in given else None
 
     @property
@@ -89,13 +122,35 @@ class ChoiceSetting(Setting):
         return f"{self.meaning}: {' or '.join(filter(None, self.among))} ({without})"
 
     def of(self, given: Given, where: str) -> str:
-        """Return its value in `given`, or its default."""
+        """Return the value of the setting, or its default.
+
+        Args:
+            given: The settings of the device or channel in the rig file.
+            where: Name of the device, for the error.
+
+        Returns:
+            One word of `among`, or the default.
+
+        Raises:
+            BadSetting: It is missing without a default, or another word.
+        """
         if self.key not in given and self.default is None:
             raise bad_setting(where, self.key, "is missing", f"choose {' or '.join(self.among)}")
         return choice_of(given, self.key, where, default=self.default or "", among=self.among)
 
     def optional(self, given: Given, where: str) -> str | None:
-        """Return its value in `given`, or None if it is not there."""
+        """Return the value of the setting, if it is given.
+
+        Args:
+            given: The settings of the device or channel in the rig file.
+            where: Name of the device, for the error.
+
+        Returns:
+            One word of `among`; None if it is not there.
+
+        Raises:
+            BadSetting: It is another word.
+        """
         return self.of(given, where) if self.key in given else None
 
 
@@ -111,12 +166,38 @@ class FlagSetting(Setting):
         return f"{self.meaning}: true or false (default {str(self.default).lower()})"
 
     def of(self, given: Given, where: str) -> bool:
-        """Return its value in `given`, or its default."""
+        """Return the value of the setting, or its default.
+
+        Args:
+            given: The settings of the device or channel in the rig file.
+            where: Name of the device, for the error.
+
+        Returns:
+            True or false.
+
+        Raises:
+            BadSetting: It is neither.
+        """
         return flag_of(given, self.key, where, default=self.default)
 
 
 def number_of(given: Given, name: str, where: str, *, default: float, low: float, high: float) -> float:
-    """Return the number `name` of `given`, between `low` and `high`."""
+    """Return a number among settings.
+
+    Args:
+        given: The settings of the device or channel in the rig file.
+        name: Key of the setting.
+        where: Name of the device, for the error.
+        default: Value without the setting; it must lie within the limits too.
+        low: Lower limit.
+        high: Upper limit.
+
+    Returns:
+        The number.
+
+    Raises:
+        BadSetting: It is no number, or out of range.
+    """
     value = given.get(name, default)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise bad_setting(where, name, f"is “{value}”", f"write a number from {low:g} to {high:g}")
@@ -124,7 +205,21 @@ def number_of(given: Given, name: str, where: str, *, default: float, low: float
 
 
 def choice_of(given: Given, name: str, where: str, *, default: str, among: tuple[str, ...]) -> str:
-    """Return the word `name` of `given`, one of `among`."""
+    """Return a word among settings.
+
+    Args:
+        given: The settings of the device or channel in the rig file.
+        name: Key of the setting.
+        where: Name of the device, for the error.
+        default: Value without the setting; it must be one of `among` too.
+        among: The possible words.
+
+    Returns:
+        The word.
+
+    Raises:
+        BadSetting: It is another word.
+    """
     value = given.get(name, default)
     if value not in among:
         raise bad_setting(where, name, f"is “{value}”", f"choose {' or '.join(among)}")
@@ -132,7 +227,20 @@ def choice_of(given: Given, name: str, where: str, *, default: str, among: tuple
 
 
 def flag_of(given: Given, name: str, where: str, *, default: bool) -> bool:
-    """Return the boolean `name` of `given`."""
+    """Return a boolean among settings.
+
+    Args:
+        given: The settings of the device or channel in the rig file.
+        name: Key of the setting.
+        where: Name of the device, for the error.
+        default: Value without the setting.
+
+    Returns:
+        True or false.
+
+    Raises:
+        BadSetting: It is neither.
+    """
     value = given.get(name, default)
     if not isinstance(value, bool):
         raise bad_setting(where, name, f"is “{value}”", "write true or false")
@@ -140,7 +248,16 @@ def flag_of(given: Given, name: str, where: str, *, default: bool) -> bool:
 
 
 def known_only(given: Given, where: str, settings: tuple[Setting, ...]) -> None:
-    """Raise :class:`BadSetting` for a setting that is not among `settings` (D7)."""
+    """Refuse settings that a model does not have (D7).
+
+    Args:
+        given: The settings of the device or channel in the rig file.
+        where: Name of the device, for the error.
+        settings: All that the model has.
+
+    Raises:
+        BadSetting: One is not among them.
+    """
     known = {setting.key for setting in settings}
     if unknown := sorted(set(given) - known):
         raise bad_setting(where, unknown[0], "is unknown", f"this model knows: {', '.join(sorted(known)) or 'none'}")

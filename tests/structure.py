@@ -1,12 +1,14 @@
 """Figures of the code's structure: `python -m tests.structure [CHECKOUT]` prints them as a table.
 
 Files and lines per package, public names, public class names that two modules share, names imported from a module that does
-not define them, words in docstrings, and blocks whose cyclomatic complexity is above a limit (counted by radon).
+not define them, words in docstrings, blocks whose cyclomatic complexity is above a limit (counted by radon), and public
+functions whose docstrings do not describe their parameters.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -16,6 +18,7 @@ from pathlib import Path
 
 from radon.complexity import cc_visit
 
+import choroid
 from choroid.common.child import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,6 +30,16 @@ MAX_PARAMETERS = 8
 """Largest number of parameters of a constructor."""
 VERY_COMPLEX = 30
 """Rank E begins above this."""
+DESCRIBED = (
+    r"choroid\.client\b.*",
+    r"drivers\.(device|commands|settings|errors|output|doses|results)",
+    r"drivers\.transport\..*",
+    r"drivers\.conformance\.(bench|examine|far_end|peer)",
+    r"nerves\.cards\.(?!conformance\.properties).*",
+)
+"""Modules that other people program with; the docstring of a property of a card says what it examines."""
+SECTION = re.compile(r"^(Args|Returns|Yields):\n((?: {4}.*\n?|\n(?= {4}))*)", re.MULTILINE)
+ITEM = re.compile(r"^ {4}\*{0,2}(\w+): \S", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +144,49 @@ def docstring_words(known: Mapping[str, Module]) -> int:
     )
 
 
+def undescribed(known: Mapping[str, Module]) -> list[str]:
+    """Return the public functions and methods whose docstrings do not list exactly their parameters, or not what they return.
+
+    Those of the modules in :data:`DESCRIBED` and those that `choroid` exports. That there is a docstring is checked by ruff.
+    """
+    exported = {(home, name) for name, home in choroid._HOMES.items()}
+    found = []
+    for module in known.values():
+        everything = any(re.fullmatch(pattern, module.name) for pattern in DESCRIBED)
+        for node in module.tree.body:
+            if not everything and (module.name, getattr(node, "name", "")) not in exported:
+                continue
+            for name, function in _functions(node):
+                if lacking := _lacking(function):
+                    found.append(f"{module.name}.{name}: {lacking}")
+    return found
+
+
+def _functions(node: ast.stmt) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Yield a public function, or the public methods of a class, by name. A private class may pass its methods on."""
+    if isinstance(node, ast.ClassDef):
+        for inner in node.body:
+            for name, function in _functions(inner):
+                yield f"{node.name}.{name}", function
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+        yield node.name, node
+
+
+def _lacking(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """Return which section the docstring of a function with parameters lacks; empty if none."""
+    given = function.args
+    every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
+    names = [each.arg for each in every if each is not None and each.arg not in ("self", "cls") and each.arg[0] != "_"]
+    text = ast.get_docstring(function)
+    if text is None or not names:
+        return ""
+    sections = dict(SECTION.findall(text))
+    if sorted(ITEM.findall(sections.get("Args", ""))) != sorted(names):
+        return f"Args of {', '.join(names)}"
+    nothing = function.returns is None or re.fullmatch(r"None|\w+\[None\]", ast.unparse(function.returns))
+    return "" if nothing or "Returns" in sections or "Yields" in sections else "Returns"
+
+
 def long_constructors(known: Mapping[str, Module], above: int = MAX_PARAMETERS) -> list[str]:
     """Return the constructors of the product with more parameters than allowed; those of data classes are not judged."""
     return [
@@ -172,6 +228,7 @@ def table(root: Path = ROOT) -> str:
         "public class names that modules share": len(shared_names(known)),
         "imports through a re-export": len(re_exports(known)),
         "words in docstrings": docstring_words(known),
+        "public functions with undescribed parameters": len(undescribed(known)),
         f"blocks of complexity above {MAX_COMPLEXITY}": len(complex_blocks(known, MAX_COMPLEXITY)),
         f"blocks of complexity above {VERY_COMPLEX}": len(complex_blocks(known, VERY_COMPLEX)),
     }

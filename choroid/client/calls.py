@@ -27,22 +27,58 @@ class Dialogue(ClientRequest[T]):
 
 
 def get(path: str, kind: type[T]) -> ApiCall[T]:
-    """Return a question with one answer of the form `kind`."""
+    """Return a question with one answer.
+
+    Args:
+        path: Path and query, such as `/api/state`.
+        kind: Dataclass of the answer.
+
+    Returns:
+        The request.
+    """
     return ApiCall("GET", path, lambda answer: parsed(kind, answer, path))
 
 
 def get_list(path: str, key: str, kind: type[T]) -> ApiCall[list[T]]:
-    """Return a question whose answer has a list under `key`."""
+    """Return a question whose answer is an object with a list.
+
+    Args:
+        path: Path and query.
+        key: Key of the answer under which the list is.
+        kind: Dataclass of each entry of the list.
+
+    Returns:
+        The request; its answer is the list.
+    """
     return ApiCall("GET", path, lambda answer: [parsed(kind, each, path) for each in answer[key]])
 
 
 def post(path: str, body: Mapping[str, Any], kind: type[T], seen: str = "") -> ApiCall[T]:
-    """Return a command whose answer has the form `kind`."""
+    """Return a command.
+
+    Args:
+        path: Path and query.
+        body: JSON body.
+        kind: Dataclass of the answer.
+        seen: `utc` of the state on which the command was decided; empty to leave its age unchecked.
+
+    Returns:
+        The request.
+    """
     return ApiCall("POST", path, lambda answer: parsed(kind, answer, path), body, seen)
 
 
 def anything(method: str, path: str, body: Mapping[str, Any] | None, seen: str) -> ApiCall[dict[str, Any]]:
     """Return a request to any path of the API, with the answer as decoded JSON.
+
+    Args:
+        method: GET, POST, PUT or DELETE.
+        path: Path and query, such as `/api/vessels`.
+        body: JSON body; None sends none.
+        seen: `utc` of the state on which a command was decided; empty to leave its age unchecked.
+
+    Returns:
+        The request.
 
     Raises:
         ClientError: The path does not begin with a slash.
@@ -53,7 +89,14 @@ def anything(method: str, path: str, body: Mapping[str, Any] | None, seen: str) 
 
 
 def quoted(name: str) -> str:
-    """Return a name as one part of a path."""
+    """Quote a name, so that it can be one part of a path.
+
+    Args:
+        name: Any text; a slash in it is quoted as well.
+
+    Returns:
+        The quoted name.
+    """
     return quote(name, safe="")
 
 

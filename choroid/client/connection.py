@@ -87,7 +87,23 @@ async def connect_async(
     timeout_s: float = TIMEOUT_S,
     context: ssl.SSLContext | None = None,
 ) -> AsyncControllerClient:
-    """Connect to a running controller, for use with asyncio. Arguments and errors as :func:`connect`."""
+    """Connect to a running controller, for use with asyncio.
+
+    Args:
+        url: Its address, such as `http://127.0.0.1:8090`; with a token behind `#token=` no other is needed.
+        token: A token from `choroid user add`; not needed where the address or `data` has one.
+        data: The data folder of `choroid run` on this machine, instead of `url`.
+        timeout_s: How long to wait for an answer (s).
+        context: TLS settings for an address with https.
+
+    Returns:
+        The client. One request has been answered, so the address and the token are right.
+
+    Raises:
+        ConnectionFailed: No controller answers there.
+        RequestRefused: The token is not known there.
+        ClientError: The address cannot be used.
+    """
     client = AsyncControllerClient(_transport(url, token, data, timeout_s, context))
     try:
         await client.rig()
@@ -135,7 +151,14 @@ class _ControllerMethods:
 
     @answered
     def run(self, run_id: str) -> ApiCall[RunInfo]:
-        """Return one run with its steps."""
+        """Return one run with its steps.
+
+        Args:
+            run_id: The run's `id`.
+
+        Returns:
+            The run.
+        """
         return calls.get(_run(run_id), RunInfo)
 
     @answered
@@ -159,12 +182,30 @@ class _ControllerMethods:
 
     @answered
     def pause_run(self, run_id: str, *, reason: str = "", seen: str = "") -> ApiCall[RunInfo]:
-        """Hold a run: its actuators come to rest."""
+        """Hold a run: its actuators come to rest.
+
+        Args:
+            run_id: The run's `id`.
+            reason: Why, for the record.
+            seen: `utc` of the state on which this was decided.
+
+        Returns:
+            The run.
+        """
         return calls.post(_run(run_id, "pause"), {"reason": reason}, RunInfo, seen)
 
     @answered
     def resume_run(self, run_id: str, *, reason: str = "", seen: str = "") -> ApiCall[RunInfo]:
-        """Continue a held run with what remains of it."""
+        """Continue a held run with what remains of it.
+
+        Args:
+            run_id: The run's `id`.
+            reason: Why, for the record.
+            seen: `utc` of the state on which this was decided.
+
+        Returns:
+            The run.
+        """
         return calls.post(_run(run_id, "resume"), {"reason": reason}, RunInfo, seen)
 
     @answered
@@ -190,7 +231,16 @@ class _ControllerMethods:
 
     @answered
     def abort_run(self, run_id: str, *, reason: str = "", seen: str = "") -> ApiCall[RunInfo]:
-        """End a run for good."""
+        """End a run for good; it cannot be resumed.
+
+        Args:
+            run_id: The run's `id`.
+            reason: Why, for the record.
+            seen: `utc` of the state on which this was decided.
+
+        Returns:
+            The run.
+        """
         return calls.post(_run(run_id, "abort"), {"reason": reason}, RunInfo, seen)
 
     @answered
@@ -200,22 +250,49 @@ class _ControllerMethods:
 
     @answered
     def acknowledge_alarm(self, alarm_id: str, *, reason: str = "") -> ApiCall[AlarmInfo]:
-        """Acknowledge an alarm."""
+        """Acknowledge an alarm: say that a person has seen it.
+
+        Args:
+            alarm_id: The alarm's `id`.
+            reason: Why, for the record.
+
+        Returns:
+            The alarm.
+        """
         return calls.post(_alarm(alarm_id, "acknowledge"), {"reason": reason}, AlarmInfo)
 
     @answered
     def shelve_alarm(self, alarm_id: str, duration: str, *, reason: str) -> ApiCall[AlarmsInfo]:
-        """Shelve an alarm for a limited time, such as `"30 min"`. Interlocks act as before."""
+        """Shelve an alarm for a limited time. Interlocks act as before.
+
+        Args:
+            alarm_id: The alarm's `id`.
+            duration: How long, with its unit, such as `"30 min"`.
+            reason: Why, for the record.
+
+        Returns:
+            All alarms.
+        """
         return calls.post(_alarm(alarm_id, "shelve"), {"for": duration, "reason": reason}, AlarmsInfo)
 
     @answered
     def return_alarm(self, alarm_id: str) -> ApiCall[AlarmsInfo]:
-        """Return a shelved alarm to service."""
+        """Return a shelved alarm to service.
+
+        Args:
+            alarm_id: The alarm's `id`.
+
+        Returns:
+            All alarms.
+        """
         return calls.post(_alarm(alarm_id, "return"), {}, AlarmsInfo)
 
     @answered
     def emergency_stop(self, reason: str = "") -> ApiCall[str | None]:
         """Stop everything but the basal circulation, and all stimulation, until :meth:`reset_stop`.
+
+        Args:
+            reason: Why, for the record.
 
         Returns:
             Who stopped everything and why.
@@ -225,6 +302,10 @@ class _ControllerMethods:
     @answered
     def reset_stop(self, reason: str, *, seen: str = "") -> ApiCall[str | None]:
         """Reset an emergency stop.
+
+        Args:
+            reason: Why, for the record.
+            seen: `utc` of the state on which this was decided.
 
         Returns:
             None, when no emergency stop stands any more.
@@ -243,6 +324,9 @@ class _ControllerMethods:
         Args:
             limit: Maximum number of rows, 1 to 500.
             everything: Whether to include the rows that record routine commands, such as heater pulses.
+
+        Returns:
+            The rows.
         """
         return calls.get_list(
             f"/api/audit?{urlencode({'limit': limit, 'rows': 'all' if everything else 'story'})}", "entries", EntryInfo
@@ -281,6 +365,9 @@ class _ControllerMethods:
 
         Args:
             timeout_s: Longest silence (s) after which the connection counts as lost.
+
+        Yields:
+            The whole state as of each message.
 
         Raises:
             ConnectionFailed: The connection ended. Call this again to go on.

@@ -71,7 +71,13 @@ class Merger:
         """Why the controller is about to close the connection."""
 
     def merge(self, message: Mapping[str, Any]) -> LiveUpdate | None:
-        """Take in one decoded message and return everything as it is now; None for a refusal.
+        """Take in one message of the feed.
+
+        Args:
+            message: The decoded JSON object.
+
+        Returns:
+            Everything as it is now; None for a message that says why the connection is refused.
 
         Raises:
             ConnectionFailed: The message has another form than expected.

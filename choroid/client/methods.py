@@ -60,7 +60,14 @@ class Method(Generic[P, B, A]):
 
 
 def answered(declared: Callable[Concatenate[Any, P], ClientRequest[T]]) -> Method[P, T, Coroutine[None, None, T]]:
-    """Make a method with one answer from its declaration."""
+    """Make a method with one answer from its declaration.
+
+    Args:
+        declared: A method that returns the request and sends nothing.
+
+    Returns:
+        The method of both clients, with the name, docstring and parameters of the declaration.
+    """
     # Not Coroutine[Any, Any, T]: a type checker that sees Any cannot choose among the forms of asyncio.gather.
 
     def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -73,7 +80,15 @@ def answered(declared: Callable[Concatenate[Any, P], ClientRequest[T]]) -> Metho
 
 
 def streamed(declared: Callable[Concatenate[Any, P], ClientRequest[T]]) -> Method[P, Generator[T], AsyncGenerator[T]]:
-    """Make a method that yields answers, until the stream ends or its caller leaves it, from its declaration."""
+    """Make a method with a stream of answers from its declaration. The stream lasts until it ends or its caller leaves
+    it.
+
+    Args:
+        declared: A method that returns the request and sends nothing.
+
+    Returns:
+        The method of both clients, with the name, docstring and parameters of the declaration.
+    """
 
     def listen(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self._listen(declared(self, *args, **kwargs))

@@ -59,7 +59,14 @@ class EngineCall(ClientRequest[T]):
     parse: Callable[[Any], T]
 
     def then(self, parse: Callable[[T], R]) -> EngineCall[R]:
-        """Return the call with its answer read further."""
+        """Add a step that reads the answer further.
+
+        Args:
+            parse: Receives what this call would return.
+
+        Returns:
+            The call with the further step.
+        """
         return EngineCall(self.begin, lambda found: parse(self.parse(found)))
 
 
@@ -93,7 +100,17 @@ class _NervesMethods(Generic[Lease, Reflex]):
 
     @classmethod
     def from_file(cls, path: Path | str) -> Self:
-        """Connect with the address and the agent's token in the `nerves.json` of a data folder."""
+        """Connect with the address and the agent's token in `nerves.json`.
+
+        Args:
+            path: The file `nerves.json` in the data folder of `choroid run`.
+
+        Returns:
+            The client. Nothing is sent yet.
+
+        Raises:
+            NervesError: The file cannot be read, has no token, or names an address on another machine.
+        """
         return cls(*endpoint_of(path))
 
     @answered
@@ -113,7 +130,14 @@ class _NervesMethods(Generic[Lease, Reflex]):
 
     @streamed
     def summaries(self, every_ms: int = 1000) -> EngineCall[pb.SummaryReply]:
-        """Yield summaries, one each `every_ms` of real time (at least 100), until the channel is closed."""
+        """Yield summaries until the channel is closed.
+
+        Args:
+            every_ms: Real time from one summary to the next (ms), at least 100.
+
+        Yields:
+            The firing over the last seconds, and the welfare figures.
+        """
         request = pb.StreamSummaryRequest(every_ms=every_ms)
         return self._many(self._stub.StreamSummary, request)
 
@@ -156,6 +180,9 @@ class _NervesMethods(Generic[Lease, Reflex]):
             from_frame: Where to begin; None means now. The engine keeps the last 65,536 spikes.
             electrodes: Only these electrodes; none means all.
             waveforms: Whether to send the raw samples around each spike, 1 ms before to 2 ms after it.
+
+        Yields:
+            Spikes in the order of their frames.
         """
         request = spikes_request(min_interval_ms, from_frame, electrodes, waveforms)
         return self._many(self._stub.StreamSpikes, request).then(spikes_of)
@@ -167,6 +194,9 @@ class _NervesMethods(Generic[Lease, Reflex]):
         Args:
             from_frame: Where to begin; 0 means now. The engine keeps the last 5 s.
             frames: Frames in one batch, 25 to 25,000.
+
+        Yields:
+            Consecutive frames, or a gap in them.
         """
         request = pb.StreamFramesRequest(from_frame=from_frame, frames=frames)
         return self._many(self._stub.StreamFrames, request).then(frames_of)
@@ -177,6 +207,9 @@ class _NervesMethods(Generic[Lease, Reflex]):
 
         Args:
             after: Number of the last event that is known; None means only events to come.
+
+        Yields:
+            Events in the order of their numbers.
         """
         request = pb.StreamEventsRequest(after=after)
         return self._many(self._stub.StreamEvents, request).then(event_of)
@@ -206,12 +239,26 @@ class _NervesMethods(Generic[Lease, Reflex]):
 
     @answered
     def renew_lease(self, lease: str) -> EngineCall[pb.LeaseReply]:
-        """Renew a lease, as its heartbeats do; raises :class:`NervesError` when it has ended."""
+        """Renew a lease, as its heartbeats do.
+
+        Args:
+            lease: Name of the lease.
+
+        Returns:
+            The lease.
+
+        Raises:
+            NervesError: It has ended.
+        """
         return self._once(self._stub.RenewLease, pb.RenewLeaseRequest(lease=lease)).then(granted)
 
     @answered
     def release_lease(self, lease: str) -> EngineCall[None]:
-        """End a lease and cancel every pulse that waits under it."""
+        """End a lease and cancel every pulse that waits under it.
+
+        Args:
+            lease: Name of the lease.
+        """
         held = self._held.pop(lease, None)
         if held is not None:
             return EngineCall(held.release, _unchanged)
@@ -300,7 +347,15 @@ class _NervesMethods(Generic[Lease, Reflex]):
 
     @streamed
     def ledger(self, after: int = 0, limit: int = 100) -> EngineCall[pb.LedgerRecord]:
-        """Yield what was asked, decided and delivered: records with a higher number than `after`, at most 1000."""
+        """Yield records of the stimulation ledger: what was asked, decided and delivered.
+
+        Args:
+            after: Number of the last record that is known; 0 begins with the first.
+            limit: Maximum number of records, 1 to 1000.
+
+        Yields:
+            Records in the order of their numbers.
+        """
         request = pb.LedgerRequest(after=after, limit=limit)
         return self._many(self._stub.Ledger, request)
 

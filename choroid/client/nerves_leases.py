@@ -91,7 +91,17 @@ class AsyncHeldLease:
         self.reply = pb.LeaseReply()
 
     async def acquire(self, electrodes: list[int], ttl_ms: int) -> None:
-        """Acquire it; errors as :class:`HeldLease`."""
+        """Acquire the lease, and begin its heartbeats.
+
+        Args:
+            electrodes: Their indices.
+            ttl_ms: The lease ends this long (ms of real time) after the last heartbeat.
+
+        Raises:
+            NervesError: It was not granted.
+            grpc.RpcError: The engine cannot be reached or refuses the call.
+            TimeoutError: The engine has not answered within 10 s.
+        """
         try:
             async with asyncio.timeout(GRANTED_WITHIN_S):
                 await self._call.write(pb.HoldRequest(electrodes=electrodes, ttl_ms=ttl_ms))

@@ -24,7 +24,19 @@ def reflex_requests(
     purpose: str,
     min_interval_frames: int,
 ) -> Iterator[pb.ReflexRequest]:
-    """Yield the messages that upload a reflex."""
+    """Yield the messages that upload a reflex.
+
+    Args:
+        lease: Name of the lease under which it stimulates.
+        fence: Fencing number of the lease; 0 where it is not known.
+        model: The ONNX graph; it is sent in parts of 60 kB.
+        designs: The pulses that it can ask for.
+        purpose: What it is for; kept in the stimulation ledger.
+        min_interval_frames: Shortest time between two requests of the reflex (frames).
+
+    Yields:
+        The terms with the first part of the graph, then its other parts.
+    """
     first = pb.ReflexRequest(
         lease=lease,
         fence=fence,
@@ -83,7 +95,15 @@ class AsyncRunningReflex:
         self.report = pb.ReflexReport()
 
     async def begin(self, requests: Iterator[pb.ReflexRequest]) -> None:
-        """Upload it and wait until it runs; errors as :class:`RunningReflex`."""
+        """Upload the reflex and wait until it runs.
+
+        Args:
+            requests: The messages of :func:`reflex_requests`.
+
+        Raises:
+            NervesError: It was refused; the text says why.
+            grpc.RpcError: The engine cannot be reached or refuses the call.
+        """
         for request in requests:
             await self._call.write(request)
         await self._call.done_writing()

@@ -115,7 +115,14 @@ class PulsePhase:
 
 
 def spikes_of(reply: pb.SpikesReply) -> SpikeBatch:
-    """Return the spikes of a message."""
+    """Return the spikes of a message.
+
+    Args:
+        reply: A message of the stream of spikes.
+
+    Returns:
+        The spikes as arrays.
+    """
     waveforms = None
     if reply.waveform_frames:
         waveforms = np.frombuffer(reply.waveforms, dtype="<i2").reshape(len(reply.frames), reply.waveform_frames)
@@ -134,14 +141,31 @@ def spikes_of(reply: pb.SpikesReply) -> SpikeBatch:
 def spikes_request(
     min_interval_ms: int, from_frame: int | None, electrodes: Iterable[int], waveforms: bool
 ) -> pb.StreamSpikesRequest:
-    """Return the message that asks for spikes."""
+    """Return the message that asks for spikes.
+
+    Args:
+        min_interval_ms: Shortest real time between two batches (ms).
+        from_frame: Where to begin; None means now.
+        electrodes: Only these electrodes; none means all.
+        waveforms: Whether to send the samples around each spike.
+
+    Returns:
+        The message.
+    """
     return pb.StreamSpikesRequest(
         min_interval_ms=min_interval_ms, from_frame=from_frame, electrodes=list(electrodes), waveforms=waveforms
     )
 
 
 def event_of(reply: pb.Event) -> NervesEvent:
-    """Return the event of a message."""
+    """Return the event of a message.
+
+    Args:
+        reply: A message of the stream of events.
+
+    Returns:
+        The event.
+    """
     return NervesEvent(
         reply.number,
         pb.Event.Kind.Name(reply.kind),
@@ -159,7 +183,14 @@ def _gap_of(gap: pb.Gap) -> FrameGap:
 
 
 def frames_of(reply: pb.FramesReply) -> FrameBatch | FrameGap:
-    """Return the frames of a message, or the gap that it reports."""
+    """Return the frames of a message, or the gap that it reports.
+
+    Args:
+        reply: A message of the stream of frames.
+
+    Returns:
+        Frames or a gap.
+    """
     if reply.HasField("gap"):
         return _gap_of(reply.gap)
     found = reply.frames
@@ -180,7 +211,24 @@ def pulse_request(
     idempotency_key: str,
     fence: int,
 ) -> pb.StimulateRequest:
-    """Return the message that asks for pulses."""
+    """Return the message that asks for pulses.
+
+    Args:
+        lease: Name of the lease that covers the electrodes.
+        electrodes: Where.
+        phases: The pulse.
+        purpose: What it is for; kept in the stimulation ledger.
+        at_frame: Frame at which the first pulse begins; 0 means as soon as possible.
+        not_after: Latest frame at which it may begin; 0 leaves it to the engine.
+        pulses: Number of pulses.
+        period_frames: Frames from one pulse to the next.
+        reply_at_decision: Whether to answer with the decision instead of waiting for the delivery.
+        idempotency_key: A name for this request, at most 64 characters; empty for none.
+        fence: Fencing number of the lease; 0 where it is not known.
+
+    Returns:
+        The message.
+    """
     return pb.StimulateRequest(
         lease=lease,
         electrodes=list(electrodes),
@@ -197,7 +245,13 @@ def pulse_request(
 
 
 def granted(reply: pb.LeaseReply) -> pb.LeaseReply:
-    """Return a lease that was granted.
+    """Return a lease, if it was granted.
+
+    Args:
+        reply: The answer to a request for a lease.
+
+    Returns:
+        The same answer.
 
     Raises:
         NervesError: It was not, with the engine's reason.
@@ -208,7 +262,15 @@ def granted(reply: pb.LeaseReply) -> pb.LeaseReply:
 
 
 def explained(error: grpc.RpcError, address: str) -> NervesError:
-    """Return the error of a call in words."""
+    """Explain the error of a call in words.
+
+    Args:
+        error: The error that gRPC has raised.
+        address: Address of the engine, for the message.
+
+    Returns:
+        The error to raise, with the likely cause and the next action.
+    """
     call: Any = error  # gRPC raises errors that are calls as well, and types them as neither
     name = str(call.code().name)
     details = str(call.details() or "")
@@ -232,8 +294,14 @@ def explained(error: grpc.RpcError, address: str) -> NervesError:
 def endpoint_of(path: Path | str) -> tuple[str, str]:
     """Read the address and the token from `nerves.json`.
 
+    Args:
+        path: The file.
+
+    Returns:
+        The address (host:port) and the token.
+
     Raises:
-        NervesError: The file is not there or cannot be read.
+        NervesError: The file is not there, cannot be read, or has no token.
     """
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -259,6 +327,9 @@ def tls_credentials(authority: Path | str, certificate: Path | str, key: Path | 
         certificate: This agent's certificate; it names the same agent as the token.
         key: The key of the certificate.
 
+    Returns:
+        The credentials.
+
     Raises:
         NervesError: A file cannot be read.
     """
@@ -273,6 +344,10 @@ def tls_credentials(authority: Path | str, certificate: Path | str, key: Path | 
 
 def require_private(address: str, credentials: grpc.ChannelCredentials | None) -> None:
     """Refuse to send a token unencrypted over a network.
+
+    Args:
+        address: host:port, or `unix:` and a path.
+        credentials: TLS credentials; None means an unencrypted channel.
 
     Raises:
         NervesError: The address is not on this machine and there are no TLS credentials.

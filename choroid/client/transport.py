@@ -94,13 +94,32 @@ class Address:
 
 
 def local_socket(folder: Path, endpoint: Mapping[str, Any]) -> str | None:
-    """Return the address of the local socket that an endpoint file in `folder` names; None without one."""
+    """Find the local socket that an endpoint file names.
+
+    Args:
+        folder: The folder of the endpoint file.
+        endpoint: Its content, decoded.
+
+    Returns:
+        The address of the socket; None where the file names none or it is not there.
+    """
     name = endpoint.get("socket")
     return f"{UNIX}{(folder / name).absolute()}" if isinstance(name, str) and (folder / name).is_socket() else None
 
 
 def connect_locally(path: str, timeout_s: float) -> socket.socket:
-    """Return a connection to a local socket, however long its path is (an address holds 108 bytes). Raises OSError."""
+    """Connect to a local socket, however long its path is (an address holds 108 bytes).
+
+    Args:
+        path: Path of the socket.
+        timeout_s: Longest wait for the connection and for each later operation on it (s).
+
+    Returns:
+        The connection.
+
+    Raises:
+        OSError: Nothing listens there, or its folder cannot be opened.
+    """
     folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -155,7 +174,15 @@ class Transport:
         self.context = context
 
     def do(self, call: ApiCall[T], *, timeout_s: float | None = None) -> T:
-        """Send a call and return its parsed answer.
+        """Send a call and parse its answer.
+
+        Args:
+            call: The request.
+            timeout_s: Longest wait for the connection and for each part of the answer (s); None means that of this
+                transport.
+
+        Returns:
+            What the call's `parse` makes of the answer.
 
         Raises:
             ConnectionFailed: Nothing answers, or no controller does.
@@ -253,7 +280,15 @@ def _exists(pid: int) -> bool:
 
 
 def refusal(status: int, detail: Any) -> RequestRefused:
-    """Return the error that a decoded answer tells, in its own words."""
+    """Return the error that the body of an answer reports, in its own words.
+
+    Args:
+        status: HTTP status of the answer.
+        detail: The decoded body: an object, or text.
+
+    Returns:
+        The error to raise.
+    """
     error = detail.get("error", detail.get("detail", detail)) if isinstance(detail, dict) else detail
     if not isinstance(error, dict):
         return RequestRefused(status, str(error))

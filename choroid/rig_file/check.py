@@ -48,8 +48,17 @@ def load_rig(path: Path | str) -> Rig:
 def check_rig(path: Path | str) -> dict[str, Any]:
     """Validate a rig file, as `choroid check --json` does. Nothing is opened or moved.
 
-    `warnings` of a valid rig are texts: they change nothing, and a person should know them. No hazard of a refused rig
-    counts as covered: what its rows rest on may be what is wrong.
+    Args:
+        path: The rig file.
+
+    Returns:
+        A dictionary for JSON: `ok`, `file`, `rig` (its name), `hash`, `problems`, `hazards`, `capabilities`, `recipes`
+        (by name, what the rig lacks for each) and `warnings`. Warnings of a valid rig are texts: they change nothing,
+        and a person should know them. No hazard of a refused rig counts as covered: what its rows rest on may be what
+        is wrong.
+
+    Raises:
+        OSError: The file cannot be read.
     """
     path = Path(path)
     load_third_party()

@@ -39,7 +39,15 @@ class Sense:
     """Whether the device can report that its value is in motion (:meth:`FarEnd.disturb`)."""
 
     def near(self, value: float, truth: float) -> bool:
-        """Return whether `value` is a good reading of `truth` at the same moment."""
+        """Return whether a value is a good reading of the truth at the same moment.
+
+        Args:
+            value: What the driver reads (`unit`).
+            truth: What the far end has (`unit`).
+
+        Returns:
+            True within the tolerances `within` and `share`.
+        """
         return abs(value - truth) <= self.within + self.share * abs(truth)
 
 

@@ -35,9 +35,16 @@ MAX_LOOP_S = 200_000.0
 def examine(
     bench: Bench, run: Runner, properties: Mapping[str, Property] = PROPERTIES, *, max_s: float = MAX_REAL_S
 ) -> list[PropertyVerdict]:
-    """Return the verdict of every property on one bench. Any exception of the driver is a failure of the driver.
+    """Examine one driver: try every property on its bench.
 
-    A property that has not ended after `max_s` seconds of real time also fails, and the next one is tried.
+    Args:
+        bench: The driver with its far end.
+        run: Runs the examination of one property to its end, on a loop of its own.
+        properties: What is examined, by name.
+        max_s: Longest real time for one property (s). One that has not ended by then fails, and the next one is tried.
+
+    Returns:
+        A verdict for each property. Any exception of the driver is a failure of the driver.
     """
     return [_verdict(bench, name, one, run, max_s) for name, one in properties.items()]
 

@@ -24,10 +24,18 @@ class FarEnd(Protocol):
     """
 
     def connect(self, deliver: Deliver) -> None:
-        """Send all output of the device to `deliver`, reply by reply."""
+        """Send all output of the device to a function from now on.
+
+        Args:
+            deliver: Receives each reply.
+        """
 
     def receive(self, data: bytes) -> None:
-        """Receive bytes from the driver."""
+        """Receive bytes from the driver.
+
+        Args:
+            data: Bytes of a request, or a part of them.
+        """
 
     def outputs(self) -> Mapping[str, float]:
         """Return the current state of each output; {} if the device has none.
@@ -42,23 +50,36 @@ class FarEnd(Protocol):
         ...
 
     def measure(self, point: str, value: float) -> None:
-        """Make `value` true at `point` (unit of the bench's :class:`Sense`): from now on the device measures it."""
+        """Make a value true at a point: from now on the device measures it.
+
+        Args:
+            point: Name of the point.
+            value: The value, in the unit of the bench's :class:`Sense`.
+        """
 
     def measured(self) -> Mapping[str, float]:
         """Return the current truth at each measured point."""
         ...
 
     def doubt(self, point: str) -> bool:
-        """Make the device mark its reading at `point` as unreliable, in its own protocol.
+        """Make the device mark its reading at a point as unreliable, in its own protocol.
 
-        Return False if the protocol cannot express that.
+        Args:
+            point: Name of the point.
+
+        Returns:
+            False if the protocol cannot express that.
         """
         ...
 
     def disturb(self, point: str) -> bool:
-        """Keep what the device measures at `point` in motion from now on, so that the device says so.
+        """Keep what the device measures at a point in motion from now on, so that the device says so.
 
-        False if the protocol cannot say that.
+        Args:
+            point: Name of the point.
+
+        Returns:
+            False if the protocol cannot express that.
         """
         ...
 
@@ -121,16 +142,29 @@ class ScriptedEnd:
         self.memory_writes = memory_writes
 
     def connect(self, deliver: Deliver) -> None:
-        """Send all output of the script to `deliver`."""
+        """Send all output of the script to a function from now on.
+
+        Args:
+            deliver: Receives each reply.
+        """
         self._deliver = deliver
 
     def measure(self, point: str, value: float) -> None:
-        """See :meth:`FarEnd.measure`."""
+        """Make a value true at a point.
+
+        Args:
+            point: Name of the point.
+            value: The value, in the unit of the bench's :class:`Sense`.
+        """
         self._set[point] = value
         self._measure(point, value)
 
     def receive(self, data: bytes) -> None:
-        """Answer `data` with the script's reply."""
+        """Answer a request with the script's reply, after its delay.
+
+        Args:
+            data: Bytes of the request.
+        """
         said = self._answers(data)
         for n, say in enumerate(() if said is None else (said,) if isinstance(said, bytes) else said):
             delay_s, reply = say if isinstance(say, tuple) else (DELAY_S + 1e-6 * n, say)

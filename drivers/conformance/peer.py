@@ -28,7 +28,17 @@ class Peer:
         self._transport: _Transport | None = None
 
     async def open(self, _url: LinkUrl, line: LineSettings) -> Streams:
-        """Open the peer's end of the line; give this method to a link as its opener."""
+        """Open the peer's end of the line; give this method to a link as its opener.
+
+        Args:
+            line: The line settings that the link asks for; they are kept in `lines`.
+
+        Returns:
+            Streams of the driver's end of the line.
+
+        Raises:
+            ConnectionRefusedError: `refuse_to_open` is set.
+        """
         if self.refuse_to_open:
             raise ConnectionRefusedError("the far end refuses")
         self.openings += 1
@@ -42,7 +52,11 @@ class Peer:
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
     def receive(self, data: bytes) -> None:
-        """Process `data` that the driver wrote."""
+        """Record a request, and answer it.
+
+        Args:
+            data: Bytes that the driver wrote.
+        """
         self.sent.append(data)
         said = self.answers(data)
         for n, say in enumerate(() if said is None else (said,) if isinstance(said, bytes) else said):
@@ -50,7 +64,11 @@ class Peer:
             asyncio.get_running_loop().call_later(delay_s, self.say, reply)  # equal times would have no order
 
     def say(self, data: bytes) -> None:
-        """Send unsolicited bytes of the device."""
+        """Send bytes to the driver now, whether or not it has asked.
+
+        Args:
+            data: The bytes; a closed line drops them.
+        """
         if self._transport is not None and not self._transport.is_closing() and self._reader is not None:
             self._reader.feed_data(data)
 

@@ -51,7 +51,12 @@ class Attached:
         return not self._doubtful()
 
     def add(self, speaker: Speaker, verify: Verify) -> None:
-        """Run `verify` whenever `speaker` is not verified and the line is open."""
+        """Keep a device verified from now on.
+
+        Args:
+            speaker: The device's side of the line.
+            verify: Verifies the device; called whenever it is not verified and the line is open.
+        """
         self._members.append((speaker, verify))
         self.wake()
 
@@ -65,14 +70,22 @@ class Attached:
             speaker.distrust()
 
     def lost(self, why: DeviceError) -> None:
-        """Withdraw all verification: the line is lost. A device that had failed before keeps that reason."""
+        """Withdraw all verification: the line is lost.
+
+        Args:
+            why: The reason, for each device that has not failed before; one that has keeps its own.
+        """
         self.distrust()
         for speaker, _ in self._members:
             self.failures.setdefault(speaker.where, why)
         self.wake()
 
     def unreached(self, why: DeviceError) -> None:
-        """Record that the line could not be opened as the reason for every device."""
+        """Record that the line could not be opened.
+
+        Args:
+            why: The reason, for every device.
+        """
         for speaker, _ in self._members:
             self.failures[speaker.where] = why
 

@@ -30,7 +30,13 @@ class Capture:
         self._file: TextIO | None = None if path is None else path.open("a", encoding="ascii")
 
     def add(self, at_s: float, direction: Direction, data: bytes) -> None:
-        """Record `data` at loop time `at_s`."""
+        """Record one piece of traffic.
+
+        Args:
+            at_s: Loop time (s).
+            direction: `>` sent, `<` received.
+            data: The bytes.
+        """
         self._ring.append((at_s, direction, data))
         if self._file is not None:
             self._file.write(f"{Frame(at_s, direction, data)}\n")
@@ -55,6 +61,13 @@ class Capture:
 
 
 def printable(data: bytes) -> str:
-    """Return `data` as ASCII text: line ends by name, a full stop for any other unprintable byte."""
+    """Return bytes as ASCII text.
+
+    Args:
+        data: Any bytes.
+
+    Returns:
+        The text: line ends by name, a full stop for any other unprintable byte.
+    """
     named = {0x0D: "<CR>", 0x0A: "<LF>"}
     return "".join(named.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else ".") for byte in data)

@@ -48,7 +48,12 @@ _introduced: list[Holder] = []
 
 
 def introduce(program: str, data: Path | None = None) -> None:
-    """Set the program and data folder that this process writes into its claims."""
+    """Set what this process writes into its claims for people.
+
+    Args:
+        program: Name of the program.
+        data: Its data folder; None if it has none.
+    """
     _introduced[:] = [Holder(program, "" if data is None else str(data.absolute()))]
 
 
@@ -82,21 +87,41 @@ _of_streams: weakref.WeakKeyDictionary[object, tuple[Claim, ...]] = weakref.Weak
 
 
 def keep_with(writer: object, claims: tuple[Claim, ...]) -> None:
-    """Keep `claims` as long as `writer` exists."""
+    """Keep claims as long as a writer exists.
+
+    Args:
+        writer: The writer of the line.
+        claims: The claims on it.
+    """
     _of_streams[writer] = claims
 
 
 def taken_from(writer: object) -> tuple[Claim, ...]:
-    """Return the claims that were kept with `writer`; they no longer last as long as it, which may outlive its line."""
+    """Take over the claims that were kept with a writer; they no longer last as long as it, which may outlive its line.
+
+    Args:
+        writer: The writer of the line.
+
+    Returns:
+        The claims; empty for a line that was opened without any.
+    """
     return _of_streams.pop(writer, ())
 
 
 def take(key: str, what: str) -> Claim:
-    """Claim `key`, named `what` in messages. A claim that this process already holds is shared.
+    """Claim a line or a rig. A claim that this process already holds is shared.
+
+    Args:
+        key: What is claimed: a key of :func:`link_keys` or :func:`rig_key`.
+        what: Its name in messages.
+
+    Returns:
+        The claim, to be kept as long as it must hold. Where no lock can be created it holds nothing, and the log says
+        so.
 
     Raises:
-        ClaimHeld: Another process holds it; the message has its number, program and data folder, and the next
-            action.
+        ClaimHeld: Another process holds it; the message has its number, program and data folder, and the next action.
+        OSError: The lock cannot be tried for another reason.
     """
     known = _held.get(key)
     if known is not None:
@@ -127,6 +152,9 @@ async def take_all(keys: Iterable[tuple[str, str]], wait_s: float = 0.0) -> tupl
         keys: Pairs (key, name in messages).
         wait_s: Maximum time to wait for another process to release them (s), as a guard does.
 
+    Returns:
+        The claims, in the order of the keys.
+
     Raises:
         ClaimHeld: See :func:`take`.
     """
@@ -143,9 +171,14 @@ async def take_all(keys: Iterable[tuple[str, str]], wait_s: float = 0.0) -> tupl
 
 
 async def link_keys(url: LinkUrl) -> list[tuple[str, str]]:
-    """Return the keys of a link with its name: the same for every spelling of the same line.
+    """Return the keys of a link: the same for every spelling of the same line.
 
-    A serial port is known by its device number, a TCP link by each address of its host. A simulated link has none.
+    Args:
+        url: The link. A serial port is known by its device number, a TCP link by each address of its host. A simulated
+            link has no key.
+
+    Returns:
+        Pairs (key, name in messages).
 
     Raises:
         OSError: The host is unknown.
@@ -172,7 +205,15 @@ def _port_key(path: Path) -> str:
 
 
 def rig_key(name: str, links: Iterable[str]) -> tuple[str, str]:
-    """Return the key of a rig, by its name and links, with its name for messages."""
+    """Return the key of a rig.
+
+    Args:
+        name: Its name.
+        links: Its links as texts, in any order.
+
+    Returns:
+        The key, and the name of the rig in messages.
+    """
     return "rig " + json.dumps([name, sorted(set(links))]), f"rig {name}"
 
 

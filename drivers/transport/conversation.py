@@ -99,17 +99,36 @@ class Conversation:
         return self._barrier
 
     def fence(self, barrier: SyncQuery | None) -> None:
-        """Use `barrier` from now on; for devices whose barrier is known only after identification."""
+        """Use another barrier from now on, for devices whose barrier is known only after identification.
+
+        Args:
+            barrier: The query; None means waiting until no late reply can come.
+        """
         self._barrier = barrier
 
     async def ask(
         self, request: bytes, parse: Parser[T], *, timeout_s: float | None = None, mirrored: bool = False
     ) -> T:
-        """Send `request` and return the parsed reply; raise a :class:`~drivers.device.DeviceError` on failure.
+        """Send a request and return its parsed reply.
 
-        `mirrored`: the right reply repeats the request. Any other reply that begins with the request is an echo of the line,
-        and an error unless the link's text says `?echo=1`, at verification and later: an adapter may be replaced while the
-        rig runs. A write that is mirrored is not confirmed by its reply alone, but by what the device reports next.
+        Args:
+            request: Bytes to send.
+            parse: Parser of the reply.
+            timeout_s: Maximum wait for the reply, in loop time (s); None means that of the conversation.
+            mirrored: Whether the right reply repeats the request. Any other reply that begins with the request is an
+                echo of the line, and an error unless the link's text says `?echo=1`, at verification and later: an
+                adapter may be replaced while the rig runs. A write that is mirrored is not confirmed by its reply
+                alone, but by what the device reports next.
+
+        Returns:
+            What the parser returns.
+
+        Raises:
+            LinkDown: The line is not open, or the device is not verified.
+            NoReply: No byte arrived in time.
+            BadReply: No valid reply arrived in time.
+            DeviceFault: The line echoes what is sent.
+            DeviceError: The parser refuses the reply with an error of its own.
         """
         if request and not (mirrored or self.mirrors or self.link.line.echo):
             parse = self._no_echo(request, parse)
@@ -144,8 +163,18 @@ class Conversation:
         return parse_reply
 
     async def exchange(self, request: bytes, parse: Parser[T], *, timeout_s: float) -> T:
-        """Send `request` as :meth:`ask` does, where a missing reply may be normal: the caller calls :meth:`doubt`
-        if it is not.
+        """Send a request whose missing reply may be normal; the caller calls :meth:`doubt` if it is not.
+
+        Args:
+            request: Bytes to send.
+            parse: Parser of the reply.
+            timeout_s: Maximum wait for the reply, in loop time (s).
+
+        Returns:
+            What the parser returns.
+
+        Raises:
+            DeviceError: As :meth:`ask`, but for an echo of the line, which is not looked for.
         """
         while True:
             await self._in_step()
@@ -160,12 +189,14 @@ class Conversation:
                 )
 
     async def tell(self, request: bytes, *, pause_s: float) -> None:
-        """Send `request`, which has no reply, and leave the device `pause_s` (s) to process it.
+        """Send a request that has no reply. Only a later query shows whether it was received.
 
-        Only a later query shows whether it was received.
+        Args:
+            request: Bytes to send.
+            pause_s: Time that is left to the device to process it (s); what it sends meanwhile is dropped.
 
         Raises:
-            LinkDown: The line is not open.
+            LinkDown: The line is not open, or the device is not verified.
         """
         while True:
             await self._in_step()

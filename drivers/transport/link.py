@@ -157,7 +157,12 @@ class Link:
         return self._attached.failures
 
     def attach(self, conversation: Speaker, verify: Verify) -> None:
-        """Run `verify` after every (re)opening, and again when `conversation` loses its verification."""
+        """Keep a device of this line verified.
+
+        Args:
+            conversation: The device's side of the line.
+            verify: Called after every (re)opening, and again when `conversation` loses its verification.
+        """
         self._attached.add(conversation, verify)
 
     def wake(self) -> None:
@@ -209,6 +214,9 @@ class Link:
                 request waits only for the bus gap, not for a possible repetition.
             may_go: Called when the request gets the line, since other exchanges took place while it waited.
 
+        Returns:
+            What the parser returns.
+
         Raises:
             Overtaken: `may_go` returned False.
             LinkDown: The line is not open.
@@ -248,9 +256,14 @@ class Link:
         addressed: bool = False,
         may_go: Callable[[], bool] | None = None,
     ) -> None:
-        """Send `request`, which its device does not answer, and reserve the line for `pause_s` (s).
+        """Send a request that its device does not answer. What is received meanwhile is dropped.
 
-        What is received meanwhile is dropped.
+        Args:
+            request: Bytes to send.
+            pause_s: Time for which the line is reserved afterwards (s).
+            where: Name of the device, for messages.
+            addressed: As for :meth:`exchange`.
+            may_go: As for :meth:`exchange`.
 
         Raises:
             LinkDown: The line is not open.

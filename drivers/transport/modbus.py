@@ -62,27 +62,51 @@ class ModbusUnit:
         conversation.addressed = True
 
     async def read_holding_registers(self, address: int, count: int) -> bytes:
-        """Read `count` registers from wire address `address` (FC03); return the 2·`count` bytes of the reply
-        (big-endian).
+        """Read holding registers (FC03).
+
+        Args:
+            address: Wire address of the first one, from 0.
+            count: How many.
+
+        Returns:
+            The 2·`count` bytes of the reply, big-endian.
         """
         request = read_registers_frame(self.unit, address, count)
         frame = await self.conversation.ask(request, self.reply_parser(ReadHoldingRegistersResponse, 5 + 2 * count))
         return frame[3:-2]
 
     async def read_input_registers(self, address: int, count: int) -> bytes:
-        """Read `count` input registers from wire address `address` (FC04); return bytes as FC03 does."""
+        """Read input registers (FC04).
+
+        Args:
+            address: Wire address of the first one, from 0.
+            count: How many.
+
+        Returns:
+            The 2·`count` bytes of the reply, big-endian.
+        """
         request = read_input_registers_frame(self.unit, address, count)
         frame = await self.conversation.ask(request, self.reply_parser(ReadInputRegistersResponse, 5 + 2 * count))
         return frame[3:-2]
 
     async def write_register(self, address: int, value: int) -> None:
-        """Write one holding register, 0 to 65535 (FC06); the device must echo the request byte for byte."""
+        """Write one holding register (FC06); the device must echo the request byte for byte.
+
+        Args:
+            address: Wire address, from 0.
+            value: 0 to 65535.
+        """
         request = _frame(WriteSingleRegisterRequest(address=address, registers=[value], dev_id=self.unit))
         reply = await self.conversation.ask(request, self.reply_parser(WriteSingleRegisterResponse, 8), mirrored=True)
         self._confirm(reply == request, reply)
 
     async def write_registers(self, address: int, values: Sequence[int]) -> None:
-        """Write consecutive holding registers (FC16); the device confirms address and count."""
+        """Write consecutive holding registers (FC16); the device confirms address and count.
+
+        Args:
+            address: Wire address of the first one, from 0.
+            values: Their values, 0 to 65535.
+        """
         request = _frame(
             WriteMultipleRegistersRequest(address=address, count=len(values), registers=list(values), dev_id=self.unit)
         )
@@ -90,29 +114,61 @@ class ModbusUnit:
         self._confirm(reply[2:6] == request[2:6], reply)
 
     async def read_discrete_inputs(self, address: int, count: int) -> list[bool]:
-        """Read `count` discrete inputs from `address` (FC02)."""
+        """Read discrete inputs (FC02).
+
+        Args:
+            address: Wire address of the first one, from 0.
+            count: How many.
+
+        Returns:
+            The states, in their order.
+        """
         request = read_discrete_inputs_frame(self.unit, address, count)
         size = 5 + (count + 7) // 8
         frame = await self.conversation.ask(request, self.reply_parser(ReadDiscreteInputsResponse, size))
         return unpack_bitstring(frame[3:-2])[:count]
 
     async def read_coils(self, address: int, count: int) -> list[bool]:
-        """Read `count` coils from `address` (FC01)."""
+        """Read coils (FC01).
+
+        Args:
+            address: Wire address of the first one, from 0.
+            count: How many.
+
+        Returns:
+            The states, in their order.
+        """
         request = read_coils_frame(self.unit, address, count)
         size = 5 + (count + 7) // 8
         frame = await self.conversation.ask(request, self.reply_parser(ReadCoilsResponse, size))
         return unpack_bitstring(frame[3:-2])[:count]
 
     async def write_coil(self, address: int, on: bool) -> None:
-        """Write one coil (FC05); the device must echo the request byte for byte."""
+        """Write one coil (FC05); the device must echo the request byte for byte.
+
+        Args:
+            address: Wire address, from 0.
+            on: The state: 0xFF00 on the wire, or 0x0000.
+        """
         await self._write_coil(address, 0xFF00 if on else 0x0000)
 
     async def write_coil_value(self, address: int, value: int) -> None:
-        """Write any 16-bit value to one coil (FC05), as some relay boards use it; echoed byte for byte."""
+        """Write any value to one coil (FC05), as some relay boards use it; the device must echo the request byte for
+        byte.
+
+        Args:
+            address: Wire address, from 0.
+            value: 0 to 65535.
+        """
         await self._write_coil(address, value)
 
     async def write_coils(self, address: int, states: list[bool]) -> None:
-        """Write consecutive coils (FC15); the device confirms address and count."""
+        """Write consecutive coils (FC15); the device confirms address and count.
+
+        Args:
+            address: Wire address of the first one, from 0.
+            states: Their states, in their order.
+        """
         request = _frame(WriteMultipleCoilsRequest(address=address, bits=states, dev_id=self.unit))
         reply = await self.conversation.ask(request, self.reply_parser(WriteMultipleCoilsResponse, 8))
         self._confirm(reply[2:6] == request[2:6], reply)
@@ -128,7 +184,15 @@ class ModbusUnit:
             raise bad_reply(reply, self.conversation.where, "the confirmation of what was written")
 
     def reply_parser(self, answer: type[ModbusPDU], size: int) -> Parser[bytes]:
-        """Return a parser for the frame of `size` bytes (address to checksum) with the function of `answer`."""
+        """Return a parser for one kind of frame; it skips all others.
+
+        Args:
+            answer: Class of the reply, which has the function.
+            size: Length of the frame (bytes), from address to checksum.
+
+        Returns:
+            The parser. It raises :class:`Refused` when the unit answers with an exception.
+        """
         unit, function, where = self.unit, answer.function_code, self.conversation.where
 
         def parse(buffer: bytearray) -> bytes | None:
@@ -150,24 +214,62 @@ class ModbusUnit:
 
 @lru_cache(maxsize=256)
 def read_registers_frame(unit: int, address: int, count: int) -> bytes:
-    """Return the frame that reads `count` holding registers of `unit`."""
+    """Return the frame that reads holding registers (FC03).
+
+    Args:
+        unit: Address on the bus, 1 to 247.
+        address: Wire address of the first register, from 0.
+        count: How many.
+
+    Returns:
+        The bytes, with the checksum.
+    """
     return _frame(ReadHoldingRegistersRequest(address=address, count=count, dev_id=unit))
 
 
 @lru_cache(maxsize=256)
 def read_input_registers_frame(unit: int, address: int, count: int) -> bytes:
-    """Return the frame that reads `count` input registers of `unit`."""
+    """Return the frame that reads input registers (FC04).
+
+    Args:
+        unit: Address on the bus, 1 to 247.
+        address: Wire address of the first register, from 0.
+        count: How many.
+
+    Returns:
+        The bytes, with the checksum.
+    """
     return _frame(ReadInputRegistersRequest(address=address, count=count, dev_id=unit))
 
 
 @lru_cache(maxsize=256)
 def read_discrete_inputs_frame(unit: int, address: int, count: int) -> bytes:
-    """Return the frame that reads `count` discrete inputs of `unit`."""
+    """Return the frame that reads discrete inputs (FC02).
+
+    Args:
+        unit: Address on the bus, 1 to 247.
+        address: Wire address of the first input, from 0.
+        count: How many.
+
+    Returns:
+        The bytes, with the checksum.
+    """
     return _frame(ReadDiscreteInputsRequest(address=address, count=count, dev_id=unit))
 
 
 def unit_number(address: str, device: str) -> int:
-    """Return the Modbus address of `device` (1 to 247; empty: 1); raise :class:`Refused` for any other text."""
+    """Read the Modbus address of a device.
+
+    Args:
+        address: Its text in the rig file; empty means 1.
+        device: Name of the device, for the error.
+
+    Returns:
+        The address, 1 to 247.
+
+    Raises:
+        Refused: The text is anything else.
+    """
     text = address or "1"
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 247):
         raise Refused(
@@ -195,7 +297,16 @@ class _WriteCoilValue(ModbusPDU):
 
 @lru_cache(maxsize=256)
 def read_coils_frame(unit: int, address: int, count: int) -> bytes:
-    """Return the frame that reads `count` coils of `unit`."""
+    """Return the frame that reads coils (FC01).
+
+    Args:
+        unit: Address on the bus, 1 to 247.
+        address: Wire address of the first coil, from 0.
+        count: How many.
+
+    Returns:
+        The bytes, with the checksum.
+    """
     return _frame(ReadCoilsRequest(address=address, count=count, dev_id=unit))
 
 

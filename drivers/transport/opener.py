@@ -23,7 +23,12 @@ Opener: TypeAlias = Callable[[LinkUrl, LineSettings], Awaitable[Streams]]
 async def open_real(url: LinkUrl, line: LineSettings) -> Streams:
     """Claim a serial port or TCP connection on this host (:mod:`drivers.transport.claims`) and open it.
 
-    The claim lasts as long as the writer.
+    Args:
+        url: The link.
+        line: Line settings of a serial port; a TCP connection does not use them.
+
+    Returns:
+        Reader and writer. The claim lasts as long as the writer.
 
     Raises:
         OSError: The system refuses.
@@ -42,8 +47,18 @@ async def open_real(url: LinkUrl, line: LineSettings) -> Streams:
 
 
 async def open_unclaimed(url: LinkUrl, line: LineSettings) -> Streams:
-    """Open a link as :func:`open_real` does, but without a claim: in parallel to a controller, on explicit request
-    only.
+    """Open a link without a claim: in parallel to a controller, on explicit request only.
+
+    Args:
+        url: The link.
+        line: Line settings of a serial port; a TCP connection does not use them.
+
+    Returns:
+        Reader and writer.
+
+    Raises:
+        OSError: The system refuses.
+        LinkDown: No USB adapter has the link's serial number, or it is a `sim:` link.
     """
     url = await by_path(url)
     match url.scheme:
@@ -64,7 +79,17 @@ async def open_unclaimed(url: LinkUrl, line: LineSettings) -> Streams:
 
 
 async def by_path(url: LinkUrl) -> LinkUrl:
-    """Return a serial link that names its USB adapter with the current path of its port."""
+    """Find the port of a link that names its USB adapter.
+
+    Args:
+        url: Any link.
+
+    Returns:
+        The link with the current path of its port; one that names no adapter is returned as it is.
+
+    Raises:
+        LinkDown: No such adapter or port, or several adapters with this number.
+    """
     if url.usb is None:
         return url
     path = await asyncio.to_thread(device_of, *url.usb, f"link {url}")  # querying the system takes milliseconds
@@ -72,7 +97,14 @@ async def by_path(url: LinkUrl) -> LinkUrl:
 
 
 def serial_arguments(line: LineSettings) -> dict[str, object]:
-    """Return the arguments of serialx for `line` (its names: baudrate, byte_size, parity, stopbits)."""
+    """Return the arguments of serialx for line settings.
+
+    Args:
+        line: The settings.
+
+    Returns:
+        Values by serialx's names: baudrate, byte_size, parity, stopbits, exclusive.
+    """
     return {
         "baudrate": line.baud,
         "byte_size": line.bits,

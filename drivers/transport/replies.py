@@ -30,7 +30,16 @@ class Form:
         self._times = 0
 
     def check(self, form: tuple[int, ...], line: bytes, where: str) -> None:
-        """Compare the format of one reply with the known one; raise :class:`BadReply` if they differ."""
+        """Compare the format of one reply with the known one.
+
+        Args:
+            form: The format, such as the number of decimals of each of its values.
+            line: The reply, for the error.
+            where: Name of the device, for the error.
+
+        Raises:
+            BadReply: They differ, and have not done so often enough to be a real change.
+        """
         if self._known is None or form == self._known:
             self._known, self._times = form, 0
             return
@@ -42,12 +51,31 @@ class Form:
 
 
 def decimals(text: bytes) -> int:
-    """Return the number of digits after the decimal point."""
+    """Count the digits after the decimal point.
+
+    Args:
+        text: A decimal number.
+
+    Returns:
+        Their number; 0 without a point.
+    """
     return len(text.partition(b".")[2])
 
 
 def take_line(buffer: bytearray, end: bytes, where: str) -> bytes | None:
-    """Remove the first line from `buffer` and return it without `end`; None while it is incomplete."""
+    """Take the first line out of the received bytes.
+
+    Args:
+        buffer: What was received; the line and its end are removed from it.
+        end: Bytes that end a line.
+        where: Name of the device, for the error.
+
+    Returns:
+        The line without its end; None while it is incomplete.
+
+    Raises:
+        BadReply: More bytes than any line has came without an end.
+    """
     at = buffer.find(end)
     if at < 0:
         if len(buffer) > MAX_LINE_BYTES:
@@ -59,8 +87,15 @@ def take_line(buffer: bytearray, end: bytes, where: str) -> bytes | None:
 
 
 def line_matching(pattern: re.Pattern[bytes], end: bytes, where: str) -> Parser[re.Match[bytes]]:
-    """Return a parser that skips lines until one matches `pattern` completely: stale or foreign lines are never
-    accepted.
+    """Return a parser that skips lines until one matches completely: stale or foreign lines are never accepted.
+
+    Args:
+        pattern: Pattern of the whole line, without its end.
+        end: Bytes that end a line.
+        where: Name of the device, for the error.
+
+    Returns:
+        The parser; it returns the match.
     """
 
     def parse(buffer: bytearray) -> re.Match[bytes] | None:
@@ -73,7 +108,14 @@ def line_matching(pattern: re.Pattern[bytes], end: bytes, where: str) -> Parser[
 
 
 def number(text: bytes, where: str) -> float:
-    """Return the decimal number in `text`.
+    """Read a decimal number.
+
+    Args:
+        text: The number, with nothing around it.
+        where: Name of the device, for the error.
+
+    Returns:
+        The number.
 
     Raises:
         BadReply: The text is anything else (nan, inf, 1e3, blanks, garbage).
@@ -84,7 +126,16 @@ def number(text: bytes, where: str) -> float:
 
 
 def bad_reply(data: bytes, where: str, wanted: str) -> BadReply:
-    """Return the error for bytes that are not `wanted`."""
+    """Return the error for bytes that are not what was asked for.
+
+    Args:
+        data: The bytes; the message has the first 60.
+        where: Name of the device.
+        wanted: What was expected, as the rest of a sentence: “a decimal number”.
+
+    Returns:
+        The error to raise.
+    """
     return BadReply(
         f"“{printable(data[:60])}” is not {wanted}",
         where=where,

@@ -62,7 +62,13 @@ class LinkUrl:
 
     @classmethod
     def parse(cls, text: str) -> LinkUrl:
-        """Parse `serial:///dev/x?baud=9600&parity=N`, `serial:usb-serial=FT4XYZ`, `tcp://host:port` or `sim:name`.
+        """Parse the text of a link.
+
+        Args:
+            text: `serial:///dev/x?baud=9600&parity=N`, `serial:usb-serial=FT4XYZ`, `tcp://host:port` or `sim:name`.
+
+        Returns:
+            The link.
 
         Raises:
             LinkUrlError: The text is anything else.
@@ -98,7 +104,17 @@ class LinkUrl:
         return int(self.target.rpartition(":")[2])
 
     def line(self, default: LineSettings) -> LineSettings:
-        """Return `default`, the device's factory setting, with the options of the link's text."""
+        """Return the line settings of the link: those of the device, with the options of the link's text.
+
+        Args:
+            default: Factory settings of the device.
+
+        Returns:
+            The settings.
+
+        Raises:
+            LinkUrlError: An option is not possible.
+        """
         options = self.options
         try:
             return replace(

@@ -31,10 +31,19 @@ def connected() -> list[SerialPortInfo]:
 def device_of(
     serial_number: str, number: int, where: str, ports: Callable[[], Iterable[SerialPortInfo]] = connected
 ) -> str:
-    """Return the current path of port `number` (from 1) of the adapter with this serial number.
+    """Find the current path of a port of a USB adapter.
 
-    The ports of one adapter are ordered by their places on it. Two adapters with the same serial number cannot be
-    told apart, and neither is opened.
+    The ports of one adapter are ordered by their places on it. Of two adapters with the same serial number neither is
+    opened: they cannot be distinguished.
+
+    Args:
+        serial_number: Serial number of the adapter.
+        number: Which of its ports, from 1.
+        where: Name of the link, for the error.
+        ports: Returns the serial ports of this machine.
+
+    Returns:
+        The path, such as /dev/ttyUSB0.
 
     Raises:
         LinkDown: No such adapter or port, or several adapters with this number.

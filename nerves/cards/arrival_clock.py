@@ -31,11 +31,22 @@ class ArrivalClock:
         return self._latest
 
     def time_s(self, frame: int) -> float:
-        """Return when a frame was sampled, by the steady clock (s)."""
+        """Return when a frame was sampled, by the steady clock (s).
+
+        Args:
+            frame: Number of the frame.
+
+        Returns:
+            The time (s); it changes a little when later blocks come with less delay.
+        """
         return self._zero_s + frame / self._rate
 
     def arrived(self, end: int) -> None:
-        """Note that the frames before `end` have come."""
+        """Note that frames have come.
+
+        Args:
+            end: Number of the frame after the last one that has come.
+        """
         now_s = self._steady()
         slower_s = self._zero_s + MAX_DRIFT * (now_s - self._zero_at_s)
         came_s = now_s - end / self._rate

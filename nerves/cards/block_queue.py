@@ -49,13 +49,30 @@ class BlockQueue:
 
     @classmethod
     def create(cls, electrodes: int, block_frames: int, sample_rate_hz: float) -> BlockQueue:
-        """Make a new queue in memory that ends with the last process that has it open."""
+        """Make a new queue in memory that ends with the last process that has it open.
+
+        Args:
+            electrodes: Electrodes of the array.
+            block_frames: Largest number of frames in a block.
+            sample_rate_hz: Frames in a second; the queue has room for 2 s of them.
+
+        Returns:
+            The writer's end; the reader opens its `descriptor`.
+        """
         descriptor = os.memfd_create("choroid-frames", os.MFD_CLOEXEC)
         os.ftruncate(descriptor, _total_bytes(electrodes, block_frames, sample_rate_hz))
         return cls(descriptor, electrodes, block_frames, sample_rate_hz)
 
     def put(self, block: FrameBlock, told: Sequence[Told]) -> int | None:
-        """Write one block; return how many of `told` it took, or None when the queue is full. Writer only."""
+        """Write one block. Writer only.
+
+        Args:
+            block: The block; its deliveries are not written.
+            told: What became of pulses; as many of them as have room are written.
+
+        Returns:
+            How many of `told` were written; None when the queue is full and nothing was.
+        """
         written = int(self._counters[_WRITTEN])
         if written - int(self._counters[_READ]) >= self._slots:
             return None
@@ -90,7 +107,12 @@ class BlockQueue:
         return int(self._counters[_READ])
 
     def set_clock(self, frame: int, at_ns: int) -> None:
-        """Publish that `frame` was sampled at `at_ns` of the machine's steady clock. Writer only."""
+        """Publish when a frame was sampled. Writer only.
+
+        Args:
+            frame: The frame.
+            at_ns: When, by the machine's steady clock (ns).
+        """
         self._counters[_FRAME] = frame
         self._counters[_FRAME_NS] = at_ns
 
@@ -99,7 +121,11 @@ class BlockQueue:
         return int(self._counters[_FRAME]), int(self._counters[_FRAME_NS])
 
     def set_impedances(self, impedances: Sequence[Impedance | None]) -> None:
-        """Publish the impedances. Writer only."""
+        """Publish the impedances. Writer only.
+
+        Args:
+            impedances: One for each electrode; None where none was measured.
+        """
         self._counters[_MEASURED] += 1  # odd while it writes
         self._kohm[:] = [np.nan if each is None else each.kohm for each in impedances]
         self._kohm_frame[:] = [-1 if each is None else each.at_frame for each in impedances]

@@ -168,7 +168,11 @@ class ElectrodeCard(Protocol):
         ...
 
     def stimulate(self, pulse: Pulse) -> None:
-        """Take one pulse for delivery as it is, unrounded; exactly one later block reports its fate."""
+        """Take one pulse for delivery; exactly one later block reports its fate.
+
+        Args:
+            pulse: The pulse. It is delivered as it is, unrounded, or dropped.
+        """
         ...
 
     def cancel(self) -> None:
@@ -200,12 +204,27 @@ _SEVERITY = (CardState.CONNECTED, CardState.HEADSTAGE_UNPLUGGED, CardState.DEAD,
 
 
 def worst(faults: tuple[CardFault, ...]) -> CardState:
-    """Return the worst state among faults; CONNECTED where there is none."""
+    """Return the worst state among faults.
+
+    Args:
+        faults: The present faults.
+
+    Returns:
+        The state; CONNECTED where there is none.
+    """
     return max((fault.state for fault in faults), key=_SEVERITY.index, default=CardState.CONNECTED)
 
 
 def unfit(pulse: Pulse, info: ArrayInfo) -> str:
-    """Return why the stimulator cannot deliver a pulse exactly as it is; empty when it can."""
+    """Return why a stimulator cannot deliver a pulse exactly as it is.
+
+    Args:
+        pulse: The pulse.
+        info: Data sheet of the card, with the grid and the limits of its stimulator.
+
+    Returns:
+        The reason, for people; empty when it can.
+    """
     if not info.stimulates:
         return f"{info.name} cannot stimulate: it only records"
     if not 0 <= pulse.electrode < info.electrodes:

@@ -36,7 +36,11 @@ class InputOnlyCard:
         return worst(self._faults)
 
     def stimulate(self, pulse: Pulse) -> None:
-        """Drop a pulse: this card cannot stimulate."""
+        """Drop a pulse: this card cannot stimulate. The next block reports it.
+
+        Args:
+            pulse: The pulse.
+        """
         with self._dropping:
             self._dropped.append(Delivery(pulse, None, unfit(pulse, self.info)))
 
@@ -82,7 +86,22 @@ def input_info(
     simulated: bool = False,
     replay: bool = False,
 ) -> ArrayInfo:
-    """Return the data sheet of a card that only records; the figures of its stimulator mean nothing."""
+    """Return the data sheet of a card that only records; the figures of its stimulator mean nothing.
+
+    Args:
+        name: What the card is, for people.
+        electrodes: Electrodes of the array.
+        sample_rate_hz: Frames in a second.
+        uv_per_unit: Microvolts of one unit of a sample.
+        block_frames: Largest number of frames in a block.
+        material: Metal of the electrodes: Pt, PtIr or TiN.
+        diameter_um: Diameter of an electrode (µm).
+        simulated: Whether the far end is a simulation.
+        replay: Whether the frames are those of a recording.
+
+    Returns:
+        The data sheet.
+    """
     return ArrayInfo(
         name=name, electrodes=electrodes, sample_rate_hz=sample_rate_hz, uv_per_unit=uv_per_unit,
         material=material, diameter_um=diameter_um, block_frames=block_frames, lead_frames=block_frames,  # type: ignore[arg-type]

@@ -41,7 +41,15 @@ class LimiterLimits:
 
     @classmethod
     def of(cls, material: str, diameter_um: float) -> LimiterLimits:
-        """Return the limits of disc electrodes: by charge density, and at most 1.1 nC in a phase."""
+        """Return the limits of disc electrodes.
+
+        Args:
+            material: Metal of the electrodes: Pt, PtIr or TiN.
+            diameter_um: Diameter of an electrode (µm).
+
+        Returns:
+            The limits: a phase is limited by charge density, and to 1.1 nC.
+        """
         area_um2 = pi * diameter_um * diameter_um / 4.0
         return cls(phase_fc=min(1_100_000, int(DENSITY_FC_UM2[material] * area_um2)))
 
@@ -57,11 +65,22 @@ class StimulationLimiter:
         self._alive_us: int | None = None
 
     def alive(self, now_us: int) -> None:
-        """Note a sign of life of the engine, at any steady clock."""
+        """Note a sign of life of the engine.
+
+        Args:
+            now_us: When (µs), by any steady clock.
+        """
         self._alive_us = now_us
 
     def silent(self, now_us: int) -> bool:
-        """Return whether the engine has shown no life for too long, by the clock of :meth:`alive`."""
+        """Return whether the engine has shown no life for too long.
+
+        Args:
+            now_us: The time (µs), by the clock of :meth:`alive`.
+
+        Returns:
+            True before the first sign of life, and `dead_man_us` after the last one.
+        """
         return self._alive_us is None or now_us - self._alive_us > self.limits.dead_man_us
 
     def admit(

@@ -120,7 +120,11 @@ class RemoteCard:
         return (*dropped, *(Delivery(pulse, frame, why) for pulse, frame, why in known if pulse is not None))
 
     def stimulate(self, pulse: Pulse) -> None:
-        """Hand a pulse to the card process."""
+        """Hand a pulse to the card process; a block reports its fate.
+
+        Args:
+            pulse: The pulse.
+        """
         self._handed[pulse.id] = pulse
         phases = [(phase.duration_us, phase.current_ua) for phase in pulse.phases]
         said = {"pulse": (pulse.id, pulse.electrode, phases, pulse.at_frame, pulse.not_after)}
@@ -133,7 +137,11 @@ class RemoteCard:
         self._tell({"cancel": True})
 
     def configure(self, setting: Mapping[str, Any]) -> None:
-        """Set something that only this kind of card has."""
+        """Set something that only this kind of card has.
+
+        Args:
+            setting: Names and values, as the card process of this kind of card understands them.
+        """
         self._tell({"configure": dict(setting)})
 
     def _tell(self, said: dict[str, Any]) -> bool:

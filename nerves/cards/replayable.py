@@ -38,7 +38,14 @@ class Scaling:
         self._shifts = np.round(shifts).astype(np.int64)
 
     def units(self, samples: NDArray[Any]) -> Frames:
-        """Return samples, shape (frames, electrodes), in units."""
+        """Convert samples to units.
+
+        Args:
+            samples: As the file has them, shape (frames, electrodes).
+
+        Returns:
+            The same shape, in units of `uv_per_unit`.
+        """
         if self._exact and samples.dtype == np.int16 and not self._shifts.any():
             return np.ascontiguousarray(samples)
         if self._exact:
@@ -80,7 +87,16 @@ class RawSamples:
 
 
 def raw_samples(path: Path, electrodes: int, sample_rate_hz: float, uv_per_unit: float) -> RawSamples:
-    """Open raw samples.
+    """Open a file of raw samples.
+
+    Args:
+        path: The file: little-endian int16, frame after frame.
+        electrodes: Samples in a frame.
+        sample_rate_hz: Frames in a second.
+        uv_per_unit: Microvolts of one unit of a sample.
+
+    Returns:
+        The recording, which is one stretch.
 
     Raises:
         CardRefused: They cannot be read, or are no whole number of frames.
@@ -103,7 +119,15 @@ def raw_samples(path: Path, electrodes: int, sample_rate_hz: float, uv_per_unit:
 
 
 def unreadable(path: Path, error: Exception) -> CardRefused:
-    """Return the refusal of a file that cannot be read."""
+    """Return the refusal of a file that cannot be read.
+
+    Args:
+        path: The file.
+        error: What went wrong.
+
+    Returns:
+        The error to raise.
+    """
     return CardRefused(
         f"{path} cannot be replayed ({error}). Likely cause: the path is wrong, or the file is damaged or of another format."
         " Next: see the formats in docs/cards.md"
@@ -111,7 +135,14 @@ def unreadable(path: Path, error: Exception) -> CardRefused:
 
 
 def without_frames(path: Path) -> CardRefused:
-    """Return the refusal of a recording without raw samples."""
+    """Return the refusal of a recording without raw samples.
+
+    Args:
+        path: The recording.
+
+    Returns:
+        The error to raise.
+    """
     return CardRefused(
         f"{path} has no raw samples. Likely cause: it was recorded with frames: false, or is empty. Next: choose another"
         " recording"

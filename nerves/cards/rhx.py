@@ -200,7 +200,11 @@ class RhxCard:
         return begun
 
     def stimulate(self, pulse: Pulse) -> None:
-        """Prepare a pulse, and trigger it when its frame is due."""
+        """Prepare a pulse, and trigger it when its frame is due.
+
+        Args:
+            pulse: The pulse; what RHX cannot deliver is dropped with the reason.
+        """
         why = unfit(pulse, self.info) or self._shape(pulse)
         if self._closed:
             why = "the card is closed"

@@ -77,7 +77,13 @@ class RhxConnection:
             return _connect(self._address.host, self._address.waveform_port, "waveform")
 
     def get(self, name: str) -> str:
-        """Return the answer to a `get`.
+        """Ask RHX for a parameter.
+
+        Args:
+            name: Name of the parameter, such as `runmode`.
+
+        Returns:
+            The whole answer: `Return: NAME VALUE`.
 
         Raises:
             RhxProblem: RHX does not answer, or not with the parameter.
@@ -92,6 +98,9 @@ class RhxConnection:
     def tell(self, *commands: str) -> None:
         """Send commands, and make sure by a last `get` that RHX has obeyed each.
 
+        Args:
+            commands: Commands of RHX, without semicolons.
+
         Raises:
             RhxProblem: RHX answers with an error, or not at all.
         """
@@ -105,7 +114,11 @@ class RhxConnection:
             raise RhxProblem(f"RHX answers “{error}” to “{commands[0]}”")
 
     def trigger(self, key: int) -> None:
-        """Trigger a key; nothing is awaited."""
+        """Trigger stimulation by a key; no answer is awaited.
+
+        Args:
+            key: Number of the function key, 1 to 8.
+        """
         with self._speaking:
             self._send(f"execute manualstimtriggerpulse f{key};")
 
@@ -129,7 +142,13 @@ class RhxConnection:
             self._send("set runmode stop;")
 
     def block(self, within_s: float) -> NDArray[Any] | None:
-        """Return the next block: `timestamp` and `words` by frame; None when none came in time.
+        """Return the next block of frames.
+
+        Args:
+            within_s: Longest wait (s).
+
+        Returns:
+            `timestamp` and `words` by frame; None when none came in time.
 
         Raises:
             RhxProblem: The stream has ended, or is not what was ordered.

@@ -24,12 +24,24 @@ class ArrayClock:
         self._last = 0
 
     def note(self, next_frame: int, at_s: float) -> None:
-        """Note what a message said of the clock, and when it came."""
+        """Take in the clock of a message.
+
+        Args:
+            next_frame: The array's clock in the message.
+            at_s: When the message came, by :func:`local_s` (s).
+        """
         self._offsets.append(next_frame - self._rate * at_s)
         self._last = max(self._last, next_frame)
 
     def at(self, at_s: float) -> int:
-        """Return the next frame at a local time."""
+        """Return the next frame at a local time.
+
+        Args:
+            at_s: The time, by :func:`local_s` (s).
+
+        Returns:
+            The frame; at most 0.25 s after the latest one that a message has named.
+        """
         if not self._offsets:
             return self._last
         estimate = round(max(self._offsets) + self._rate * at_s)

@@ -67,7 +67,14 @@ class Control:
             self._lease = self._acquire()
 
     def stimulate(self, placed: Placed) -> None:
-        """Send pulses; the answer comes in the background."""
+        """Send pulses; the answer comes in the background.
+
+        Args:
+            placed: The pulses, with their frames.
+
+        Raises:
+            ControlRequiredError: The connection is closed.
+        """
         if self._closed:
             raise ControlRequiredError("the connection is closed; next: open it again")
         request = pulse_request(
@@ -89,14 +96,22 @@ class Control:
         call.add_done_callback(self._answered)
 
     def interrupt(self, channels: set[int]) -> None:
-        """Cut off the calls that stimulate any of the channels; their waiting pulses are cancelled."""
+        """Cut off the calls that stimulate any of the channels; their waiting pulses are cancelled.
+
+        Args:
+            channels: The channels; a call for several of them is cut off as a whole.
+        """
         with self._lock:
             cut = [call for call, placed in self._calls.items() if channels & set(placed.channels)]
         for call in cut:
             call.cancel()
 
     def wait(self, within_s: float) -> None:
-        """Wait until every stimulation has its answer."""
+        """Wait until every stimulation has its answer.
+
+        Args:
+            within_s: Longest wait (s); after it this returns as well.
+        """
         until = local_s() + within_s
         waiting = threading.Event()
         while self._calls and local_s() < until:

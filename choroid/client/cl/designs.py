@@ -91,7 +91,18 @@ Channels = int | ChannelSet | Iterable[int]
 
 
 def channel_set(channels: Channels) -> ChannelSet:
-    """Return channels as a set."""
+    """Return channels as a set.
+
+    Args:
+        channels: One channel, several, or a set of them.
+
+    Returns:
+        The set; one that is given is returned itself.
+
+    Raises:
+        ValueError: A number is negative or above 16,383.
+        TypeError: Something is no number.
+    """
     return channels if isinstance(channels, ChannelSet) else ChannelSet(channels)
 
 
@@ -138,7 +149,17 @@ class StimDesign:
 
 
 def design_of(design: StimDesign | float) -> StimDesign:
-    """Return a design; a number is the amplitude (µA) of a balanced pulse of 160 µs a phase, negative first."""
+    """Return the design of a pulse.
+
+    Args:
+        design: A design, or the amplitude (µA) of a balanced pulse of 160 µs a phase, negative first.
+
+    Returns:
+        The design; one that is given is returned itself.
+
+    Raises:
+        ValueError: The amplitude is more than 3 µA.
+    """
     if isinstance(design, StimDesign):
         return design
     return StimDesign(SCALAR_US, -float(design), SCALAR_US, float(design))

@@ -64,7 +64,11 @@ class EngineFeed:
         return self.clock.at(local_s())
 
     def delivered(self, stims: list[Sample]) -> None:
-        """Note delivered pulses."""
+        """Add delivered pulses to those that are kept.
+
+        Args:
+            stims: Frame and channel of each.
+        """
         with self._lock:
             self._stims.extend(stims)
             self._new[1].extend(stims)
@@ -81,7 +85,18 @@ class EngineFeed:
         return sorted(taken[0]), sorted(taken[1])
 
     def between(self, first: int, end: int) -> tuple[list[Sample], list[Sample]]:
-        """Return the spikes and pulses of frames from `first` up to `end`, of those that are known; raise as :meth:`take`."""
+        """Return the known spikes and pulses of a range of frames.
+
+        Args:
+            first: The first frame.
+            end: The frame after the last.
+
+        Returns:
+            The spikes and the pulses, each as (frame, channel) in ascending order.
+
+        Raises:
+            NervesError: No more spikes come: the engine stopped, or the connection was lost.
+        """
         self._require_spikes()
         with self._lock:
             found = [[each for each in kept if first <= each[0] < end] for kept in (self._spikes, self._stims)]

@@ -63,7 +63,14 @@ class NeuronsLoop:
             yield self._turn()
 
     def run(self, callback: Callable[[LoopTick], object]) -> None:
-        """Call a function with each tick."""
+        """Call a function with each tick.
+
+        Args:
+            callback: The function; what it returns is not used.
+
+        Raises:
+            TimeoutError: A turn began too late.
+        """
         for tick in self:
             callback(tick)
 
@@ -75,6 +82,10 @@ class NeuronsLoop:
         self, callback: Callable[[LoopTick], object] | None = None, timeout_seconds: float = RECOVERY_S
     ) -> None:
         """Catch up after a long turn: pass each missed tick to a function, or drop it.
+
+        Args:
+            callback: Called with each missed tick; None drops them.
+            timeout_seconds: Longest time to catch up, by the array's clock (s).
 
         Raises:
             TimeoutError: The loop was still late after `timeout_seconds`.

@@ -52,6 +52,9 @@ def open_neurons(
         channels: Which channels to lease; None means all.
         purpose: What the program is for; kept in the stimulation ledger.
 
+    Returns:
+        The open connection.
+
     Raises:
         NervesError: The engine cannot be reached.
         ControlRequestError: Another agent has a channel, or this one may not stimulate it.
@@ -61,7 +64,18 @@ def open_neurons(
 
 
 def get_system_attributes(source: Path | str | None = None) -> dict[str, Any]:
-    """Return facts about the array and its engine."""
+    """Return facts about the array and its engine.
+
+    Args:
+        source: Path of `nerves.json`; None means the one in the environment variable CHOROID_NERVES.
+
+    Returns:
+        The facts by name: `system_id`, `channel_count`, `frames_per_second`, `uv_per_sample_unit`, `simulated`,
+        `electrode_material` and `electrode_diameter_um`.
+
+    Raises:
+        NervesError: No engine is named, or it cannot be reached.
+    """
     with NervesClient.from_file(_source(source)) as client:
         info = client.info()
     return {
@@ -76,7 +90,17 @@ def get_system_attributes(source: Path | str | None = None) -> dict[str, Any]:
 
 
 def is_simulator(source: Path | str | None = None) -> bool:
-    """Return whether the array is simulated."""
+    """Return whether the array is simulated.
+
+    Args:
+        source: Path of `nerves.json`; None means the one in the environment variable CHOROID_NERVES.
+
+    Returns:
+        True for a simulated array.
+
+    Raises:
+        NervesError: No engine is named, or it cannot be reached.
+    """
     return bool(get_system_attributes(source)["simulated"])
 
 
@@ -167,12 +191,15 @@ class CulturedNeurons:
         return self.feed.now()
 
     def read(self, frame_count: int, from_ts: int | None = None, *, analysis: bool = False) -> Any:
-        """Read frames: int16, shape (frames, channels); or with `analysis` their :class:`DetectionResult`.
+        """Read frames, or what was detected in them.
 
         Args:
             frame_count: How many.
             from_ts: The first one; up to 5 s ago. None means from now on.
             analysis: Whether to return spikes and pulses instead of samples.
+
+        Returns:
+            The samples, int16, shape (frames, channels); with `analysis` their :class:`DetectionResult`.
 
         Raises:
             NervesError: Frames are lost, or are not kept any more.
@@ -199,6 +226,9 @@ class CulturedNeurons:
             stop_after_ticks: The same in turns.
             ignore_jitter: Whether to go on when the body was late.
             jitter_tolerance_frames: How late a turn may begin, over the 20 ms of a remote program.
+
+        Returns:
+            The loop. It begins with its first turn, not here.
         """
         if stop_after_seconds is not None:
             stop_after_ticks = round(stop_after_seconds * ticks_per_second)
@@ -229,7 +259,14 @@ class CulturedNeurons:
         self.queue(StimOperation(channel_set(channels), design_of(stim_design), burst_design, lead_time_us))
 
     def interrupt(self, channels: Channels) -> None:
-        """Cancel what waits on channels. Pulses that were requested together with another channel are cancelled with it."""
+        """Cancel what waits on channels.
+
+        Args:
+            channels: The channels. Pulses that were requested together with another channel are cancelled with it.
+
+        Raises:
+            ControlRequiredError: The program has no control.
+        """
         found = channel_set(channels)
         self._require_control().interrupt(set(found))
         self._queues.interrupt(found)
@@ -241,12 +278,30 @@ class CulturedNeurons:
         burst_design: BurstDesign | None = None,
         lead_time_us: float = 80,
     ) -> None:
-        """Cancel what waits on channels, then stimulate them; arguments as :meth:`stim`."""
+        """Cancel what waits on channels, then stimulate them.
+
+        Args:
+            channels: Where.
+            stim_design: The pulse, or the amplitude (µA) of a pulse of 160 µs a phase.
+            burst_design: Several pulses in a row; None means one.
+            lead_time_us: Shortest time until the beginning (µs); at least 80.
+
+        Raises:
+            ControlRequiredError: The program has no control.
+            TransactionRejected: A queue is full, or the lead time is out of range.
+        """
         self.interrupt(channels)
         self.stim(channels, stim_design, burst_design, lead_time_us)
 
     def sync(self, channels: Channels) -> None:
-        """Let the next stimulations of channels wait until all of them are free."""
+        """Let the next stimulations of channels wait until all of them are free.
+
+        Args:
+            channels: The channels that wait for each other.
+
+        Raises:
+            ControlRequiredError: The program has no control.
+        """
         self.queue(StimOperation(channel_set(channels)))
 
     def create_stim_plan(self) -> StimPlan:
@@ -285,6 +340,9 @@ class CulturedNeurons:
             include_raw_samples: Whether to write frames.
             include_data_streams: Whether to write data streams.
             exclude_data_streams: Names of data streams to leave out.
+
+        Returns:
+            The recording, which runs.
         """
         ago = round((from_seconds_ago or 0.0) * self._rate) + (from_frames_ago or 0)
         first = max(0, self.timestamp() - ago) if from_timestamp is None else from_timestamp
@@ -309,6 +367,13 @@ class CulturedNeurons:
     def create_data_stream(self, name: str, attributes: Mapping[str, Any] | None = None) -> DataStream:
         """Return a new stream for data of the program, which recordings include.
 
+        Args:
+            name: Its name in the recordings.
+            attributes: Facts to keep with it; they must have a form in JSON.
+
+        Returns:
+            The empty stream.
+
         Raises:
             ValueError: There is one of this name.
         """
@@ -318,7 +383,17 @@ class CulturedNeurons:
         return stream
 
     def queue(self, step: StimOperation, begin: int = 0) -> None:
-        """Queue one step, from a frame on, and send it."""
+        """Queue one step, and send it.
+
+        Args:
+            step: A stimulation or a synchronisation.
+            begin: Earliest frame of a planned step; 0 means as soon as possible.
+
+        Raises:
+            ControlRequiredError: The program has no control.
+            ChannelQueueFull: A channel has too much to do.
+            ValueError: The array has no such channel.
+        """
         control = self._require_control()
         unknown = [channel for channel in step.channels if channel >= self._channels]
         if unknown:
@@ -328,25 +403,57 @@ class CulturedNeurons:
             control.stimulate(placed)
 
     def wait_for_stims(self, timeout_seconds: float = 75.0) -> list[Stim]:
-        """Wait until every stimulation is delivered or refused; return the delivered pulses since the last such call."""
+        """Wait until every stimulation is delivered or refused.
+
+        Args:
+            timeout_seconds: Longest wait (s); after it this returns as well.
+
+        Returns:
+            The pulses that were delivered since the last such call, by their frames.
+        """
         if self._control is not None:
             self._control.wait(timeout_seconds)
         delivered, self._delivered = self._delivered, []
         return [Stim(frame, channel) for frame, channel in sorted(delivered)]
 
     def settle(self, end: int) -> None:
-        """Wait until every spike before a frame has been reported."""
+        """Wait until every spike before a frame has been reported.
+
+        Args:
+            end: The frame, by the array's clock; the wait ends 4 ms after it.
+        """
         pause = threading.Event()
         while (ahead := end + round(SETTLED_S * self._rate) - self.timestamp()) > 0:
             pause.wait(ahead / self._rate)
 
     def detection(self, first: int, end: int, spikes: list[Sample], stims: list[Sample]) -> DetectionResult:
-        """Return spikes and pulses as the result of a stretch."""
+        """Return spikes and pulses as the result of a range of frames.
+
+        Args:
+            first: The first frame.
+            end: The frame after the last.
+            spikes: Frame and channel of each spike.
+            stims: Frame and channel of each delivered pulse.
+
+        Returns:
+            The result; the samples of a spike are fetched when they are read.
+        """
         found = [Spike(frame, channel, self._waveform) for frame, channel in spikes]
         return DetectionResult(first, end, found, [Stim(frame, channel) for frame, channel in stims])
 
     def read_frames(self, count: int, first: int) -> NDArray[np.int16]:
-        """Return raw frames; waits for those that have not come yet."""
+        """Read raw frames; wait for those that have not come yet.
+
+        Args:
+            count: How many.
+            first: The first one; the engine keeps the last 5 s.
+
+        Returns:
+            The samples, shape (frames, channels); `uv_per_unit` turns them into µV.
+
+        Raises:
+            NervesError: Frames are lost, or are not kept any more.
+        """
         head = self.nerves.status().next_frame
         stream = self.nerves.frames(from_frame=max(1, min(first, head)), frames=min(max(count, 25), MAX_READ_FRAMES))
         samples = np.zeros((count, self._channels), np.int16)

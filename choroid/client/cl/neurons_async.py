@@ -26,21 +26,58 @@ class AsyncCulturedNeurons:
         self.now = neurons
 
     async def read(self, frame_count: int, from_ts: int | None = None, *, analysis: bool = False) -> Any:
-        """See :meth:`CulturedNeurons.read`."""
+        """Read frames, or what was detected in them.
+
+        Args:
+            frame_count: How many.
+            from_ts: The first one; up to 5 s ago. None means from now on.
+            analysis: Whether to return spikes and pulses instead of samples.
+
+        Returns:
+            As :meth:`CulturedNeurons.read`.
+
+        Raises:
+            NervesError: Frames are lost, or are not kept any more.
+        """
         return await asyncio.to_thread(self.now.read, frame_count, from_ts, analysis=analysis)
 
     async def loop(self, ticks_per_second: float, **options: Any) -> AsyncIterator[LoopTick]:
-        """Yield the ticks of a loop; options and errors as :meth:`CulturedNeurons.loop`."""
+        """Yield the ticks of a loop.
+
+        Args:
+            ticks_per_second: At most 1000.
+            options: The other arguments of :meth:`CulturedNeurons.loop`.
+
+        Yields:
+            Each tick, when its frames have passed.
+
+        Raises:
+            TimeoutError: A turn began too late.
+        """
         ticks = iter(self.now.loop(ticks_per_second, **options))
         while (tick := await asyncio.to_thread(next, ticks, None)) is not None:
             yield tick
 
     async def wait_for_stims(self, timeout_seconds: float = 75.0) -> list[Stim]:
-        """See :meth:`CulturedNeurons.wait_for_stims`."""
+        """Wait until every stimulation is delivered or refused.
+
+        Args:
+            timeout_seconds: Longest wait (s); after it this returns as well.
+
+        Returns:
+            The pulses that were delivered since the last such call, by their frames.
+        """
         return await asyncio.to_thread(self.now.wait_for_stims, timeout_seconds)
 
     async def wait_until_stopped(self, recording: NeuronsRecording) -> None:
-        """Wait until a recording has ended and is written."""
+        """Wait until a recording has ended and is written.
+
+        Args:
+            recording: A recording of this connection, as `now.record` has returned it.
+
+        Raises:
+            RecordingFailedError: It is not whole.
+        """
         await asyncio.to_thread(recording.wait_until_stopped)
 
 
@@ -53,7 +90,22 @@ async def open_async(
     channels: Iterable[int] | None = None,
     purpose: str = "CL program",
 ) -> AsyncIterator[AsyncCulturedNeurons]:
-    """Connect to the tissue for the length of an `async with` block; arguments and errors as :func:`open_neurons`."""
+    """Connect to the tissue for the length of an `async with` block.
+
+    Args:
+        take_control: Lease the channels; without it the program only reads.
+        wait_until_recordable: Has no effect: an engine that answers can be recorded.
+        source: A client, or the path of `nerves.json`; by default the environment variable CHOROID_NERVES names it.
+        channels: Which channels to lease; None means all.
+        purpose: What the program is for; kept in the stimulation ledger.
+
+    Yields:
+        The connection, which is closed at the end of the block.
+
+    Raises:
+        NervesError: The engine cannot be reached.
+        ControlRequestError: Another agent has a channel, or this one may not stimulate it.
+    """
     neurons = await asyncio.to_thread(
         open_neurons, take_control, wait_until_recordable, source=source, channels=channels, purpose=purpose
     )

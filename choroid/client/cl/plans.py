@@ -43,18 +43,38 @@ class StimPlan:
         burst_design: BurstDesign | None = None,
         lead_time_us: float = 80,
     ) -> None:
-        """Add a stimulation; arguments as :meth:`CulturedNeurons.stim`."""
+        """Add a stimulation.
+
+        Args:
+            channels: Where.
+            stim_design: The pulse, or the amplitude (µA) of a pulse of 160 µs a phase.
+            burst_design: Several pulses in a row; None means one.
+            lead_time_us: Shortest time from the beginning of the plan (µs); at least 80.
+
+        Raises:
+            TransactionRejected: The plan has run already, or the lead time is out of range.
+        """
         self._require_open()
         require_lead(lead_time_us)
         self._steps.append(StimOperation(channel_set(channels), design_of(stim_design), burst_design, lead_time_us))
 
     def sync(self, channels: Channels) -> None:
-        """Let the channels wait for each other."""
+        """Let the channels wait for each other.
+
+        Args:
+            channels: The channels that wait for each other.
+
+        Raises:
+            TransactionRejected: The plan has run already.
+        """
         self._require_open()
         self._steps.append(StimOperation(channel_set(channels)))
 
     def run(self, at_timestamp: int | None = None) -> None:
         """Run the steps, now or from a frame on.
+
+        Args:
+            at_timestamp: Earliest frame of the steps; None means now.
 
         Raises:
             RunTimestampOrderError: The frame has passed.

@@ -95,7 +95,15 @@ class ChannelQueues:
         return Placed(tuple(step.channels), step.design, 0 if idle else at_frame, pulses, period, fixed=bool(begin))
 
     def again(self, late: Placed, now: int) -> Placed | None:
-        """Plan a call again that came too late for its frame; None when that is of no use."""
+        """Plan a call again that came too late for its frame.
+
+        Args:
+            late: The call that the engine refused.
+            now: The array's clock.
+
+        Returns:
+            The call with a later frame; None when its frame is fixed, or was changed four times already.
+        """
         if late.fixed or late.tries >= MAX_TRIES:
             return None
         self.margin_frames = min(2 * self.margin_frames, round(MAX_MARGIN_S * self.rate_hz))
@@ -105,12 +113,23 @@ class ChannelQueues:
         return replace(late, at_frame=at_frame, tries=late.tries + 1)
 
     def interrupt(self, channels: ChannelSet) -> None:
-        """Forget what waits on channels."""
+        """Free channels from what waits on them.
+
+        Args:
+            channels: The channels.
+        """
         for channel in channels:
             self.free[channel] = 0
 
     def period_frames(self, burst: BurstDesign | None) -> int:
-        """Return the frames from one pulse to the next; of a single pulse, those that it occupies."""
+        """Return the time from one pulse to the next.
+
+        Args:
+            burst: The burst; None for a single pulse.
+
+        Returns:
+            Frames; of a single pulse those that it occupies.
+        """
         if burst is None:
             return round(OCCUPIED_S * self.rate_hz)
         return max(round(OCCUPIED_S * self.rate_hz), round(burst.interval_us() * 1e-6 * self.rate_hz))
@@ -119,8 +138,11 @@ class ChannelQueues:
 def require_lead(lead_time_us: float) -> None:
     """Check a lead time.
 
+    Args:
+        lead_time_us: The lead time (µs).
+
     Raises:
-        TransactionRejected: It is shorter than 80 µs or off the grid.
+        TransactionRejected: It is shorter than 80 µs or no multiple of 20 µs.
     """
     if lead_time_us < 80 or lead_time_us % 20:
         raise TransactionRejected(f"a lead time of {lead_time_us:g} µs; give at least 80 µs, in steps of 20 µs")

@@ -37,6 +37,10 @@ class DataStream:
     def append(self, timestamp: int, data: Any) -> None:
         """Add data.
 
+        Args:
+            timestamp: Frame to which the data belongs; greater than the last one.
+            data: Any value that has a form in JSON.
+
         Raises:
             ValueError: The time is not after the last one.
             TypeError: The data has no form in JSON.
@@ -46,17 +50,40 @@ class DataStream:
         self._entries.append((int(timestamp), json.dumps(data)))
 
     def set_attribute(self, key: str, value: Any) -> None:
-        """Set one attribute."""
+        """Set one attribute.
+
+        Args:
+            key: Name of the attribute; one of this name is replaced.
+            value: Any value that has a form in JSON.
+
+        Raises:
+            TypeError: The value has no form in JSON.
+        """
         json.dumps(value)
         self.attributes[key] = value
 
     def update_attributes(self, attributes: Mapping[str, Any]) -> None:
-        """Set several attributes."""
+        """Set several attributes.
+
+        Args:
+            attributes: Values by name; those of the same names are replaced, the others stay.
+
+        Raises:
+            TypeError: A value has no form in JSON.
+        """
         json.dumps(dict(attributes))
         self.attributes.update(attributes)
 
     def between(self, first: int, end: int) -> list[tuple[int, str]]:
-        """Return times and data as JSON, from `first` up to `end`."""
+        """Return the entries of a range of frames.
+
+        Args:
+            first: The first frame.
+            end: The frame after the last.
+
+        Returns:
+            Frame and data (JSON text) of each entry, in their order.
+        """
         return [entry for entry in self._entries if first <= entry[0] < end]
 
 
@@ -180,7 +207,15 @@ class NeuronsRecording:
 
 
 def recording_file(location: Path | str | None, suffix: str | None, frame: int) -> Path:
-    """Return the path of a new recording.
+    """Return the path of a new recording; make its folder if it is missing.
+
+    Args:
+        location: The folder; None means the working directory.
+        suffix: End of the name; None means none.
+        frame: First frame, which is part of the name.
+
+    Returns:
+        The path. Its name begins with the time (UTC).
 
     Raises:
         ValueError: The suffix is no plain name.

@@ -11,7 +11,15 @@ from nerves.cards.conformance.stage import CardBench
 
 
 def examine_card(bench: CardBench, properties: Mapping[str, CardProperty] = PROPERTIES) -> list[PropertyVerdict]:
-    """Return the verdict of every property on one bench, each with a new card. Any exception is a failure of the card."""
+    """Examine a card: try every property on one bench.
+
+    Args:
+        bench: How the card is made, with its far end; each property gets a new one.
+        properties: What is examined, by name.
+
+    Returns:
+        A verdict for each property. Any exception is a failure of the card.
+    """
     return [_verdict(bench, name, one) for name, one in properties.items()]
 
 

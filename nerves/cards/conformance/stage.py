@@ -28,7 +28,14 @@ class CardStage(Protocol):
         ...
 
     def truth(self, block: FrameBlock) -> Frames:
-        """Return what the far end sampled in the frames whose numbers the block has."""
+        """Return what the far end sampled in the frames of a block.
+
+        Args:
+            block: A block that the card has read.
+
+        Returns:
+            Samples of the shape of the block's.
+        """
         ...
 
     def received(self) -> list[TruePulse]:
@@ -36,11 +43,20 @@ class CardStage(Protocol):
         ...
 
     def idle(self, seconds: float) -> None:
-        """Let the far end go on for some time while nothing reads."""
+        """Let the far end go on for some time while nothing reads.
+
+        Args:
+            seconds: How long (s).
+        """
         ...
 
     def fail(self, state: CardState, electrodes: tuple[int, ...]) -> None:
-        """Cause a fault at the far end. STALLED always concerns all electrodes."""
+        """Cause a fault at the far end.
+
+        Args:
+            state: The fault. STALLED always concerns all electrodes.
+            electrodes: The electrodes that it concerns.
+        """
         ...
 
     def repair(self) -> None:
