@@ -201,7 +201,9 @@ class AtlasEzoPh(AtlasEzoSensor):
 
 
 class _PhCalibration(Calibrator):
-    """Three places: the middle, and one on either side of it (EZO-pH data sheet, UART mode, “Calibration”)."""
+    """Calibrates a pH circuit at three points: the middle, and one on either side of it (EZO-pH data sheet, UART mode,
+    “Calibration”).
+    """
 
     unit = "pH"
     low, high = 1.0, 13.0
@@ -215,7 +217,7 @@ class _PhCalibration(Calibrator):
         )
 
     async def state(self) -> CalibrationStatus:
-        """Ask until it has told the same twice in a row: one digit that is lost or doubled is another slope."""
+        """Ask for the calibration until two replies in a row agree: one digit that is lost or doubled is another slope."""
         known = await self._told()
         for _ in range(STATE_ASKS):
             told = await self._told()

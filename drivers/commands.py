@@ -14,7 +14,7 @@ FLOW_TOLERANCE = 0.02
 
 
 class Guarantee(StrEnum):
-    """What brings an actuator to rest if the host dies."""
+    """Names what brings an actuator to rest if the host dies."""
 
     DEVICE = "device"
     """The device itself: it was given a finite volume or a finite time."""
@@ -25,7 +25,7 @@ class Guarantee(StrEnum):
 
 
 class Quality(StrEnum):
-    """How far a reading may be trusted. Only `GOOD` may be acted on; the others can only make the system more
+    """Says how far a reading may be trusted. Only `GOOD` may be acted on; the others can only make the system more
     careful.
     """
 
@@ -96,7 +96,7 @@ class Calibrate:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationStatus:
-    """Calibration that a probe reports: number of points, slope below and above the middle (1: ideal), and zero offset.
+    """Reports the calibration of a probe: number of points, slope below and above the middle (1: ideal), and zero offset.
 
     None stands for what it does not report.
     """
@@ -112,7 +112,7 @@ Command = Run | Dispense | Switch | Level | Stop
 
 @dataclass(frozen=True, slots=True)
 class PumpStatus:
-    """Status that a pump reports. `delivered_ul` is its own running total (µL), zeroed only by a power cycle.
+    """Reports the state of a pump. `delivered_ul` is its own running total (µL), zeroed only by a power cycle.
 
     `resolution_ul` is the step of that total: the true count lies within `delivered_ul` ± `resolution_ul`, so the
     difference of two totals is uncertain by the same amount. `host_counted`: the driver counts for a pump that
@@ -128,14 +128,14 @@ class PumpStatus:
 
 @dataclass(frozen=True, slots=True)
 class SwitchStatus:
-    """Status that a switch reports."""
+    """Reports the state of a switch."""
 
     on: bool
 
 
 @dataclass(frozen=True, slots=True)
 class LevelStatus:
-    """Status that a continuous output reports: set-point and measured value, in its own unit."""
+    """Reports the state of a continuous output: set-point and measured value, in its own unit."""
 
     setpoint: float
     measured: float

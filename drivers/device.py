@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Dosing:
-    """Dosing accuracy of a pump model before it is calibrated on its rig; volumes in µL."""
+    """States the dosing accuracy of a pump model before it is calibrated on its rig; volumes in µL."""
 
     rel_sd: float = 0.10
     """Standard deviation of delivered over requested volume from one pump to the next: tubing, bore, head."""
@@ -52,7 +52,7 @@ class Dosing:
 
 @dataclass(frozen=True, slots=True)
 class DeviceModel:
-    """Catalogue entry of a driver, as `choroid device list` lists it."""
+    """Holds the catalogue entry of a driver, as `choroid device list` lists it."""
 
     id: str
     vendor: str
@@ -69,7 +69,7 @@ class DeviceModel:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Content of a driver's documentation page in addition to its catalogue entry; docs/devices is generated from
+    """Holds the text of a driver's documentation page in addition to its catalogue entry; docs/devices is generated from
     it.
 
     `commands` lists every command that the driver sends: as the manual writes it, its purpose, and the manual's
@@ -85,7 +85,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Identity that a device reports: model text, serial number and firmware, where it has them."""
+    """Holds what a device reports of itself: model text, serial number and firmware, where it has them."""
 
     model: str
     serial: str = ""
@@ -94,7 +94,9 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Recognition:
-    """A query at the model's line settings, and the reply of no other model; its first group is shown to people."""
+    """Recognises a model by a query at its line settings: no other model gives this reply, whose first group is shown to
+    people.
+    """
 
     request: bytes
     answer: re.Pattern[bytes]
@@ -102,7 +104,7 @@ class Recognition:
 
 @dataclass(frozen=True, slots=True)
 class ChannelConfig:
-    """One channel of a device: the name of its point and its settings (numbers in internal units)."""
+    """Configures one channel of a device: the name of its point and its settings (numbers in internal units)."""
 
     point: str
     settings: Mapping[str, float | str | bool] = field(default_factory=dict)
@@ -110,7 +112,7 @@ class ChannelConfig:
 
 @dataclass(frozen=True, slots=True)
 class DeviceConfig:
-    """A device as the rig file describes it. `name` is its name in the rig; its points are called `name.point`."""
+    """Configures a device as the rig file describes it. `name` is its name in the rig; its points are called `name.point`."""
 
     name: str
     address: str = ""
@@ -121,7 +123,7 @@ class DeviceConfig:
 
 
 class Sensor(ABC):
-    """One readable point of a device, in a fixed unit. `quality` and `stable` describe the last value returned."""
+    """Reads one point of a device, in a fixed unit. `quality` and `stable` describe the last value returned."""
 
     unit: str
     quality: Quality = Quality.GOOD
@@ -141,7 +143,7 @@ class Sensor(ABC):
 
 
 class Actuator(ABC):
-    """One output of a device. Only the safety gate calls :meth:`apply`.
+    """Commands one output of a device. Only the safety gate calls :meth:`apply`.
 
     `guarantee` belongs to its usual finite command; :meth:`guarantee_for` returns that of any command.
     """
@@ -198,9 +200,7 @@ class Actuator(ABC):
 
 
 class Calibrator(ABC):
-    """Access to a probe's own calibration. Only the safety gate calls :meth:`calibrate`. `low` and `high` are in
-    `unit`.
-    """
+    """Sets a probe's own calibration. Only the safety gate calls :meth:`calibrate`. `low` and `high` are in `unit`."""
 
     unit: str
     low: float
@@ -224,7 +224,7 @@ class Calibrator(ABC):
 
 
 class Device(ABC):
-    """One device on one link. `sensors`, `actuators` and `calibrators` are keyed by point name."""
+    """Drives one device on one link. `sensors`, `actuators` and `calibrators` are keyed by point name."""
 
     model: ClassVar[DeviceModel]
     line: ClassVar[LineSettings]

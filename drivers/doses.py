@@ -10,7 +10,7 @@ _REMEMBERED = 256
 
 
 class DoseBook:
-    """Register of the doses of one pump.
+    """Registers the doses of one pump.
 
     A dose is *given* once the device has accepted it. It is *in doubt* when the device may have started it and was
     then stopped. A dose in doubt is never given again under the same id, because part of it may have been

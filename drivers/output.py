@@ -18,8 +18,8 @@ from drivers.transport.conversation import Conversation
 
 
 class Output(Actuator):
-    """One output. Unless its driver says otherwise, the device never ends it by itself: if the host dies, the guard
-    does.
+    """Executes the commands of one output in order. Unless its driver says otherwise, the device never ends it by itself:
+    if the host dies, the guard does.
     """
 
     guarantee = Guarantee.GUARD

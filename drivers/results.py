@@ -39,7 +39,7 @@ SAMPLE_SETTINGS: tuple[Setting, ...] = (SAMPLE_VOLUME, PLACES, ZONE, SHARED)
 
 @dataclass(frozen=True, slots=True)
 class SampleTerms:
-    """How the sample IDs of an analyser are read, from its settings in the rig file."""
+    """Configures how the sample IDs of an analyser are read, from its settings in the rig file."""
 
     sample_ul: float
     places: tuple[tuple[str, str], ...] = ()
@@ -81,7 +81,7 @@ def _places(text: object, where: str) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class AnalyserResult:
-    """One result as the analyser has delivered it."""
+    """Holds one result as the analyser has delivered it."""
 
     key: str
     """Its identity: the same text whenever the analyser delivers this result again, and no other result's."""
@@ -105,7 +105,7 @@ class AnalyserResult:
 
 
 class ResultSource(ABC):
-    """The results of one analyser, oldest first."""
+    """Delivers the results of one analyser, oldest first."""
 
     terms: SampleTerms
 

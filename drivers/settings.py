@@ -37,7 +37,7 @@ def bad_setting(where: str, name: str, what: str, action: str) -> BadSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting: its `key` and `meaning`. A plain one has any value that its driver accepts."""
+    """Declares one setting: its `key` and `meaning`. A plain one has any value that its driver accepts."""
 
     key: str
     meaning: str
@@ -54,7 +54,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberSetting(Setting):
-    """A number from `low` to `high`, in `unit`; without a default it is required, or read with :meth:`optional`."""
+    """Declares a number from `low` to `high`, in `unit`; without a default it is required, or read with :meth:`optional`."""
 
     low: float
     high: float
@@ -110,7 +110,7 @@ class NumberSetting(Setting):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceSetting(Setting):
-    """One word of `among`; without a default it is required, or read with :meth:`optional`."""
+    """Declares a word of `among`; without a default it is required, or read with :meth:`optional`."""
 
     among: tuple[str, ...]
     default: str | None = None
@@ -156,7 +156,7 @@ class ChoiceSetting(Setting):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlagSetting(Setting):
-    """True or false."""
+    """Declares a setting that is true or false."""
 
     default: bool
 

@@ -25,7 +25,9 @@ MAX_PORTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What differs between the series, at their standard resolution."""
+    """Describes one series of pumps at standard resolution: increments of a full stroke, speed pulses per increment, the
+    command that selects these increments, and whether the pump counts its initialisations.
+    """
 
     increments: int
     pulses: int

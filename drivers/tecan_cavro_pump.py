@@ -75,7 +75,7 @@ class Syringe:
 
 
 class PlungerPhase(Enum):
-    """What the driver knows of the plunger."""
+    """Says what the driver knows of the plunger's movement."""
 
     UNKNOWN = auto()
     """Nothing was commanded yet: a stroke of an earlier process may be under way."""

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Dialogue(ClientRequest[T]):
-    """Several calls for one answer: `steps` yields each call and is sent what it was answered."""
+    """Makes one answer of several calls: `steps` yields each call and is sent what it was answered."""
 
     steps: Generator[ApiCall[Any], Any, T]
 

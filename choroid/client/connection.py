@@ -114,7 +114,7 @@ async def connect_async(
 
 
 class _ControllerMethods:
-    """The methods of both clients of a controller."""
+    """Declares the methods of both clients of a controller."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -394,7 +394,7 @@ class _ControllerMethods:
 
 
 class ControllerClient(_ControllerMethods, Blocking):
-    """A running controller, as seen over its API. Made by :func:`connect`; may be used from several threads.
+    """Sends requests to a running controller over its API. Made by :func:`connect`; may be used from several threads.
 
     Every command takes a `reason` for the record. Commands on a run also take `seen`, the `utc` of the state on which they
     were decided: the controller refuses a command whose state is more than 30 s old.
@@ -426,7 +426,7 @@ class ControllerClient(_ControllerMethods, Blocking):
 
 
 class AsyncControllerClient(_ControllerMethods, Asynchronous):
-    """A running controller, as seen over its API, for use with asyncio. Made by :func:`connect_async`.
+    """Sends requests to a running controller over its API, for use with asyncio. Made by :func:`connect_async`.
 
     The methods are those of :class:`ControllerClient`. Each request runs in a worker thread of this client, so the event
     loop is never held up; a cancelled call may still be carried out by the controller.

@@ -28,7 +28,7 @@ REFUSED = 4000
 
 @dataclass(frozen=True, slots=True)
 class LiveUpdate:
-    """Everything the live feed tells, as of one message.
+    """Holds everything that the live feed reports, as of one message.
 
     Attributes:
         state: The snapshot, as :meth:`ControllerClient.state` returns it.
@@ -125,7 +125,7 @@ class Merger:
 
 @dataclass(frozen=True, slots=True)
 class LiveFeed(ClientRequest[LiveUpdate]):
-    """The updates of one connection, which ends after a silence of `timeout_s`."""
+    """Receives the updates of one connection, which ends after a silence of `timeout_s`."""
 
     transport: Transport
     timeout_s: float

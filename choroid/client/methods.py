@@ -17,11 +17,11 @@ A = TypeVar("A")
 
 
 class ClientRequest(Generic[T]):
-    """What a method asks for: an answer of the type `T`, or a stream of them."""
+    """Describes what a method asks for: an answer of the type `T`, or a stream of them."""
 
 
 class Blocking:
-    """A client whose methods wait for the answer and return it."""
+    """Waits for the answer in each of its methods, and returns it."""
 
     def _ask(self, request: Any) -> Any:
         raise NotImplementedError
@@ -31,7 +31,7 @@ class Blocking:
 
 
 class Asynchronous:
-    """A client whose methods are coroutines."""
+    """Has coroutines for methods."""
 
     async def _ask(self, request: Any) -> Any:
         raise NotImplementedError
@@ -41,7 +41,7 @@ class Asynchronous:
 
 
 class Method(Generic[P, B, A]):
-    """A method that returns `B` in a :class:`Blocking` client and `A` in an :class:`Asynchronous` one."""
+    """Returns `B` when it is called on a :class:`Blocking` client, and `A` on an :class:`Asynchronous` one."""
 
     def __init__(self, blocking: Callable[..., Any], asynchronous: Callable[..., Any]) -> None:
         self._blocking = blocking

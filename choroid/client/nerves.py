@@ -53,7 +53,7 @@ STIMULATE_TIMEOUT_S = 75.0
 
 @dataclass(frozen=True, slots=True)
 class EngineCall(ClientRequest[T]):
-    """A call of the engine: `begin` starts it, `parse` reads its answer, or each answer of a stream."""
+    """Describes a call of the engine: `begin` starts it, `parse` reads its answer, or each answer of a stream."""
 
     begin: Callable[[], Any]
     parse: Callable[[Any], T]
@@ -71,7 +71,7 @@ class EngineCall(ClientRequest[T]):
 
 
 class _NervesMethods(Generic[Lease, Reflex]):
-    """The methods of both clients of the engine; leases are held, and reflexes run, in the way of each."""
+    """Declares the methods of both clients of the engine; leases are held, and reflexes run, in the way of each."""
 
     _grpc: ClassVar[Any]
     """The module that opens channels."""
@@ -391,7 +391,7 @@ class _NervesMethods(Generic[Lease, Reflex]):
 
 
 class NervesClient(_NervesMethods[HeldLease, RunningReflex], Blocking):
-    """The electrode engine. Close it after use, or use it in a `with` block.
+    """Connects to the electrode engine. Close it after use, or use it in a `with` block.
 
     Every method raises :class:`NervesError` when the engine cannot be reached or refuses the call.
     """
@@ -434,7 +434,7 @@ class NervesClient(_NervesMethods[HeldLease, RunningReflex], Blocking):
 
 
 class AsyncNervesClient(_NervesMethods[AsyncHeldLease, AsyncRunningReflex], Asynchronous):
-    """The electrode engine, for use with asyncio. Make it on the loop that uses it.
+    """Connects to the electrode engine, for use with asyncio. Make it on the loop that uses it.
 
     The methods are those of :class:`NervesClient`.
     """

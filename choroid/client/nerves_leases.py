@@ -25,7 +25,7 @@ Metadata = tuple[tuple[str, str], ...]
 
 
 class HeldLease:
-    """A lease whose heartbeats come from a thread of this process.
+    """Holds a lease with heartbeats from a thread of this process.
 
     Attributes:
         reply: The lease as granted.
@@ -75,7 +75,7 @@ class HeldLease:
 
 
 class AsyncHeldLease:
-    """A lease whose heartbeats come from the event loop: a blocked loop is a silent client.
+    """Holds a lease with heartbeats from the event loop: a blocked loop sends none.
 
     Attributes:
         reply: The lease as granted, after :meth:`acquire`.

@@ -57,7 +57,7 @@ def reflex_requests(
 
 
 class RunningReflex:
-    """A reflex that runs until it is stopped, its lease ends or it fails.
+    """Follows a reflex, which runs until it is stopped, its lease ends or it fails.
 
     Attributes:
         report: The latest report: `running`, `ended` (why), and counts of calls, late answers, requests and accepted ones.
@@ -85,7 +85,7 @@ class RunningReflex:
 
 
 class AsyncRunningReflex:
-    """A reflex that runs until it is stopped, its lease ends or it fails; see :class:`RunningReflex`."""
+    """Follows a reflex as :class:`RunningReflex` does, for use with asyncio."""
 
     def __init__(self, stub: pb_grpc.NervesAsyncStub, metadata: Metadata) -> None:
         """Prepare the call; :meth:`begin` makes it."""

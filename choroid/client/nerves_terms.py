@@ -26,7 +26,7 @@ OPTIONS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpikeBatch:
-    """Spikes in the order of their frames.
+    """Holds spikes in the order of their frames.
 
     Attributes:
         frames: Frame of each spike, uint64, shape (spikes,).
@@ -56,7 +56,7 @@ class SpikeBatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameBatch:
-    """Raw frames without a gap.
+    """Holds raw frames without a gap.
 
     Attributes:
         first_frame: Index of the first frame.
@@ -69,7 +69,7 @@ class FrameBatch:
 
 @dataclass(frozen=True, slots=True)
 class FrameGap:
-    """Frames that this reader will not get: from `first_frame` up to, not including, `end_frame`.
+    """Names frames that this reader will not get: from `first_frame` up to, not including, `end_frame`.
 
     Attributes:
         cause: `ARRAY` (they exist nowhere) or `READER` (this reader was too slow).
@@ -82,7 +82,7 @@ class FrameGap:
 
 @dataclass(frozen=True, slots=True)
 class NervesEvent:
-    """Something that happened to the engine, to a lease of this agent or to the array.
+    """Reports something that happened to the engine, to a lease of this agent or to the array.
 
     Attributes:
         number: Grows with each event, also over restarts of the engine; give the last one to resume.
@@ -108,7 +108,7 @@ class NervesEvent:
 
 @dataclass(frozen=True, slots=True)
 class PulsePhase:
-    """One phase of a pulse: a duration (µs) and a current (µA, cathodic negative)."""
+    """Describes one phase of a pulse: a duration (µs) and a current (µA, cathodic negative)."""
 
     duration_us: float
     current_ua: float

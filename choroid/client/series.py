@@ -32,7 +32,7 @@ MAX_REQUESTS = 5000
 
 @dataclass(frozen=True, eq=False)
 class HistorySeries:
-    """One series of the history, as read from a controller.
+    """Holds one series of the history, as read from a controller.
 
     Attributes:
         point: Name of the series, such as `ph_loop.ph`.

@@ -28,7 +28,7 @@ MAX_ANSWER_BYTES = 64_000_000
 
 @dataclass(frozen=True, slots=True)
 class ApiCall(ClientRequest[T]):
-    """One request: method, path with query, what is done with the answer, and the JSON body.
+    """Describes one request: method, path with query, what is done with the answer, and the JSON body.
 
     `seen` is the `utc` of the state on which a command was decided; the controller refuses it when that is more than 30 s
     old.
@@ -45,7 +45,7 @@ class ApiCall(ClientRequest[T]):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a controller answers: scheme (http or https), host, port, and the path below which its API lies.
+    """Says where a controller answers: scheme (http or https), host, port, and the path below which its API lies.
 
     With the scheme `unix` the host is the path of its socket on this machine.
     """

@@ -16,7 +16,7 @@ END_WITHIN_S = 10.0
 
 
 class ServedLab:
-    """A simulated laboratory that serves each link of a rig over TCP. Use it in a `with` block, or close it.
+    """Serves each link of a rig over TCP from a simulated laboratory. Use it in a `with` block, or close it.
 
     Attributes:
         endpoints: Link of the rig file → address, such as `tcp://127.0.0.1:40001`.

@@ -19,7 +19,7 @@ Untold = Literal["flow", "direction"]
 
 @dataclass(frozen=True, slots=True)
 class Sense:
-    """Values that a bench can make true at a sensor: each of `values`, in `unit`.
+    """Lists values that a bench can make true at a sensor: each of `values`, in `unit`.
 
     The first value holds at the start. Choose clearly different values, with zero and negative ones where the
     device measures them. Leave `values` empty for a point that only follows an output (the position of a valve).
@@ -53,7 +53,7 @@ class Sense:
 
 @dataclass(frozen=True)
 class Bench:
-    """One driver with everything that its examination needs.
+    """Holds one driver with everything that its examination needs.
 
     `far_end` makes the device that `config` describes. `senses` names every sensor, and every level whose status
     has a measured value. `other` is a second device of the model at another address, where the model shares a bus.

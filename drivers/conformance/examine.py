@@ -18,7 +18,7 @@ Runner = Callable[[Coroutine[Any, Any, None]], object]
 
 @dataclass(frozen=True, slots=True)
 class PropertyVerdict:
-    """Verdict for one driver and one property; `told` has the reason unless it simply passed."""
+    """Holds the verdict for one driver and one property; `told` has the reason unless it simply passed."""
 
     model: str
     property: str

@@ -17,7 +17,7 @@ Deliver = Callable[[bytes], None]
 
 
 class FarEnd(Protocol):
-    """A powered device at the far end of the line. Created while its loop runs.
+    """Declares a powered device at the far end of the line. Created while its loop runs.
 
     All values are physical truth in the units of :mod:`drivers.device`, by the point's name, whatever the protocol
     uses.
@@ -100,7 +100,9 @@ class FarEnd(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FarEndTroubles:
-    """What can be wrong with a scripted device (:class:`FarEnd`); each returns whether the device can say so."""
+    """Causes troubles of a scripted device (:class:`FarEnd`); each function returns whether the device can report that
+    trouble.
+    """
 
     doubt: Callable[[str], bool] = lambda point: False
     disturb: Callable[[str], bool] = lambda point: False
@@ -113,7 +115,7 @@ DELAY_S = 0.01
 
 
 class ScriptedEnd:
-    """A far end defined by a function of the request; further abilities are optional.
+    """Plays a far end by a function of the request; further abilities are optional.
 
     Without `measured`, the last value set by `measure` is the truth.
     """

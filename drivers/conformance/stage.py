@@ -35,7 +35,7 @@ TIMED_S = 5.0
 
 
 class Stage:
-    """A driver and its far end, with control of every byte between them."""
+    """Connects a driver to its far end, with control of every byte between them."""
 
     def __init__(self, bench: Bench, config: DeviceConfig | None = None, far: FarEnd | None = None) -> None:
         self.bench = bench

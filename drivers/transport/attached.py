@@ -21,7 +21,7 @@ DEAD_SHARE = 0.1
 
 
 class Speaker(Protocol):
-    """One device's side of the line, as the line uses it; see :mod:`drivers.transport.conversation`."""
+    """Declares the part of a device's :class:`~drivers.transport.conversation.Conversation` that the line uses."""
 
     where: str
     verified: bool
@@ -35,7 +35,7 @@ _Member: TypeAlias = tuple[Speaker, Verify]
 
 
 class Attached:
-    """The devices of one line; `failures` holds, by device, why it is not verified."""
+    """Keeps the devices of one line verified; `failures` holds, by device, why it is not."""
 
     def __init__(self) -> None:
         self.failures: dict[str, DeviceError] = {}

@@ -12,7 +12,7 @@ Direction = Literal[">", "<"]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One piece of traffic: loop time (s), `>` sent or `<` received, the bytes."""
+    """Holds one piece of traffic: loop time (s), `>` sent or `<` received, the bytes."""
 
     at_s: float
     direction: Direction
@@ -23,7 +23,7 @@ class Frame:
 
 
 class Capture:
-    """The last `frames` pieces of traffic of one link; optionally all traffic in a text file."""
+    """Keeps the last `frames` pieces of traffic of one link; optionally writes all traffic to a text file."""
 
     def __init__(self, frames: int = 256, path: Path | None = None) -> None:
         self._ring: deque[tuple[float, Direction, bytes]] = deque(maxlen=frames)

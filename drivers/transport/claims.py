@@ -37,7 +37,7 @@ MAX_TEXT_BYTES = 2000
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Content of a claim's file: the program and its data folder."""
+    """Holds the content of a claim's file: the program and its data folder."""
 
     program: str = "a program of Choroid"
     data: str = ""
@@ -72,7 +72,7 @@ class ClaimHeld(LinkDown):
 
 
 class Claim:
-    """A lock that lasts as long as this object, and at most as long as the process."""
+    """Locks a line or a rig as long as this object exists, and at most as long as the process."""
 
     def __init__(self, descriptor: int) -> None:
         self._finalizer = weakref.finalize(self, os.close, descriptor)

@@ -30,14 +30,14 @@ _verifying: ContextVar[Conversation | None] = ContextVar("verifying", default=No
 
 @dataclass(frozen=True, slots=True)
 class SyncQuery:
-    """A query with an unmistakable reply; `parser` makes a fresh parser that skips everything else."""
+    """Describes a query with an unmistakable reply; `parser` makes a fresh parser that skips everything else."""
 
     request: bytes
     parser: Callable[[], Parser[Any]]
 
 
 class Conversation:
-    """Requests and replies between one driver and its device; `where` is the device's name in the rig."""
+    """Exchanges requests and replies between one driver and its device; `where` is the device's name in the rig."""
 
     __slots__ = (
         "_answered",

@@ -47,7 +47,7 @@ class Overtaken(Exception):
 
 
 class LinkState(StrEnum):
-    """State of a link; `degraded` is an open line with a device that is not (yet) verified."""
+    """Names the state of a link; `degraded` is an open line with a device that is not (yet) verified."""
 
     CLOSED = "closed"
     CONNECTING = "connecting"
@@ -56,7 +56,7 @@ class LinkState(StrEnum):
 
 
 class _Pending:
-    """The request that has the line: it waits for the gap, then for its reply."""
+    """Holds the request that has the line: it waits for the gap, then for its reply."""
 
     __slots__ = ("addressed", "by_s", "parse", "reply", "request", "sent", "timeout_s", "timer", "where")
 
@@ -88,7 +88,7 @@ def _unanswered(buffer: bytearray) -> None:
 
 
 class Link:
-    """One line. `transactions` counts requests."""
+    """Opens one line, supervises it, and sends one request at a time. `transactions` counts requests."""
 
     def __init__(
         self,

@@ -52,8 +52,8 @@ _EXCEPTIONS = {
 
 
 class ModbusUnit:
-    """One address on a bus. Every method raises a :class:`~drivers.device.DeviceError` or returns a complete
-    answer.
+    """Reads and writes at one address of a bus. Every method raises a :class:`~drivers.device.DeviceError` or returns a
+    complete answer.
     """
 
     def __init__(self, conversation: Conversation, unit: int) -> None:
@@ -282,7 +282,7 @@ def unit_number(address: str, device: str) -> int:
 
 
 class _WriteCoilValue(ModbusPDU):
-    """FC05 with any value, not only 0xFF00 and 0x0000."""
+    """Encodes FC05 with any value, not only 0xFF00 and 0x0000."""
 
     function_code = 5
     rtu_frame_size = 8

@@ -15,7 +15,7 @@ _NUMBER = re.compile(rb"[+-]?\d{1,12}(\.\d{1,9})?")
 
 
 class Form:
-    """The format that one kind of reply always has, such as its number of decimals, learned from the device.
+    """Learns from the device the format that one kind of reply always has, such as its number of decimals.
 
     A device prints a value with a fixed number of digits, which depends on model, firmware and range. A lost or
     doubled character changes that number: such a reply is refused. A real change of format is accepted after it has

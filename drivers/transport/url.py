@@ -23,7 +23,7 @@ class LinkUrlError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LineSettings:
-    """Settings of a serial line; a TCP link to a serial server uses only the last two."""
+    """Holds the settings of a serial line; a TCP link to a serial server uses only the last two."""
 
     baud: int = 9600
     bits: int = 8
@@ -51,7 +51,7 @@ class LineSettings:
 
 @dataclass(frozen=True, slots=True)
 class LinkUrl:
-    """A parsed link: `scheme` and `target`.
+    """Holds a parsed link: `scheme` and `target`.
 
     The target is a device path, "usb-serial=" and a serial number, "host:port", or a name in the simulated lab.
     """

@@ -16,7 +16,7 @@ from drivers.errors import LinkDown
 
 
 class SerialPortInfo(Protocol):
-    """The fields of pyserial's ListPortInfo that are used here."""
+    """Declares the fields of pyserial's ListPortInfo that are used here."""
 
     device: str
     serial_number: str | None

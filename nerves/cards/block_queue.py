@@ -27,7 +27,7 @@ Told = tuple[int, int | None, str]
 
 
 class BlockQueue:
-    """The queue on a shared file. The writer makes it with :meth:`create`; the reader opens the same descriptor."""
+    """Queues blocks on a shared file. The writer makes it with :meth:`create`; the reader opens the same descriptor."""
 
     def __init__(self, descriptor: int, electrodes: int, block_frames: int, sample_rate_hz: float) -> None:
         self.descriptor = descriptor

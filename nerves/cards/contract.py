@@ -19,7 +19,7 @@ Frames = NDArray[np.int16]
 
 @dataclass(frozen=True, slots=True)
 class ArrayInfo:
-    """What an array and its card are and can do. `time_step_us` and `current_step_ua` are the grid of the stimulator.
+    """Describes an array and its card. `time_step_us` and `current_step_ua` are the grid of the stimulator.
 
     A waveform off that grid would be rounded by the hardware and lose its balance, so the governor refuses it, and so does
     the card. `lead_frames` is the shortest notice at which the card can still hit an exact frame.
@@ -50,7 +50,7 @@ class ArrayInfo:
 
 
 class CardState(StrEnum):
-    """Whether the card and its hardware work."""
+    """Says whether the card and its hardware work."""
 
     CONNECTED = "connected"
     HEADSTAGE_UNPLUGGED = "headstage_unplugged"
@@ -62,7 +62,7 @@ class CardState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CardFault:
-    """What does not work at present, on which electrodes, and what to do about it."""
+    """Reports what does not work at present, on which electrodes, and what to do about it."""
 
     state: CardState
     electrodes: tuple[int, ...]
@@ -71,7 +71,7 @@ class CardFault:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One phase of a pulse: `duration_us` at `current_ua` (signed; 0 is a pause between phases)."""
+    """Describes one phase of a pulse: `duration_us` at `current_ua` (signed; 0 is a pause between phases)."""
 
     duration_us: float
     current_ua: float
@@ -84,7 +84,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Impedance:
-    """Magnitude at 1 kHz, and the frame at which it was measured."""
+    """Holds a magnitude at 1 kHz, and the frame at which it was measured."""
 
     kohm: float
     at_frame: int
@@ -92,9 +92,7 @@ class Impedance:
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """One pulse on one electrode: to begin at `at_frame`, or as soon after as possible, never after
-    `not_after`.
-    """
+    """Describes one pulse on one electrode: to begin at `at_frame`, or as soon after as possible, never after `not_after`."""
 
     id: int
     electrode: int
@@ -105,7 +103,7 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What became of a pulse: the frame at which it began, or None when it was dropped, for the reason `why`."""
+    """Reports what became of a pulse: the frame at which it began, or None when it was dropped, for the reason `why`."""
 
     pulse: Pulse
     frame: int | None
@@ -114,7 +112,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class FrameBlock:
-    """Consecutive frames from `first_frame` on, the pulses that began in them (or were dropped), and present faults.
+    """Holds consecutive frames from `first_frame` on, the pulses that began in them (or were dropped), and present faults.
 
     Samples of an electrode with a fault mean nothing. A block without frames is a sign of life of a card that waits for its
     hardware: `first_frame` is then the next frame to come.
@@ -128,7 +126,7 @@ class FrameBlock:
 
 @dataclass(frozen=True, slots=True)
 class SelfCheck:
-    """One result of a self-test; `detail` says what was found, and on failure what to do."""
+    """Reports one result of a self-test; `detail` says what was found, and on failure what to do."""
 
     name: str
     passed: bool
@@ -140,7 +138,7 @@ MAX_WAIT_S = 0.25
 
 
 class ElectrodeCard(Protocol):
-    """An electrode card. One thread calls `read`; any other method may be called from another thread meanwhile."""
+    """Declares an electrode card. One thread calls `read`; any other method may be called from another thread meanwhile."""
 
     @property
     def info(self) -> ArrayInfo:

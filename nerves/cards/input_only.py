@@ -22,7 +22,7 @@ from nerves.cards.contract import (
 
 
 class InputOnlyCard:
-    """The part of an :class:`~nerves.cards.contract.ElectrodeCard` that does not concern frames."""
+    """Does for a card that only records what does not concern frames: it drops every pulse, and knows no impedances."""
 
     def __init__(self, info: ArrayInfo) -> None:
         self.info = info

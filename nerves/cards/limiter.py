@@ -18,7 +18,7 @@ DENSITY_FC_UM2 = {"Pt": 550, "PtIr": 198, "TiN": 770}
 
 @dataclass(frozen=True, slots=True)
 class LimiterLimits:
-    """Limits of one electrode unless `array_` says otherwise; `fc` are femtocoulombs."""
+    """Holds the limits of one electrode unless `array_` says otherwise; `fc` are femtocoulombs."""
 
     phase_fc: int
     """Charge of one phase."""

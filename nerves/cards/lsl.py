@@ -29,7 +29,7 @@ _TYPES = {
 
 
 class LslCard(StreamedCard):
-    """An LSL stream as an :class:`~nerves.cards.contract.ElectrodeCard` that only records.
+    """Reads an LSL stream as an :class:`~nerves.cards.contract.ElectrodeCard` that only records.
 
     Raises:
         CardRefused: There is no such stream, or it is none of voltages at a regular rate.

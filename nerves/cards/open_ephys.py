@@ -36,7 +36,7 @@ class _Buffer:
 
 
 class OpenEphysCard(StreamedCard):
-    """A stream of the Open Ephys GUI as an :class:`~nerves.cards.contract.ElectrodeCard` that only records.
+    """Reads a stream of the Open Ephys GUI as an :class:`~nerves.cards.contract.ElectrodeCard` that only records.
 
     Raises:
         CardRefused: No data come, or the stream is not clear.

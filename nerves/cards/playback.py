@@ -24,7 +24,7 @@ PIECE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ReplayStretch:
-    """Consecutive frames of a recording, from `first_frame` up to (not including) `end_frame` of its clock."""
+    """Holds consecutive frames of a recording, from `first_frame` up to (not including) `end_frame` of its clock."""
 
     first_frame: int
     end_frame: int
@@ -33,7 +33,7 @@ class ReplayStretch:
 
 
 class Replayable(Protocol):
-    """A recording that can be replayed."""
+    """Declares a recording that can be replayed."""
 
     name: str
     electrodes: int
@@ -52,7 +52,7 @@ class Replayable(Protocol):
 
 
 class PlaybackCard(InputOnlyCard):
-    """A recording as an :class:`~nerves.cards.contract.ElectrodeCard`. It cannot stimulate, and says so.
+    """Replays a recording as an :class:`~nerves.cards.contract.ElectrodeCard`. It cannot stimulate, and says so.
 
     With `loop` it begins again after its last frame, at higher numbers and without a gap; otherwise it stalls there.
     `clock` (seconds) and `sleep` are those of the machine, or of a test.

@@ -39,13 +39,13 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
 
 
 class RemoteCard:
-    """An :class:`ElectrodeCard` at the other end of two sockets, with its frames in shared memory.
+    """Reaches a card at the other end of two sockets, with its frames in shared memory, as an :class:`ElectrodeCard`.
+
+    `pid` is the process at the other end, whose time is counted while a call waits for it.
 
     Raises:
         CardRefused: The card process cannot open its card.
         OSError: The card process ended before it had a card; its standard error has the reason.
-
-    `pid` is the process at the other end, whose time is counted while a call waits for it.
     """
 
     def __init__(self, pulses: socket.socket, calls: socket.socket, pid: int) -> None:

@@ -58,7 +58,7 @@ class Scaling:
 
 @dataclass
 class OwnRecording:
-    """A recording of Choroid (docs/recording.md), with its gaps."""
+    """Holds a recording of Choroid (docs/recording.md) for a replay, with its gaps."""
 
     name: str
     electrodes: int
@@ -73,7 +73,7 @@ class OwnRecording:
 
 @dataclass
 class RawSamples:
-    """A file of little-endian int16, frame after frame."""
+    """Holds a file of little-endian int16, frame after frame, for a replay."""
 
     name: str
     electrodes: int

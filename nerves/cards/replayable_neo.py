@@ -17,7 +17,7 @@ _UV = {"uv": 1.0, "mv": 1e3, "v": 1e6}
 
 
 class NeoRecording:
-    """One stream of a recording that neo reads; each of its segments follows the one before, as their times say.
+    """Reads one stream of a recording through neo; each of its segments follows the one before, as their times say.
 
     Raises:
         CardRefused: It cannot be read, or has no such stream.

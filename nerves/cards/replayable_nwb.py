@@ -19,7 +19,7 @@ GAP_FRAMES = 1.5
 
 
 class NwbRecording:
-    """One electrical series of the acquisition of an NWB file. Gaps are where its timestamps jump.
+    """Reads one electrical series of the acquisition of an NWB file. Gaps are where its timestamps jump.
 
     Raises:
         CardRefused: It cannot be read, or has no such series.

@@ -46,7 +46,7 @@ TRIGGER_S = 0.0005
 
 
 class RhxCard:
-    """An RHD or RHS controller behind RHX as an :class:`ElectrodeCard`.
+    """Reads and stimulates through RHX, with an RHD or RHS controller, as an :class:`ElectrodeCard`.
 
     Raises:
         RhxProblem: RHX cannot be reached when the card is made.

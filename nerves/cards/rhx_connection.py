@@ -20,7 +20,7 @@ BLOCK = 128
 
 @dataclass(frozen=True, slots=True)
 class RhxAddress:
-    """Where RHX listens, which channels it has, and a folder that both see, for impedances."""
+    """Says where RHX listens, which channels it has, and which folder both programs see, for impedances."""
 
     host: str = "127.0.0.1"
     command_port: int = 5000
@@ -36,7 +36,7 @@ class RhxProblem(ConnectionError):
 
 
 class RhxConnection:
-    """The two sockets of RHX, connected and running."""
+    """Keeps the two sockets of RHX connected and running."""
 
     def __init__(self, address: RhxAddress) -> None:
         self._address = address

@@ -13,7 +13,8 @@ BLOCK_S = 0.01
 
 
 class StreamedCard(InputOnlyCard):
-    """The part that Open Ephys and LSL have in common. A subclass has :meth:`_piece`, :meth:`close` and the text of a stall.
+    """Numbers the frames of a stream, cuts them into blocks and reports a stall, for Open Ephys and LSL. A subclass has
+    :meth:`_piece`, :meth:`close` and the text of a stall.
 
     Pieces are numbered by the far end (`first` of a piece). When it counts from a lower number again, its frames go on at a
     higher one.

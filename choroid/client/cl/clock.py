@@ -16,7 +16,7 @@ def local_s() -> float:
 
 
 class ArrayClock:
-    """An estimate of the next frame. The least delayed of the last messages sets it; it is late by the delay of that one."""
+    """Estimates the next frame. The least delayed of the last messages sets it; it is late by the delay of that one."""
 
     def __init__(self, rate_hz: float) -> None:
         self._rate = rate_hz

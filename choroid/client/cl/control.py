@@ -25,7 +25,8 @@ CALL_WITHIN_S = 75.0
 
 
 class Control:
-    """A lease on channels. Every call stays open until its last pulse: when this process dies, the engine cancels the rest.
+    """Holds a lease on channels. Every call stays open until its last pulse: when this process dies, the engine cancels
+    the rest.
 
     Attributes:
         refused: Reasons of the stimulations that were refused or not delivered, in their order.

@@ -15,7 +15,7 @@ from choroid.client.nerves import NervesClient
 
 
 class CultureSession(Protocol):
-    """The part of :class:`choroid.client.cl.neurons.CulturedNeurons` that its loops, plans and recordings call."""
+    """Declares the methods of :class:`choroid.client.cl.neurons.CulturedNeurons` that loops, plans and recordings call."""
 
     nerves: NervesClient
     uv_per_unit: float

@@ -18,7 +18,7 @@ SCALAR_US = 160
 
 
 class ChannelSet:
-    """A set of channels. `|`, `&`, `^`, `-` and their in-place forms combine sets; `~` is all others of 64 channels."""
+    """Holds a set of channels. `|`, `&`, `^`, `-` and their in-place forms combine sets; `~` is all others of 64 channels."""
 
     __slots__ = ("_channels",)
 
@@ -108,7 +108,7 @@ def channel_set(channels: Channels) -> ChannelSet:
 
 @dataclass(frozen=True, slots=True, init=False)
 class StimDesign:
-    """A pulse of one, two or three phases: `StimDesign(duration_us, current_ua, …)`, negative is cathodic.
+    """Describes a pulse of one, two or three phases: `StimDesign(duration_us, current_ua, …)`, negative is cathodic.
 
     A design may be unbalanced, as in the CL API; the governor of the engine refuses to deliver such a one.
     """
@@ -167,7 +167,7 @@ def design_of(design: StimDesign | float) -> StimDesign:
 
 @dataclass(frozen=True, slots=True)
 class BurstDesign:
-    """A number of pulses and their rate (Hz, at most 200)."""
+    """Repeats a pulse: `burst_count` times, at a rate of `burst_hz` (at most 200)."""
 
     burst_count: int
     burst_hz: float

@@ -23,7 +23,7 @@ Sample = tuple[int, int]
 
 
 class EngineFeed:
-    """Spikes and delivered pulses as (frame, channel), in the order in which they became known.
+    """Receives spikes and delivered pulses as (frame, channel), in the order in which they become known.
 
     Attributes:
         clock: The array's clock.

@@ -21,7 +21,9 @@ RECOVERY_S = 5.0
 
 
 class NeuronsLoop:
-    """An iterable of ticks. A body that is late by more than the tolerance ends it with TimeoutError."""
+    """Yields ticks when they are iterated over. A body that is late by more than the tolerance ends the loop with
+    TimeoutError.
+    """
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class StimPlan:
-    """Steps that run together, as often as wanted; after the first run they cannot be changed.
+    """Runs several steps together, as often as wanted; after the first run they cannot be changed.
 
     Attributes:
         channels_to_interrupt: Channels whose waiting pulses are cancelled when the plan runs.

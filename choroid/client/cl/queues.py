@@ -24,7 +24,7 @@ MAX_AHEAD_S = 55.0
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """One call to the engine: pulses on channels that begin together."""
+    """Describes one call to the engine: pulses on channels that begin together."""
 
     channels: tuple[int, ...]
     design: StimDesign
@@ -40,7 +40,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class StimOperation:
-    """One step of a plan: a stimulation, or (without a design) a synchronisation."""
+    """Describes one step of a plan: a stimulation, or (without a design) a synchronisation."""
 
     channels: ChannelSet
     design: StimDesign | None = None
@@ -50,7 +50,7 @@ class StimOperation:
 
 @dataclass(slots=True)
 class ChannelQueues:
-    """The frame from which each channel is free again."""
+    """Keeps the frame from which each channel is free again."""
 
     rate_hz: float
     margin_frames: int

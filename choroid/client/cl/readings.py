@@ -16,7 +16,9 @@ BEFORE, AFTER = 25, 50
 
 @dataclass(frozen=True)
 class Spike:
-    """A detected spike. `samples` are fetched when they are first read, which may wait for frames that have not come yet."""
+    """Holds a detected spike. `samples` are fetched when they are first read, which may wait for frames that have not come
+    yet.
+    """
 
     timestamp: int
     channel: int
@@ -39,7 +41,7 @@ class Spike:
 
 @dataclass(frozen=True, slots=True)
 class Stim:
-    """A pulse as delivered: the frame at which the array began it, and where."""
+    """Holds a pulse as delivered: the frame at which the array began it, and where."""
 
     timestamp: int
     channel: int
@@ -47,7 +49,7 @@ class Stim:
 
 @dataclass(frozen=True, slots=True)
 class DetectionResult:
-    """Spikes and delivered pulses from `start_timestamp` up to `stop_timestamp`.
+    """Holds the spikes and delivered pulses from `start_timestamp` up to `stop_timestamp`.
 
     In a loop these are the ones that became known since the last tick: the engine reports a spike 0.8 ms after its trough.
     """
@@ -60,7 +62,7 @@ class DetectionResult:
 
 @dataclass(frozen=True, slots=True)
 class LoopTick:
-    """One turn of a loop."""
+    """Holds what one turn of a loop has read."""
 
     loop: Any
     iteration: int

@@ -26,7 +26,7 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 class DataStream:
-    """Data of a program by time. Every value must have a form in JSON."""
+    """Collects data of a program by time. Every value must have a form in JSON."""
 
     def __init__(self, name: str, attributes: Mapping[str, Any] | None) -> None:
         """Begin an empty stream; see :meth:`CulturedNeurons.create_data_stream`."""
@@ -88,7 +88,7 @@ class DataStream:
 
 
 class NeuronsRecording:
-    """A recording that goes on until it is stopped or its length is reached. Read it with :func:`numpy.load`.
+    """Records until it is stopped or its length is reached. Read its file with :func:`numpy.load`.
 
     The file holds `samples` (int16, frames × channels), `spikes` and `stims` (frame, channel), and as JSON `attributes` and
     `data_streams`. Frames are the array's; `start_timestamp` of the attributes is that of the first row.

@@ -12,7 +12,7 @@ from nerves.cards.contract import CardState, ElectrodeCard, FrameBlock, Frames, 
 
 @dataclass(frozen=True, slots=True)
 class TruePulse:
-    """What the electrodes truly received: the frame at which it began, and every phase."""
+    """Holds what the electrodes truly received: the frame at which it began, and every phase."""
 
     electrode: int
     frame: int
@@ -20,7 +20,7 @@ class TruePulse:
 
 
 class CardStage(Protocol):
-    """A card with its far end: an amplifier, or a simulation of one, whose truth is known without the card."""
+    """Declares a card with its far end: an amplifier, or a simulation of one, whose truth is known without the card."""
 
     @property
     def card(self) -> ElectrodeCard:
@@ -70,7 +70,7 @@ class CardStage(Protocol):
 
 @dataclass(frozen=True)
 class CardBench:
-    """One kind of card, with everything that its examination needs.
+    """Holds one kind of card with everything that its examination needs.
 
     `open` makes a card with its far end and closes both at the end.
     """
