@@ -480,7 +480,9 @@ class Core:
         return due
 
     def _refuse_undisclosed(self) -> None:
-        """What could not be committed was never accepted, and its pulses have no fate: the ledger knows of none."""
+        """Refuse the requests whose decisions could not be committed to the ledger. Their pulses are forgotten: they never
+        had a fate.
+        """
         never: set[int] = set()
         outcomes = [outcome for outcome, command in self._undisclosed if not command.repeated]
         self._repeats.forget(outcomes)

@@ -28,7 +28,7 @@ RESERVED: Final = frozenset({"controller"})
 
 
 class AgentRole(StrEnum):
-    """What an agent may do."""
+    """Names what an agent may do."""
 
     READER = "reader"
     """Streams, summaries, events."""

@@ -62,7 +62,7 @@ MAINS_HZ = 50.0
 
 
 class ElectrodeState(IntEnum):
-    """What the detector thinks of a channel. Nothing is detected on one that is not OK.
+    """Says whether spikes can be detected on a channel; they are only on one that is OK.
 
     A saturated channel is muted only while it is at a rail and 2 ms after; it keeps the name for a second.
     """
@@ -76,7 +76,7 @@ class ElectrodeState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What the detector has to know of the laboratory: frequency of the mains (0: none), and the reference of the signals."""
+    """Configures the detector for a laboratory: frequency of the mains (0: none), and the reference of the signals."""
 
     mains_hz: float = MAINS_HZ
     common_reference: bool = False

@@ -189,7 +189,7 @@ async def serve(
 
 
 class EngineControl:
-    """What the owner of the engine may change while it runs; from the event loop."""
+    """Changes a running engine for its owner. Called on the event loop."""
 
     def __init__(self, core: Core, keyring: Keyring, recording: RecordingService | None = None) -> None:
         self._core = core

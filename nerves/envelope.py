@@ -92,7 +92,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class AgentBudget:
-    """What one agent may use of the envelope's budgets; it can only tighten them."""
+    """Limits one agent within the envelope's budgets; it can only tighten them."""
 
     nc_s: float = math.inf
     """Charge in any second."""

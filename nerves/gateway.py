@@ -72,7 +72,7 @@ class Gateway(pb_grpc.NervesServicer):
         """Returns what the recordings lack; empty without one."""
 
     async def Info(self, request: pb.InfoRequest, context: Context) -> pb.InfoReply:
-        """What the array is and what its envelope allows."""
+        """Return what the array is and what its envelope allows."""
         info = self._core.info
         envelope = self._core.envelope
         return pb.InfoReply(
@@ -93,7 +93,7 @@ class Gateway(pb_grpc.NervesServicer):
         )
 
     async def Status(self, request: pb.StatusRequest, context: Context) -> pb.StatusReply:
-        """How the engine is."""
+        """Return the engine's clock, leases, pulses, gaps, and why stimulation is impossible at present."""
         core = self._core
         sees = (await self._grant(context)).sees
         return pb.StatusReply(
@@ -189,7 +189,7 @@ class Gateway(pb_grpc.NervesServicer):
                 yield message
 
     async def StreamEvents(self, request: pb.StreamEventsRequest, context: Context) -> AsyncGenerator[pb.Event]:
-        """Events after a number, or those to come."""
+        """Yield events after a number, or those to come."""
         grant = await self._grant(context)
         messages = self.streams.events(request.after if request.HasField("after") else None, grant.sees)
         async with self._subscribed_to(context, messages):
@@ -314,7 +314,7 @@ class Gateway(pb_grpc.NervesServicer):
                 yield report
 
     async def Ledger(self, request: pb.LedgerRequest, context: Context) -> AsyncIterator[pb.LedgerRecord]:
-        """What was asked, decided and delivered, oldest first."""
+        """Yield what was asked, decided and delivered, oldest first."""
         grant = await self._grant(context)
         after = min(request.after, (1 << 63) - 1)
         try:

@@ -63,8 +63,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why not: the limit's name, a sentence for people, and how far beyond the limit (1 = at it, inf =
-    forbidden).
+    """Explains a refusal: the limit's name, a sentence for people, and how far beyond the limit the request is (1 = at it,
+    inf = forbidden).
     """
 
     limit: str
@@ -95,7 +95,7 @@ class StimulationDecision:
 
 @dataclass(frozen=True, slots=True)
 class GovernorView:
-    """What the governor sees when it decides, all of one instant: `next_frame` is the first not yet read."""
+    """Holds everything on which the governor decides, as of one instant: `next_frame` is the first not yet read."""
 
     next_frame: int
     info: ArrayInfo
@@ -478,8 +478,8 @@ def _finite(value: object) -> bool:
 
 
 def _on_grid(value: float, step: float) -> bool:
-    """Whether the array can make `value` exactly; a value that it would round to nothing is none of its
-    steps.
+    """Return whether the array can make `value` exactly; a value that would be rounded to zero is not on the grid, unless
+    it is zero.
     """
     ratio = value / step
     return abs(ratio - round(ratio)) <= _GRID_TOLERANCE * max(1.0, abs(ratio)) and (value == 0 or round(ratio) != 0)

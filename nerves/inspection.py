@@ -43,7 +43,7 @@ class LeaseSeen:
 
 
 class ArrayInspector(Protocol):
-    """Where the page gets the details of an array. Every method gives None or nothing while no engine answers."""
+    """Gives the page the details of an array. Every method returns None or nothing while no engine answers."""
 
     async def electrodes(self) -> ElectrodeTable | None:
         """Return the figures of each electrode."""

@@ -49,7 +49,7 @@ def random_id() -> str:
 
 
 class Leases:
-    """Who holds which electrodes. An electrode has at most one holder."""
+    """Keeps the leases on electrodes. An electrode has at most one holder."""
 
     def __init__(
         self, electrodes: int, sample_rate_hz: float, *, session: int = 0, new_id: Callable[[], str] = random_id

@@ -47,8 +47,8 @@ _SESSION_BEFORE = "SELECT max(session) FROM decision INDEXED BY decision_accepte
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What the tissue received before this session: the last minute's pulses (frame, requester, electrode,
-    nC), the last hour's seconds with stimulation, the charge (nC) of its earlier minutes, and the last day's stretches
+    """Holds what the tissue received before this session: the last minute's pulses (frame, requester, electrode, nC), the
+    last hour's seconds with stimulation, the charge (nC) of its earlier minutes, and the last day's stretches
     (:data:`~nerves.bookings.STRETCH_S`) with stimulation; all counted back from frame 0.
     """
 
@@ -96,7 +96,7 @@ class _Session:
 
 
 def past(db: sqlite3.Connection, session: int, sample_rate_hz: float) -> Past:
-    """What sessions before `session` gave the tissue, as if they had ended just before frame 0 of this one."""
+    """Return what earlier sessions gave the tissue, as if the last of them had ended just before frame 0 of this one."""
     minute, hour, day = (round(seconds * sample_rate_hz) for seconds in (60.0, 3600.0, DAY_S))
     stretch = STRETCH_S * sample_rate_hz
     pulses: list[tuple[int, str, int, float]] = []

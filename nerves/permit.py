@@ -25,7 +25,7 @@ TIER_2_AGE_D = 140.0
 
 @dataclass(frozen=True, slots=True)
 class PermitLevel:
-    """What one level allows, in addition to the envelope, which holds in any case."""
+    """Limits stimulation by the tissue's age and review. The limits of the envelope hold as well; the stricter one counts."""
 
     name: str
     charge_nc: float
@@ -45,7 +45,9 @@ NONE: Final = PermitLevel("none", 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class PermitReview:
-    """A review as it stands when the engine starts: `begins_d` and `ends_d` in days from then (negative is past)."""
+    """Holds a review of the tissue. Its period, `begins_d` to `ends_d`, is in days from the start of the engine; negative
+    is past.
+    """
 
     by: str
     on: str
@@ -55,7 +57,7 @@ class PermitReview:
 
 @dataclass(frozen=True, slots=True)
 class Tissue:
-    """What the permit depends on: age in days when the engine starts, declared capacity, review."""
+    """Holds what a permit depends on: age (days) at the start of the engine, declared capacity, and review."""
 
     age_d: float = 0.0
     capacity: Literal["ordinary", "advanced"] = "ordinary"
@@ -64,7 +66,9 @@ class Tissue:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """What is allowed now; `reason` says why it is not more, and what to do (empty at tier 1)."""
+    """States the level of stimulation that is permitted now. `reason` says why the level is no higher and what to do;
+    empty at tier 1.
+    """
 
     tier: int
     level: PermitLevel
@@ -75,10 +79,16 @@ ORDINARY: Final = Permit(1, OPEN)
 
 
 def tissue_at(said: Mapping[str, Any], now: datetime, since: datetime) -> Tissue:
-    """The tissue as of `now` (aware UTC) from what the rig file says of it.
+    """Return the tissue as it is at the start of the engine.
 
-    `said`: age_d, age_on (a date as text, or None: then the age was true at `since`, when the record began), capacity,
-    review (None, or by, on, valid_d).
+    Args:
+        said: Entries of the rig file: age_d, age_on (a date as text; None: the age was true at `since`), capacity,
+            review (None, or by, on, valid_d).
+        now: Start of the engine (aware UTC).
+        since: Begin of the stimulation ledger (aware UTC).
+
+    Returns:
+        The tissue, with age and review counted to `now`.
     """
     counted_from = since if said["age_on"] is None else _midnight(said["age_on"])
     review = None
@@ -95,7 +105,15 @@ def _midnight(day: str) -> datetime:
 
 
 def permit(tissue: Tissue, elapsed_d: float) -> Permit:
-    """The permit `elapsed_d` days after the engine started."""
+    """Return the permit some days after the engine started.
+
+    Args:
+        tissue: The tissue at the start of the engine.
+        elapsed_d: Time since then (days).
+
+    Returns:
+        The tier, the level of stimulation, and the reason for it.
+    """
     age_d = tissue.age_d + elapsed_d
     if tissue.capacity == "advanced":
         tier, why = 3, "its capacity is declared advanced (tier 3)"
@@ -111,7 +129,7 @@ def permit(tissue: Tissue, elapsed_d: float) -> Permit:
 
 
 def _fault(review: PermitReview | None, elapsed_d: float) -> str:
-    """Why a review does not hold; empty when it does."""
+    """Return why a review is not valid now; empty if it is valid."""
     if review is None:
         return "no review is on record"
     if elapsed_d < review.begins_d:

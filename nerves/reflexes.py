@@ -46,7 +46,7 @@ class ReflexRefused(Exception):
 
 
 class RunningModel(Protocol):
-    """What a reflex needs of a model in its sandbox."""
+    """Declares the methods of a model in its sandbox that a reflex calls."""
 
     @property
     def busy(self) -> bool:
@@ -68,7 +68,7 @@ class RunningModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReflexInterface:
-    """What was found in a graph's inputs and outputs: bins of its window, and its states with their types and shapes."""
+    """Describes the inputs and outputs of a graph: the bins of its window, and its states with types and shapes."""
 
     bins: int
     states: Mapping[str, Port]

@@ -164,8 +164,8 @@ class SpikeRing:
                 return oldest + int(np.searchsorted(frames, frame)), kept_from
 
     def read(self, number: int, most: int) -> tuple[int, Spikes, int]:
-        """How many spikes from `number` on are lost to this reader, the next ones (at most `most`), the
-        next number.
+        """Return how many spikes from `number` on this reader has lost, the next ones (at most `most`), and the next
+        number.
         """
         lost = 0
         while True:

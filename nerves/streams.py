@@ -23,13 +23,15 @@ class WakeSignal:
         self._waiting: list[asyncio.Future[None]] = []
 
     def ticket(self) -> asyncio.Future[None]:
-        """Completed at the next rise after now: take it, look for data, and only then wait for it."""
+        """Return a future that is completed at the next rise. Take it first, then look for data, and wait for it only if
+        there are none.
+        """
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(future)
         return future
 
     def rise(self) -> None:
-        """There is something new. From any thread."""
+        """Wake those that wait: there is something new. From any thread."""
         if self._waiting:
             self._loop.call_soon_threadsafe(self._wake)
 

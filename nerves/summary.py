@@ -11,7 +11,7 @@ from nerves.metrics.terms import ArrayMetrics
 
 @dataclass(frozen=True, slots=True)
 class StimulationTreatment:
-    """How stimulation treats the organoid.
+    """Summarises how stimulation treats the organoid.
 
     `load` is the fullest of the welfare budgets (1 at its limit), `rest_h` the hours of the last 24 without any pulse,
     `evoked_ratio` recent evoked answers over its own earlier ones (None while unknown). `tier`, `level` and `reason`
@@ -30,7 +30,7 @@ class StimulationTreatment:
 
 
 def life_s(seconds: float) -> float:
-    """So many seconds of life in seconds of the running loop: a demo's runs faster (its `speed`), the engine does not."""
+    """Convert seconds of the organoid's life to seconds of the running loop, which runs faster in a demo (by its `speed`)."""
     return seconds * float(getattr(asyncio.get_running_loop(), "speed", 1.0))
 
 
@@ -73,14 +73,16 @@ class NervesSummary:
 
 
 class NervesSource(Protocol):
-    """Where summaries come from: the electrode engine's gRPC service, or a rate-level model in accelerated time."""
+    """Delivers summaries of the array: from the electrode engine over gRPC, or from a rate-level model in accelerated
+    time.
+    """
 
     async def summary(self) -> NervesSummary | None:
-        """The latest summary, or None while nothing is known."""
+        """Return the latest summary, or None while nothing is known."""
         ...
 
     def recent_spikes(self) -> list[tuple[float, int]]:
-        """The spikes of about the last 5 s: seconds of the array's own clock, electrode; oldest first."""
+        """Return the spikes of about the last 5 s: seconds of the array's own clock, electrode; oldest first."""
         ...
 
     async def close(self) -> None:

@@ -13,7 +13,7 @@ from nerves.envelope import UNLIMITED, AgentBudget
 
 
 class TokenScope(StrEnum):
-    """What a token allows."""
+    """Names what a token allows."""
 
     READ = "read"
     """Frames, spikes, summaries, status, events."""
@@ -25,7 +25,7 @@ class TokenScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What the holder of a token is called and may do; `electrodes` None means all."""
+    """Holds the name and the rights of the holder of a token; `electrodes` None means all."""
 
     requester: str
     scopes: frozenset[TokenScope]

@@ -355,7 +355,9 @@ def _alternatives(candidates: Sequence[Candidate], chosen: Candidate) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class _Risk:
-    """Probability at the next look that any variable is beyond B, the worst variable, its chance, and the price (EUR)."""
+    """Holds the probability that any variable is beyond grade B at the next look, the worst variable with its probability,
+    and the price (EUR).
+    """
 
     any: float
     worst: str

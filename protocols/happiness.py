@@ -1,4 +1,4 @@
-"""The happiness rating √(care rating × welfare): a nickname for how well an organoid is kept (biology.md §4).
+"""The happiness rating √(care rating · welfare): a nickname for how well an organoid is kept (biology.md §4).
 
 There is no ground truth for such a number, and no literature supports the word (electrodes.md §5). It is shown with
 both its parts, its coverage and its interval, and its label says what it is. Nothing acts on it, and none of its
@@ -19,8 +19,10 @@ LABEL = "care-quality proxy, not evidence of feeling; “happiness” is a nickn
 
 @dataclass(frozen=True, slots=True)
 class Happiness:
-    """√(V·W) with its interval; `coverage` is the mean of its parts', and `of_known` the root of theirs, None if
-    either is None.
+    """Holds √(care rating · welfare) with its interval.
+
+    `coverage` is the mean of its parts' coverages; `of_known` is the root of the product of their `of_known`, None if either
+    is None.
     """
 
     score: float
@@ -49,7 +51,7 @@ class Happiness:
 
 
 def happiness(rating: Score, welfare: Score) -> Happiness:
-    """Return the rating of one moment."""
+    """Return the happiness rating of one moment."""
     known = None
     if rating.of_known is not None and welfare.of_known is not None:
         known = round(math.sqrt(rating.of_known * welfare.of_known), 6)

@@ -65,7 +65,7 @@ class MediumState:
         )
 
     def taken(self, ul: float) -> MediumState:
-        """Return `ul` of it."""
+        """Return the same medium with another volume (µL)."""
         return replace(self, ul=ul)
 
     def later(self, lactate_umol: Interval) -> MediumState:

@@ -59,7 +59,7 @@ class Ended(Exception):
 
 
 class ChamberFailed(Exception):
-    """A dose of one chamber was given up; the others go on."""
+    """Ends the dose of one chamber after a failure; the other chambers are dosed as planned."""
 
     def __init__(self, chamber: str, why: str) -> None:
         super().__init__(f"{chamber}: {why}")
@@ -117,7 +117,9 @@ class Now:
         return bool(await self.valued(condition, where, False))
 
     async def valued(self, expression: Expression, where: str, missing: Any) -> Any:
-        """Return the value of `expression` of any kind; `missing` if it has none and the policy goes on."""
+        """Return the value of an expression of any kind; `missing` if a reading in it has no value and the policy is to go
+        on.
+        """
         try:
             value = expression.evaluate(self.value)
         except ZeroDivisionError:

@@ -17,7 +17,7 @@ PERCENT = 100.0
 
 @dataclass(frozen=True, slots=True)
 class LdhSeen:
-    """What assays of LDH have shown of this culture."""
+    """Holds what assays of LDH have shown of a culture."""
 
     ratio: Interval | None
     """The newest result over the culture's first one; None before the second, and when the newest is a week old."""

@@ -17,7 +17,7 @@ from protocols.results import Amount, Measurement
 
 
 class Policy(StrEnum):
-    """What a step does after the controller died in it."""
+    """Says how a step continues after the controller has ended during it."""
 
     RESUME = "resume"
     """Find out what was delivered, then deliver the remainder (transfers)."""

@@ -25,7 +25,9 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """One function of one rig: what it lacks for it (empty if it has the function), and what holds without it."""
+    """Describes one function of a rig: what the rig lacks for it (empty if it has the function), and what holds without
+    it.
+    """
 
     id: str
     title: str

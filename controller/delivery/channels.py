@@ -44,14 +44,14 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOutcome:
-    """Whether a delivery was confirmed by its channel, and the channel's answer."""
+    """Reports whether a channel has confirmed a delivery, with its answer."""
 
     ok: bool
     detail: str
 
 
 class Channel(Protocol):
-    """One way to reach people. Virtual time and tests use their own."""
+    """Sends messages to people in one way, such as e-mail. Virtual time and tests use their own channels."""
 
     async def send(self, message: Message) -> DeliveryOutcome:
         """Deliver one message within :data:`SEND_S`. Raises nothing but CancelledError."""

@@ -214,7 +214,9 @@ class Estimator:
         self._state = self._medium.withdrawn(self._state, sample)
 
     def take_over(self, there: MediaState, age_s: float) -> MediaEstimate:
-        """Take over a culture from another rig, which knew `there` of it `age_s` ago; predict it to now."""
+        """Take over a culture from another rig: `there` is its state on that rig, estimated `age_s` ago. Return the
+        estimate of the present.
+        """
         self._pass_time()
         self._state = media_state.handed_over(self._state, self._medium.lived(there, age_s))
         return self._journalled({"ph": None, "pco2_mmhg": None, "handed_over": True}, titrated=False, run=None)

@@ -268,7 +268,7 @@ class PeriodEvents:
     untold: int = 0
 
     def tell(self, where: list[tuple[float, str]], at: float, text: str) -> None:
-        """Keep it, or count that it was not kept."""
+        """Add an event to a list; only count it when the list is full."""
         if len(where) < MAX_TEXTS:
             where.append((at, text))
         else:

@@ -28,7 +28,7 @@ LATE_S = 5.0
 
 
 class Stimulator(Protocol):
-    """What can stimulate the tissue: the electrode engine in its own process."""
+    """Declares the methods of the electrode engine that the emergency stop calls: the engine can stimulate the tissue."""
 
     @property
     def ledger_problem(self) -> str:

@@ -39,7 +39,9 @@ class Transfer:
 
 @dataclass(slots=True)
 class Debt:
-    """A state that an actuator still has to be brought to. `waits`: untried so far, because another output comes first."""
+    """Holds a command that an actuator has not carried out yet and that the gate repeats. `waits`: not tried so far,
+    because another output comes first.
+    """
 
     command: Command
     why: str

@@ -27,7 +27,7 @@ MIN_LAG_S = 0.05
 
 
 class ProcessFault(StrEnum):
-    """What is wrong with a watched process."""
+    """Names what is wrong with a watched process."""
 
     DEAD = "dead"
     STOPPED = "stopped"

@@ -56,7 +56,7 @@ NOTHING = re.compile(rb"(?!)")
 
 
 class LinkTrust(StrEnum):
-    """Why a link is trusted."""
+    """Names the reason why a link is trusted."""
 
     SERIAL = "a serial number"
     LOCAL = "the local port"

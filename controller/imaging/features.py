@@ -21,7 +21,7 @@ ZONE_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What an image shows of the tissue."""
+    """Holds the size and shape of the tissue in one image."""
 
     area_mm2: float
     area_sd_mm2: float

@@ -24,7 +24,7 @@ SEVERAL_SHARE = 0.2
 
 
 class Defect(StrEnum):
-    """Why an image is not used."""
+    """Names the reason why an image is not used."""
 
     DARK = "dark"
     OVEREXPOSED = "overexposed"
@@ -36,7 +36,7 @@ class Defect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What one image says."""
+    """Holds the result of the analysis of one image."""
 
     defects: tuple[Defect, ...]
     """Empty for an image that can be used."""

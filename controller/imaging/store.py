@@ -35,7 +35,7 @@ class NotKept(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """What is known of an image when it is taken."""
+    """Holds the facts that are stored with an image when it is taken."""
 
     utc: str
     rig: str

@@ -20,7 +20,7 @@ NICENESS = 10
 
 
 class Takes(Protocol):
-    """What takes images, such as a :class:`Taker`."""
+    """Declares the methods by which a worker takes images; :class:`Taker` has them."""
 
     def take(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Take the image of a request."""

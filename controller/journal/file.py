@@ -76,7 +76,7 @@ class JournalInUse(JournalError):
 
 
 class _Seen(NamedTuple):
-    """One of the journal's files as it was last seen."""
+    """Identifies the state of a file: another process has changed it when one of these figures differs."""
 
     place: tuple[int, int]
     size: int

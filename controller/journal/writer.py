@@ -29,7 +29,7 @@ _Report = TypeVar("_Report")
 
 
 class Target(Protocol):
-    """The functions of :class:`controller.journal.file.JournalFile` that a writer uses."""
+    """Declares the methods of :class:`controller.journal.file.JournalFile` that a writer calls."""
 
     @property
     def folder(self) -> Path:

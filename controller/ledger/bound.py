@@ -23,7 +23,7 @@ LOOK_S = 60.0
 
 @dataclass
 class LactateMade:
-    """The lactate made since `begin` (UTC seconds), told by estimates in the order of their time."""
+    """Sums the lactate that the tissue has made since `begin` (UTC seconds), from the rates of successive estimates."""
 
     begin: float
     made_umol: float = 0.0
@@ -34,7 +34,7 @@ class LactateMade:
     """Time and rate (µmol/day) of the last estimate."""
 
     def add(self, at: float, row: Mapping[str, Any]) -> None:
-        """Add the body of a row `estimate`; the rate before the first one is that of the first."""
+        """Add the body of a row `estimate`. The first rate is assumed for the time before it, too."""
         estimate = row["estimate"]
         rate = float(estimate["lactate_umol_d"]["value"])
         self.circulating_ul = float(row["inputs"].get("loop_ul", self.circulating_ul))

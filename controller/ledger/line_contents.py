@@ -55,7 +55,7 @@ def _pushed(slugs: Slugs, ul: float) -> tuple[Slugs, Slugs]:
 
 
 class LineContents:
-    """What stands in the lines of a rig that several vessels feed."""
+    """Tracks which medium fills the lines of a rig that several vessels feed."""
 
     def __init__(self, rig: Rig) -> None:
         feeds: dict[str, dict[str, None]] = {}

@@ -35,17 +35,17 @@ class Tares:
 
     @staticmethod
     def doubt(unknowns: Unknowns, vessel: str, sd_ul: float) -> None:
-        """Let the tare be wrong by as much as the vessel: which of the two has changed, no later weighing tells."""
+        """Let the tare be wrong by as much as the vessel: no later weighing shows which of the two has changed."""
         unknowns.exchanged({vessel: 1.0, _name(vessel): -1.0}, sd_ul**2)
 
     def net_ul(self, vessel: str, gross_ul: float) -> float | None:
-        """Return the volume that a weighing tells; None without a tare."""
+        """Return the volume in a vessel by a weighing; None without a tare."""
         tare_ul = self._tares_ul.get(vessel)
         return None if tare_ul is None else gross_ul - tare_ul
 
     @staticmethod
     def terms(vessel: str) -> Mapping[str, float]:
-        """Return the terms of the equation of a weighing: what the balance tells is the volume and the tare's error."""
+        """Return the terms of the equation of a weighing: the balance shows the volume and the error of the tare together."""
         return {vessel: 1.0, _name(vessel): 1.0}
 
 

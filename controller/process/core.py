@@ -57,7 +57,7 @@ class NotConnected(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Where and how a controller keeps its records."""
+    """Says where a controller keeps its records, and how durably."""
 
     folder: Path
     durable: bool = True
@@ -74,7 +74,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """What exists once the devices are connected."""
+    """Holds the parts that exist only once the devices are connected."""
 
     devices: ConnectedRig
     gate: Gate

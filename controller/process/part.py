@@ -14,7 +14,9 @@ Causes = Mapping[tuple[str, str], str]
 
 
 class TickStage(IntEnum):
-    """When a part is made, and when in a tick it looks. Interlocks and trips come before all stages."""
+    """Orders the parts: a part is made, and updated in each tick, at its stage. Interlocks and trips come before all
+    stages.
+    """
 
     REGULATE = 1
     """Commands outputs."""

@@ -20,7 +20,7 @@ from controller.process.part import Part, TickStage
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """How a part is made for a controller whose devices are connected."""
+    """Makes one part for a controller whose devices are connected, at its stage."""
 
     stage: TickStage
     make: Callable[[ControllerCore], Part | None]

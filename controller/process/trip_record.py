@@ -9,7 +9,9 @@ from controller.safety.terms import Trip
 
 
 class TripRecord:
-    """Write what changed among the trips from one tick to the next. `record(kind, body)` writes a journal row."""
+    """Writes a journal row for each interlock that trips, changes its cause, latches or clears. `record(kind, body)`
+    writes a row.
+    """
 
     def __init__(self, record: Callable[[str, Mapping[str, Any]], None]) -> None:
         self._record = record

@@ -13,7 +13,7 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A mistake at a place of the description, and how to correct it."""
+    """Describes a mistake at a place of the description, and how to correct it."""
 
     place: Place
     what: str
@@ -22,7 +22,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A finding as its reader needs it: in which file, on which line, under which (dotted) key."""
+    """Describes a finding for its reader: in which file, on which line, under which (dotted) key."""
 
     file: Path
     line: int

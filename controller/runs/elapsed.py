@@ -11,7 +11,7 @@ from controller.journal.terms import Entry
 
 
 def elapsed_s(journal: Journal, clock: Clock, run_id: str) -> float:
-    """How long ago a run began (s), by its rows and the clock as it is now.
+    """Return how long ago a run began (s), by its rows and the present clock.
 
     Within a process the monotonic clock tells, so a step of UTC counts for nothing (E7). From the last row of one process
     to the first of the next only UTC can tell: one that was set back counts as no time at all. Else the turns to come

@@ -11,12 +11,12 @@ SENSES = {"higher": "high", "lower": "low", "outside": "band"}
 
 
 def rules_of(rig: Rig) -> RuleSet:
-    """What a batch is graded by on this rig."""
+    """Return the rules by which a batch is graded on a rig."""
     return rule_set(rig.grading)
 
 
 def rule_set(grading: Grading) -> RuleSet:
-    """The limits of a rule file."""
+    """Return the rules of a rule file."""
     rules = tuple(
         Rule(
             name=variable.name,
@@ -33,5 +33,5 @@ def rule_set(grading: Grading) -> RuleSet:
 
 
 def prices_of(rig: Rig) -> Prices:
-    """What treating a batch costs on this rig."""
+    """Return what the treatment of a batch costs on a rig."""
     return Prices(**rig.grading.prices)

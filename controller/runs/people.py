@@ -16,7 +16,7 @@ command line name the user of the machine (:func:`command_line_of`), whom severa
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who acts: name and role of the account."""
+    """Names the person who acts, with the role of the account."""
 
     name: str
     role: str = ""

@@ -49,7 +49,7 @@ LATE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What every run of a rig shares."""
+    """Holds the parts of the controller that all runs of a rig use."""
 
     rig: Rig
     journal: Journal
@@ -65,7 +65,7 @@ class RunContext:
 
 
 class DrivenRun(RunControl, Protocol):
-    """What is needed of the run."""
+    """Declares the methods of a run that the performer of its steps calls."""
 
     @property
     def started_s(self) -> float:
@@ -95,7 +95,7 @@ class Performer:
         """The vessel through which every batch passes: a reading in it waits until another branch's dose is over."""
 
     def route(self, verb: str) -> Route:
-        """Which way a verb moves liquid."""
+        """Return the route on which a verb moves liquid."""
         return route_of(self._bench.transfers.routes, verb)
 
     async def transfer(self, step: StepRecord) -> dict[str, Any]:
@@ -154,7 +154,7 @@ class Performer:
         return {"point": point, "unit": reading.unit, "interval": interval, "detail": reading.detail}
 
     async def flow_of(self, pump: str) -> dict[str, Any]:
-        """What a pump says of its flow (µL/min), as last polled."""
+        """Return the flow that a pump reported at its last poll (µL/min)."""
         deadline_s = self._loop.time() + MEASURE_PATIENCE_S
         while pump not in self._bench.store.actuators and self._loop.time() < deadline_s:
             await self._run.wait(1.0)  # right after the start it has not been asked yet
@@ -214,7 +214,7 @@ class Performer:
         return min(max(left_s, 0.0), seconds)
 
     def barrier(self) -> dict[str, Any]:
-        """What the passes on record tell of the sterile filter."""
+        """Return the state of the sterile filter, as its recorded passes show it."""
         return self._barrier.read()
 
     def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:

@@ -106,7 +106,7 @@ class ControllerPipe:
 
 
 class _Said(io.TextIOBase):
-    """What the text prints: the run writes it to the log of the controller."""
+    """Passes what a protocol prints to the run, which writes it to the log of the controller."""
 
     def __init__(self, pipe: ControllerPipe) -> None:
         self._pipe = pipe

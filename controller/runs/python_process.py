@@ -166,7 +166,7 @@ class LiveLines:
 
 
 class StandingLines:
-    """The pipes while the loop's time stands still."""
+    """Reads and writes the pipes of a protocol's process without letting the loop's time pass."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._to, self._from = cast(IO[bytes], process.stdin), cast(IO[bytes], process.stdout)

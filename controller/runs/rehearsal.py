@@ -71,12 +71,12 @@ Calibrated = Callable[[str, str], str | None]
 
 
 class _Over(RunEnded):
-    """The horizon is reached, or the run would be held; each branch comes to it by itself."""
+    """Ends a branch of the rehearsal: the time to rehearse is over, or the run would be held."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One step on paper. Times in s since the start, volumes in µL."""
+    """Records one step of the rehearsal. Times in s since the start, volumes in µL."""
 
     n: int
     verb: str
@@ -109,7 +109,9 @@ class Assumed:
 
 @dataclass(slots=True)
 class Rehearsed:
-    """What came of it: steps, volumes at the end, and why the run would be refused (nothing: it would not)."""
+    """Holds the result of a rehearsal: its steps, the volumes at the end, and why the run would be refused (empty if it
+    would not).
+    """
 
     events: list[Event] = field(default_factory=list)
     volumes: dict[str, Volume] = field(default_factory=dict)
@@ -248,7 +250,9 @@ class _Paper:
             branch.volumes = self._look()
 
     async def _turn(self, branch: Branch) -> None:
-        """Wait until every other branch has come as far: on paper, what is earlier is booked first."""
+        """Wait until no other branch is at an earlier time: transfers of all branches are booked in the order of their
+        times.
+        """
         if self._branches != {branch}:
             self._waiting[branch] = asyncio.get_running_loop().create_future()
             gate = self._waiting[branch]
@@ -256,7 +260,7 @@ class _Paper:
             await gate
 
     def _next(self) -> None:
-        """Let the branch that stands earliest go on, once each of them waits."""
+        """Resume the branch with the earliest time, once all branches wait."""
         if self._waiting and set(self._waiting) >= self._branches:
             gate = self._waiting.pop(min(self._waiting, key=lambda branch: (branch.now_s, branch.path)))
             if not gate.done():
@@ -352,7 +356,7 @@ class _Paper:
         """Notes are for the journal; on paper there is none."""
 
     async def asked(self, step: StepRecord, message: str, answer: AnswerForm | None) -> dict[str, Any] | None:
-        """A person is taken to answer at once; an answer is the assumed one."""
+        """Answer a question at once, with the answer that its form assumes."""
         if answer is None:
             return None
         self.out.assumed.append(Assumed(step.n, self.now_s, message, answer))

@@ -51,7 +51,7 @@ ANSWER_S = 2 * 3600.0
 
 @dataclass(slots=True)
 class RunHistory:
-    """What a run brings along: nothing when it is new, its journal rows when it is taken up again."""
+    """Holds what the journal has of a run at its start: nothing for a new run, its rows for one that continues."""
 
     started_utc: str
     state: RunState = RunState.IDLE
@@ -205,14 +205,16 @@ class ProtocolRun:
         )
 
     async def _settle(self, reason: str, *, give_up: bool = False) -> list[StepProblem]:
-        """Find out what came of doses that were left open; what cannot be known for certain comes back as problems."""
+        """Determine what was delivered by doses whose outcome is open. Return a problem for each that cannot be
+        determined.
+        """
         resolve = self._bench.transfers.resolve
         left = [step for step in self._log.steps.values() if step.open_act is not None]
         found = [await resolve(self.id, step, reason=reason, give_up=give_up) for step in left]
         return [problem for problem in found if problem is not None]
 
     async def _end_stray_verbs(self) -> None:
-        """A verb that the protocol began and did not await must not go on behind a held run."""
+        """Cancel verbs that the protocol began and did not await: they must not continue while the run is held."""
         strays = [branch.worker for branch in self._at_work if branch.worker not in (None, asyncio.current_task())]
         for stray in strays:
             stray.cancel()
@@ -228,7 +230,9 @@ class ProtocolRun:
         await self._recipe.function(self._lab, self.params)
 
     async def _take_up(self) -> None:
-        """After a restart: find out what came of an open dose, then go on as the state says."""
+        """Continue a run after a restart of the controller: determine the outcome of an open dose, then act by the state
+        of the run.
+        """
         if self.state is RunState.IDLE:
             self._go(RunEvent.START)
             return
@@ -400,7 +404,7 @@ class ProtocolRun:
     # --- steps ------------------------------------------------------------------------------------------
 
     async def step(self, verb: Verb, args: Mapping[str, Any], perform: Perform) -> Any:
-        """The next step of this branch: what is recorded of it, or do it now."""
+        """Perform the next step of this branch; return the recorded result of one that was performed before a restart."""
         branch = self._here()
         with in_verb(branch, verb.name, self._at_work):
             step = self._log.known(branch, verb, args)

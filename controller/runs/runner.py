@@ -51,7 +51,7 @@ class RunnerError(Exception):
 
 
 class Calibrations(Protocol):
-    """What is known of the calibrations of a rig's pumps."""
+    """Answers questions about the calibrations of a rig's pumps."""
 
     def trust(self, pump: str) -> Trust:
         """Return the trust in volumes of a pump."""
@@ -295,7 +295,7 @@ class Runner:
         self._run(run_id).command(RunEvent.STOP, user, reason)
 
     def get(self, run_id: str) -> RunView:
-        """One run; raises :class:`RunnerError` for an unknown one."""
+        """Return one run; raise :class:`RunnerError` for an unknown one."""
         return self._run(run_id).view()
 
     def list(self) -> list[RunView]:

@@ -41,7 +41,7 @@ class Verdict:
 
 
 class Cause(StrEnum):
-    """Why an interlock has tripped."""
+    """Says why an interlock has tripped."""
 
     HIGH = "high"
     LOW = "low"
@@ -50,7 +50,7 @@ class Cause(StrEnum):
 
 
 class Response(StrEnum):
-    """What an interlock does to its actuators."""
+    """Says what an interlock does to its actuators."""
 
     OFF = "off"
     """They come to rest, and nothing else is permitted."""
@@ -185,7 +185,9 @@ class VesselLimits:
 
 @dataclass(frozen=True, slots=True)
 class SelectedWay:
-    """Where a pump's medium comes from and goes at one setting of the selectors on its line (levels, by valve)."""
+    """Names the vessels that a pump draws from and delivers to, at one setting of the selectors on its line (levels, by
+    valve).
+    """
 
     positions: Mapping[str, float]
     source: str
@@ -313,7 +315,7 @@ class Limits:
 
 
 class KernelReading(Protocol):
-    """What the kernel needs of a reading."""
+    """Declares the fields of a reading that the kernel uses."""
 
     @property
     def value(self) -> float:
@@ -341,7 +343,7 @@ class KernelReading(Protocol):
 
 
 class KernelVolume(Protocol):
-    """What the kernel needs of a volume."""
+    """Declares the fields of a vessel's volume that the kernel uses."""
 
     @property
     def ul(self) -> float:
@@ -382,7 +384,7 @@ class PumpTrust:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the kernel knows when it decides."""
+    """Holds everything on which the kernel decides, as of one moment."""
 
     now_s: float
     readings: Mapping[str, KernelReading]

@@ -21,7 +21,9 @@ SIGABRT = 6
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What differs between machines: the number in `seccomp_data.arch`, that of seccomp(2), and the system calls allowed."""
+    """Describes one processor architecture: its number in `seccomp_data.arch`, its number of seccomp(2), and the system
+    calls that are allowed.
+    """
 
     audit: int
     seccomp: int

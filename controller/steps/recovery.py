@@ -35,7 +35,7 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepProblem:
-    """What went wrong, where (`device.point`), with the reasons given."""
+    """Describes a failed attempt of a step: the kind of trouble, where (`device.point`), and the reasons given."""
 
     trouble: Trouble
     where: str
@@ -120,7 +120,7 @@ _WHAT = {
 
 
 def advise(problem: StepProblem, tries: int) -> Advice:
-    """What to do after `tries` earlier attempts met a problem."""
+    """Decide whether to repeat a step after a problem, or to hold the run. `tries` is the number of earlier attempts."""
     what, cause, action = _WHAT[problem.trouble]
     reasons = f" ({'; '.join(problem.reasons)})" if problem.reasons else ""
     message = (

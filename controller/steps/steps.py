@@ -20,7 +20,7 @@ PAUSED = "paused"
 
 @dataclass(slots=True)
 class Act:
-    """One dose as it was about to be given, with what is needed to find out its outcome."""
+    """Records one dose before it is given, with all that is needed to determine afterwards what was delivered."""
 
     n: int
     act: int

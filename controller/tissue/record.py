@@ -48,7 +48,7 @@ class Culture:
 
 
 class TissueRecord:
-    """What lives in each chamber of one rig, and what people have done with it."""
+    """Records which tissue lives in each chamber of a rig, and what people have done with it."""
 
     def __init__(self, rig: Rig, journal: Journal, clock: Clock) -> None:
         self._rig = rig

@@ -70,7 +70,7 @@ class ContinuousBookings:
 
 
 class _OpenFlow:
-    """What hearts move from one vessel into another."""
+    """Books the medium that hearts move from one vessel into another without returning it."""
 
     def __init__(self, rig: Rig, paths: FlowPaths, ledger: Ledger, journal: Journal, trust: Trusted) -> None:
         self._ledger = ledger

@@ -21,7 +21,8 @@ MAX_REQUEST_UL = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What a volume is worth that a pump is asked for: true over asked (`gain`), how well that is known, and by what.
+    """States how well a pump delivers: delivered over requested volume (`gain`), its uncertainty, and the calibration that
+    it comes from.
 
     `rel_sd` is the calibration's, and the same in every dose; `dose_sd_ul` is the scatter from dose to dose.
     """
@@ -62,7 +63,7 @@ class Route:
 
     @property
     def exclusive(self) -> tuple[str, ...]:
-        """What no other dose may use meanwhile."""
+        """Return the vessels, pumps, valves and lines that no other dose may use during a dose on this route."""
         shared = () if self.path is None else sorted(self.path.resources)
         used = (self.source, self.target, self.pump, self.valve, self.batch, *shared)
         return tuple(name for name in used if name is not None)

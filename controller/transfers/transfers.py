@@ -357,7 +357,9 @@ class Transfers:
         return restless
 
     async def leave(self, who: str, reason: str, names: Iterable[str]) -> None:
-        """Command `names` to rest once: the gate goes on trying."""
+        """Command actuators to rest once, without waiting for the readback: the gate repeats the command until it
+        succeeds.
+        """
         for name in names:
             await self._devices.to_rest(name, who, reason)
 

@@ -27,7 +27,7 @@ Start = Callable[[str, Coroutine[Any, Any, object]], None]
 
 @dataclass(frozen=True, slots=True)
 class ProbeRecord:
-    """What a probe last reported of itself."""
+    """Holds the latest report of a probe on its own health."""
 
     at_utc: str
     figures: Mapping[str, float]

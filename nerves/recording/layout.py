@@ -40,7 +40,7 @@ NO_FRAME: Final = -1
 
 
 class FateCode(IntEnum):
-    """What became of a pulse; the codes of `fates.fate`."""
+    """Numbers what became of a pulse: the codes of `fates.fate`."""
 
     PLANNED = 0
     HANDED = 1
@@ -51,7 +51,7 @@ class FateCode(IntEnum):
 
 
 class GapCause(IntEnum):
-    """Why frames (and all else of that time but stimulation) are missing; the codes of `gaps.cause`."""
+    """Numbers why frames (and all else of that time but stimulation) are missing: the codes of `gaps.cause`."""
 
     ARRAY = 0
     """The array lost them: they exist nowhere."""
@@ -73,7 +73,7 @@ class MessageKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordingPlan:
-    """What is recorded, where, and within which limits.
+    """Configures recording: what is recorded, where, and within which limits.
 
     `folder` holds all recordings of the rig. Together they take at most `quota_bytes`, and the disk keeps `min_free_bytes`.
     With `automatic` "leases" each time with a lease is recorded, with "always" each time the engine runs. Without `frames`

@@ -50,7 +50,7 @@ def buffer_bytes(info: ArrayInfo) -> int:
 
 @dataclass(slots=True)
 class RecordingStatus:
-    """What the writer has reported last."""
+    """Holds the latest report of the writer."""
 
     name: str = ""
     """The recording that is open; empty without one."""

@@ -23,7 +23,7 @@ Say = Callable[[dict[str, Any]], None]
 
 
 class WriterSession:
-    """What the writer's process does with each message.
+    """Executes the messages of the engine in the writer's process.
 
     `say` reports to the engine: `opened`, `refused`, `closed`, `progress`, with the name of the recording.
     """

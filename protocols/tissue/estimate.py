@@ -70,7 +70,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class ViabilityEstimate:
-    """What is believed of a tissue after some hours. Never changed: :meth:`after` returns the next."""
+    """Holds the belief about a tissue after some hours. It is never changed: :meth:`after` returns the next."""
 
     particles: F8
     """Shape (particles, columns), all of the same weight but for `weights`."""

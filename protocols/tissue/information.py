@@ -49,7 +49,7 @@ MEASUREMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What a measurement is expected to do: `width` of the interval in a week with it, `without` it."""
+    """Predicts the effect of a measurement: the `width` of the interval in a week with it, and `without` it."""
 
     measurement: PossibleMeasurement
     width: float

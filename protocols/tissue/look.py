@@ -26,7 +26,7 @@ TISSUE = "tissue"
 
 @dataclass(frozen=True, slots=True)
 class TissueLook:
-    """Known inputs of one hour, means over it; None is missing.
+    """Holds the known inputs of one hour, as means over it; None is missing.
 
     What the tissue lived in: temperature (°C), oxygen of the medium (% of air saturation, where `oxygen_at_tissue` tells
     whether that is at the tissue or upstream of it), flow over the usual flow, pH, glucose, lactate, ammonia (mM),
@@ -77,7 +77,7 @@ class TissueLook:
 
 @dataclass(frozen=True, slots=True)
 class LastKnown:
-    """What the tissue was last seen to live in, for the hours in which nothing measures it."""
+    """Holds the last known conditions of the tissue, for hours in which nothing measures them."""
 
     readings: Mapping[str, tuple[Interval, float]] = field(default_factory=dict)
     """By exposure the last reading and its age (h)."""

@@ -46,7 +46,7 @@ TREND_STEP_H = 6
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What page, report and API say of the tissue."""
+    """Words what page, report and API say of the tissue."""
 
     estimate: ViabilityEstimate
     look: TissueLook

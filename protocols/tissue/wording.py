@@ -14,7 +14,7 @@ SLOPE = 0.01
 
 
 class Trend(enum.StrEnum):
-    """Where viability goes."""
+    """Says in which direction viability changes."""
 
     BEGINNING = "beginning"
     """Too few hours to tell."""
@@ -26,7 +26,7 @@ class Trend(enum.StrEnum):
 
 
 class LossFound(enum.StrEnum):
-    """How sure a loss of viability is."""
+    """Says how sure a loss of viability is."""
 
     NONE = "none"
     SUSPECTED = "suspected"
@@ -35,7 +35,7 @@ class LossFound(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TissueWording:
-    """What was found: all that the first two sentences depend on."""
+    """Holds the findings on which the first two sentences about the tissue depend."""
 
     low: float
     high: float
