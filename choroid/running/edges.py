@@ -128,7 +128,7 @@ class RunEdges:
     async def _deliver(self, up: Up) -> None:
         assert self._plan.people is not None  # noqa: S101  (else it is not started)
         people = self._plan.people()
-        self._controller.attach(with_people(people))
+        self._controller.parts.attach(with_people(people))
         up()
         await people.run()
 

@@ -40,7 +40,7 @@ class HasFileno(Protocol):
 
 
 class Patience:
-    """Counts how long children kept this process waiting although they could run. Call :meth:`look` regularly."""
+    """Counts how long children kept this process waiting although they could run. Call :meth:`update` regularly."""
 
     def __init__(
         self,

@@ -35,6 +35,8 @@ from drivers.transport.opener import Opener
 
 logger = logging.getLogger(__name__)
 
+REGISTERED = registered()
+"""The makers of this package. A module of it that cannot be imported ends a start before a guard is asked for."""
 DEAD_AFTER_S = 5.0
 """Time (s) without a tick after which a control loop is not healthy (D6)."""
 LINKS_EVERY_S = 5.0
@@ -70,7 +72,7 @@ class Controller(Observed):
         self.ended_by_guard = asyncio.Event()
         """Set when the guard wants this controller to end in order."""
         self._opener = opener
-        self.parts = self._parts = Parts(self, [*registered(), *parts])
+        self.parts: Parts = Parts(self, [*REGISTERED, *parts])
         self._trip_record = TripRecord(self.record)
         self._links_timer = Timer(LINKS_EVERY_S)
         self._ticks = 0
@@ -97,9 +99,14 @@ class Controller(Observed):
         started = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
         self.record("controller.started", started | ({"rig_id": self.rig_id} if self.rig_id else {}))
         self.wall_clock.began(last_utc)
-        self.connected = await connect(self, self._opener)
-        self._parts.make()
-        self.emergency.restore(self.gate, self.journal)
+        self.connected = connected = await connect(self, self._opener)
+        try:
+            self.emergency.restore(self.gate, self.journal)  # before anything may command an output
+            self.parts.make()
+        except BaseException:
+            self.connected = None  # `close` leaves the outputs to the guard: not all that judges them exists
+            await connected.devices.close()
+            raise
         self.ledger.listen(lambda movement: self.gate.booked(self.rig.lines[movement.line].pump or ""))
         await self.devices.begin(self.gate.poll, self.rest_s)
         if self.gate.emergency is not None:  # an emergency stop of an earlier process
@@ -110,14 +117,6 @@ class Controller(Observed):
         await self.get(Regulation).start_hearts(state)
         self._ticked_s = self.clock.now_s()
         await self.runs.recover(absence_doubt(self.rig, last_utc, self.clock.utc(), self.ledger.volumes()))
-
-    def attach(self, maker: Maker) -> None:
-        """Add a part to a running controller; it replaces one of the same name."""
-        self._parts.attach(maker)
-
-    def describe(self) -> list[dict[str, object]]:
-        """Return name, stage and state of each part, as JSON."""
-        return self._parts.describe()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Tick until `stop` is set. Ticks keep to their grid; a late one is not made up for."""
@@ -141,7 +140,7 @@ class Controller(Observed):
         self.journal.check()
         if (lost := self.journal.lost) is not None and not self.emergency.forbidden:
             self.tasks.start("no journal", self.emergency.forbid_stimulation(str(lost)))
-        self._parts.update(state)
+        self.parts.update(state)
         self._ticked_s = state.at_s
         self._ticks += 1
 
@@ -186,10 +185,11 @@ class Controller(Observed):
         if self.started:
             await self.runs.close()
         await self.tasks.cancel()
-        await self._parts.close()
+        at_rest = self.started and not leave_running and await fell_back(self.gate, self.runs.min_doses_ul)
+        await self.parts.close()
+        if at_rest:
+            self._heartbeat.goodbye()
         if self.started:
-            if not leave_running and await fell_back(self.gate, self.runs.min_doses_ul):
-                self._heartbeat.goodbye()
             await self.devices.close()
             self.tasks.isolate("upkeep", self.upkeep.write)
             self.record("controller.stopped", {})

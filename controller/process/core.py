@@ -196,7 +196,11 @@ class ControllerCore:
 
     def discarded(self) -> list[Discarded]:
         """Return what was discarded since the start, for every reason; of an outbox, since its file was made."""
-        return [each for part in self.parts if part.discarded is not None for each in part.discarded()]
+        found: list[Discarded] = []
+        for part in self.parts:
+            if (discarded := part.discarded) is not None:
+                self.tasks.isolate(part.name, lambda count=discarded: found.extend(count()))
+        return found
 
     def record(self, kind: str, body: Mapping[str, Any]) -> None:
         """Write a row; a journal that cannot be written is an alarm (D2)."""

@@ -52,7 +52,7 @@ def min_filter_kpa(rig: Rig, sterile: Filter) -> float:
 
 @dataclass(slots=True)
 class FilterRecord:
-    """What the journal shows of one rig's filter; :meth:`look` reads the rows that are new."""
+    """What the journal shows of one rig's filter; :meth:`read` reads the rows that are new."""
 
     rig: Rig
     journal: Journal

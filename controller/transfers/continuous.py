@@ -45,7 +45,7 @@ Trusted: TypeAlias = Callable[[str], Trust]
 
 
 class ContinuousBookings:
-    """Books the open flow of hearts and the weight of vessels on balances. Call :meth:`look` once a tick."""
+    """Books the open flow of hearts and the weight of vessels on balances. Call :meth:`update` once a tick."""
 
     def __init__(
         self, rig: Rig, *, ledger: Ledger, journal: Journal, trust: Trusted | None, open_lines: OpenLines

@@ -106,7 +106,7 @@ class Standing:
 
 
 class Upkeep:
-    """Upkeep of one rig. `batches` and `volumes` are the ledger's. Call :meth:`look` at each tick; it works once a minute."""
+    """Upkeep of one rig; `batches` and `volumes` are the ledger's. Call :meth:`update` each tick; it acts once a minute."""
 
     def __init__(
         self,

@@ -74,7 +74,7 @@ async def records(rig: Controlled, _: Viewer) -> dict[str, Any]:
 @routes.get("/parts", response_model=PartsView)
 async def parts(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """Return the parts of the controller in their order, with what each says of itself."""
-    return {"parts": rig.describe()}
+    return {"parts": rig.parts.describe()}
 
 
 @routes.get("/history", response_model=HistoryView)

@@ -12,6 +12,7 @@ import pytest
 
 from controller.alarms.states import AlarmState
 from controller.core.clock import Clock
+from controller.core.discarded import Discarded
 from controller.journal.reader import JournalReader
 from controller.process import parts as package
 from controller.process.controller import Controller
@@ -99,6 +100,77 @@ async def test_a_late_part_that_cannot_be_made_is_an_alarm_and_an_early_one_refu
             pytest.fail("it has started without what keeps the books")
 
 
+@pytest.mark.parametrize("answer", [{("no_such_kind", "x"): "text"}, None, {"hazard_accepted": "text"}])
+async def test_causes_that_are_none_hide_no_alarm_of_another_part(tmp_path: Path, answer: object) -> None:
+    bad = maker("bad", TickStage.JUDGE, causes=lambda: answer)
+    good = maker("good", TickStage.REPORT, causes=lambda: {("hazard_accepted", "x"): "by anna"})
+    async with living(tmp_path, bad, good) as controller:
+        await asyncio.sleep(3.5)
+        found = {(alarm.kind, alarm.source) for alarm in controller.alarms.active()}
+        assert {("hazard_accepted", "x"), ("defect", "bad")} <= found
+        assert ("defect", "alarms") not in found
+
+
+@pytest.mark.parametrize("name", ["alarms", "stimulation", "mine"])
+async def test_a_second_part_of_a_name_is_an_alarm_and_the_first_stays(tmp_path: Path, name: str) -> None:
+    looked: list[str] = []
+    given = [maker(name, TickStage.REPORT, update=lambda _, n=n: looked.append(n)) for n in ("first", "second")]
+    async with living(tmp_path, *given) as controller:
+        await asyncio.sleep(2.5)
+        assert [part.name for part in controller.parts].count(name) == 1
+        assert set(looked) == ({"first"} if name == "mine" else set())
+        assert "defect" in {alarm.kind for alarm in controller.alarms.active()}
+        with pytest.raises(ValueError, match="a second part is called"):
+            controller.parts.attach(maker("alarms", TickStage.REPORT))
+
+
+async def test_an_early_part_that_cannot_be_made_leaves_the_outputs_to_the_guard(tmp_path: Path) -> None:
+    """A start that failed half-way started the heart against a latched interlock, and dismissed the guard."""
+
+    def fail(core: ControllerCore) -> Part:
+        raise RuntimeError("a defect")
+
+    async with living(tmp_path) as controller:
+        await asyncio.sleep(2.5)
+        row = {"interlock": "over_pressure_heart", "point": "p_heart.pressure", "detail": "wet"}
+        controller.journal.append("safety.latch", row)
+    with pytest.raises(RuntimeError, match="a defect"):
+        async with living(tmp_path, Maker(TickStage.BOOK, fail)):
+            pytest.fail("it has started without what keeps the books")
+    rows = JournalReader(tmp_path / "journal.db")
+    (second,) = [row.seq for row in rows.entries(kinds=("controller.started",))][1:]
+    assert not [row for row in rows.entries(kinds=("act",)) if row.seq > second]
+    assert not [row for row in rows.entries(kinds=("controller.stopped",)) if row.seq > second]
+    rows.close()
+
+
+async def test_a_part_that_does_not_close_keeps_no_output_from_its_basal_state(tmp_path: Path) -> None:
+    async def hang() -> None:
+        await asyncio.sleep(1e9)
+
+    async with living(tmp_path, maker("hanging", TickStage.JUDGE, close=hang)):
+        await asyncio.sleep(2.5)
+    rows = JournalReader(tmp_path / "journal.db")
+    assert rows.last("controller.stopped") is not None
+    rows.close()
+
+
+async def test_what_is_no_json_is_not_described_and_a_count_that_fails_hides_no_other(tmp_path: Path) -> None:
+    def fail() -> object:
+        raise RuntimeError("a defect")
+
+    given = [
+        maker("bytes", TickStage.JUDGE, describe=lambda: b"raw"),
+        maker("nan", TickStage.JUDGE, describe=lambda: float("nan")),
+        maker("broken", TickStage.RECORD, discarded=fail),
+        maker("counting", TickStage.REPORT, discarded=lambda: [Discarded("mine", "rows", 3)]),
+    ]
+    async with living(tmp_path, *given) as controller:
+        rows = {row["name"]: row["state"] for row in controller.parts.describe()}
+        assert (rows["bytes"], rows["nan"]) == (None, None)
+        assert Discarded("mine", "rows", 3) in controller.discarded()
+
+
 async def test_causes_that_cannot_be_read_stand_as_they_were(tmp_path: Path) -> None:
     class Source:
         broken = False
@@ -128,11 +200,11 @@ async def test_each_part_is_described_and_one_that_cannot_be_hides_no_other(tmp_
         maker("broken", TickStage.REPORT, describe=fail),
     ]
     async with living(tmp_path, *given) as controller:
-        rows = {row["name"]: row for row in controller.describe()}
+        rows = {row["name"]: row for row in controller.parts.describe()}
         assert rows["mine"] == {"name": "mine", "stage": "report", "state": {"count": 3}}
-        assert rows["broken"]["state"] is None
+        assert rows["broken"]["state"] is None, "and a reader of the API raises no alarm"
         assert next(iter(rows)) in {"regulation", "wall clock"}
-        assert ("defect", "broken") in {(alarm.kind, alarm.source) for alarm in controller.alarms.active()}
+        assert "defect" not in {alarm.kind for alarm in controller.alarms.active()}
 
 
 async def test_the_api_shows_the_parts() -> None:
@@ -145,7 +217,7 @@ async def test_the_api_shows_the_parts() -> None:
 async def test_a_part_of_the_same_name_replaces_the_former(tmp_path: Path) -> None:
     async with living(tmp_path) as controller:
         for text in ("one", "two"):
-            controller.attach(
+            controller.parts.attach(
                 maker("mine", TickStage.REPORT, causes=lambda text=text: {("hazard_accepted", "x"): text})
             )
         found = controller.get(AlarmLevels).causes(controller.store.state)

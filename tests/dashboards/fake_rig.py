@@ -287,6 +287,16 @@ def estimate() -> dict[str, Any]:
     return Statement(ViabilityEstimate.of([look] * 72), look, recent).to_json()
 
 
+class FakeParts:
+    """One part, which describes the scores."""
+
+    def __init__(self, rig: FakeController) -> None:
+        self._rig = rig
+
+    def describe(self) -> list[dict[str, object]]:
+        return [{"name": "scores", "stage": "judge", "state": self._rig.scores}]
+
+
 class FakeController:
     """Stand in for :class:`controller.process.controller.Controller`; `live()` keeps it moving until it is cancelled."""
 
@@ -320,6 +330,7 @@ class FakeController:
         self.nerves = FakeNerves(array_clock or self.clock.now_s, array.electrodes) if array else None
         self.nerves_summary: NervesSummary | None = self.nerves.now() if self.nerves else None
         self.store = FakeStore()
+        self.parts = FakeParts(self)
         self.scores: dict[str, Any] | None = None
         self.electrode_deviations: tuple[float, ...] = ()
         self.ticking = True
@@ -408,9 +419,6 @@ class FakeController:
             },
             "baseline": {"firing_hz": {"value": 3.1, "spread": 0.22, "hours": 40}},
         }  # fmt: skip
-
-    def describe(self) -> list[dict[str, object]]:
-        return [{"name": "scores", "stage": "judge", "state": self.scores}]
 
     def discarded(self) -> list[Discarded]:
         return [Discarded("influx", "readings that the other side refused", self.given_up)]

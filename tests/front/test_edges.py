@@ -433,8 +433,8 @@ async def test_B1_an_edge_whose_causes_cannot_be_read_hides_no_other_alarm(rig: 
             def offer(self, state: object) -> None:
                 """Take nothing."""
 
-        made.controller.attach(with_sink(Spoiled()))
-        made.controller.attach(with_notices({("hazard_accepted", "x"): "by anna"}))
+        made.controller.parts.attach(with_sink(Spoiled()))
+        made.controller.parts.attach(with_notices({("hazard_accepted", "x"): "by anna"}))
         await until(lambda: ("hazard_accepted", "x") in made.alarms())
         await until(lambda: ("defect", "sink") in made.alarms())
         await made.cared_for(1)

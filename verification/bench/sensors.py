@@ -113,7 +113,7 @@ class Sensors:
     """What the instruments of one culture show of its truth."""
 
     def __init__(self, rig: Rig, truth: Mapping[str, F8], rates: RateModel, equipment: Equipment, seed: int) -> None:
-        """Begin with offsets drawn by `seed`. Call :meth:`look` for each hour in order."""
+        """Begin with offsets drawn by `seed`. Call :meth:`update` for each hour in order."""
         self._truth, self._rates, self._equipment = truth, rates, equipment
         self._random = np.random.default_rng((seed, 7))
         normal = self._random.normal

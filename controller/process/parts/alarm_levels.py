@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controller.alarms.definitions import alarm_kind
+from controller.alarms.definitions import DEFINITIONS, alarm_kind
 from controller.alarms.lines import merge_lost_lines, shared_lines
 from controller.core.state import State
 from controller.hazards.timing import TICK_S
@@ -59,8 +59,14 @@ class AlarmLevels:
         return found
 
     def _ask(self, of: Part) -> None:
-        if of.causes is not None:
-            self._of_parts[of.name] = of.causes()
+        if of.causes is None:
+            return
+        causes = {(str(kind), str(source)): str(detail) for (kind, source), detail in of.causes().items()}
+        if unknown := sorted({kind for kind, _ in causes} - DEFINITIONS.keys()):
+            raise ValueError(
+                f"no alarm is called {', '.join(unknown)}. Next: define it in controller/alarms/definitions.py"
+            )
+        self._of_parts[of.name] = causes
 
     def _interlocks(self, state: State) -> Causes:
         """Return the causes in tripped and bypassed interlocks."""

@@ -1,10 +1,24 @@
-"""The books: flows that run on, wear of tubing, changes of tissue, and requests for assays."""
+"""The books: what moved without a command, flows that run on, wear of tubing, changes of tissue, and requests for assays."""
 
 from __future__ import annotations
 
+from controller.core.state import State
 from controller.process.core import ControllerCore
 from controller.process.part import Part, TickStage
 from controller.process.registry import part
+
+
+@part(TickStage.BOOK)
+def strays(core: ControllerCore) -> Part:
+    """Make the watch over outputs that move although nothing commanded it: it is booked, and the gate stops it."""
+
+    def update(state: State) -> None:
+        for route in core.runs.strays.update(state.actuators):
+            name = f"stray {route.pump}"
+            if not core.tasks.running(name):
+                core.tasks.start(name, core.gate.stop(route.pump, "it runs, and no dose of its line is open"))
+
+    return Part("strays", update=update)
 
 
 @part(TickStage.BOOK)

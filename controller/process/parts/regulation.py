@@ -47,16 +47,3 @@ def regulation(core: ControllerCore) -> Part:
     skin, memory = core.rig.organs.skin, core.provide(References(core.journal))
     heat = core.provide(HeatBalance(skin, memory)) if core.limits.compared and skin is not None else None
     return Part("regulation", update=core.provide(Regulation(core, heat)).update)
-
-
-@part(TickStage.BOOK)
-def strays(core: ControllerCore) -> Part:
-    """Make the watch over outputs that move although nothing commanded it: it is booked, and the gate stops it."""
-
-    def update(state: State) -> None:
-        for route in core.runs.strays.update(state.actuators):
-            name = f"stray {route.pump}"
-            if not core.tasks.running(name):
-                core.tasks.start(name, core.gate.stop(route.pump, "it runs, and no dose of its line is open"))
-
-    return Part("strays", update=update)
