@@ -192,8 +192,8 @@ MOUNTS = {
 LOOK = """
 import sys
 from pathlib import Path
-from choroid.running.folder_probe import look
-print(look(Path(sys.argv[1]), ""))
+from choroid.running.folder_probe import probe_folder
+print(probe_folder(Path(sys.argv[1]), ""))
 """
 
 
