@@ -30,13 +30,11 @@ class SlidingBudget:
         self._total = 0.0
 
     def bin_of(self, frame: int) -> int:
-        """The bin in which a frame lies."""
+        """Return the bin in which a frame lies."""
         return frame // self._bin_frames
 
     def fullest(self, added: Mapping[int, float], limit: float) -> float:
-        """The largest window sum with `added` (bin → amount); exact only when it matters, that is near the
-        limit.
-        """
+        """Return the largest window sum with `added` (bin → amount); exact only when it matters, that is near the limit."""
         if not added:
             return 0.0
         more = sum(added.values())
@@ -68,7 +66,7 @@ class SlidingBudget:
         return self._total
 
     def holds(self, b: int) -> bool:
-        """Whether anything is booked in this bin."""
+        """Return whether anything is booked in this bin."""
         return b in self._amounts
 
     def forget_before(self, frame: int) -> None:
@@ -123,7 +121,7 @@ class Bookings:
         self._session: tuple[int, int] | None = None
 
     def of_requester(self, requester: str) -> BudgetScope:
-        """The budgets of one requester."""
+        """Return the budgets of one requester."""
         return self._requesters[requester]
 
     def requesters(self) -> list[tuple[str, BudgetScope]]:
@@ -131,13 +129,12 @@ class Bookings:
         return sorted(self._requesters.items())
 
     def of_electrode(self, electrode: int) -> BudgetScope:
-        """The budgets of one electrode."""
+        """Return the budgets of one electrode."""
         return self._electrodes[electrode]
 
     def distance(self, electrode: int, first_frame: int, last_start: int) -> int | None:
-        """Frames between a pulse that may begin from `first_frame` to `last_start` and its nearest
-        neighbour on the electrode, in the worst case of both; None when there is none, 0 or less when they
-        may meet.
+        """Return the frames between a pulse that may begin from `first_frame` to `last_start` and its nearest neighbour on
+        the electrode, in the worst case of both; None when there is none, 0 or less when they may meet.
         """
         booked = self._by_electrode.get(electrode)
         if not booked:
@@ -148,7 +145,7 @@ class Bookings:
         return min(before + after)
 
     def together(self, first_frame: int, end_frame: int) -> set[int]:
-        """The electrodes with a pulse that may overlap these frames."""
+        """Return the electrodes with a pulse that may overlap these frames."""
         begin = bisect_left(self._in_time, (first_frame - self._longest, -1, -1))
         found = set()
         for start, end, electrode in self._in_time[begin:]:

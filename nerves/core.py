@@ -190,7 +190,7 @@ class Core:
         self._ledger.watcher = watcher
 
     def leases_of(self, requester: str) -> int:
-        """Living leases of a requester; from any thread."""
+        """Return the living leases of a requester; from any thread."""
         return self._leases.count(requester)
 
     def living_leases(self, requester: str | None = None) -> list[Lease]:
@@ -226,7 +226,7 @@ class Core:
         self._commands.append(command)
 
     def firing(self) -> Firing:
-        """Rates and noise of this moment; may be called from any thread (figures may be one block apart)."""
+        """Return the rates and noise of this moment; may be called from any thread (figures may be one block apart)."""
         rates = self._rates.rates_hz()
         observed = self._rates.observed()
         active = rates[observed & (rates >= ACTIVE_HZ)]
@@ -245,7 +245,7 @@ class Core:
         return self._rates.observed()
 
     def impedances(self) -> tuple[float | None, ...]:
-        """The latest impedances in kΩ."""
+        """Return the latest impedances (kΩ)."""
         return tuple(None if z is None else z.kohm for z in self._impedances)
 
     def step(self, block: FrameBlock) -> Spikes:

@@ -247,7 +247,7 @@ def _refusing(ledger: Path) -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Within it there is no garbage collection, and threads take quick turns: for an engine's process."""
+    """Run a block without garbage collection and with quick turns of threads, for an engine's process."""
     interval = sys.getswitchinterval()
     gc.collect()
     gc.freeze()

@@ -86,7 +86,7 @@ class Envelope:
 
     @classmethod
     def of(cls, material: Literal["Pt", "PtIr", "TiN"]) -> Envelope:
-        """The default envelope of electrodes of this material."""
+        """Return the default envelope of electrodes of this material."""
         return cls(density_uc_cm2=DENSITY_UC_CM2[material])
 
 
@@ -132,12 +132,12 @@ HARD: Final = {
 
 
 def disc_area_cm2(diameter_um: float) -> float:
-    """Geometric area of a disc electrode."""
+    """Return the geometric area of a disc electrode (cm²)."""
     return math.pi * (diameter_um * 1e-4) ** 2 / 4.0
 
 
 def shannon_k(charge_nc: float, area_cm2: float) -> float:
-    """Shannon's k of one phase: log10 D + log10 Q with D in µC/cm² and Q in µC."""
+    """Return Shannon's k of one phase: log10 D + log10 Q with D in µC/cm² and Q in µC."""
     charge_uc = charge_nc * 1e-3
     if charge_uc <= 0:
         return -math.inf

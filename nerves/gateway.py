@@ -110,7 +110,7 @@ class Gateway(pb_grpc.NervesServicer):
         )
 
     async def Summary(self, request: pb.SummaryRequest, context: Context) -> pb.SummaryReply:
-        """Firing over the last seconds."""
+        """Return the firing over the last seconds."""
         firing = self._core.firing()
         metrics = self._metrics.latest
         return pb.SummaryReply(
@@ -134,19 +134,19 @@ class Gateway(pb_grpc.NervesServicer):
     async def StreamSummary(
         self, request: pb.StreamSummaryRequest, context: Context
     ) -> AsyncGenerator[pb.SummaryReply]:
-        """Firing, again and again."""
+        """Yield the firing over the last seconds at regular times."""
         with await self._subscription(context):
             while True:
                 yield await self.Summary(pb.SummaryRequest(), context)
                 await asyncio.sleep(min(max(request.every_ms, 100), 60_000) / 1000)
 
     async def Metrics(self, request: pb.MetricsRequest, context: Context) -> pb.MetricsReply:
-        """Figures of firing over the last minute."""
+        """Return figures of firing over the last minute."""
         metrics = self._metrics.latest
         return pb.MetricsReply() if metrics is None else metrics_reply(metrics)
 
     async def CrossCorrelation(self, request: pb.CrossCorrelationRequest, context: Context) -> pb.CrossCorrelationReply:
-        """Cross-correlation histogram of two electrodes over the last minute."""
+        """Return the cross-correlation histogram of two electrodes over the last minute."""
         for electrode in (request.reference, request.target):
             await self._require_electrode(context, electrode)
         bin_ms, max_lag = request.bin_ms or 1.0, request.max_lag or 50
@@ -170,7 +170,7 @@ class Gateway(pb_grpc.NervesServicer):
         )
 
     async def StreamFrames(self, request: pb.StreamFramesRequest, context: Context) -> AsyncGenerator[pb.FramesReply]:
-        """Raw frames at the reader's own pace."""
+        """Yield raw frames at the reader's own pace."""
         head = self._core.frames.head
         await self._require_past(context, request.from_frame, head)
         wanted = min(max(request.frames or 250, 25), 25_000)
@@ -180,7 +180,7 @@ class Gateway(pb_grpc.NervesServicer):
                 yield message
 
     async def StreamSpikes(self, request: pb.StreamSpikesRequest, context: Context) -> AsyncGenerator[pb.SpikesReply]:
-        """Spikes as they are found, or from a frame on."""
+        """Yield spikes as they are found, or from a frame on."""
         await self._require_past(context, request.from_frame, self._core.next_frame)
         await self._require_electrode(context, max(request.electrodes, default=0))
         messages = self.streams.spikes(request)
@@ -242,7 +242,7 @@ class Gateway(pb_grpc.NervesServicer):
         return await self._lease(context, "release", await self._grant(context), lease=request.lease)
 
     async def Leases(self, request: pb.LeasesRequest, context: Context) -> pb.LeasesReply:
-        """Living leases and use of budgets that the caller may see."""
+        """Return the living leases and the use of budgets that the caller may see."""
         sees = (await self._grant(context)).sees
         seen = [each for each in self._core.budgets if sees is None or each.requester in ("", sees)]
         return pb.LeasesReply(

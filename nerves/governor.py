@@ -282,7 +282,9 @@ def _charges(phases: Sequence[Phase], active: Sequence[Phase], info: ArrayInfo, 
 
 
 def _electrodes(request: Request, view: GovernorView, envelope: Envelope) -> Iterator[Reason]:
-    """Impedance known, fresh and in range (N2), and the voltage that follows from it."""
+    """Yield a reason for each electrode whose impedance is unknown, old or out of range (N2), or would need too high a
+    voltage.
+    """
     current = max(abs(phase.current_ua) for phase in request.phases)
     limit_v = min(envelope.voltage_v, view.info.compliance_v)
     for electrode in request.electrodes:
@@ -370,7 +372,9 @@ def _rate(
 def _budgets(
     request: Request, starts: Sequence[int], charge_nc: float, view: GovernorView, envelope: Envelope
 ) -> Iterator[Reason]:
-    """Charge a second and pulses a minute, for each electrode, the requester and the organoid."""
+    """Yield a reason for each budget that is exceeded: charge a second and pulses a minute, of an electrode, the requester
+    or the organoid.
+    """
     count = len(request.electrodes)
     bookings = view.bookings
     scopes = [
@@ -441,7 +445,7 @@ def _welfare(
 
 
 def _permitted(request: Request, starts: Sequence[int], tolerance: int, view: GovernorView) -> Iterator[Reason]:
-    """Age and review of the organoid (N9): each refusal says why no more is allowed."""
+    """Yield a reason for each limit of the tissue's permit that is exceeded (N9), with why it permits no more."""
     level, why = view.permit.level, view.permit.reason
     if level is OPEN:
         return

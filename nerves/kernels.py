@@ -358,7 +358,7 @@ def _level(power, level, marks, c):  # type: ignore[no-untyped-def]
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
 def _judge_noise(lanes, marks, clock):  # type: ignore[no-untyped-def]
-    """Once a second: mark channels that are much louder than the array, or fire faster than neurons do."""
+    """Mark, once a second, channels that are much louder than the array, or fire faster than neurons do."""
     channels = lanes.shape[1]
     live = np.empty(channels, np.float32)
     count = 0

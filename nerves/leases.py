@@ -112,7 +112,7 @@ class Leases:
         return lease
 
     def find(self, lease_id: str, requester: str) -> Lease | None:
-        """The requester's living lease of that name."""
+        """Return the requester's living lease of that name."""
         lease = self._leases.get(lease_id)
         return lease if lease is not None and lease.requester == requester else None
 
@@ -121,12 +121,12 @@ class Leases:
         self._leases[lease.id] = replace(lease, alive_frame=now_frame)
 
     def silent(self, lease_id: str, now_frame: int) -> bool:
-        """Whether no pulse may be delivered under this lease now: it has ended, or its heartbeats have stopped."""
+        """Return whether no pulse may be delivered under this lease now: it has ended, or its heartbeats have stopped."""
         lease = self._leases.get(lease_id)
         return lease is None or (lease.held and now_frame - lease.alive_frame > self._silence)
 
     def count(self, requester: str) -> int:
-        """The number of living leases of a requester."""
+        """Return the number of living leases of a requester."""
         return len(self.living(requester))
 
     def living(self, requester: str | None) -> list[Lease]:

@@ -261,7 +261,7 @@ class StimulationLedger:
                     tell(self.watcher)
 
     def abandon(self) -> None:
-        """After a failed write: drop what was not committed."""
+        """Drop what was not committed, after a failed write."""
         self._open = False
         self._news.clear()
         if self._db.in_transaction:
@@ -273,8 +273,8 @@ class StimulationLedger:
         return str(self._db.execute("SELECT utc FROM session ORDER BY id LIMIT 1").fetchone()[0])
 
     def past(self, sample_rate_hz: float) -> Past:
-        """What earlier sessions gave the tissue, or may have given it, as if they had ended just before frame 0 of this
-        one.
+        """Return what earlier sessions gave the tissue, or may have given it, as if they had ended just before frame 0 of
+        this one.
 
         The engine books it again, so that a restart is no way around a budget. The time between sessions is
         taken as none, which can only withhold.

@@ -71,16 +71,16 @@ class _Session:
     """Offset from this session's frames to the frames of the present session."""
 
     def given(self, begin: int, end: int) -> Iterator[tuple[int, str, int, float]]:
-        """The pulses from our frame `begin` to before `end`: (our frame, requester, electrode, nC)."""
+        """Yield the pulses from our frame `begin` to before `end`: (our frame, requester, electrode, nC)."""
         for frame, requester, electrode, charge_nc in self.db.execute(_PULSES, self._between(begin, end)):
             yield frame + self.shift, requester, electrode, charge_nc
 
     def any_given(self, begin: int, end: int) -> bool:
-        """Whether there is a pulse from our frame `begin` to before `end`."""
+        """Return whether there is a pulse from our frame `begin` to before `end`."""
         return self.db.execute(_ANY, self._between(begin, end)).fetchone() is not None
 
     def last_frame(self) -> int | None:
-        """The session's own frame of its last pulse; None when it gave none."""
+        """Return the session's own frame of its last pulse; None when it gave none."""
         newest = _one(self.db, _NEWEST_GIVEN, session=self.number, since=0)
         if newest is None:
             return None

@@ -65,11 +65,11 @@ class Keyring:
         return {grant.requester for grant in before.values() if not self.valid(grant)}
 
     def valid(self, grant: Grant) -> bool:
-        """Whether a grant that was found before still holds."""
+        """Return whether a grant that was found before is still valid."""
         return any(each is grant for each in (*self._fixed.values(), *self._agents.values()))
 
     def find(self, metadata: Iterable[tuple[str, str | bytes]] | None) -> Grant | None:
-        """The grant of a call's `authorization: Bearer <token>`; None without exactly one."""
+        """Return the grant of a call's `authorization: Bearer <token>`; None without exactly one."""
         given = [value for key, value in metadata or () if key == "authorization"]
         if len(given) != 1 or not isinstance(given[0], str) or not given[0].startswith("Bearer "):
             return None

@@ -29,7 +29,7 @@ class Calendar:
     """Local times (HH:MM) at which the quiet hours begin and end; they may pass midnight."""
 
     def has(self, day: date) -> bool:
-        """Whether a local date counts."""
+        """Return whether a local date is a day of this calendar."""
         return DAYS[day.weekday()] in self.days and day.isoformat() not in self.excluded
 
     def first(self, day: date) -> date:

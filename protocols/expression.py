@@ -95,7 +95,7 @@ def choice_unit(choices: Sequence[str]) -> str:
 
 
 def is_text(unit: str) -> bool:
-    """Whether values of a unit are texts."""
+    """Return whether values of a unit are texts."""
     return unit == TEXT or unit.startswith(_CHOICE)
 
 

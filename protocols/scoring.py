@@ -46,7 +46,9 @@ class Corners:
         return 1.0
 
     def range(self, interval: Interval) -> tuple[float, float, float]:
-        """Lowest, best-guess and highest score over an interval: a trapezoid has one plateau, so its ends tell."""
+        """Return the lowest, best-guess and highest score over an interval. The scores at its ends suffice: a trapezoid
+        has one plateau.
+        """
         low, value, high = self.score(interval.low), self.score(interval.value), self.score(interval.high)
         spans_plateau = interval.low <= self.one_high and interval.high >= self.one_low
         return min(low, high, value), value, 1.0 if spans_plateau else max(low, high, value)

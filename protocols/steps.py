@@ -257,7 +257,7 @@ class Template:
     parts: tuple[str | Expression, ...]
 
     def filled(self, now: Now) -> str:
-        """The text with its values."""
+        """Return the text with the values of its expressions."""
         return "".join(part if isinstance(part, str) else _shown(part, now) for part in self.parts)
 
 

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 @cache
 def software_version() -> str:
-    """The installed release, as `pip show choroid` tells it; "unknown" for a bare folder of sources."""
+    """Return the installed release, as `pip show choroid` does; "unknown" for a bare folder of sources."""
     try:
         return version("choroid")
     except PackageNotFoundError:

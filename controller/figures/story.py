@@ -276,7 +276,7 @@ class PeriodEvents:
 
 
 def faults(rows: Iterable[Entry]) -> PeriodEvents:
-    """From rows of :data:`FAULT_ROWS` in the period."""
+    """Collect trips, failures, refusals and starts of a period from its rows of :data:`FAULT_ROWS`."""
     found = PeriodEvents()
     for row in rows:
         at, body = seconds(row.utc), row.body

@@ -186,7 +186,7 @@ class GuardService:
             self._lose(watched, "not ending, though it was asked to")
 
     def _unwatched(self, now_s: float) -> None:
-        """Without a controller: make sure that the rig is at rest, or wait for one."""
+        """Act without a controller: make sure that the rig is at rest, or wait for one."""
         if not self._at_rest:
             waited_s = now_s - self._begun_s
             running = bool(holders(self._data / OWNER))

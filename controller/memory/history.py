@@ -188,7 +188,7 @@ class History:
         return True
 
     def series(self) -> dict[str, str]:
-        """Every point that was ever kept, with the unit it was last in."""
+        """Return every point that was ever kept, with its latest unit."""
         return dict(self._units)
 
     def last_at(self) -> float | None:
@@ -198,7 +198,9 @@ class History:
         return found
 
     def query(self, point: str, begin: float, end: float, max_points: int = 1000) -> list[SeriesPoint]:
-        """`point` from `begin` to `end`, in at most `max_points` (two or more) stretches; empty for an unknown point."""
+        """Return `point` from `begin` to `end`, in at most `max_points` (two or more) stretches; empty for an unknown
+        point.
+        """
         series = self._ids.get((point, self._units.get(point, "")))
         if series is None or end <= begin:
             return []
@@ -234,7 +236,7 @@ class History:
         self._db.close()
 
     def _new_series(self, point: str, unit: str) -> int:
-        """A number for a new series; it reaches the file with its first points."""
+        """Return the number of a new series; it reaches the file with its first points."""
         number = max(self._ids.values(), default=0) + 1
         self._ids[point, unit] = number
         self._units[point] = unit
@@ -275,13 +277,13 @@ class History:
 
 
 def _level_for(width: float) -> int | None:
-    """The level from which stretches of `width` seconds are drawn; None for the raw points."""
+    """Return the level from which stretches of `width` seconds are drawn; None for the raw points."""
     as_it_is = next((level for level in LEVELS_S if width <= level <= COARSE_ENOUGH * width), None)
     return as_it_is or next((level for level in reversed(LEVELS_S) if level <= width), None)
 
 
 def _rollups(points: Iterable[_Point]) -> Iterable[tuple[float, ...]]:
-    """Rows for every level; each level is made of the one below, so a point is looked at once."""
+    """Yield the rows of every level; each level is made of the one below, so that each point is read once."""
     finest = LEVELS_S[0]
     rolled: _Rolled = {}
     for series, at, value in points:

@@ -90,14 +90,14 @@ class HistoryReader:
         return (min(first for first, _ in ends), max(last for _, last in ends)) if ends else None
 
     def width_for(self, begin: float, end: float, every_s: float) -> int:
-        """In what stretches (s) a series that is read every `every_s` is read for a period: the finest that hold two
-        readings each, or there would be gaps in what has none.
+        """Return the width of the stretches (s) in which a series is read for a period. It is the finest that holds two
+        readings taken every `every_s`: a finer one would have gaps.
         """
         fits = (level for level in LEVELS_S if level >= 2 * every_s and (end - begin) / level <= FINEST_STRETCHES)
         return next(fits, LEVELS_S[-1])
 
     def stretches(self, point: str, begin: float, end: float, width: int) -> Iterator[Stretch]:
-        """The stretches of `point` that begin or lie in [begin, end), `width` wide (one of history's levels)."""
+        """Yield the stretches of `point` that begin or lie in [begin, end), `width` wide (one of history's levels)."""
         number = self._ids.get(point)
         if number is None:
             return
@@ -105,7 +105,7 @@ class HistoryReader:
         yield from map(Stretch._make, self._rows(_STRETCHES, (width, number, first, last)))
 
     def raw(self, point: str, begin: float, end: float) -> Iterator[tuple[float, float]]:
-        """Every reading of `point` in [begin, end): (UTC seconds, value)."""
+        """Yield every reading of `point` in [begin, end): (UTC seconds, value)."""
         number = self._ids.get(point)
         if number is not None:
             yield from self._rows(_RAW, (number, begin, end))

@@ -130,7 +130,7 @@ class Controller(Observed):
         self._heartbeat.ending()
 
     def _tick(self, late_s: float) -> None:
-        """One tick. What keeps the rig safe may not fail; if it does, this process ends and the guard acts."""
+        """Perform one tick. What keeps the rig safe may not fail; if it does, this process ends and the guard acts."""
         self.late_s = late_s
         self.load.ticked(late_s, getattr(asyncio.get_running_loop(), "speed", 1.0))  # a demo's loop is faster than life
         self.store.volumes(self.ledger.volumes())

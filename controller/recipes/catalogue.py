@@ -15,7 +15,7 @@ FILES = (".yaml", ".yml", ".py")
 
 
 def find(name: str, around: tuple[Path, ...] = (), *, own: Path | None = None) -> Recipe:
-    """The protocol of that name: a shipped one, else `own`/NAME.yaml; `around` are the recipes that call it.
+    """Return the protocol of that name: a shipped one, else `own`/NAME.yaml; `around` are the recipes that call it.
 
     Raises :class:`UnknownProtocol` for an unknown name or one that calls itself, :class:`RecipeError` for a file that is
     not sound.
@@ -43,13 +43,13 @@ def _check_not_nested(path: Path, around: tuple[Path, ...]) -> None:
 
 
 def names() -> set[str]:
-    """Of the shipped protocols."""
+    """Return the names of the shipped protocols."""
     return {*PROTOCOLS, *(path.stem for path in SHIPPED.glob("*.yaml"))}
 
 
 @lru_cache(maxsize=1)
 def shipped() -> Mapping[str, Recipe]:
-    """Every shipped protocol by its name."""
+    """Return every shipped protocol by its name."""
     return {name: find(name) for name in sorted(names())}
 
 

@@ -45,7 +45,7 @@ class RecipeError(ParamError):
 
 
 def unknown(name: str, around: tuple[Path, ...]) -> Recipe:
-    """Where no recipe may be called by name."""
+    """Refuse every name of a recipe: for a recipe that may call none by name."""
     raise UnknownProtocol(f"no protocol is called “{name}”. Next: name a file that ends in .yaml")
 
 

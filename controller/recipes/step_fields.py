@@ -39,7 +39,7 @@ class StepFields(Values):
         return self.name(written.entries.get("as"), (*written.place, "as"))
 
     def saves_as(self, written: Written, save: str | None, unit: str | None = None) -> None:
-        """From here on there are the names that a step saves; `unit` replaces that of its record."""
+        """Make the names that a step saves known to the steps after it; `unit` replaces that of its record."""
         if save:
             place = (*written.place, "as") if "as" in written.entries else written.place
             self.saves(units_saved(written.form, save, unit), place)
@@ -77,7 +77,7 @@ class StepFields(Values):
         return str(given)
 
     def saves(self, units: Mapping[str, str], place: Place) -> None:
-        """From here on there are these names.
+        """Make names known to the steps after this one.
 
         A name keeps its kind: in a loop the text above is run again, with what was saved below it.
         """

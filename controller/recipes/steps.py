@@ -186,7 +186,7 @@ class Steps(StepFields, ABC):
         return step if len(self.problems) == before else None
 
     def _for_each(self, written: Written) -> Step:
-        """Within it the names of the chamber are known; what it saves is not known after it."""
+        """Read a loop over chambers. Inside, the names of the chamber are known; what it saves is not known after it."""
         place, entries = written.place, written.entries
         if "group" in entries and "chambers" in entries:
             self.wrong(place, "for_each has both “group” and “chambers”", "Choose one")
@@ -227,7 +227,7 @@ class Steps(StepFields, ABC):
         return GradeBatch(where=written.where, settle_s=settle_s, save=save)
 
     def _together(self, written: Written) -> Step:
-        """Each branch knows the names that were saved before; no two may save the same."""
+        """Read parallel branches. Each knows the names that were saved before; no two may save the same."""
         place = written.place
         units, saved = dict(self.units), self.saved
         branches, savers, found = {}, dict[str, str](), dict[str, str]()

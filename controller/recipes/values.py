@@ -28,7 +28,9 @@ _OPERATOR = re.compile(r"[-+*()<>,]|/\s*\w+\s*[*/]")
 
 
 def quantity(text: str) -> tuple[float, str]:
-    """`"2 mL"` to (2000.0, "uL"); a plain number has no unit. Raises :class:`QuantityError`."""
+    """Split a text into a number and its internal unit: `"2 mL"` into (2000.0, "uL"). A plain number has no unit. Raises
+    :class:`QuantityError`.
+    """
     try:
         return float(text), PLAIN
     except ValueError:
@@ -53,7 +55,7 @@ class Values:
     params: list[Param] = field(default_factory=list)
 
     def name(self, name: Any, place: Place, *, new: bool = True) -> str | None:
-        """A name that is read (or, `new`, given) here; None when there is none or it cannot be one."""
+        """Return a name that is read (or, `new`, given) here; None when there is none or it cannot be one."""
         if name is None:
             return None
         if not isinstance(name, str) or not re.match(WORD, name) or (new and name in RESERVED):
@@ -65,14 +67,14 @@ class Values:
         return name
 
     def point(self, text: Any, place: Place) -> str:
-        """A sensor, as device.point."""
+        """Return the name of a sensor, as device.point; empty when it cannot be one."""
         if not isinstance(text, str) or text.count(".") != 1:
             self.wrong(place, f"“{text}” is no sensor", f"Write device.point, or one of {', '.join(READINGS)}")
             return ""
         return text
 
     def unit(self, point: str, given: Any, place: Place, *, needed: bool) -> str:
-        """The unit of a sensor: `given`, or the one that its name tells."""
+        """Return the unit of a sensor: `given`, or the one that follows from its name."""
         if given is not None:
             if given not in READING_UNITS:
                 self.wrong(place, f"“{given}” is no unit of a reading", f"Choose {', '.join(READING_UNITS)}")
@@ -83,7 +85,7 @@ class Values:
         return POINT_UNITS.get(quantity_name, PLAIN)
 
     def template(self, text: Any, place: Place) -> Template:
-        """A text with expressions in braces."""
+        """Return a text with expressions in braces, read."""
         if not isinstance(text, str):
             self.wrong(place, "a text belongs here", "Write it in quotes")
             return Template(())
@@ -122,7 +124,7 @@ class Values:
             return None
 
     def _of_unit(self, made: Expression, wanted: str | None, place: Place) -> bool:
-        """Whether an expression is of the unit that is wanted (None: any); noted if it is not."""
+        """Return whether an expression is of the unit that is wanted (None: any); note a problem if it is not."""
         if wanted is None or made.unit == wanted:
             return True
         kind = {BOOL: "a condition (yes or no)", PLAIN: "a plain number"}.get(wanted, f"a quantity in {wanted}")

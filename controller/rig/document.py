@@ -43,7 +43,7 @@ class Document:
     deepest: int = DEEPEST
 
     def line(self, place: Place) -> int:
-        """The line of `place`, or of the nearest place around it."""
+        """Return the line of `place`, or of the nearest place around it."""
         place = self.in_file(place)
         for length in range(len(place), 0, -1):
             if place[:length] in self.lines:
@@ -60,7 +60,7 @@ class Document:
         return place
 
     def problem(self, finding: Finding, *, line: int | None = None) -> Problem:
-        """`finding` with its file and line."""
+        """Return `finding` with its file and line."""
         key = ".".join(map(str, self.in_file(finding.place))) or "(file)"
         return Problem(self.path, self.line(finding.place) if line is None else line, key, finding.what, finding.fix)
 
@@ -113,7 +113,7 @@ def file_text(document: Document) -> str:
 
 
 def _root(document: Document, text: str) -> yaml.Node | None:
-    """The text's only node. libyaml is ten times faster; PyYAML has the word where both do not read the same.
+    """Return the text's only node. libyaml is ten times faster; where it and PyYAML do not read the same, PyYAML is used.
 
     That is where libyaml stumbles (PyYAML says more of what is wrong), and what is in :data:`_UNLIKE`.
     """
@@ -156,7 +156,7 @@ def _line_of(error: yaml.YAMLError, text: str) -> int:
 
 
 def _said(error: yaml.YAMLError) -> tuple[str, str]:
-    """What YAML holds against the text, and the usual cause."""
+    """Return what YAML reports of the text, and the usual fix."""
     said = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
     if "'\\t'" in said:
         return "has a tab where YAML wants spaces", "Indent with spaces only"

@@ -55,12 +55,12 @@ class Family:
     """Maximum flow of a pump whose tubing is fixed."""
 
     def same_address(self, device: DeviceSpec) -> str:
-        """The address in the one form in which two of them can be compared ("01" is "1", "a" is "A")."""
+        """Return the address in the one form in which two of them can be compared ("01" is "1", "a" is "A")."""
         text = (device.address or self.default_address).upper()
         return text.lstrip("0") if text.isdigit() else text
 
     def address_fits(self, device: DeviceSpec) -> bool:
-        """Whether the address is one that the family can have."""
+        """Return whether the address is one that the family can have."""
         return device.address == "" or re.fullmatch(self.address, self.same_address(device)) is not None
 
 
@@ -94,7 +94,9 @@ _MODBUS = Family(
 
 
 def _pump(bus: str | None, address: str, form: str) -> Family:
-    """A pump with one channel, on a line that it may share when that has the language of a `bus`."""
+    """Return the family of a pump with one channel. It may share its line with other devices that use the language of a
+    `bus`.
+    """
     return Family({"pump": PUMP}, bus=bus, address=address, address_form=form, default_address="1")
 
 
@@ -175,7 +177,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def points_of(rig: Rig) -> dict[str, PointKind]:
-    """Every point of the rig that is known beforehand, by `device.point`."""
+    """Return every point of the rig that is known beforehand, by `device.point`."""
     found: dict[str, PointKind] = {}
     for name, device in rig.devices.items():
         family = FAMILIES.get(device.model)
@@ -216,6 +218,6 @@ def by_thermostat(rig: Rig) -> bool:
 
 
 def may_be_point(rig: Rig, point: str) -> bool:
-    """Whether `point` belongs to a device whose model is not known here, so that nothing can be said of it."""
+    """Return whether `point` belongs to a device whose model is not known here, so that it cannot be judged."""
     device = rig.devices.get(point.partition(".")[0])
     return device is not None and device.model not in FAMILIES

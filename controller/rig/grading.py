@@ -71,7 +71,7 @@ _ABOVE_NOTHING = ("filter_life", "dialyser_life", "horizon")
 
 @lru_cache(maxsize=1)
 def shipped_grading() -> Grading:
-    """The rules that come with Choroid."""
+    """Return the rules that come with Choroid."""
     return read_grading(SHIPPED)
 
 
@@ -263,7 +263,7 @@ class _Reader:
 
 
 def _further(inner: Edge, outer: Edge, worse: str) -> bool:
-    """Whether `outer` lies beyond `inner`, seen from the good side."""
+    """Return whether `outer` lies beyond `inner`, seen from the good side."""
     if isinstance(inner, tuple) or isinstance(outer, tuple):
         (low, high), (lower, higher) = _pair(inner), _pair(outer)
         return lower <= low and high <= higher and inner != outer
@@ -275,7 +275,7 @@ def _pair(edge: Edge) -> tuple[float, float]:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of a rule file, for editors; the reader above checks more (units, order, gaps)."""
+    """Return the JSON schema of a rule file, for editors; the reader above checks more (units, order, gaps)."""
 
     def quantity(unit: str) -> dict[str, Any]:
         return {"type": "string", "description": f"a quantity such as “1 {unit}”"}

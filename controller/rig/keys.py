@@ -19,12 +19,12 @@ SHORT_FORMS: Mapping[type[BaseModel], tuple[str, ...]] = {Organs: ("heart",), Ri
 
 
 def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """The fields of a part by the name they have in the file."""
+    """Return the fields of a part by the name they have in the file."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def inner(kind: Any) -> Any:
-    """`kind` without `| None` and without annotations."""
+    """Return `kind` without `| None` and without annotations."""
     if get_origin(kind) is Annotated:
         return inner(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
@@ -34,7 +34,7 @@ def inner(kind: Any) -> Any:
 
 
 def kind_at(place: Place) -> Any:
-    """The type that the description has at `place` (None where it has nothing)."""
+    """Return the type that the description has at `place` (None where it has nothing)."""
     kind: Any = Rig
     for step in place:
         if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -50,7 +50,7 @@ def kind_at(place: Place) -> Any:
 
 
 def known_keys(place: Place) -> list[str]:
-    """The keys that may stand at `place`; empty where names are free."""
+    """Return the keys that may stand at `place`; empty where names are free."""
     kind = kind_at(place)
     if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
         return []
@@ -58,7 +58,7 @@ def known_keys(place: Place) -> list[str]:
 
 
 def unit_at(place: Place) -> str | None:
-    """The unit in which the number at `place` is kept; None where no quantity belongs."""
+    """Return the unit in which the number at `place` is kept; None where no quantity belongs."""
     part = kind_at(place[:-1])
     if not (place and isinstance(part, type) and issubclass(part, BaseModel)):
         return None

@@ -90,7 +90,7 @@ class Waits(RigPart):
     low_s: TimeS | None = Field(default=None, alias="low", ge=10, le=7 * 86_400)
 
     def of(self, priority: AlarmPriority) -> float | None:
-        """The time (s) for one priority, if the file gives one."""
+        """Return the time (s) for one priority, if the file gives one."""
         value: float | None = getattr(self, f"{priority}_s")
         return value
 

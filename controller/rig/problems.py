@@ -46,13 +46,13 @@ class RigError(Exception):
 
 
 def likeliest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that looks most like `name`, if any does."""
+    """Return the known name that looks most like `name`, if any does."""
     close = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.5)
     return close[0] if close else None
 
 
 def nearest(name: str, known: Iterable[str], what: str) -> str:
-    """The fix for an unknown name: the known one that was probably meant, else all that are known."""
+    """Return the fix for an unknown name: the known one that was probably meant, else all that are known."""
     names = sorted(set(known))
     meant = likeliest(name, names)
     return f"Did you mean “{meant}”?" if meant else f"Known {what}: {', '.join(names) or 'none'}"

@@ -92,19 +92,19 @@ def parse_quantity(text: str, unit: str) -> float:
 
 
 def usual_factor(written: str, unit: str) -> float | None:
-    """How many `unit` one `written` is; None for what is not in :data:`USUAL`."""
+    """Return how many `unit` one `written` is; None for what is not in :data:`USUAL`."""
     return 1.0 if written == unit else USUAL.get(unit, {}).get(written)
 
 
 def usual_unit(text: str, among: Sequence[str]) -> str | None:
-    """The unit of `among` that `text` is usually written for; None where that takes a closer look."""
+    """Return the unit of `among` for which people usually write `text`; None where no unit of it is usual."""
     match = _QUANTITY.fullmatch(text.strip()) if len(text) <= LONGEST_TEXT else None
     written = "" if match is None else match["unit"] or ""
     return next((unit for unit in among if usual_factor(written, unit) is not None), None)
 
 
 def quantity_text(value: float, unit: str) -> str:
-    """`value` in `unit` as a person reads it, to six digits: 2000 uL/min is "2 mL/min"."""
+    """Return `value` in `unit` as a person reads it, to six digits: 2000 uL/min is "2 mL/min"."""
     if abs(value) >= 1000 and unit in _READABLE:
         value, unit = value / 1000, _READABLE[unit]
     return f"{value:.6g} {unit}"

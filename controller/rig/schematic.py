@@ -11,7 +11,7 @@ from controller.rig.selectors import ports_of
 
 
 def describe(rig: Rig) -> dict[str, Any]:
-    """The graph, JSON-able; volumes in µL, pressures in kPa, None for what there is not.
+    """Return the graph, JSON-able; volumes in µL, pressures in kPa, None for what there is not.
 
     `vessels` are the nodes: name, kind, contains, volume_ul (at the start), capacity_ul, floor_ul, ceiling_ul, zone,
     and whether tissue lives there. `junctions` are nodes without volume, and so are `selectors`: name, valve, position (the

@@ -16,7 +16,7 @@ from controller.rig.keys import inner, keys_of
 
 
 def sketch(data: dict[str, Any]) -> Rig:
-    """A rig in which whatever is missing or wrong raises AttributeError when it is asked for."""
+    """Build a rig from data that may be incomplete or wrong; a part that is raises AttributeError when it is used."""
     return cast(Rig, _part(Rig, data))
 
 

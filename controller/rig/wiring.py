@@ -162,7 +162,7 @@ class Wants:
     or_else: PointKind | None = None
 
     def value(self, rig: Rig) -> str | None:
-        """The name that stands there."""
+        """Return the name at this place of a rig; None where the rig has none."""
         part: object = rig
         for step in self.place:
             if part is None:  # an organ or an interlock that the rig does not have

@@ -147,7 +147,7 @@ def _at(place: Place, data: Any) -> Any:
 
 
 def _place(error: ErrorDetails, data: Any) -> Place:
-    """Where the mistake stands in the file; validation adds the kinds it tried, which no reader wrote."""
+    """Return the place of the mistake in the file, without the kinds that validation has tried, which no reader wrote."""
     place: Place = tuple(error["loc"])
     if error["type"] == "missing":
         return place

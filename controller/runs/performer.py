@@ -134,8 +134,8 @@ class Performer:
         return self._claims.hold(names, BRANCH.get(), self._run.wake_branches)
 
     async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
-        """A settled reading; starts over when the run was held in between. During another branch's dose, a reading in the
-        vessel of the batches would be of no one medium.
+        """Wait for a settled reading; start over when the run was held in between. During another branch's dose, a reading
+        in the vessel of the batches would be of no one medium.
         """
         device = self._bench.rig.devices.get(point.partition(".")[0])
         if device is None:
@@ -207,7 +207,7 @@ class Performer:
         return step.until or ""
 
     def _left_s(self, step: StepRecord, seconds: float) -> float:
-        """Seconds left of a sleep that another process began: what UTC says, never more than all of it (E7)."""
+        """Return the seconds left of a sleep that another process began, by UTC, and never more than all of it (E7)."""
         if step.until is None:
             return seconds
         left_s = (datetime.fromisoformat(step.until) - self._bench.clock.utc()).total_seconds()
@@ -240,7 +240,9 @@ class Performer:
         return told if answer.kind != APPROVAL else {**told, "user": step.reply["user"], "reason": step.reply["reason"]}
 
     async def estimated(self) -> dict[str, Any]:
-        """The soft sensor's estimate, of settled readings, with what the estimate of the tissue says of a loss."""
+        """Return the soft sensor's estimate, of settled readings, with the loss of viability that the estimate of the
+        tissue shows.
+        """
         async with self._claim(self._batch):
             await self._run.checkpoint()
             media = await self._estimator.estimate(run=self._run.id)

@@ -53,5 +53,5 @@ def open_question(steps: dict[str, StepRecord], state: RunState, held_for: Itera
 
 
 def of_step(reason: str, n: int) -> bool:
-    """Whether a run's message is the question of step `n`."""
+    """Return whether a run's message is the question of step `n`."""
     return reason.startswith(question_text(n, ""))

@@ -353,7 +353,7 @@ class _Paper:
         return {"sterile": True, "peak_kpa": None, "min_kpa": min_kpa, "max_kpa": max_kpa, "detail": ""}
 
     def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:
-        """Notes are for the journal; on paper there is none."""
+        """Do nothing: notes are for the journal, and a rehearsal has none."""
 
     async def asked(self, step: StepRecord, message: str, answer: AnswerForm | None) -> dict[str, Any] | None:
         """Answer a question at once, with the answer that its form assumes."""
@@ -396,12 +396,12 @@ class _Paper:
         self.volumes.elapse(within_s)
 
     def _wait_for(self, *names: str | None) -> None:
-        """As long as another branch uses them."""
+        """Wait until no other branch uses these vessels, pumps and valves."""
         free_s = max((self._free_s.get(name, 0.0) for name in names if name is not None), default=0.0)
         self._pass(max(free_s - self.now_s, 0.0))
 
     def _may_dose(self, step: StepRecord, route: Route, volume_ul: float) -> None:
-        """The gate's rule of calibrations (F5), at the beginning of each portion."""
+        """Check the calibration of a pump as the gate does (F5), at the beginning of each portion."""
         if self._calibrated is None:
             return
         portions = route.portions(volume_ul)
@@ -417,7 +417,7 @@ class _Paper:
                 raise _Over
 
     def _carries_over(self, step: StepRecord, route: Route, volume_ul: float) -> None:
-        """The bound of carry-over: the run itself would hold at it."""
+        """Check the bound of carry-over, at which the run itself would hold."""
         if route.path is None:
             return
         bound_pct = float(step.args.get("max_carry_over_pct", MAX_CARRY_OVER_PCT))
@@ -427,14 +427,14 @@ class _Paper:
             raise _Over
 
     def _fits(self, step: StepRecord, route: Route, volume_ul: float) -> None:
-        """The gate's rule of room: three standard deviations from floor and ceiling (I4)."""
+        """Check the room for a dose as the gate does: three standard deviations from floor and ceiling (I4)."""
         what = f"step {step.n} ({step.verb}, {volume_ul / 1000:.2f} mL, {self.now_s / 3600:.1f} h from the start)"
         self.out.breaches += [f"{what}: {breach}" for breach in self.volumes.breaches(route, volume_ul)]
         if self.out.breaches:
             raise _Over
 
     def _value(self, point: str) -> float | None:
-        """The latest reading, else the set-point where there is one."""
+        """Return the latest reading, else the set-point where there is one."""
         organs, rig, limit = self._rig.organs, self._rig, self._rig.safety.over_pressure_heart
         if organs.kidney is not None and point == organs.kidney.mass:
             return self.volumes.ul[organs.kidney.vessel] / 1000.0

@@ -112,7 +112,9 @@ class ProtocolRun:
     # --- commands ---------------------------------------------------------------------------------------
 
     def command(self, event: RunEvent, user: str, reason: str) -> None:
-        """A person's word; raises :class:`controller.core.run_states.IllegalTransition`."""
+        """Execute the command of a person; raise :class:`controller.core.run_states.IllegalTransition` if the state does
+        not allow it.
+        """
         self._go(event, user=user, reason=reason)
 
     @property
@@ -148,11 +150,11 @@ class ProtocolRun:
         return self.state is RunState.ABORTING
 
     def answered(self, message: str) -> bool:
-        """Whether a person has resumed the run after `message`; a restart does not forget it."""
+        """Return whether a person has resumed the run after `message`; a restart does not forget it."""
         return message in self._answers
 
     def view(self) -> RunView:
-        """The run as it stands."""
+        """Return the present state of the run."""
         return RunView(
             id=self.id,
             protocol=self.protocol,
@@ -199,7 +201,7 @@ class ProtocolRun:
             self._go(RunEvent.RESTED, **({"not_seen_at_rest": ", ".join(unseen)} if unseen else {}))
 
     def failed(self, error: Exception) -> None:
-        """A defect of the runner: hold, with what is known, so that the next start takes the run up where it is."""
+        """Hold the run after a defect of the runner, with what is known, so that the next start continues it where it is."""
         self._tell(
             f"the runner failed: {error!r}. Next: keep the journal, restart the controller, report it", hold=True
         )
@@ -263,7 +265,7 @@ class ProtocolRun:
                 return
 
     async def _holding(self, branch: Branch) -> None:
-        """Once every other branch is quiet, bring everything to rest; until then wait for them, or for a command."""
+        """Bring everything to rest once every other branch waits; until then wait for them, or for a command."""
         branch.quiet = True
         self.wake_branches()
         try:
@@ -296,7 +298,7 @@ class ProtocolRun:
             self._bench.alarm("run_unanswered", self.id, f"for {ANSWER_S / 3600:g} h without an answer: {last}")
 
     def _here(self) -> Branch:
-        """The branch whose verb this is."""
+        """Return the branch that called this verb."""
         return BRANCH.get()
 
     def wake_branches(self) -> None:
@@ -454,7 +456,7 @@ class ProtocolRun:
         self.wake_branches()
 
     async def _begun(self, branch: Branch, step: StepRecord | None, verb: Verb, args: Mapping[str, Any]) -> StepRecord:
-        """The step, on record as begun."""
+        """Return the step, recorded as begun."""
         await self.checkpoint()
         await self._unaltered()
         if step is not None:

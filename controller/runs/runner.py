@@ -128,7 +128,7 @@ class Runner:
             return await self._start(protocol, params, user, reason)
 
     async def _start(self, protocol: str | Recipe, params: Mapping[str, str | float], user: str, reason: str) -> str:
-        """As :meth:`start`, one at a time."""
+        """Start a run as :meth:`start` does; the caller makes sure that this happens once at a time."""
         active = self._unended
         if active is not None:
             raise RunnerError(
@@ -299,7 +299,7 @@ class Runner:
         return self._run(run_id).view()
 
     def list(self) -> list[RunView]:
-        """Every run since this process began, and the unfinished ones from before; oldest first."""
+        """Return every run since this process began, and the unfinished ones from before; oldest first."""
         return [run.view() for run in self._runs.values()]
 
     @property
@@ -352,7 +352,7 @@ class Runner:
             run.command(RunEvent.RECOVER, "controller", why)
 
     def _rebuilt(self, run_id: str, started: Entry) -> ProtocolRun | None:
-        """A run as its journal rows have it, to be taken up; None when it has ended."""
+        """Return a run in the state of its journal rows, ready to be continued; None when it has ended."""
         rows = list(self._journal.entries(run=run_id))
         state = RunState.IDLE
         for row in rows:
@@ -422,7 +422,9 @@ class Runner:
             raise
 
     async def _disk_back(self, run_id: str, error: Exception) -> ProtocolRun | None:
-        """A row of this run could not be written: everything rests until rows can be, then it is as after a crash (D2)."""
+        """Keep everything at rest until rows can be written again, after one of this run could not; then continue as after
+        a crash (D2).
+        """
         bench = self._bench
         bench.alarm("journal_unwritten", "journal", f"run {run_id} waits: {type(error).__name__}: {error}")
         while True:

@@ -57,13 +57,14 @@ class RunView:
 
 
 def step_view(step: StepRecord, *, ended: bool) -> StepView:
-    """One step as it stands; `ended` tells whether its run has."""
+    """Return the present state of one step; `ended` says whether its run has ended."""
     state = "done" if step.done else "interrupted" if ended else "running"
     return StepView(step.n, step.verb, step.args, state, step.result, spoken(step.at))
 
 
 def volumes_view(rig: Rig, ledger: Ledger) -> dict[str, Any]:
-    """Volume and history of loop, spent and waste vessel as plain data, by role; a vessel that the rig has not is left out.
+    """Return volume and history of loop, spent and waste vessel as plain data, by role; a vessel that the rig has not is
+    left out.
 
     Recorded with each step, so that a protocol sees the same when it runs again.
     """

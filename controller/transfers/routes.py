@@ -144,7 +144,7 @@ def route_of(routes: Mapping[str, Route], verb: str) -> Route:
 
 
 def by_line(routes: Mapping[str, Route]) -> dict[str, Route]:
-    """The same routes by the name of their line; of several on one line the last."""
+    """Return the routes by the name of their line; of several on one line the last."""
     return {route.line: route for route in routes.values()}
 
 
@@ -155,7 +155,9 @@ def route_of_dose(routes: Iterable[Route], line: str, ports: Mapping[str, int]) 
 
 
 def dosing_of(rig: Rig, pump: str) -> Dosing:
-    """How well a pump of this model doses (:class:`drivers.device.Dosing`); the usual, for a model that does not say."""
+    """Return how well a pump of this model doses (:class:`drivers.device.Dosing`); the usual accuracy where the model has
+    none.
+    """
     driver = MODELS.get(rig.devices[pump.partition(".")[0]].model)
     return (driver.model.dosing if driver is not None else None) or Dosing()
 

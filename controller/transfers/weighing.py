@@ -51,7 +51,7 @@ async def settled(
 
 
 async def _settled(store: StateStore, point: str, every_s: float, spread: float | None, patience_s: float) -> Settled:
-    """As :func:`settled`."""
+    """Wait for settled readings as :func:`settled` does; the caller has the rig sampled at full rate."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + patience_s
     last_s = loop.time()

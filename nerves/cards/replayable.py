@@ -68,7 +68,7 @@ class OwnRecording:
     stretches: tuple[ReplayStretch, ...]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
 
 @dataclass
@@ -83,7 +83,7 @@ class RawSamples:
     simulated: bool = False
 
     def close(self) -> None:
-        """Nothing is open but a mapping, which ends with the last piece."""
+        """Do nothing: only a mapping is open, which ends with the last piece."""
 
 
 def raw_samples(path: Path, electrodes: int, sample_rate_hz: float, uv_per_unit: float) -> RawSamples:

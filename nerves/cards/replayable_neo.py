@@ -67,7 +67,7 @@ class NeoRecording:
         return read
 
     def close(self) -> None:
-        """Nothing is open but mappings, which end with the last piece."""
+        """Do nothing: only mappings are open, which end with the last piece."""
 
 
 def _reader(path: Path) -> Any:
