@@ -149,4 +149,7 @@ def _built_generic(kind: Any, value: Any) -> Any:
 def _fields(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
     """Return the annotation of each field, and whether it has to be there."""
     hints = get_type_hints(kind)
-    return {each.name: (hints[each.name], each.default is MISSING) for each in fields(kind)}
+    return {
+        each.name: (hints[each.name], each.default is MISSING and each.default_factory is MISSING)
+        for each in fields(kind)
+    }
