@@ -8,13 +8,13 @@ is made. The feed accepts no commands.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from pydantic_core import to_json
 
 from controller.process.controller import Controller
 from dashboards.access import UNKNOWN, identify, unknown_caller
@@ -202,7 +202,7 @@ def _changed_entries(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[
 
 
 def _encode(message: Mapping[str, Any]) -> str:
-    return json.dumps(message, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return to_json(message, inf_nan_mode="null").decode()
 
 
 @routes.websocket("/ws")

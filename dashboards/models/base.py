@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from enum import Enum
 from typing import Any
 
@@ -18,7 +17,7 @@ class RequestBody(BaseModel):
 class Projection(BaseModel):
     """An answer whose fields are attributes of an object of the controller: it is read from that object.
 
-    A number that is not finite becomes null, and a member of an enumeration its value.
+    A member of an enumeration becomes its value. In JSON, a number that is not finite becomes null.
     """
 
     model_config = ConfigDict(from_attributes=True)
@@ -26,8 +25,6 @@ class Projection(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _plain(cls, value: Any) -> Any:
-        if isinstance(value, float) and not math.isfinite(value):
-            return None
         return value.value if isinstance(value, Enum) else value
 
     @classmethod

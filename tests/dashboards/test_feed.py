@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -181,6 +183,20 @@ async def test_a_defect_in_one_message_does_not_end_the_feed(caplog: pytest.LogC
             page.sent.get_nowait()
         await page.body()
         assert "could not show the state" in caplog.text
+
+
+async def test_a_number_that_is_not_finite_is_sent_as_null() -> None:
+    async with world() as w, w.socket(Role.VIEWER) as page, w.http(Role.VIEWER) as http:
+        await page.body()
+        state = w.controller.store.state
+        volumes = {vessel: replace(volume, sd_ul=math.nan) for vessel, volume in state.volumes.items()}
+        w.controller.store.state = replace(state, at_s=math.inf, volumes=volumes)
+        message = await page.body()
+        assert message["at_s"] is None
+        assert {volume["sd_ul"] for volume in message["volumes"].values()} == {None}
+        answer = await http.get("/api/state")
+        assert answer.status_code == 200
+        assert answer.json()["at_s"] is None
 
 
 def test_changes_of_keyed_parts_are_only_the_entries_that_changed() -> None:
