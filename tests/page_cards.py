@@ -8,9 +8,15 @@ SCRIPTS = Path(__file__).resolve().parent.parent / "dashboards" / "static" / "js
 TARGET = SCRIPTS / "cards.js"
 
 
-def text() -> str:
-    """Return the script."""
-    names = sorted(path.stem for path in (SCRIPTS / "cards").glob("*.js"))
+def text(scripts: Path = SCRIPTS) -> str:
+    """Return the script for the folder `cards` in `scripts`.
+
+    Raises:
+        SystemExit: The name of a card is no identifier.
+    """
+    names = sorted(path.stem for path in (scripts / "cards").glob("*.js"))
+    if wrong := [f"cards/{name}.js" for name in names if not name.isidentifier()]:
+        raise SystemExit(f"{', '.join(wrong)}: a card's name is an identifier. Next: name it like cards/probes.js")
     return "\n".join(
         [
             "// Generated from the folder cards by `make types`; do not edit.",
@@ -25,11 +31,17 @@ def text() -> str:
             "};",
             "",
             "/**",
-            " * Start every card.",
+            " * Start every card. The failure of one is shown on the console and stops no other.",
             " * @param {Rig} rig",
             " */",
             "export function startCards(rig) {",
-            "  for (const start of Object.values(CARDS)) start(rig);",
+            "  for (const start of Object.values(CARDS)) {",
+            "    try {",
+            "      start(rig);",
+            "    } catch (error) {",
+            "      reportError(error);",
+            "    }",
+            "  }",
             "}",
             "",
         ]

@@ -12,9 +12,15 @@ const CARDS = {
 };
 
 /**
- * Start every card.
+ * Start every card. The failure of one is shown on the console and stops no other.
  * @param {Rig} rig
  */
 export function startCards(rig) {
-  for (const start of Object.values(CARDS)) start(rig);
+  for (const start of Object.values(CARDS)) {
+    try {
+      start(rig);
+    } catch (error) {
+      reportError(error);
+    }
+  }
 }
