@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from pkgutil import iter_modules
 
 import drivers
 from drivers.device import Device, DeviceConfig, DeviceModel
+from drivers.discovery import Catalogue, discover
 from drivers.settings import BadSetting
 from drivers.transport.capture import Capture
 from drivers.transport.link import Link
@@ -20,19 +19,14 @@ ENTRY_POINTS = "choroid.drivers"
 """Entry-point group of third-party drivers; each entry is a Device class."""
 
 
-def _built_in() -> dict[str, type[Device]]:
-    """Return the drivers of this package: each class of its modules that has a model of its own."""
-    found: dict[str, type[Device]] = {}
-    for module in iter_modules(drivers.__path__, "drivers."):
-        if module.ispkg or module.name == __name__:
-            continue
-        for each in vars(import_module(module.name)).values():
-            if isinstance(each, type) and issubclass(each, Device) and "model" in vars(each):
-                found[each.model.id] = each
-    return dict(sorted(found.items()))
+def _model_of(value: object) -> str | None:
+    """Return the model of a class that has one of its own."""
+    if isinstance(value, type) and issubclass(value, Device) and "model" in vars(value):
+        return value.model.id
+    return None
 
 
-MODELS = _built_in()
+MODELS: Catalogue[type[Device]] = discover(drivers, _model_of, without=("registry",))
 
 
 def load_third_party(report: Callable[[str], None] | None = None) -> list[str]:
@@ -51,7 +45,7 @@ def load_third_party(report: Callable[[str], None] | None = None) -> list[str]:
         except Exception as error:  # third-party code may raise anything
             (report or _report_on_stderr)(_unloadable(entry, error))
             continue
-        if model not in MODELS:
+        if model not in MODELS and model not in MODELS.ambiguous:
             MODELS[model] = driver
             added.append(model)
     return added
@@ -121,6 +115,6 @@ def _driver(model: str, where: str) -> type[Device]:
         raise BadSetting(
             f"there is no driver for model “{model}”",
             where=where,
-            cause="a mistake in the rig file, or a driver package that is not installed",
+            cause=MODELS.why_absent(model) or "a mistake in the rig file, or a driver package that is not installed",
             action=f"choose one of {', '.join(sorted(MODELS))}",
         ) from None

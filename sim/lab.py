@@ -199,8 +199,9 @@ class SimulatedLab:
 
 def _build(name: str, spec: DeviceSpec, plant: PlantPort) -> WireDevice:
     if spec.model not in DEVICES:
+        why = f" ({reason})" if (reason := DEVICES.why_absent(spec.model)) else ""
         raise ValueError(
-            f"{name}: the lab in software has no device of model {spec.model}; it has {', '.join(DEVICES)}."
+            f"{name}: the lab in software has no device of model {spec.model}{why}; it has {', '.join(DEVICES)}."
             " Next: choose one of these, or connect a real device"
         )
     return DEVICES[spec.model](name, spec, plant)

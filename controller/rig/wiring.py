@@ -26,6 +26,7 @@ from controller.rig.families import (
     points_of,
 )
 from controller.rig.problems import Finding, Place, nearest
+from drivers.discovery import Catalogue
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 _LINKS = "Write serial:///dev/…?baud=9600, serial:usb-serial=…, tcp://host:port or sim:name"
@@ -34,7 +35,8 @@ _LINKS = "Write serial:///dev/…?baud=9600, serial:usb-serial=…, tcp://host:p
 def device_model(rig: Rig, name: str, device: DeviceSpec, models: Collection[str]) -> Iterator[Finding]:
     """Some driver knows the model."""
     if device.model not in models:
-        what = f"no driver is called “{device.model}”"
+        why = models.why_absent(device.model) if isinstance(models, Catalogue) else ""
+        what = f"no driver is called “{device.model}”" + (f": {why}" if why else "")
         yield Finding(("devices", name, "model"), what, nearest(device.model, models, "models"))
 
 

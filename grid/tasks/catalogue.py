@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import import_module
-from pkgutil import iter_modules
-
 import grid.tasks
+from drivers.discovery import Catalogue, discover
 from grid.tasks.task import BoardTask
 
 NO_TASKS = ("__main__", "catalogue", "rollouts", "serve")
 """Modules that serve or play tasks; they import this one."""
 
 
-def _found() -> dict[str, BoardTask]:
-    names = [each.name for each in iter_modules(grid.tasks.__path__) if each.name not in NO_TASKS]
-    values = [value for name in names for value in vars(import_module(f"grid.tasks.{name}")).values()]
-    return {value.name: value for value in values if isinstance(value, BoardTask)}
+def _name_of(value: object) -> str | None:
+    return value.name if isinstance(value, BoardTask) else None
 
 
-TASKS: Mapping[str, BoardTask] = _found()
+TASKS: Catalogue[BoardTask] = discover(grid.tasks, _name_of, without=NO_TASKS)

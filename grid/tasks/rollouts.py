@@ -90,7 +90,8 @@ def progress(finished: int, wanted: int) -> None:
 def _check(plan: RolloutPlan) -> None:
     task = TASKS.get(plan.task)
     if task is None:
-        raise UserError(f"there is no task “{plan.task}”. Next: choose one of {', '.join(TASKS)}")
+        cause = f". Likely cause: {why}" if (why := TASKS.why_absent(plan.task)) else ""
+        raise UserError(f"there is no task “{plan.task}”{cause}. Next: choose one of {', '.join(TASKS)}")
     if plan.baseline not in task.baselines:
         raise UserError(
             f"{plan.task} has no baseline “{plan.baseline}”. Next: choose one of {', '.join(task.baselines)}"

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from pkgutil import iter_modules
-
 import sim.devices
+from drivers.discovery import Catalogue, discover
 from sim.devices.wire import WireDevice
 
 
-def _found() -> dict[str, type[WireDevice]]:
-    classes = [
-        each
-        for module in iter_modules(sim.devices.__path__, "sim.devices.")
-        for each in vars(import_module(module.name)).values()
-        if isinstance(each, type) and issubclass(each, WireDevice) and "model_id" in vars(each)
-    ]
-    return {each.model_id: each for each in sorted(classes, key=lambda each: each.model_id)}
+def _model_of(value: object) -> str | None:
+    if isinstance(value, type) and issubclass(value, WireDevice) and "model_id" in vars(value):
+        return value.model_id
+    return None
 
 
-DEVICES = _found()
+DEVICES: Catalogue[type[WireDevice]] = discover(sim.devices, _model_of, without=("catalogue",))
