@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import grpc
 import grpc.aio
 
+from choroid.client.errors import NervesError
 from choroid.client.methods import Asynchronous, Blocking, ClientRequest, answered, streamed
 from choroid.client.nerves_leases import AsyncHeldLease, HeldLease
 from choroid.client.nerves_reflexes import AsyncRunningReflex, RunningReflex, reflex_requests
@@ -388,6 +389,12 @@ class _NervesMethods(Generic[Lease, Reflex]):
             yield
         except grpc.RpcError as error:
             raise explained(error, self.address) from None
+        except TimeoutError:  # of a lease that is awaited on the loop
+            raise NervesError(
+                f"the electrode engine at {self.address} has not answered in time. Likely cause: it hangs, or its machine is"
+                " overloaded. Next: see on the rig's page whether spikes arrive, then try again",
+                code="DEADLINE_EXCEEDED",
+            ) from None
 
 
 class NervesClient(_NervesMethods[HeldLease, RunningReflex], Blocking):

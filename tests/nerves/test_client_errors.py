@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import grpc
+import grpc.aio
 import pytest
 
 from choroid.client import nerves_leases
 from choroid.client.cl.feed import EngineFeed
 from choroid.client.errors import NervesError
+from choroid.client.nerves import AsyncNervesClient
 from choroid.client.nerves_leases import HeldLease
 from choroid.client.wire import nerves_pb2 as pb
+from choroid.client.wire import nerves_pb2_grpc as pb_grpc
 
 
 class Nerves:
@@ -58,6 +62,28 @@ def test_a_program_that_closes_its_connection_sees_no_error() -> None:
     nerves.over.set()
     feed.join()
     feed.take()
+
+
+class Silent(pb_grpc.NervesServicer):
+    """An engine that takes a request for a lease, and never answers."""
+
+    async def HoldLease(self, requests: Any, context: Any) -> Any:
+        await asyncio.Event().wait()
+        yield pb.LeaseReply()
+
+
+async def test_a_lease_that_is_never_answered_is_an_error_of_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nerves_leases, "GRANTED_WITHIN_S", 0.2)
+    server = grpc.aio.server()
+    pb_grpc.add_NervesServicer_to_server(Silent(), server)  # type: ignore[abstract]
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    client = AsyncNervesClient(f"127.0.0.1:{port}", token="t")
+    with pytest.raises(NervesError, match="has not answered in time") as refused:
+        await client.acquire_lease([1])
+    assert refused.value.code == "DEADLINE_EXCEEDED"
+    await client.close()
+    await server.stop(0.0)
 
 
 class Call:
