@@ -185,9 +185,7 @@ class VesselLimits:
 
 @dataclass(frozen=True, slots=True)
 class SelectedWay:
-    """Names the vessels that a pump draws from and delivers to, at one setting of the selectors on its line (levels, by
-    valve).
-    """
+    """Names source and target of a pump at one setting of the selectors on its line (levels, by valve)."""
 
     positions: Mapping[str, float]
     source: str
