@@ -14,7 +14,8 @@ import httpx
 import pytest
 import websockets
 
-from dashboards.admission import ADDRESS_BURST, ADDRESS_REQUESTS_PER_S, Admission, AdmittedConnection
+from dashboards.admission import ADDRESS_BURST, ADDRESS_REQUESTS_PER_S, BURST, Admission, AdmittedConnection
+from dashboards.app import STATIC
 from dashboards.auth import Role
 from tests.dashboards.test_server import request, serving, spoken
 from tests.processes import waited_s
@@ -78,13 +79,24 @@ async def test_S3_requests_without_a_credential_are_served_slowly_and_a_head_wit
         assert endless == b"" or endless.startswith(b"HTTP/1.1 400")
         ask = request("Host: 127.0.0.1\r\n", "/health", "GET")
         began_s = time.monotonic()
-        many = asyncio.gather(*(spoken(port, ask) for _ in range(200)))
+        count = int(ADDRESS_BURST) + 80
+        many = asyncio.gather(*(spoken(port, ask) for _ in range(count)))
         await asyncio.sleep(0.5)
         token = f"Authorization: Bearer {w.tokens[Role.OPERATOR]}\r\nHost: 127.0.0.1:{port}\r\n"
         assert (await spoken(port, request(token, "/api/rig", "GET"))).startswith(b"HTTP/1.1 200")
         assert not many.done(), "a known caller passes the waiting ones"
         assert all(answer.startswith(b"HTTP/1.1 200") for answer in await many)
-        assert time.monotonic() - began_s >= (200 - ADDRESS_BURST) / ADDRESS_REQUESTS_PER_S
+        assert time.monotonic() - began_s >= (count - ADDRESS_BURST) / ADDRESS_REQUESTS_PER_S
+
+
+async def test_a_page_that_is_opened_five_times_at_once_comes_whole_each_time() -> None:
+    """One script that is refused leaves a page that never starts; a page has a request for each of its files."""
+    files = [path.relative_to(STATIC) for path in STATIC.rglob("*") if path.suffix in (".js", ".css", ".svg")]
+    assert 5 * (len(files) + 1) <= ADDRESS_BURST
+    async with serving() as (_, port), httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        for _ in range(5):
+            answers = [await client.get(f"/static/{path.as_posix()}") for path in files]
+            assert {answer.status_code for answer in answers} == {200}
 
 
 def closed(one: socket.socket) -> bool:
@@ -184,12 +196,12 @@ async def test_A9_a_viewer_with_many_connections_blocks_no_operator() -> None:
 @pytest.mark.virtual_time
 async def test_S3_requests_without_a_credential_are_limited_for_an_address_and_altogether() -> None:
     admission = SocketlessAdmission()
-    assert sum(admission.may_request("10.0.0.66") for _ in range(1000)) == 120
+    assert sum(admission.may_request("10.0.0.66") for _ in range(1000)) == ADDRESS_BURST
     assert admission.may_request("10.0.0.2"), "another address has a limit of its own"
     await asyncio.sleep(1.0)
     assert sum(admission.may_request("10.0.0.66") for _ in range(1000)) == 40
     await asyncio.sleep(10.0)
-    assert sum(admission.may_request(f"10.1.0.{n}") for n in range(250) for _ in range(10)) == 200
+    assert sum(admission.may_request(f"10.1.0.{n}") for n in range(250) for _ in range(10)) == BURST
 
 
 @pytest.mark.virtual_time
