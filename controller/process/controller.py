@@ -134,7 +134,7 @@ class Controller(Observed):
         self.late_s = late_s
         self.load.ticked(late_s, getattr(asyncio.get_running_loop(), "speed", 1.0))  # a demo's loop is faster than life
         self.store.volumes(self.ledger.volumes())
-        state = self._look()
+        state = self._observe()
         if self.gate.enforce(state.trips):
             self.tasks.start(f"safety {state.at_s}", self.gate.settle())
         self.journal.check()
@@ -144,7 +144,7 @@ class Controller(Observed):
         self._ticked_s = state.at_s
         self._ticks += 1
 
-    def _look(self) -> State:
+    def _observe(self) -> State:
         """Evaluate every interlock, then freeze everything as the state of this tick."""
         now_s = self.clock.now_s()
         if self._links_timer.due(now_s):
@@ -185,10 +185,9 @@ class Controller(Observed):
         if self.started:
             await self.runs.close()
         await self.tasks.cancel()
-        at_rest = self.started and not leave_running and await fell_back(self.gate, self.runs.min_doses_ul)
-        await self.parts.close()
-        if at_rest:
+        if self.started and not leave_running and await fell_back(self.gate, self.runs.min_doses_ul):
             self._heartbeat.goodbye()
+        await self.parts.close()
         if self.started:
             await self.devices.close()
             self.tasks.isolate("upkeep", self.upkeep.write)

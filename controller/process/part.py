@@ -44,7 +44,7 @@ class Part:
         causes: Returns the present causes of alarms. While it fails, the last ones that it returned stand.
         discarded: Returns what it has discarded since the start.
         describe: Returns its state for the API, as JSON.
-        close: Lets go of what it holds; called at the orderly end, before the devices are released.
+        close: Lets go of what it holds; called at the orderly end, once the outputs are at rest.
     """
 
     name: str
