@@ -37,6 +37,11 @@ def _explain_file(error: Exception) -> str | None:
 
     if isinstance(error, sqlite3.Error) and not isinstance(error, (sqlite3.ProgrammingError, sqlite3.InterfaceError)):
         return f"a file of the data directory cannot be used ({error}). {remedy(error, other=DAMAGED)}"
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return (
+            f"{error.strerror}: {error.filename}. Likely cause: a slip in the path, words in another order,"
+            " or another working directory. Next: check the path; `--help` after the command shows the order"
+        )
     if isinstance(error, OSError):
         where = f" {error.filename}" if error.filename else ""
         known = BY_ERRNO.get(error.errno) if error.errno is not None else None

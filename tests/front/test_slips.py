@@ -160,6 +160,13 @@ def test_a_journal_that_is_none_is_told(tmp_path: Path) -> None:
     answered(choroid("plan", str(BENCH), "recycle", "--data", str(tmp_path)), 1, "file is not a database")
 
 
+@pytest.mark.parametrize("words", [("check", "nowhere.yaml"), ("plan", "recycle", str(BENCH))], ids=["path", "order"])
+def test_a_file_that_is_not_there_is_named_with_the_next_action(words: tuple[str, ...]) -> None:
+    done = choroid(*words)
+    answered(done, 1, f"No such file or directory: {words[1]}. Likely cause: a slip in the path")
+    assert "Next: check the path" in done.stderr
+
+
 def test_what_only_a_defect_of_this_program_raises_keeps_its_traceback() -> None:
     assert explain(sqlite3.OperationalError("database is locked")) is not None
     assert explain(sqlite3.ProgrammingError("Cannot operate on a closed database.")) is None
