@@ -152,13 +152,14 @@ class Scene:
         return (self._folder / "processes.log").read_text()
 
     async def end(self) -> None:
-        for words in Path("/proc").glob("[0-9]*/cmdline"):  # a detached guard is no child of this process
-            with suppress(OSError):
-                if os.fsencode(self.data) in b"".join(words.read_bytes().split(b"\0")):
-                    os.kill(int(words.parent.name), signal.SIGKILL)
         for process in self.processes:
             process.kill()
             process.wait()
+        # A detached guard is no child of this process; a test may have given a controller another folder of data.
+        for words in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                if os.fsencode(self._folder) in words.read_bytes():
+                    os.kill(int(words.parent.name), signal.SIGKILL)
         await self.lab.close()
 
 

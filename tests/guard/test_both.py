@@ -132,7 +132,6 @@ async def test_B4_a_guard_leaves_another_rig_at_its_addresses_to_that_rigs_own_c
         finally:
             for server in servers:
                 server.close()
-            made.data = tmp_path
             await second.close()
 
 
