@@ -24,12 +24,13 @@ from choroid.running.journal_opening import JOURNAL, open_journal
 from choroid.running.run import _notices
 from choroid.running.sinks import sinks_of
 from controller.core.clock import Clock
+from controller.delivery.people import people_of
 from controller.guard.guarding import guard_plan
 from controller.guard.wire import SOCKET
 from controller.memory.identity import kept_identity
 from controller.process.controller import Controller
 from controller.process.core import Storage
-from controller.process.outside import with_notices, with_sink
+from controller.process.outside import with_notices, with_people, with_sink
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from dashboards.auth import Auth
@@ -166,6 +167,7 @@ class Start:
             clock=clock,
             parts=(
                 *map(with_sink, self.sinks),
+                with_people(people_of(rig, data, clock, self.journal.append)),
                 with_notices(_notices(folder, self.auth)),
             ),
         )
