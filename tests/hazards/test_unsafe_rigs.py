@@ -12,7 +12,7 @@ import pytest
 from choroid.rig_file.check import check_rig
 from controller.hazards import fluids, parts, table
 from tests.hazards.files import problems_of_data
-from tests.rigs.unsafe import SHIPPED, UnsafeRig, judge, main, unsafe_rigs
+from tests.rigs.unsafe import SHIPPED, UnsafeRig, judge, main, sample, unsafe_rigs
 
 BENCH = next(path for path in SHIPPED if path.stem == "bench")
 
@@ -72,8 +72,16 @@ def test_Q5_unsafe_bottles_and_straws_of_other_rigs_are_refused(tmp_path: Path, 
     assert key in [problem["key"] for problem in check_rig(file)["problems"]]
 
 
+def test_a_sample_of_mutants_is_that_of_its_seed_and_has_each_rig_and_kind_before_one_twice() -> None:
+    every = [each for path in SHIPPED[:2] for each in unsafe_rigs(path)]
+    strata = {(each.rig, each.kind) for each in every}
+    drawn = sample(every, len(strata) + 1, seed=3)
+    assert {(each.rig, each.kind) for each in drawn[:-1]} == strata
+    assert drawn == sample(every, len(strata) + 1, seed=3) != sample(every, len(strata) + 1, seed=4)
+
+
 def test_Q5_of_a_sample_of_mutants_none_is_called_sound_but_those_shown_harmless(tmp_path: Path) -> None:
-    """The whole is `make test-long`; those named here are harmless there by simulation."""
+    """`make test-long` checks all of them; those named here are harmless by simulation (`python -m tests.rigs.unsafe`)."""
     every = [each for path in SHIPPED for each in unsafe_rigs(path)]
     assert len(every) >= 300
     shown = (

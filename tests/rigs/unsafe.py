@@ -2,7 +2,8 @@
 
 A mutant is refused by the check, warned of (a row of the hazard table that the shipped rig has not, or a warning), or it is
 simulated by :mod:`tests.rigs.unsafe_lives`: harmless or harmful. None may be harmful. With `--without RULE` the rows of a
-hazard are left out of the table: then its mutants have to come out as harmful.
+hazard are left out of the table: then its mutants have to come out as harmful. With `--sample N --seed S` every mutant is
+checked, and N of those that the check calls sound are simulated: the seed draws them, evenly from all rigs and kinds.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import combinations
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -33,8 +35,9 @@ from tests.rigs.unsafe_lives import HOURS, Course, course_of, real_rig
 RIGS = Path(__file__).parents[2] / "examples" / "rigs"
 SHIPPED = tuple(sorted(RIGS.glob("*.yaml")))
 Data = dict[str, Any]
-Outcome = Literal["refused", "warned", "harmless", "harmful"]
-OUTCOMES: tuple[Outcome, ...] = ("refused", "warned", "harmless", "harmful")
+Outcome = Literal["refused", "warned", "sound", "harmless", "harmful"]
+OUTCOMES: tuple[Outcome, ...] = ("refused", "warned", "sound", "harmless", "harmful")
+"""A mutant is sound by the check until it is simulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +196,24 @@ def lacking(rule: str | None) -> Iterator[None]:
         yield
 
 
-def judge(mutant: UnsafeRig, *, hours: float = HOURS, without: str | None = None) -> tuple[Outcome, str]:
-    """Return what becomes of a mutant, and why; without a hazard of the table, if one is named."""
-    with lacking(without), TemporaryDirectory() as folder:
+@contextmanager
+def _written(mutant: UnsafeRig) -> Iterator[Path]:
+    """Write the file of a mutant."""
+    with TemporaryDirectory() as folder:
         file = Path(folder) / "rig.yaml"
         file.write_text(json.dumps(mutant.data, indent=1), encoding="utf-8")
+        yield file
+
+
+def judge(mutant: UnsafeRig, *, hours: float = HOURS, without: str | None = None) -> tuple[Outcome, str]:
+    """Return what becomes of a mutant, and why; without a hazard of the table, if one is named."""
+    checked = judge_by_check(mutant, without)
+    return judge_by_life(mutant, hours, without) if checked[0] == "sound" else checked
+
+
+def judge_by_check(mutant: UnsafeRig, without: str | None) -> tuple[Outcome, str]:
+    """Return whether the check refuses a mutant, warns of it or calls it sound, and why."""
+    with lacking(without), _written(mutant) as file:
         answer = check_rig(file)
         if not answer["ok"]:
             problem = answer["problems"][0]
@@ -206,6 +222,12 @@ def judge(mutant: UnsafeRig, *, hours: float = HOURS, without: str | None = None
         new = [row["hazard"] for row in answer["hazards"] if (row["hazard"], row["verdict"]) not in shipped.rows]
         if new or len(answer["warnings"]) > shipped.warnings:
             return "warned", ", ".join(new) or answer["warnings"][-1]
+    return "sound", "not simulated"
+
+
+def judge_by_life(mutant: UnsafeRig, hours: float, without: str | None) -> tuple[Outcome, str]:
+    """Simulate a mutant; return whether it is harmless, and why."""
+    with lacking(without), _written(mutant) as file:
         infected = mutant.kind == "filter"
         course = course_of(file, mutant.rig, real_rig(mutant.kind, file, mutant.rig), hours, infected=infected)
     if harms := course.harms_against(_course_of_shipped(mutant.rig, hours, infected)):
@@ -232,10 +254,29 @@ def _course_of_shipped(path: Path, hours: float, infected: bool) -> Course:
     return course_of(path, path, real_rig("shipped", path, path), hours, infected=infected)
 
 
-def judge_rig(path: Path, kinds: Sequence[str], without: str | None) -> list[tuple[UnsafeRig, Outcome, str]]:
-    """Judge the mutants of one shipped rig, of these kinds or of all."""
+Judged = tuple[UnsafeRig, Outcome, str]
+
+
+def check_all(path: Path, kinds: Sequence[str], without: str | None) -> list[Judged]:
+    """Check the mutants of one shipped rig, of these kinds or of all."""
     chosen = [mutant for mutant in unsafe_rigs(path) if not kinds or mutant.kind in kinds]
-    return [(mutant, *judge(mutant, without=without)) for mutant in chosen]
+    return [(mutant, *judge_by_check(mutant, without)) for mutant in chosen]
+
+
+def simulate_all(mutants: Sequence[UnsafeRig], without: str | None) -> list[Judged]:
+    """Simulate mutants of one shipped rig."""
+    return [(mutant, *judge_by_life(mutant, HOURS, without)) for mutant in mutants]
+
+
+def sample(mutants: Sequence[UnsafeRig], number: int, seed: int) -> list[UnsafeRig]:
+    """Draw so many mutants: in turn one of each rig and kind that has one left, in an order that the seed gives."""
+    drawn: Counter[tuple[Path, str]] = Counter()
+
+    def turn(mutant: UnsafeRig) -> int:
+        drawn[mutant.rig, mutant.kind] += 1
+        return drawn[mutant.rig, mutant.kind]
+
+    return sorted(Random(seed).sample(mutants, len(mutants)), key=turn)[:number]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -244,16 +285,31 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("rigs", nargs="*", default=[path.stem for path in SHIPPED], help="names of shipped rigs")
     parser.add_argument("--kind", action="append", default=[], help="mutants of this kind only")
     parser.add_argument("--without", metavar="RULE", help="leave out the rows of a hazard, such as liquid_reservoir")
+    parser.add_argument("--sample", metavar="N", type=int, help="simulate so many of those that the check calls sound")
+    parser.add_argument("--seed", metavar="S", type=int, default=0, help="which of them")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     asked = parser.parse_args(arguments)
     counts: Counter[tuple[str, str]] = Counter()
+
+    def tell(judged: Iterable[Judged]) -> None:
+        for mutant, outcome, why in judged:
+            counts[mutant.kind, outcome] += 1
+            if outcome != "refused":
+                print(f"{outcome:<9} {mutant.rig.stem}: {mutant.name}: {why}", flush=True)
+            if outcome == "harmful":
+                print(
+                    f"          again: python -m tests.rigs.unsafe {mutant.rig.stem} --kind {mutant.kind}", flush=True
+                )
+
     with workers(asked.jobs) as pool:
-        tasks = [pool.submit(judge_rig, RIGS / f"{name}.yaml", asked.kind, asked.without) for name in asked.rigs]
-        for task in tasks:
-            for mutant, outcome, why in task.result():
-                counts[mutant.kind, outcome] += 1
-                if outcome != "refused":
-                    print(f"{outcome:<9} {mutant.rig.stem}: {mutant.name}: {why}", flush=True)
+        checks = [pool.submit(check_all, RIGS / f"{name}.yaml", asked.kind, asked.without) for name in asked.rigs]
+        checked = [each for check in checks for each in check.result()]
+        sound = [mutant for mutant, outcome, _ in checked if outcome == "sound"]
+        chosen = sound if asked.sample is None else sample(sound, asked.sample, asked.seed)
+        tell(each for each in checked if each[0] not in chosen)
+        by_rig = [[each for each in chosen if each.rig == rig] for rig in {each.rig: None for each in chosen}]
+        for life in [pool.submit(simulate_all, mutants, asked.without) for mutants in by_rig]:
+            tell(life.result())
     kinds = list(dict.fromkeys(kind for kind, _ in counts))
     print(f"{'kind':<12}" + "".join(f"{outcome:>10}" for outcome in OUTCOMES))
     for kind in kinds:
