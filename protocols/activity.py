@@ -76,7 +76,7 @@ def activity(
     known_weight = known = low = value = high = 0.0
     for field, share in weights.items():
         reading: Interval | None = getattr(firing, field)
-        if reading is None or not all(math.isfinite(v) for v in (reading.low, reading.value, reading.high)):
+        if reading is None or not reading.finite:
             high += share
             continue
         least, guess, most = corners[field].range(reading)
@@ -111,6 +111,8 @@ def terms(firing: FiringMeasures) -> tuple[float, ...]:
 def _trust(firing: FiringMeasures) -> tuple[float, float, float]:
     """Return the factor for signal quality and hypersynchrony: worst case, best guess, best case; unknown is worst."""
     calm = SEIZURE_FACTOR if firing.seizure_like else 1.0
-    if firing.signal_quality is None:
+    quality = firing.signal_quality
+    if quality is None or not quality.finite:
         return 0.0, 0.0, calm
-    return firing.signal_quality.low * calm, firing.signal_quality.value * calm, firing.signal_quality.high * calm
+    low, value, high = (min(max(share, 0.0), 1.0) * calm for share in (quality.low, quality.value, quality.high))
+    return low, value, high

@@ -26,8 +26,13 @@ FALL_PER_D = 0.02
 ODD_SHARE = 0.5
 """An hour below this share of the norm is not accepted."""
 MAD_TO_SD = 1.4826
+SMALLEST = 1e-9
+"""A signal below this (in its unit) is not there: it gives no norm."""
 MIN_SPREAD = 0.22
 """Minimum spread of the logarithm: a constant signal must not make a change of 1 % remarkable. 0.22 is 25 % [P]."""
+
+MAX_SPREAD = 100.0
+"""Maximum of it: a signal that scatters more has no usual level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,8 @@ class Norm:
 
     def z(self, value: float) -> float:
         """Return the distance of the logarithm of `value` from the norm, in spreads; −inf for 0."""
-        return math.log(value / self.value) / self.spread if value > 0.0 else -math.inf
+        share = value / self.value
+        return math.log(share) / self.spread if share > 0.0 else -math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +68,10 @@ class Baseline:
         middle = median(values)
         allowed = self._allowed(hour)
         value = max(middle, allowed)
-        if value <= 0.0:
+        if value < SMALLEST:
             return None
         off = median(abs(each - middle) for each in values)
-        spread = max(MAD_TO_SD * off / middle, MIN_SPREAD) if middle > 0.0 else MIN_SPREAD
+        spread = min(max(MAD_TO_SD * off / middle, MIN_SPREAD), MAX_SPREAD) if middle >= SMALLEST else MIN_SPREAD
         return Norm(value, spread, len(values))
 
     def taken(self, hour: int, value: float, why_not: str = "") -> tuple[Baseline, str]:

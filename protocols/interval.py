@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Self
 
 K_BOUND = 2.0
@@ -43,6 +44,11 @@ class Interval:
     def to_json(self) -> dict[str, float]:
         """Return plain numbers for the journal."""
         return {"value": self.value, "low": self.low, "high": self.high}
+
+    @property
+    def finite(self) -> bool:
+        """Whether value and bounds are finite numbers."""
+        return isfinite(self.value) and isfinite(self.low) and isfinite(self.high)
 
     @property
     def sd(self) -> float:

@@ -115,6 +115,10 @@ POURED_REL_SD = 0.02
 """Accuracy of the shares of a mixture: volumes in lines, of vessels, of transfers that nothing weighs."""
 READING_GATE = 3.0
 """A titration or a reading on line further off than this has no more weight than one at the gate."""
+MIN_ASSAY_SD = 1e-4
+"""Standard deviation (mM, mOsm/kg) below which no assay is: one that is stated as less counts as this."""
+FURTHEST = 1e6
+"""Distance of a reading (pH, mM, µmol/day) beyond which it is no further off: it has no weight, and its square is finite."""
 ASSAY_GATE = 5.0
 """An assay further off contradicts the estimate: a mistake is more probable than such an error."""
 
@@ -329,6 +333,7 @@ def _seen(state: MediaState, look: Array, off: float, sd: float) -> MediaState:
 
     A reading further off than :data:`READING_GATE` deviations has the weight of one there, and less with its distance.
     """
+    off = min(max(off, -FURTHEST), FURTHEST)
     spread = float(look @ state.covariance @ look)
     distance = abs(off) / math.sqrt(spread + sd * sd)
     if distance > READING_GATE:
@@ -375,6 +380,7 @@ def _assay(where: Where, species: str, sd: float) -> tuple[Array, float]:
     """Return the observation of an assay, (STATES,), and its own standard deviation."""
     look = np.zeros(STATES)
     look[number_of(where, species)] = 1.0
+    sd = max(sd, MIN_ASSAY_SD)
     look[LABORATORY + INDEX[species]] = sd
     return look, sd * math.sqrt(1.0 - SAME_SHARE**2)
 

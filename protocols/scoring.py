@@ -88,7 +88,7 @@ class ScorePart:
 
 def part(name: str, weight: float, corners: Corners, reading: Interval | None, note: str = "") -> ScorePart:
     """Return a part from a reading; None, or a reading that is no finite number, is missing."""
-    if reading is None or not all(math.isfinite(v) for v in (reading.low, reading.value, reading.high)):
+    if reading is None or not reading.finite:
         return missing(name, weight, note)
     low, score, high = (max(FLOOR, s) for s in corners.range(reading))
     return ScorePart(name, weight, score, low, high, score, 1.0, round(reading.value, 6), note)
@@ -190,6 +190,12 @@ def combined(parts: tuple[ScorePart, ...], gates: tuple[Veto, ...] = (), *, vers
         version=version,
         label=label,
     )
+
+
+def unknown(reason: str, *, version: str, label: str) -> Score:
+    """Return a score of which nothing is known because it cannot be computed."""
+    veto = Veto("computation", None, surely=False, possibly=True, text=f"not known: {reason}")
+    return combined((), (veto,), version=version, label=label)
 
 
 def _limiting(parts: tuple[ScorePart, ...], gates: tuple[Veto, ...]) -> str:

@@ -175,6 +175,11 @@ DEFINITIONS: dict[str, Definition] = {
             " itself) until the estimate is stable", "4 h",
         ),
         Definition(
+            "score_unknown", "medium", "what this score or input would show of the tissue is not seen; the others go on",
+            "look at the readings and results behind it; it comes back by itself when they are well, else send the log to the"
+            " developers", "1 d", 60.0,
+        ),
+        Definition(
             "recycle_retreat", "high", "`recycle` returns no medium for now and exchanges some daily: it suspects a loss",
             "read why and until when; assay the medium, look at the tissue; when it is well, start a run as the alarm says",
             "8 h", event=True,

@@ -63,17 +63,18 @@ class ElectrodeBaseline:
         if hour <= self._hour:
             return
         minutes = [each for each in self._minutes if len(each) == len(self._minutes[-1])]
-        if not self._why_not and len(minutes) >= MIN_SAMPLES:
+        over, why_not = self._hour, self._why_not
+        self._hour, self._minutes, self._why_not = hour, [], ""
+        if not why_not and len(minutes) >= MIN_SAMPLES:
             known = np.isfinite(minutes).sum(axis=0) >= MIN_SAMPLES
             rates = np.full(len(known), np.nan)
             rates[known] = np.nanmedian(np.array(minutes)[:, known], axis=0)
             if self._hours and len(self._hours[-1]) != len(rates):
                 self._hours.clear()  # another array
             self._hours.append(rates)
-            shown = [round(float(rate), DIGITS) if np.isfinite(rate) else None for rate in rates]
-            self._journal.append(ROW, {"hour": self._hour, "hz": shown})
             self._renew()
-        self._hour, self._minutes, self._why_not = hour, [], ""
+            shown = [round(float(rate), DIGITS) if np.isfinite(rate) else None for rate in rates]
+            self._journal.append(ROW, {"hour": over, "hz": shown})
 
     def _renew(self) -> None:
         if len(self._hours) < WARM_UP_H:

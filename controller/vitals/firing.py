@@ -87,7 +87,8 @@ class FiringSigns:
         seen = [value for window in self._windows if math.isfinite(value := window.figures[figure])]
         if len(seen) < MIN_WINDOWS:
             return None
-        return Interval.around(mean(seen), stdev(seen) / math.sqrt(len(seen)))
+        found = Interval.around(mean(seen), stdev(seen) / math.sqrt(len(seen)))
+        return found if found.finite else None
 
     @property
     def seizure_like(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import pi, sqrt
+from math import isfinite, pi, sqrt
 from typing import Any
 
 from controller.core.clock import Clock
@@ -16,6 +16,8 @@ from protocols.interval import Interval
 TAKEN, LOOK = "image.taken", "tissue.look"
 MIN_AREA_REL_SD = 0.03
 """Least uncertainty of an area: the accuracy that `choroid verify bench imaging` requires."""
+MIN_AREA_MM2, MAX_AREA_MM2 = 1e-4, 1e4
+"""Areas of tissue that can be: a cell cluster of 10 µm, and more than a plate shows."""
 MISSED = 2.5
 """A camera without a usable image for this many periods no longer counts."""
 
@@ -80,7 +82,8 @@ class ImageSigns:
         if not known:
             return None
         value, low, high = (
-            sum((1.0 + each[key]) ** 1.5 - 1.0 for each in known) / len(known) for key in ("per_day", "low", "high")
+            sum(max(1.0 + each[key], 0.0) ** 1.5 - 1.0 for each in known) / len(known)
+            for key in ("per_day", "low", "high")
         )
         return Interval(value, low, high)
 
@@ -90,8 +93,10 @@ class ImageSigns:
         frame, camera = ImageFrame.of_row(body, utc), body["camera"]
         if camera not in self._rig.cameras or not frame.usable or frame.features is None:
             return
-        area = frame.features["area_mm2"]
-        rel = max(frame.features.get("area_sd_mm2", 0.0) / area, MIN_AREA_REL_SD)
+        area, sd = frame.features["area_mm2"], frame.features.get("area_sd_mm2", 0.0)
+        if not (MIN_AREA_MM2 <= area <= MAX_AREA_MM2 and isfinite(sd)):
+            return
+        rel = max(sd / area, MIN_AREA_REL_SD)
         mm3 = 4.0 / (3.0 * sqrt(pi)) * area**1.5  # of the sphere with this outline
         self._seen[camera] = Sight(frame.at_s, mm3, 1.5 * rel * mm3, frame.growth, seq)
 

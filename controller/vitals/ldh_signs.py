@@ -11,7 +11,7 @@ from math import hypot
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
 from controller.tissue.record import PLACED
-from protocols.assay import LDH, Assay
+from protocols.assay import ANALYTES, LDH, Assay
 from protocols.interval import Interval
 from protocols.tissue_loss import LdhSeen
 
@@ -21,6 +21,8 @@ LATE_H = 24.0
 VALID_H = 7 * 24.0
 """Time (h) for which the ratio is used in grades and in the care rating."""
 HOUR_S = 3600.0
+MIN_U_L = 0.01
+"""Result (U/L) below which nothing was found: it is no scale for later ones."""
 
 
 class LdhSigns:
@@ -54,7 +56,7 @@ class LdhSigns:
         if not self._found:
             return None
         _, seq, assay, method = self._found[-1]
-        if seq <= self._told or self._age_h(assay) > LATE_H or assay.value <= 0.0:
+        if seq <= self._told or self._age_h(assay) > LATE_H or assay.value < MIN_U_L:
             return None
         self._told, self.method = seq, method
         return Interval.around(assay.value, assay.sd, floor=0.0)
@@ -65,12 +67,15 @@ class LdhSigns:
         if not self._found:
             return LdhSeen(None, None)
         newest, method = self._found[-1][2], self._found[-1][3]
-        first = next(assay for _, _, assay, how in self._found if how == method)
+        scales = (assay for _, _, assay, how in self._found if how == method and assay.value >= MIN_U_L)
+        first = next(scales, newest)
         age_h = self._age_h(newest)
-        if first is newest or age_h > VALID_H or first.value <= 0.0:
+        if first is newest or age_h > VALID_H:
             return LdhSeen(None, age_h)
         ratio = newest.value / first.value
-        rel_sd = hypot(newest.sd / newest.value, first.sd / first.value) if newest.value > 0.0 else 0.0
+        if newest.value < MIN_U_L:
+            return LdhSeen(Interval.around(ratio, newest.sd / first.value, floor=0.0), age_h)
+        rel_sd = hypot(newest.sd / newest.value, first.sd / first.value)
         return LdhSeen(Interval.around(ratio, rel_sd * ratio, floor=0.0), age_h)
 
     # --- inside -----------------------------------------------------------------------------------------
@@ -84,6 +89,8 @@ class LdhSigns:
             if row.body["analyte"] != LDH or row.body["where"] != "loop" or not row.body["used"]:
                 continue
             assay = Assay.from_json(row.body)
+            if not (0.0 <= assay.value <= ANALYTES[LDH].high and 0.0 <= assay.sd <= ANALYTES[LDH].high):
+                continue  # none that can be entered
             self._found.append((assay.taken, row.seq, assay, str(row.body.get("method", ""))))
             self._found.sort(key=lambda each: each[:2])
 

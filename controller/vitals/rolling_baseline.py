@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from math import isfinite
 from statistics import median
 from typing import Any
 
@@ -46,13 +47,13 @@ class RollingBaseline:
 
     def note(self, signal: str, value: float | None) -> Norm | None:
         """Note a value of a signal with a baseline (None: unknown now). Return its norm; None while warming up."""
-        if value is not None:
+        if value is not None and isfinite(value):
             self._signals.setdefault(signal, []).append(value)
         return self._norms.get(signal)
 
     def spread(self, signal: str, value: float | None) -> float | None:
         """Note a value of a signal that should be steady. Return its range over the last day; None while unknown."""
-        if value is not None:
+        if value is not None and isfinite(value):
             low, high = self._extremes.get(signal, (value, value))
             self._extremes[signal] = (min(low, value), max(high, value))
         hours: list[tuple[int, float, float]] = [*self._days.get(signal, ())]

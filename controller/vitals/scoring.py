@@ -55,6 +55,7 @@ class Scoring:
             ("activity_fall", "nerves"): self._vitals.concern,
             ("hypersynchrony", "nerves"): firing.hypersynchrony,
             ("response_lost", "nerves"): firing.lost_response,
+            **self._vitals.faults.causes,
         }
         return {alarm: text for alarm, text in found.items() if text}
 
@@ -90,6 +91,8 @@ class Scoring:
         why_unusual = disturbance(state.trips, active)
         self._scores = self._vitals.score(state, summary, why_unusual)
         self._latest = None
+        if self._vitals.faults.reasons:  # what cannot be computed is tried each minute, not only when it is read
+            self._latest = self._scores.to_json(self._failed)
         if state.at_s >= self._next_row_s:
             self._next_row_s = state.at_s + RECORD_EVERY_S
             self._record(SCORES_ROW, self._scores.to_json(self._failed))

@@ -25,7 +25,7 @@ from protocols.tissue_loss import UNKNOWN, TissueLoss
 ROW = "tissue.look"
 HOUR_US = 3_600_000_000
 RESTORED_H = 24 * 60
-"""Maximum number of hours that are restored."""
+"""Maximum number of hours that are restored, and that pass without data: a clock that was years off says nothing more."""
 ROWS_AT_ONCE = 3
 NOTHING: Mapping[str, str] = MappingProxyType({})
 VALID_H = {"ldh": 24 * 7, "volume": 24 * 7, "lactate_mm": 48, "lactate_umol_d": 48}
@@ -70,14 +70,7 @@ class TissueWatch:
         """
         hour = self._now_h()
         if hour > self._hour and (self._noted or self._last != TissueLook()):
-            whole = self._whole()
-            row = {"hour": self._hour, "look": whole.to_json(), "instruments": dict(self._instruments)}
-            self._journal.append(ROW, row)
-            if self._to_restore:
-                self._to_restore.append((self._hour, whole.to_json()))
-            else:
-                self._advance(self._hour, whole)
-            self._noted, self._rescaled = {}, set()
+            self._close(hour)
         self._hour = max(hour, self._hour)
         self._last = look
         self._compare(instruments)
@@ -109,6 +102,16 @@ class TissueWatch:
 
     # --- inside -----------------------------------------------------------------------------------------
 
+    def _close(self, hour: int) -> None:
+        """Take in the hour that is over and write its row; `hour` is the present one. Each hour is taken in once."""
+        over, whole, instruments = self._hour, self._whole(), dict(self._instruments)
+        self._hour, self._noted, self._rescaled = hour, {}, set()
+        if self._to_restore:
+            self._to_restore.append((over, whole.to_json()))
+        else:
+            self._advance(over, whole)
+        self._journal.append(ROW, {"hour": over, "look": whole.to_json(), "instruments": instruments})
+
     def _compare(self, instruments: Mapping[str, str]) -> None:
         """Note signals whose scale has changed; values from before the change are not mixed with those after it."""
         before = self._instruments
@@ -131,7 +134,7 @@ class TissueWatch:
     def _moved(self, hour: int, look: TissueLook) -> ViabilityEstimate:
         """Return the estimate after `look`; what no row tells of, such as a power cut, passes without data."""
         estimate = self._estimate
-        missing = 0 if self._estimated_h is None else hour - self._estimated_h - 1
+        missing = 0 if self._estimated_h is None else min(hour - self._estimated_h - 1, RESTORED_H)
         if missing > 0:
             estimate = estimate.after(TissueLook(), hours=float(missing))
         return estimate.after(look)

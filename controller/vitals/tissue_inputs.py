@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from controller.core.clock import Clock
@@ -19,6 +21,7 @@ from controller.steps.barrier import FilterRecord
 from controller.tissue.record import MOVED, PLACED, REMOVED
 from controller.vitals.image_signs import ImageSigns
 from controller.vitals.ldh_signs import LdhSigns
+from controller.vitals.score_faults import ScoreFaults
 from drivers.commands import PumpStatus
 from nerves.summary import NervesSummary
 from protocols.interval import Interval
@@ -89,9 +92,19 @@ def trusted_interval(state: State, point: str | None, quantity: str) -> Interval
 class TissueInputs:
     """Collects the inputs of a rig."""
 
-    def __init__(self, rig: Rig, journal: Journal, clock: Clock, *, outlets: Mapping[str, Sequence[str]]) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        journal: Journal,
+        clock: Clock,
+        *,
+        outlets: Mapping[str, Sequence[str]],
+        faults: ScoreFaults,
+    ) -> None:
         """Begin; `outlets` are the oxygen probes in chambers, with the pumps that feed each one's chamber."""
         self._rig = rig
+        self._known = faults.interval
+        self._kept = faults.kept
         self._journal = journal
         self._clock = clock
         self._temperature, self._loop_oxygen, self._loop_ph = chamber_temperature(rig), loop_oxygen(rig), loop_ph(rig)
@@ -122,27 +135,34 @@ class TissueInputs:
         """Return what is known at this minute."""
         if state.at_s - self._looked_up_s >= LOOK_UP_EVERY_S:
             self._looked_up_s = state.at_s
-            self._finding, self._barrier_failed = self._journal.last(TISSUE_NOTE), self._barrier.failed
-            self.instruments = self._instruments()
-        volume, ldh = self._volume(), self._ldh()
+            self._kept("tissue_records", self._look_up, None)
+        known = self._known
+        volume, ldh = known("volume", self._volume), known("ldh_assay", self._ldh)
         loop, outlet = trusted_interval(state, self._loop_oxygen, "oxygen"), self._outlet_oxygen(state)
         if loop is not None and outlet is not None and outlet.low > loop.high:
             outlet = loop  # the probes are exchanged, or one is wrong: the lower one counts
-        medium: dict[str, Any] = {} if media is None else {name: media.interval("loop", name) for name in MEDIUM}
+        medium: dict[str, Any] = (
+            {} if media is None else {name: known(name, partial(media.interval, "loop", name)) for name in MEDIUM}
+        )
         return TissueLook(
             temperature_c=trusted_interval(state, self._temperature, "temperature"),
             oxygen_pct=loop if outlet is None else outlet,
             oxygen_at_tissue=outlet is not None,
-            flow_share=self._flow_share(state),
+            flow_share=known("flow", lambda: self._flow_share(state)),
             ph=trusted_interval(state, self._loop_ph, "ph"),
             **medium,
             sterility_failed=self._barrier_failed,
             oxygen_uptake=uptake,
             lactate_umol_d=lactate_umol_d,
-            firing_hz=mean_firing(nerves, state.at_s),
+            firing_hz=known("firing", lambda: mean_firing(nerves, state.at_s)),
             ldh=ldh,
             volume=volume,
         )
+
+    def _look_up(self) -> None:
+        """Read the journal for what changes every few hours, not every minute."""
+        self._finding, self._barrier_failed = self._journal.last(TISSUE_NOTE), self._barrier.failed
+        self.instruments = self._instruments()
 
     def _instruments(self) -> dict[str, str]:
         found = self._sources.now()
@@ -191,9 +211,15 @@ class TissueInputs:
         return Interval.around(value, FINDING_REL_SD * value)
 
 
+def firing_known(nerves: NervesSummary, now_s: float) -> bool:
+    """Return whether a summary tells how the whole array fires now."""
+    recent = now_s - nerves.at_s <= STALE_S
+    return nerves.electrodes > 0 and nerves.sufficient and recent and math.isfinite(nerves.firing_rate_hz)
+
+
 def mean_firing(nerves: NervesSummary | None, now_s: float) -> Interval | None:
     """Return the mean rate of the observed electrodes (Hz), the silent ones among them."""
-    if nerves is None or not nerves.electrodes or not nerves.sufficient or now_s - nerves.at_s > STALE_S:
+    if nerves is None or not firing_known(nerves, now_s):
         return None
     rate = nerves.firing_rate_hz * nerves.active_electrodes / nerves.observed
     return Interval.around(rate, FIRING_REL_SD * rate, floor=0.0)

@@ -27,19 +27,23 @@ from controller.steps.barrier import FilterRecord
 from controller.vitals.electrode_baseline import ElectrodeBaseline
 from controller.vitals.firing import FiringSigns
 from controller.vitals.rolling_baseline import RollingBaseline
+from controller.vitals.score_faults import ScoreFaults
 from controller.vitals.tissue import TissueWatch
-from controller.vitals.tissue_inputs import STALE_S, TISSUE_NOTE, UNCERTAINTY, TissueInputs, trusted_interval
+from controller.vitals.tissue_inputs import TISSUE_NOTE, UNCERTAINTY, TissueInputs, firing_known, trusted_interval
 from drivers.commands import PumpStatus
 from nerves.summary import NervesSummary, StimulationTreatment
 from protocols.activity import FiringMeasures
 from protocols.baseline import Norm
-from protocols.care_rating import MIN_OXYGEN_PCT, MediumGrade, Vitals, care_rating, shut_gate
+from protocols.care_rating import LABEL, MIN_OXYGEN_PCT, MediumGrade, Vitals, care_rating, shut_gate
+from protocols.care_rating import VERSION as RATING_VERSION
 from protocols.grading import Letter
 from protocols.happiness import happiness
 from protocols.interval import Interval
 from protocols.media_state import MAKES_LACTATE, USES_GLUCOSE, MediaState
+from protocols.scoring import Score, unknown
 from protocols.tissue.statement import Statement
-from protocols.tissue_loss import TissueLoss
+from protocols.tissue_loss import LdhSeen, TissueLoss
+from protocols.welfare import VERSION as WELFARE_VERSION
 from protocols.welfare import Treatment as Treated
 from protocols.welfare import welfare
 
@@ -101,19 +105,26 @@ class Scores:
     """Distance of the firing figures from the culture's own baseline, in spreads."""
     tissue: Callable[[], Statement | None] = lambda: None
     """Returns the estimate of the tissue's viability when it is read; None while it is restored."""
+    faults: ScoreFaults = field(default_factory=ScoreFaults)
+    """What cannot be computed."""
 
     def to_json(self, alarms: tuple[str, ...] = ()) -> dict[str, Any]:
         """Return the estimate of viability, care rating, welfare, happiness, stimulation, baselines and all inputs.
 
-        With several chambers a key `of` says that each score is one number for all of them. `alarms` are the failures of the
-        care at this moment (:class:`controller.alarms.care.FailedCare`), which may be later than the inputs.
+        With several chambers a key `of` says that each score is one number for all of them. What cannot be computed is in
+        `unknown`, with the reason. `alarms` are the failures of the care at this moment
+        (:class:`controller.alarms.care.FailedCare`), which may be later than the inputs.
         """
         vitals = replace(self.vitals, alarms=alarms)
-        rating, kept, tissue = care_rating(vitals), welfare(self.treated), self.tissue()
+        viability = self.faults.kept("viability", lambda: self._viability(alarms), None)
+        rating = self._score("care_rating", lambda: care_rating(vitals), RATING_VERSION)
+        kept = self._score("welfare", lambda: welfare(self.treated), WELFARE_VERSION)
+        unknown = dict(self.faults.reasons)
         return {
-            "viability": None if tissue is None else replace(tissue, alarms=alarms).to_json(),
+            "viability": viability,
             "care_rating": rating.to_json() | {"inputs": vitals.to_json()},
             **({} if len(self.chambers) < 2 else {"of": _of(self.chambers)}),
+            **({} if not unknown else {"unknown": unknown}),
             "welfare": kept.to_json() | {"inputs": self.treated.to_json()},
             "happiness": happiness(rating, kept).to_json(),
             "stimulation": None if self.treatment is None else _stimulation(self.treatment),
@@ -123,6 +134,15 @@ class Scores:
             },
             "firing_z": {name: round(z, 2) for name, z in self.firing_z.items() if math.isfinite(z)},
         }
+
+    def _viability(self, alarms: tuple[str, ...]) -> dict[str, Any] | None:
+        tissue = self.tissue()
+        return None if tissue is None else replace(tissue, alarms=alarms).to_json()
+
+    def _score(self, name: str, compute: Callable[[], Score], version: str) -> Score:
+        """Return a score; one of which nothing is known if it cannot be computed."""
+        found = self.faults.kept(name, compute, None)
+        return unknown(self.faults.reasons[name], version=version, label=LABEL) if found is None else found
 
 
 class VitalSigns:
@@ -150,7 +170,9 @@ class VitalSigns:
         self._journal = journal
         self._baseline = RollingBaseline(journal, clock)
         self._tissue = TissueWatch(journal, clock)
-        self._inputs = TissueInputs(rig, journal, clock, outlets=self._outlets)
+        self.faults = ScoreFaults()
+        """What cannot be computed, and why."""
+        self._inputs = TissueInputs(rig, journal, clock, outlets=self._outlets, faults=self.faults)
         self._barrier = FilterRecord(rig, journal)
         self._barrier_failed = False
         self._short_since: dict[str, float | None] = dict.fromkeys(PER_SIDE)
@@ -181,7 +203,7 @@ class VitalSigns:
     @property
     def tissue_loss(self) -> TissueLoss:
         """What the estimate of the tissue says of a loss of viability, a suspected one too."""
-        return replace(self._tissue.finding, ldh=self._inputs.ldh.seen())
+        return replace(self._tissue.finding, ldh=self._ldh_seen())
 
     def score(self, state: State, nerves: NervesSummary | None, disturbance: str) -> Scores:
         """Collect the inputs of the scores at this moment. Call it about once a minute.
@@ -191,49 +213,63 @@ class VitalSigns:
             nerves: the engine's summary, if there is one.
             disturbance: why this moment is unusual; empty if it is not.
         """
+        kept = self.faults.kept
         if disturbance:
             self._baseline.disturbed(disturbance)
-        self._baseline.turn()
-        self.firing.turn(disturbance)
+        kept("baseline", self._baseline.turn, None)
+        kept("electrode_baseline", lambda: self.firing.turn(disturbance), None)
         treatment = self._treatment(nerves)
-        self.firing.update(nerves if nerves is not None and nerves.sufficient else None, treatment)
-        activity, band = self._activity(state, nerves, treatment)
+        firing = nerves if nerves is not None and nerves.sufficient else None
+        kept("firing_signs", lambda: self.firing.update(firing, treatment), None)
+        silent: tuple[FiringMeasures, Interval | None] = FiringMeasures(), None
+        activity, band = kept("activity", lambda: self._activity(state, nerves, treatment), silent)
         vitals = self._vitals(state, activity)
         treated = self._treated(state, treatment, band)
         if (shut := shut_gate(vitals, absent=self._absent)) is not None:
             self._baseline.disturbed(f"{shut} gate")
-        media = self._media(state.at_s)
-        made = None if media is None or media.observations == self._shown else _lactate_making(media)
-        self._shown = self._looks
-        self._tissue.note(
-            self._inputs.update(state, media, nerves, uptake=self._measured_uptake(state), lactate_umol_d=made),
-            self._inputs.instruments,
-        )
+        kept("tissue_look", lambda: self._note(state, nerves), None)
         norms, chambers = self._baseline.norms(), tuple(self._rig.tissue)
-        return Scores(vitals, treated, treatment, norms, chambers, dict(self.firing.scores), self._tissue.statement)
+        firing_z = dict(self.firing.scores)
+        return Scores(vitals, treated, treatment, norms, chambers, firing_z, self._tissue.statement, self.faults)
+
+    def _ldh_seen(self) -> LdhSeen | None:
+        return self.faults.kept("ldh", self._inputs.ldh.seen, None)
 
     def restore_some(self) -> None:
         """Take in a few hours of the journal; call it often until everything is restored."""
-        self._tissue.restore_some()
+        self.faults.kept("earlier_hours", self._tissue.restore_some, None)
+
+    def _note(self, state: State, nerves: NervesSummary | None) -> None:
+        """Hand what is known of the tissue at this minute to the estimate of its viability."""
+        media = self._media(state.at_s)
+        known = self.faults.interval
+        uptake = known("oxygen_uptake_seen", lambda: self._measured_uptake(state))
+        new = media is not None and media.observations != self._shown
+        made = known("lactate_production", lambda: _lactate_making(media) if media is not None and new else None)
+        self._shown = self._looks
+        self._tissue.note(
+            self._inputs.update(state, media, nerves, uptake=uptake, lactate_umol_d=made), self._inputs.instruments
+        )
 
     # --- care rating ------------------------------------------------------------------------------------
 
     def _vitals(self, state: State, activity: FiringMeasures) -> Vitals:
-        self._look_up(state.at_s)
-        found = self._found
-        medium = None if found is None else self._medium(found)
+        kept, known = self.faults.kept, self.faults.interval
+        kept("records", lambda: self._look_up(state.at_s), None)
         media = self._media(state.at_s)
-        uptake, by = self._uptake(state, media)
+        nothing: tuple[Interval | None, str] = (None, "")
+        uptake, by = kept("oxygen_uptake", lambda: self._uptake(state, media), nothing)
+        assayed = self._ldh_seen()
         return Vitals(
             temperature_c=self._trusted(state, self._temperature, "temperature"),
             oxygen_short_s=self._short(state),
             sterility_failed=self._barrier_failed,
-            ldh=self._inputs.ldh.seen().ratio or self._by_hand("ldh"),
-            growth=self._inputs.images.growth() or self._by_hand("growth"),
+            ldh=(None if assayed is None else assayed.ratio) or known("ldh_note", lambda: self._by_hand("ldh")),
+            growth=known("growth", self._inputs.images.growth) or known("growth_note", lambda: self._by_hand("growth")),
             oxygen_uptake=uptake,
             oxygen_uptake_by=by,
-            lactate_yield=None if media is None else _yield(media),
-            grade=medium,
+            lactate_yield=known("lactate_yield", lambda: None if media is None else _yield(media)),
+            grade=kept("grade", self._medium, None),
             firing=activity,
         )
 
@@ -272,8 +308,10 @@ class VitalSigns:
             return None
         return Interval.around(value, BY_HAND_REL_SD * abs(value))
 
-    def _medium(self, found: Mapping[str, Any]) -> MediumGrade | None:
+    def _medium(self) -> MediumGrade | None:
         """Return the last grade, unless it is old, and the best grade that its uncertainty permits."""
+        if (found := self._found) is None:
+            return None
         age = self._clock.utc() - datetime.fromisoformat(found["utc"])
         if age.total_seconds() > GRADE_OLD_S:
             return None
@@ -327,15 +365,15 @@ class VitalSigns:
         self, state: State, nerves: NervesSummary | None, treatment: StimulationTreatment | None
     ) -> tuple[FiringMeasures, Interval | None]:
         """Return the activity on the array, and the firing rate in spreads of the baseline."""
-        if nerves is None or not nerves.electrodes or not nerves.sufficient or state.at_s - nerves.at_s > STALE_S:
+        if nerves is None or not firing_known(nerves, state.at_s):
             self._baseline.note("firing_hz", None)
             return FiringMeasures(), None
         firing = self._baseline.note("firing_hz", nerves.firing_rate_hz)
         share = nerves.active_electrodes / nerves.observed
         active = self._baseline.note("active_share", share)
         self._watch(nerves.firing_rate_hz, firing)
-        z = None if firing is None else max(firing.z(nerves.firing_rate_hz), SILENCE_Z)
-        band = None if z is None else Interval(z, z - Z_BOUND, z + Z_BOUND)
+        z = math.nan if firing is None else max(firing.z(nerves.firing_rate_hz), SILENCE_Z)
+        band = Interval(z, z - Z_BOUND, z + Z_BOUND) if math.isfinite(z) else None
         one = 1.0 / nerves.observed
         bad = {k for k, name in enumerate(nerves.states) if name not in ("ok", "blanked")}
         bad |= {k for k, rate in enumerate(nerves.rates_hz) if rate >= ELECTRODE_FAULT_HZ}
@@ -347,7 +385,7 @@ class VitalSigns:
                 if active is None
                 else Interval(share, max(share - one, 0.0), share + one).scaled(1.0 / active.value),
                 rate_z=band,
-                evoked_ratio=None if evoked is None else Interval(evoked, 0.7 * evoked, 1.3 * evoked),
+                evoked_ratio=None if evoked is None else _evoked(evoked),
                 burst_cv=self.firing.mean_of("network_interval_cv"),
                 sttc=self.firing.mean_of("sttc"),
                 signal_quality=Interval.exact(sound),
@@ -365,25 +403,37 @@ class VitalSigns:
     def _treatment(self, nerves: NervesSummary | None) -> StimulationTreatment | None:
         if self._rig.nerves is None:
             return IDLE
-        return None if nerves is None else nerves.treatment
+        given = None if nerves is None else nerves.treatment
+        if given is None or not (math.isfinite(given.load) and math.isfinite(given.rest_h)):
+            return None
+        ratio, spikes = (
+            each if each is not None and math.isfinite(each) else None
+            for each in (given.evoked_ratio, given.evoked_spikes)
+        )
+        return replace(given, evoked_ratio=ratio, evoked_spikes=spikes)
 
     def _treated(self, state: State, treatment: StimulationTreatment | None, band: Interval | None) -> Treated:
+        known, given = self.faults.interval, treatment
+        return Treated(
+            temperature_spread_c=self._steady(state, "temperature_c", self._temperature, "temperature"),
+            ph_spread=self._steady(state, "ph", self._loop_ph, "ph"),
+            osmolality_spread_pct=known("osmolality", lambda: self._salt_spread_pct(state)),
+            stimulation_load=known("stimulation_load", lambda: None if given is None else Interval.exact(given.load)),
+            rest_h=known("rest", lambda: None if given is None else Interval.exact(given.rest_h)),
+            own_band=band,
+            seizure_like=self.faults.kept("seizure_like", lambda: self.firing.seizure_like, False),
+        )
+
+    def _salt_spread_pct(self, state: State) -> Interval | None:
+        """Return the range of osmolality over the last day (% of the usual one)."""
         osmolality = self._media(state.at_s)
         seen = None if osmolality is None else osmolality.interval("loop", "osmolality_mosm")
         wanted = None if self._rig.loop is None else self._rig.vessels[self._rig.loop].contains
         normal = 290.0 if wanted is None else self._rig.media[wanted].osmolality_mosm
         salt = self._baseline.spread("osmolality_mosm", None if seen is None else seen.value)
-        return Treated(
-            temperature_spread_c=self._steady(state, "temperature_c", self._temperature, "temperature"),
-            ph_spread=self._steady(state, "ph", self._loop_ph, "ph"),
-            osmolality_spread_pct=None
-            if salt is None or seen is None
-            else Interval.around(100.0 * salt / normal, 100.0 * seen.sd / normal, floor=0.0),
-            stimulation_load=None if treatment is None else Interval.exact(treatment.load),
-            rest_h=None if treatment is None else Interval.exact(treatment.rest_h),
-            own_band=band,
-            seizure_like=self.firing.seizure_like,
-        )
+        if salt is None or seen is None:
+            return None
+        return Interval.around(100.0 * salt / normal, 100.0 * seen.sd / normal, floor=0.0)
 
     def _steady(self, state: State, signal: str, point: str | None, quantity: str) -> Interval | None:
         """Return the range over the last day; a probe that is silent now gives none."""
@@ -442,6 +492,12 @@ def _flow(state: State, pumps: Iterable[str]) -> float | None:
         if view is not None and isinstance(view.status, PumpStatus) and view.status.running
     ]
     return sum(running) if running else None
+
+
+def _evoked(ratio: float) -> Interval:
+    """Return the evoked response over its baseline; negative where more spikes came before the pulses than after them."""
+    low, high = sorted((0.7 * ratio, 1.3 * ratio))
+    return Interval(ratio, low, high)
 
 
 def _lactate_making(media: MediaState) -> Interval | None:

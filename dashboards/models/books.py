@@ -161,6 +161,7 @@ class ViabilityModel(BaseModel):
     measured, and the most informative measurement. The `care_rating` with parts, weights, gates and inputs; `welfare`; the
     `happiness` rating made of both; `stimulation` (load, rest, tier and level); the organoid's own `baseline`; how far its
     firing is from that (`firing_z`). With several chambers `of` names those that one score stands for. Null while unknown.
+    `unknown` gives the reason for each score or input that cannot be computed; null if there is none.
     """
 
     viability: dict[str, Any] | None = None
@@ -171,6 +172,7 @@ class ViabilityModel(BaseModel):
     baseline: dict[str, Any] | None = None
     firing_z: dict[str, float] | None = None
     of: str | None = None
+    unknown: dict[str, str] | None = None
 
 
 class WeighedUp(BaseModel):

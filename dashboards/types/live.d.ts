@@ -233,6 +233,7 @@ export interface Scores {
   welfare: Score;
   happiness: Rating;
   stimulation: Stimulation | null;
+  unknown?: Record<string, string>;
 }
 
 /** One graded variable. */

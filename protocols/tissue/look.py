@@ -20,6 +20,16 @@ EXPOSURES = (
 )
 EVIDENCE = ("oxygen_uptake", "lactate_umol_d", "firing_hz", "ldh", "volume")
 """None has an absolute scale: each is compared with its own earlier values."""
+CAN_BE = {
+    "temperature_c": (-20.0, 100.0),
+    "oxygen_pct": (-50.0, 1000.0),
+    "flow_share": (0.0, 1000.0),
+    "ph": (0.0, 14.0),
+    **dict.fromkeys(("glucose_mm", "lactate_mm", "ammonia_mm"), (0.0, 1000.0)),
+    "osmolality_mosm": (0.0, 10_000.0),
+    **dict.fromkeys(EVIDENCE, (-1e9, 1e9)),
+}
+"""Values beyond these no culture has: a look takes them for not measured."""
 TISSUE = "tissue"
 """In `rescaled`: other tissue was put in, and the estimate begins again."""
 
@@ -53,6 +63,12 @@ class TissueLook:
     volume: Interval | None = None
     rescaled: tuple[str, ...] = ()
     """Signals whose scale is new from this hour on: another instrument, another calibration, other tissue."""
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in CAN_BE.items():
+            seen = getattr(self, name)
+            if seen is not None and not (low <= seen.value <= high and seen.sd <= high - low):
+                object.__setattr__(self, name, None)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data without what is missing: a journalled estimate can be computed again."""

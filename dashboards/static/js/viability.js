@@ -42,8 +42,11 @@ function keyOf(found) {
 function picture(found) {
   const { viability, stimulation } = found;
   const details = folded("rating-details", "Care rating and happiness", ratings(found));
+  const failed = Object.entries(found.unknown ?? {});
+  const soon = failed.length > 0 ? "There is no estimate." : "The first estimate follows soon.";
   return [
-    viability ? estimateView(viability) : h("p", { class: "empty", text: "The first estimate follows soon." }),
+    viability ? estimateView(viability) : h("p", { class: "empty", text: soon }),
+    failed.map(([name, reason]) => h("p", { class: "note", text: `${capital(named(name))} is unknown: ${reason}.` })),
     shutGates(found.care_rating).map(gateNote),
     viability && folded("basis-details", "What the estimate rests on", basisView(viability)),
     details,
