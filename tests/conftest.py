@@ -151,9 +151,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A test that needs a real program or module fails under CI when it is missing, and says how to get it."""
     for mark in item.iter_markers("needs"):
-        program = mark.args[0]
-        if shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin") is None:
-            _missing(f"{program} is not installed; on Debian: apt-get install {program}")
+        path = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
+        if not any(shutil.which(program, path=path) for program in mark.args):
+            _missing(f"{' or '.join(mark.args)} is not installed; on Debian: apt-get install {mark.args[0]}")
     for mark in item.iter_markers("needs_module"):
         module, extra = mark.args
         if find_spec(module) is None:

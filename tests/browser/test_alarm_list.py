@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.pages import RESULTS, Server, serving, visiting
 from tests.dashboards.serve_fake import FLOOD
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 
 ALARMS = [f"{kind}:{source}" for kind, source in FLOOD]
 MORE_MESSAGES = """() => setInterval(() => {

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.pages import RESULTS, Server, serving, visiting
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.pages import RESULTS, Server, free_port, visiting
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 
 
 @pytest.fixture(scope="module")

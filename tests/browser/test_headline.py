@@ -17,7 +17,7 @@ from protocols.interval import Interval
 from protocols.welfare import Treatment
 from tests.browser.pages import Server, visiting
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 
 
 SEEN = """async found => {

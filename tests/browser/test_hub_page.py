@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 from tests.browser.pages import RESULTS, Server, free_port, visiting
 from tests.grid.filled_hub import HOSTILE, fill
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.browser.pages import RESULTS
 from tests.browser.stage import SIZES, staged
 from tests.dashboards.fake_rig import BENCH
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 FEATURES = {
     "area_mm2": 2.01, "area_sd_mm2": 0.04, "diameter_mm": 1.6, "feret_mm": 1.7, "circularity": 0.93, "solidity": 0.98,
     "rim_width_um": 18.0, "opacity": 0.42, "core_opacity": 1.3, "entropy_bits": 3.2,

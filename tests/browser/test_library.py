@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.pages import RESULTS, visiting
 from tests.processes import Bench
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 
 TEXT = """NAME = "weekly"
 TITLE = "Note the week"

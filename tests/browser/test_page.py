@@ -15,7 +15,7 @@ from tests.browser.pages import RESULTS, Server, serving, visiting
 from tests.browser.stage import staged
 from tests.dashboards.fake_rig import BENCH
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 
 SIZES = {"laptop": (1440, 900), "wall": (1920, 1080), "tablet": (820, 1180), "phone": (390, 844)}
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 from tests.browser.pages import RESULTS, ROOT, Server, free_port, visiting
 from tests.execution.test_replies import image
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 
 ASKING = """recipe: 1
 name: asking

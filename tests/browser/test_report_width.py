@@ -8,7 +8,7 @@ from playwright.sync_api import Browser
 from choroid.report.pieces import table
 from choroid.report.style import CSS
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 
 
 @pytest.mark.parametrize("width", [1440, 390])

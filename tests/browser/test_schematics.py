@@ -17,7 +17,7 @@ from tests.browser.pages import RESULTS, ROOT
 from tests.browser.sample_rigs import SAMPLES, dish, plates, sixteen, unequal_branches
 from tests.browser.stage import SIZES, staged, state_of
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 
 FILES = sorted([*(ROOT / "examples" / "rigs").glob("*.yaml"), *(ROOT / "tests" / "rigs").glob("*.yaml")])
 RIGS: dict[str, Callable[[], Rig]] = {path.stem: partial(load_rig, path) for path in FILES} | SAMPLES

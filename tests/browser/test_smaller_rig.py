@@ -13,7 +13,7 @@ from controller.rig.loading import load_rig
 from controller.rig.schematic import describe
 from tests.browser.pages import RESULTS, ROOT, Server, serving, visiting
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 
 RIGS = ROOT / "examples" / "rigs"
 SIZES = {"desk": (1400, 1000), "tablet": (1024, 768), "phone": (390, 844)}

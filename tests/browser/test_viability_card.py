@@ -13,7 +13,7 @@ from tests.browser.stage import SIZES, staged
 from tests.browser.viability_pictures import READ, SITUATIONS, said
 from tests.dashboards.fake_rig import BENCH
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 CUT_OFF = """parts => parts.flatMap(part => [part, ...part.querySelectorAll('*')]).filter(node => node.clientWidth
   && node.scrollWidth > node.clientWidth + 1).map(node => node.className)"""
 FIRST = {
