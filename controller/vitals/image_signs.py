@@ -11,9 +11,10 @@ from controller.core.clock import Clock
 from controller.imaging.time_lapse import MAX_ROWS, ImageFrame
 from controller.journal.journal import Journal
 from controller.rig.description import Rig
+from controller.vitals.ldh_signs import last_told
 from protocols.interval import Interval
 
-TAKEN, LOOK = "image.taken", "tissue.look"
+TAKEN = "image.taken"
 MIN_AREA_REL_SD = 0.03
 """Least uncertainty of an area: the accuracy that `choroid verify bench imaging` requires."""
 MIN_AREA_MM2, MAX_AREA_MM2 = 1e-4, 1e4
@@ -37,13 +38,12 @@ class ImageSigns:
     """Follows the images of a rig. The volume is that of all cameras together, once each has a new usable image."""
 
     def __init__(self, rig: Rig, journal: Journal, clock: Clock) -> None:
-        """Begin after the last hour whose evidence is in the journal: an image counts once."""
+        """Begin after the last image that is evidence in the journal: each counts once."""
         self._rig = rig
         self._journal = journal
         self._clock = clock
         self._seen: dict[str, Sight] = {}
-        last = journal.last(LOOK) if rig.cameras else None
-        self._told = 0 if last is None else last.seq
+        self.told = last_told(journal, "volume") if rig.cameras else 0
         """The last row that has become evidence."""
         self._read_to = 0
         for row in journal.entries(kinds=(TAKEN,), newest_first=True, limit=MAX_ROWS if rig.cameras else 0):
@@ -55,6 +55,11 @@ class ImageSigns:
 
         self._counted = frozenset(self._seen)
         """The cameras of the last volume."""
+
+    @property
+    def seen(self) -> bool:
+        """Whether there was a usable image."""
+        return bool(self._seen)
 
     @property
     def instrument(self) -> tuple[str, ...]:
@@ -69,9 +74,9 @@ class ImageSigns:
             self._read_to = row.seq
             self._take_in(row.seq, row.body, row.utc)
         present = self._present()
-        if not present or any(sight.seq <= self._told for sight in present.values()):
+        if not present or any(sight.seq <= self.told for sight in present.values()):
             return None
-        self._told = max(sight.seq for sight in present.values())
+        self.told = max(sight.seq for sight in present.values())
         self._counted = frozenset(present)
         sd = sqrt(sum(sight.sd_mm3**2 for sight in present.values()))
         return Interval.around(sum(sight.mm3 for sight in present.values()), sd)

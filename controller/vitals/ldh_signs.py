@@ -25,23 +25,36 @@ MIN_U_L = 0.01
 """Result (U/L) below which nothing was found: it is no scale for later ones."""
 
 
+def last_told(journal: Journal, signal: str, *, unnamed: int | None = None) -> int:
+    """Return the number of the last row that is evidence of a signal in an hour of the journal; 0 if there is none.
+
+    The hour's row names it (`told`): a result that came between the last minute of an hour and its row belongs to the next
+    hour. Where it names none, all rows before it are, or `unnamed` is returned.
+    """
+    last = journal.last(LOOK)
+    if last is None:
+        return 0
+    return int(last.body.get("told", {}).get(signal, last.seq if unnamed is None else unnamed))
+
+
 class LdhSigns:
     """Follows the assays of LDH in the circulating medium of one rig."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
-        """Begin after the last hour whose evidence is in the journal: an assay counts once."""
+        """Begin after the last assay that is evidence in the journal: each counts once."""
         self._journal = journal
         self._clock = clock
-        last = journal.last(LOOK)
-        self._told = 0 if last is None else last.seq
+        self.told = last_told(journal, "ldh")
         """The last row that has become evidence."""
         self._read_to = 0
         self._found: list[tuple[datetime, int, Assay, str]] = []
         """The assays of the present culture by time of sampling: time, row, assay, method."""
+        self._late: set[int] = set()
+        """Rows whose sample was too old when they were entered: they never become evidence."""
         self.method = ""
         """How the last one that became evidence was measured: another method has another scale."""
         self._read()
-        told = [each for each in self._found if each[1] <= self._told]
+        told = [each for each in self._found if each[1] <= self.told and each[1] not in self._late]
         if told:
             self.method = told[-1][3]
 
@@ -56,9 +69,9 @@ class LdhSigns:
         if not self._found:
             return None
         _, seq, assay, method = self._found[-1]
-        if seq <= self._told or self._age_h(assay) > LATE_H or assay.value < MIN_U_L:
+        if seq <= self.told or self._age_h(assay) > LATE_H or assay.value < MIN_U_L:
             return None
-        self._told, self.method = seq, method
+        self.told, self.method = seq, method
         return Interval.around(assay.value, assay.sd, floor=0.0)
 
     def seen(self) -> LdhSeen:
@@ -85,12 +98,15 @@ class LdhSigns:
             self._read_to = row.seq
             if row.kind == PLACED:
                 self._found.clear()  # other tissue has its own baseline
+                self.method = ""
                 continue
             if row.body["analyte"] != LDH or row.body["where"] != "loop" or not row.body["used"]:
                 continue
             assay = Assay.from_json(row.body)
             if not (0.0 <= assay.value <= ANALYTES[LDH].high and 0.0 <= assay.sd <= ANALYTES[LDH].high):
                 continue  # none that can be entered
+            if (datetime.fromisoformat(row.utc) - assay.taken).total_seconds() > LATE_H * HOUR_S:
+                self._late.add(row.seq)
             self._found.append((assay.taken, row.seq, assay, str(row.body.get("method", ""))))
             self._found.sort(key=lambda each: each[:2])
 

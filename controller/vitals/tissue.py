@@ -28,6 +28,7 @@ RESTORED_H = 24 * 60
 """Maximum number of hours that are restored, and that pass without data: a clock that was years off says nothing more."""
 ROWS_AT_ONCE = 3
 NOTHING: Mapping[str, str] = MappingProxyType({})
+NO_ROWS: Mapping[str, int] = MappingProxyType({})
 VALID_H = {"ldh": 24 * 7, "volume": 24 * 7, "lactate_mm": 48, "lactate_umol_d": 48}
 """Hours for which a measurement counts as made; others count while they are read."""
 ONCE = frozenset({"ldh", "volume"})
@@ -50,6 +51,8 @@ class TissueWatch:
         self._rescaled: set[str] = set()
         """Signals whose scale has changed in this hour."""
         self._last = TissueLook()
+        self._told: Mapping[str, int] = NO_ROWS
+        """What had become evidence by the last note."""
         self._measured_h: dict[str, int] = {}
         rows = list(journal.entries(kinds=(ROW,), newest_first=True, limit=RESTORED_H))
         self._instruments: Mapping[str, str] = {} if not rows else rows[0].body.get("instruments", {})
@@ -61,18 +64,21 @@ class TissueWatch:
             hour, look = self._to_restore.popleft()
             self._advance(hour, TissueLook.from_json(look))
 
-    def note(self, look: TissueLook, instruments: Mapping[str, str] = NOTHING) -> None:
+    def note(
+        self, look: TissueLook, instruments: Mapping[str, str] = NOTHING, told: Mapping[str, int] = NO_ROWS
+    ) -> None:
         """Note what is known at this minute; close the hour if it is over.
 
         Args:
             look: What is known.
             instruments: By signal a text that changes when its scale does (:mod:`controller.vitals.tissue_inputs`).
+            told: The last row of each kind of result that has become evidence, this look included.
         """
         hour = self._now_h()
         if hour > self._hour and (self._noted or self._last != TissueLook()):
-            self._close(hour)
+            self._close(hour, told)
         self._hour = max(hour, self._hour)
-        self._last = look
+        self._last, self._told = look, told
         self._compare(instruments)
         for name in NUMBERS:
             value = getattr(look, name)
@@ -102,15 +108,19 @@ class TissueWatch:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _close(self, hour: int) -> None:
-        """Take in the hour that is over and write its row; `hour` is the present one. Each hour is taken in once."""
+    def _close(self, hour: int, told: Mapping[str, int]) -> None:
+        """Take in the hour that is over and write its row; `hour` is the present one. Each hour is taken in once.
+
+        What became evidence since the last note, `told`, belongs to the present hour.
+        """
         over, whole, instruments = self._hour, self._whole(), dict(self._instruments)
         self._hour, self._noted, self._rescaled = hour, {}, set()
         if self._to_restore:
             self._to_restore.append((over, whole.to_json()))
         else:
             self._advance(over, whole)
-        self._journal.append(ROW, {"hour": over, "look": whole.to_json(), "instruments": instruments})
+        row = {"hour": over, "look": whole.to_json(), "instruments": instruments}
+        self._journal.append(ROW, row | ({"told": {name: self._told.get(name, 0) for name in told}} if told else {}))
 
     def _compare(self, instruments: Mapping[str, str]) -> None:
         """Note signals whose scale has changed; values from before the change are not mixed with those after it."""

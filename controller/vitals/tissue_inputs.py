@@ -20,7 +20,7 @@ from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
 from controller.steps.barrier import FilterRecord
 from controller.tissue.record import MOVED, PLACED, REMOVED
 from controller.vitals.image_signs import ImageSigns
-from controller.vitals.ldh_signs import LdhSigns
+from controller.vitals.ldh_signs import LdhSigns, last_told
 from controller.vitals.score_faults import ScoreFaults
 from drivers.commands import PumpStatus
 from nerves.summary import NervesSummary
@@ -75,6 +75,8 @@ MEDIUM = ("glucose_mm", "lactate_mm", "ammonia_mm", "osmolality_mosm")
 NEW_S = 3600.0
 """Maximum age (s) of a finding that becomes evidence: a restart must not count it twice."""
 LOOK_UP_EVERY_S = 600.0
+FINDINGS = ("ldh", "volume")
+"""What a person may find of the tissue that becomes evidence."""
 FINDING_REL_SD = 0.1
 FIRING_REL_SD = 0.05
 FLOW_SD = 0.05
@@ -120,7 +122,7 @@ class TissueInputs:
         self._barrier_failed = False
         self._finding: Entry | None = None
         self._looked_up_s = float("-inf")
-        self._told: dict[str, int] = {}
+        self._told = {name: last_told(journal, f"note_{name}", unnamed=0) for name in FINDINGS}
         """The journal's row of the last finding of each kind that has become evidence."""
 
     def update(
@@ -158,6 +160,13 @@ class TissueInputs:
             ldh=ldh,
             volume=volume,
         )
+
+    @property
+    def told(self) -> dict[str, int]:
+        """The last row of each kind of result that has become evidence; empty where there was none."""
+        found = {"ldh": self.ldh.told} if self.ldh.assayed else {}
+        found |= {"volume": self.images.told} if self.images.seen else {}
+        return found | ({} if self._finding is None else {f"note_{name}": seq for name, seq in self._told.items()})
 
     def _look_up(self) -> None:
         """Read the journal for what changes every few hours, not every minute."""
@@ -201,7 +210,7 @@ class TissueInputs:
     def _new_finding(self, name: str) -> Interval | None:
         """Return a person's finding about the tissue (examples/protocols/look.yaml) if it is new."""
         row = self._finding
-        if row is None or row.seq <= self._told.get(name, -1):
+        if row is None or row.seq <= self._told[name]:
             return None
         self._told[name] = row.seq
         value = row.body.get(name)

@@ -8,6 +8,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -42,7 +43,7 @@ from protocols.media_state import STATES, MediaState, begin
 from protocols.soft_sensor import Composition
 from tests.controller.test_composed_vitals import scored, state
 from tests.controller.test_ldh_signs import FixedClock
-from tests.execution.world import RIG
+from tests.execution.world import EPOCH, RIG
 
 pytestmark = pytest.mark.virtual_time
 
@@ -183,10 +184,8 @@ class WildBench:
         assert self.media is not None
         return self.media
 
-    def answer(
-        self, readings: Mapping[str, float], nerves: NervesSummary | None, flow: float = 2000.0
-    ) -> dict[str, Any]:
-        """Return the scores of this minute, as a run and the journal get them."""
+    def now(self, readings: Mapping[str, float], flow: float = 2000.0) -> State:
+        """Return the snapshot of this minute."""
         now_s = self.clock.now_s()
         seen = {
             point: Reading(value, UNITS[point.partition(".")[2]], Quality.GOOD, now_s)
@@ -195,7 +194,13 @@ class WildBench:
         run = Run(2000.0)
         view = ActuatorView(PumpStatus(True, flow, 0.0, 4000.0), now_s, run, run, Guarantee.DEVICE)
         pumps = dict.fromkeys((line.pump for line in self.rig.lines.values() if line.pump), view)
-        at = State(now_s, "", seen, pumps, {}, (), {})
+        return State(now_s, "", seen, pumps, {}, (), {})
+
+    def answer(
+        self, readings: Mapping[str, float], nerves: NervesSummary | None, flow: float = 2000.0
+    ) -> dict[str, Any]:
+        """Return the scores of this minute, as a run and the journal get them."""
+        at, now_s = self.now(readings, flow), self.clock.now_s()
         scoring = scoring_of(self.signs, self.rig)
         scoring.update(
             at, None if nerves is None else replace(nerves, at_s=now_s), Alarms(lambda kind, body: None, str)
@@ -211,8 +216,11 @@ class WildBench:
         if "note" in row:
             self.journal.append("note.tissue", row["note"])
         elif "ldh" in row:
+            if "taken_h" in row:
+                taken = (EPOCH + timedelta(hours=row["taken_h"])).isoformat()
             assay = {"analyte": "ldh", "where": "loop", "vessel": "loop", "taken_utc": taken, "value": row["ldh"]}
-            self.journal.append("assay", {**assay, "sd": row["sd"], "unit": "U/L", "used": True, "method": ""})
+            more = {"sd": row["sd"], "unit": "U/L", "used": True, "method": row.get("method", "")}
+            self.journal.append("assay", assay | more)
         else:
             growth = {key: row[key] for key in ("per_day", "low", "high")}
             features = {key: row[key] for key in ("area_mm2", "area_sd_mm2")}
