@@ -104,6 +104,8 @@ ESTIMATE = Verb(
         },
     ),
 )
+DECIDE = Verb(name="decide", policy=Policy.REDO, says="Decide")
+"""A decision of a protocol: on record, so that a run that is taken up follows it."""
 SLEEP = Verb(
     name="sleep",
     policy=Policy.DEADLINE,

@@ -30,6 +30,7 @@ from protocols.lab_verbs import (
     APPROVE,
     ASK,
     ASSAY_STEP,
+    DECIDE,
     ESTIMATE,
     NOTE,
     SLEEP,
@@ -139,6 +140,14 @@ class Lab:
             self._actions.noted(step, kind, data)
 
         await self._steps.step(NOTE, {"kind": kind}, perform)
+
+    async def decide(self, what: str, choose: Callable[[], Any]) -> Any:
+        """Return what `choose` returns (JSON), as a step: a run that is taken up follows its record, also after an update."""
+
+        async def perform(step: Any) -> Any:
+            return choose()
+
+        return await self._steps.step(DECIDE, {"what": what}, perform)
 
     async def ask(self, message: str, answer: AnswerForm | None = None) -> Answer | None:
         """Hold the run until a person has read `message`, done what it says, and resumed.

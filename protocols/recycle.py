@@ -11,10 +11,12 @@ are in its note `recycle`; its inputs are in its note `grade`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from protocols.assay_requests import ASSAY_WANTED, best_request
-from protocols.conditioning import TRIFLE_UL
+from protocols.conditioning import TRIFLE_UL, BatchPlan
 from protocols.economy import Decision, TreatmentContext, draw, treatment
 from protocols.grading import Grade, Letter, Sample, grade
 from protocols.interval import Interval
@@ -73,6 +75,34 @@ ANSWER_D = 2.0
 """Time that a laboratory has for an assay before another one may be requested (days)."""
 
 
+@dataclass(frozen=True, slots=True)
+class RecycleChoice:
+    """A decision as it is on record: a run that is taken up follows it, however this release would decide."""
+
+    action: str
+    draw_ul: float
+    plan: BatchPlan
+    decision: Mapping[str, Any]
+    """The decision with all alternatives, for people."""
+
+    @classmethod
+    async def made(cls, lab: Lab, what: str, decide: Callable[[], Decision]) -> RecycleChoice:
+        """Return what `decide` chooses, or what is on record."""
+
+        def chosen() -> dict[str, Any]:
+            found = decide()
+            one = found.chosen
+            return {
+                "action": one.action,
+                "draw_ul": one.draw_ul,
+                "plan": one.plan.to_json(),
+                "decision": found.to_json(),
+            }
+
+        record = await lab.decide(what, chosen)
+        return cls(record["action"], record["draw_ul"], BatchPlan(**record["plan"]), record["decision"])
+
+
 async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
     """Run cycle after cycle, the first at once. Missed cycles are skipped. A loss of viability makes it retreat."""
     begun_s = await first_turn(lab)
@@ -113,9 +143,14 @@ async def _request_assay(lab: Lab, params: Mapping[str, float], estimate: MediaE
     """Request the assay whose expected saving exceeds its cost; return whether there is one. Nothing waits for it."""
     exceed, cost_ul = params["exceed_pct"] / 100.0, params["assay_cost_ul"]
     _, loop = _bodies(lab, estimate)
-    request = best_request(loop, lab.rules, estimate.lactate_umol_d.value, exceed=exceed, cost_ul=cost_ul)
+
+    def wanted() -> dict[str, Any] | None:
+        request = best_request(loop, lab.rules, estimate.lactate_umol_d.value, exceed=exceed, cost_ul=cost_ul)
+        return None if request is None else request.to_json()
+
+    request = await lab.decide("assay", wanted)
     if request is not None:
-        await lab.note(ASSAY_WANTED, request.to_json())
+        await lab.note(ASSAY_WANTED, request)
     return request is not None
 
 
@@ -128,12 +163,16 @@ async def recycle_once(lab: Lab, params: Mapping[str, float], cycle: int, estima
     verdict = await judge(lab, estimate, ph, "loop")
     bench = _bench(lab, params, estimate)
     spent, loop = _bodies(lab, estimate)
-    decision = draw(bench, verdict, spent, loop, ph.value, max_ul=max_ul, min_ul=min(min_ul, max_ul))
-    if decision.chosen.action == "rest":
+    choice = await RecycleChoice.made(
+        lab,
+        "draw",
+        lambda: draw(bench, verdict, spent, loop, ph.value, max_ul=max_ul, min_ul=min(min_ul, max_ul)),
+    )
+    if choice.action == "rest":
         await lab.note("grade", {"cycle": cycle, "of": "loop", **verdict.to_json(), "estimate": estimate.to_json()})
-        await _note(lab, cycle, verdict, decision, {})
+        await _note(lab, cycle, verdict, choice, {})
         return
-    drawn = await lab.kidney.draw(decision.chosen.draw_ul)
+    drawn = await lab.kidney.draw(choice.draw_ul)
     estimate = await lab.estimate()
     ph = await lab.liver.ph(SETTLE_S)
     verdict = await judge(lab, estimate, ph)
@@ -145,7 +184,9 @@ async def recycle_once(lab: Lab, params: Mapping[str, float], cycle: int, estima
             " discarded, and so is each one until that test was passed"
         )
     batch, loop = _bodies(lab, estimate)
-    await treat(lab, treatment(_bench(lab, params, estimate), verdict, batch, loop, ph.value), cycle, verdict, drawn)
+    bench = _bench(lab, params, estimate)
+    choice = await RecycleChoice.made(lab, "treatment", lambda: treatment(bench, verdict, batch, loop, ph.value))
+    await treat(lab, choice, cycle, verdict, drawn)
 
 
 async def _seen_at_work(lab: Lab) -> None:
@@ -226,9 +267,9 @@ async def _sterile(lab: Lab) -> bool | None:
     return None if pressure.value is None else barrier.sterile
 
 
-async def treat(lab: Lab, decision: Decision, cycle: int, verdict: Grade, drawn: Amount) -> None:
+async def treat(lab: Lab, choice: RecycleChoice, cycle: int, verdict: Grade, drawn: Amount) -> None:
     """Execute a decision; what remains in the spent vessel beyond its residue is discarded."""
-    targets, plan = lab.targets, decision.chosen.plan
+    targets, plan = lab.targets, choice.plan
     passes = lab.volumes()["spent"].passes
     dialysate = await lab.kidney.dialyse(plan.dialysate_ul) if plan.dialysate_ul > 0 else NOTHING
     min_ul = lab.kidney.discard.min_ul
@@ -251,10 +292,10 @@ async def treat(lab: Lab, decision: Decision, cycle: int, verdict: Grade, drawn:
         "base_ul": base.ul,
         "given_back_ul": given.ul,
     }
-    await _note(lab, cycle, verdict, decision, {**moved, "passes": passes})
+    await _note(lab, cycle, verdict, choice, {**moved, "passes": passes})
 
 
-async def _note(lab: Lab, cycle: int, verdict: Grade, decision: Decision, moved: Mapping[str, float]) -> None:
+async def _note(lab: Lab, cycle: int, verdict: Grade, choice: RecycleChoice, moved: Mapping[str, float]) -> None:
     volumes = lab.volumes()
     await lab.note(
         "recycle",
@@ -262,10 +303,10 @@ async def _note(lab: Lab, cycle: int, verdict: Grade, decision: Decision, moved:
             "cycle": cycle,
             "grade": verdict.letter.value,
             "limiting": verdict.limiting,
-            "action": decision.chosen.action,
-            "fresh_share": decision.chosen.plan.fresh_share,
-            "planned": decision.chosen.plan.to_json(),
-            "decision": decision.to_json(),
+            "action": choice.action,
+            "fresh_share": choice.plan.fresh_share,
+            "planned": choice.plan.to_json(),
+            "decision": choice.decision,
             **moved,
             "loop_ul": volumes["loop"].ul,
             "spent_ul": volumes["spent"].ul,

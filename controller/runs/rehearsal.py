@@ -43,7 +43,7 @@ from protocols.answers import APPROVAL, AnswerForm
 from protocols.chamber_verbs import MAX_CARRY_OVER_PCT
 from protocols.host import Perform, ProtocolError, RunEnded
 from protocols.interval import Interval
-from protocols.lab_verbs import SLEEP_UNTIL_CLOCK
+from protocols.lab_verbs import DECIDE, SLEEP_UNTIL_CLOCK
 from protocols.language import Lab
 from protocols.parameters import ParamError
 from protocols.registry import Recipe
@@ -224,7 +224,7 @@ class _Paper:
         begin_s = branch.now_s
         result = await perform(step)
         branch.volumes = self._look()
-        if verb.policy is not Policy.RESUME:  # transfers have events of their own
+        if verb.policy is not Policy.RESUME and verb is not DECIDE:  # transfers have events of their own
             text = str(args.get("message") or args.get("point") or args.get("kind") or "")
             if verb is SLEEP_UNTIL_CLOCK:
                 text = local_text(result, args["zone"])

@@ -32,7 +32,7 @@ from controller.steps.budget import StepBudget
 from controller.steps.recovery import StepProblem, advise
 from controller.steps.steps import PAUSED, StepRecord
 from protocols.host import Perform, ProtocolError, RunEnded
-from protocols.lab_verbs import TOGETHER
+from protocols.lab_verbs import DECIDE, TOGETHER
 from protocols.language import Lab
 from protocols.registry import Recipe
 from protocols.results import VesselVolume
@@ -408,6 +408,8 @@ class ProtocolRun:
     async def step(self, verb: Verb, args: Mapping[str, Any], perform: Perform) -> Any:
         """Perform the next step of this branch; return the recorded result of one that was performed before a restart."""
         branch = self._here()
+        if verb is DECIDE and self._log.undecided(branch):
+            return await perform(None)
         with in_verb(branch, verb.name, self._at_work):
             step = self._log.known(branch, verb, args)
             if step is None or not step.done:

@@ -16,7 +16,7 @@ from controller.steps.branches import Branch
 from controller.steps.schedule import next_time
 from controller.steps.steps import StepRecord
 from protocols.host import ProtocolError
-from protocols.lab_verbs import SLEEP, SLEEP_UNTIL_CLOCK
+from protocols.lab_verbs import DECIDE, SLEEP, SLEEP_UNTIL_CLOCK
 from protocols.verbs import Verb
 
 
@@ -43,6 +43,11 @@ class StepLog:
                 " than what the lab told it. After an update: abort this run and start the protocol again"
             )
         return step
+
+    def undecided(self, branch: Branch) -> bool:
+        """Return whether the branch's next step is on record and is no decision: once decisions were no steps."""
+        step = self.steps.get(f"{branch.path}{branch.last + 1}")
+        return step is not None and step.verb != DECIDE.name
 
     def begin(self, branch: Branch, verb: Verb, args: Mapping[str, Any]) -> StepRecord:
         """Record that the branch's next step begins; a wait gets its deadline."""

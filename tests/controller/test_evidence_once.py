@@ -58,7 +58,7 @@ def test_a_result_of_the_last_minute_of_an_hour_is_evidence_once(
     assert len(shown(bench, signal)) == 1
 
 
-def test_a_late_sample_by_another_method_does_not_begin_the_scale_anew(bench: WildBench) -> None:
+def test_a_late_sample_by_another_method_does_not_begin_the_scale_again(bench: WildBench) -> None:
     lived(bench, 0.5)
     bench.write({"ldh": 8.0, "sd": 0.5})
     lived(bench, 26.1)

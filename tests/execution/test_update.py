@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from controller.core.run_states import RunState
 from controller.recipes.catalogue import shipped
 from protocols import economy
+from protocols.language import Lab
 from tests.execution.world import Controller, World
 
 CYCLES = {"batch": "8 mL", "min_batch": "4 mL", "every": "2 h"}
 
 
+HELD = "After an update: abort this run and start the protocol again"
+
+
+async def undecided(lab: Lab, what: str, choose: Callable[[], Any]) -> Any:
+    """Decide as releases did whose decisions were no steps."""
+    return choose()
+
+
 @pytest.mark.virtual_time
+@pytest.mark.parametrize("recorded", [True, False], ids=["decisions on record", "a record without decisions"])
 @pytest.mark.parametrize("otherwise", [False, True])
-async def test_a_run_goes_on_unless_the_release_decides_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, otherwise: bool
+async def test_a_run_goes_on_though_the_release_decides_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, otherwise: bool, recorded: bool
 ) -> None:
-    """Its cycles are decided again and compared with the record; what differs holds it, and the message says what to do."""
+    """What was decided is on record; only without a record is it decided again, and what differs holds the run."""
     world = World()
     first = Controller(world, tmp_path / "journal.db", catalogue=shipped())
     with monkeypatch.context() as former:
         if otherwise:
             former.setattr(economy, "DRAWS", (0.9,))
+        if not recorded:
+            former.setattr(Lab, "decide", undecided)
         run = await first.runs.start("recycle", CYCLES, "anna", "a test")
         await asyncio.sleep(5 * 3600.0)
         assert first.runs.get(run).state is RunState.RUNNING
@@ -34,12 +48,14 @@ async def test_a_run_goes_on_unless_the_release_decides_otherwise(
     assert moved["reglo.draw"] >= 2
     second = Controller(world, tmp_path / "journal.db", catalogue=shipped())
     await second.runs.recover()
-    if not otherwise:
+    if recorded or not otherwise:
         await second.until(lambda: len(world.pumps["reglo.draw"].doses) > moved["reglo.draw"])
+        assert second.runs.get(run).state is RunState.RUNNING
+        assert second.runs.get(run).messages == ()
         await second.gone()
         return
     await second.until(lambda: second.runs.get(run).state is RunState.HELD)
-    assert "After an update: abort this run and start the protocol again" in second.runs.get(run).messages[-1]
+    assert HELD in second.runs.get(run).messages[-1]
     assert {name: len(pump.doses) for name, pump in world.pumps.items()} == moved, "nothing is moved twice"
     await second.runs.abort(run, "anna", "the release was updated")
     await second.until(lambda: second.runs.get(run).state is RunState.ABORTED)

@@ -13,6 +13,7 @@ export const VERBS = {
   "liver.calibrate": "Calibrate the batch's pH probe",
   "immune.barrier": "Check the filter's passes",
   estimate: "Estimate the medium",
+  decide: "Decide",
   sleep: "Wait",
   sleep_until: "Wait for the next cycle",
   sleep_until_clock: "Wait for the time of day",
