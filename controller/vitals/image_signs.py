@@ -62,6 +62,12 @@ class ImageSigns:
         return bool(self._seen)
 
     @property
+    def age_h(self) -> float | None:
+        """Age (h) of the oldest image that the volume is of; None without one."""
+        taken = [sight.at_s for sight in self._present().values()]
+        return (self._clock.utc().timestamp() - min(taken)) / 3600.0 if taken else None
+
+    @property
     def instrument(self) -> tuple[str, ...]:
         """The cameras of the volume, with the length of their pixels: another set has another scale. Empty without images."""
         return tuple(f"{name} {self._rig.cameras[name].pixel_um:g}" for name in sorted(self._counted))

@@ -12,21 +12,26 @@ from typing import Any
 
 from controller.core.clock import Clock
 from controller.core.state import State
+from controller.estimator.observations import ANALYTES
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
+from controller.rig.families import points_of
+from controller.rig.perfusion import circulating
 from controller.rig.probes import chamber_temperature, loop_oxygen, loop_ph
 from controller.steps.barrier import FilterRecord
 from controller.tissue.record import MOVED, PLACED, REMOVED
 from controller.vitals.image_signs import ImageSigns
 from controller.vitals.ldh_signs import LdhSigns, last_told
+from controller.vitals.medium_assays import MediumAssays
 from controller.vitals.score_faults import ScoreFaults
 from drivers.commands import PumpStatus
 from nerves.summary import NervesSummary
 from protocols.interval import Interval
 from protocols.media_state import MediaState
 from protocols.tissue.look import EVIDENCE, TISSUE, TissueLook
+from protocols.tissue.sources import Knowing, KnownBy
 
 PROBE_SET, TUBING = "calibration.set", "tubing.installed"
 KINDS = (PROBE_SET, TUBING, PLACED, MOVED, REMOVED)
@@ -72,6 +77,18 @@ UNCERTAINTY = {"temperature": 0.3, "oxygen": 2.0, "ph": 0.03}
 """Uncertainty of a probe, in its unit: of the order that makers state for a probe in use [P]."""
 TISSUE_NOTE = "note.tissue"
 MEDIUM = ("glucose_mm", "lactate_mm", "ammonia_mm", "osmolality_mosm")
+MEDIUM_VALID_H = 48.0
+"""Time (h) for which an assay of the medium counts as measured."""
+READ_BY = {
+    "temperature_c": "probe",
+    "oxygen_pct": "probe",
+    "ph": "probe",
+    "oxygen_uptake": "probes",
+    "firing_hz": "electrode array",
+    "ldh": "finding of a person",
+    "volume": "finding of a person",
+}
+"""What reads a field of a look, unless an assay or an image does."""
 NEW_S = 3600.0
 """Maximum age (s) of a finding that becomes evidence: a restart must not count it twice."""
 LOOK_UP_EVERY_S = 600.0
@@ -116,6 +133,8 @@ class TissueInputs:
         self._sources = Instruments(rig, journal, oxygen=[*oxygen, *outlets], pumps=pumps)
         self.images = ImageSigns(rig, journal, clock)
         self.ldh = LdhSigns(journal, clock)
+        self.assays = MediumAssays(journal, clock)
+        self._sensors = _sensors(rig)
         self.instruments = self._instruments()
         """By signal a text that changes when its scale does."""
         self._barrier = FilterRecord(rig, journal)
@@ -160,6 +179,22 @@ class TissueInputs:
             ldh=ldh,
             volume=volume,
         )
+
+    def sources(self, state: State) -> dict[str, KnownBy]:
+        """Return how each field of a look is measured, or what measured it last; those of the medium else are estimated."""
+        found = {name: KnownBy(Knowing.MEASURED, by) for name, by in READ_BY.items()}
+        found |= {name: self.assays.source(name, MEDIUM_VALID_H) for name in MEDIUM}
+        found |= {name: KnownBy(Knowing.MEASURED, "sensor") for name in MEDIUM if self._sensed(state, name)}
+        ldh_h = self.ldh.seen().age_h
+        if ldh_h is not None:
+            found["ldh"] = KnownBy(Knowing.MEASURED, "assay", ldh_h)
+        if self.images.seen:
+            found["volume"] = KnownBy(Knowing.MEASURED, "image", self.images.age_h)
+        return found
+
+    def _sensed(self, state: State, name: str) -> bool:
+        """Return whether a sensor in the circulating medium reads a species now."""
+        return any(trusted(state, point, STALE_S) is not None for point in self._sensors.get(name, ()))
 
     @property
     def told(self) -> dict[str, int]:
@@ -218,6 +253,16 @@ class TissueInputs:
         if not isinstance(value, int | float) or value <= 0.0 or age_s > NEW_S:
             return None
         return Interval.around(value, FINDING_REL_SD * value)
+
+
+def _sensors(rig: Rig) -> dict[str, list[str]]:
+    """Return the points of the sensors in the circulating medium, by the field of a look that they read."""
+    found: dict[str, list[str]] = {}
+    for point in points_of(rig):
+        device, _, name = point.partition(".")
+        if name in ANALYTES and rig.devices[device].at in circulating(rig):
+            found.setdefault(ANALYTES[name], []).append(point)
+    return found
 
 
 def firing_known(nerves: NervesSummary, now_s: float) -> bool:

@@ -41,6 +41,7 @@ from protocols.happiness import happiness
 from protocols.interval import Interval
 from protocols.media_state import MAKES_LACTATE, USES_GLUCOSE, MediaState
 from protocols.scoring import Score, unknown
+from protocols.tissue.sources import KnownBy
 from protocols.tissue.statement import Statement
 from protocols.tissue_loss import LdhSeen, TissueLoss
 from protocols.welfare import VERSION as WELFARE_VERSION
@@ -229,8 +230,15 @@ class VitalSigns:
             self._baseline.disturbed(f"{shut} gate")
         kept("tissue_look", lambda: self._note(state, nerves), None)
         norms, chambers = self._baseline.norms(), tuple(self._rig.tissue)
+        nothing: dict[str, KnownBy] = {}
+        sources = kept("sources", lambda: self._inputs.sources(state), nothing)
+
+        def statement() -> Statement | None:
+            found = self._tissue.statement()
+            return None if found is None else replace(found, sources=sources)
+
         firing_z = dict(self.firing.scores)
-        return Scores(vitals, treated, treatment, norms, chambers, firing_z, self._tissue.statement, self.faults)
+        return Scores(vitals, treated, treatment, norms, chambers, firing_z, statement, self.faults)
 
     def _ldh_seen(self) -> LdhSeen | None:
         return self.faults.kept("ldh", self._inputs.ldh.seen, None)

@@ -219,6 +219,7 @@ export interface ViabilityEstimate {
   causes: Record<string, number>;
   measured: string[];
   unmeasured: string[];
+  quantities?: Record<string, { how: "measured" | "estimated" | "neither"; by: string; age_h: number | null }>;
   past: [number, number, number][];
   past_step_h: number;
   next: { name: string; cost: string; width: number; without: number } | null;

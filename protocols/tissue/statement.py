@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from protocols.tissue.information import Gain, best_measurement
 from protocols.tissue.look import TissueLook
 from protocols.tissue.particles import harms_per_h
 from protocols.tissue.priors import Axis
+from protocols.tissue.sources import Knowing, KnownBy
 from protocols.tissue.wording import DAY_H, LossFound, TissueWording, Trend, trend_of
 
 MEANING = f"Viability: share of the tissue that lives and works ({100 * LEVEL:.0f} % interval)"
@@ -20,13 +22,18 @@ MEASURED = {
     "temperature": "temperature_c",
     "oxygen": "oxygen_pct",
     "pH": "ph",
+    "glucose": "glucose_mm",
     "lactate": "lactate_mm",
+    "ammonia": "ammonia_mm",
+    "osmolality": "osmolality_mosm",
     "oxygen uptake": "oxygen_uptake",
     "electrical activity": "firing_hz",
     "LDH": "ldh",
     "size": "volume",
 }
 """What can be known of a tissue, with its field of a look."""
+OF_MEDIUM = frozenset({"glucose_mm", "lactate_mm", "ammonia_mm", "osmolality_mosm"})
+"""Fields that hold the estimate of the medium, whether or not anything measured them."""
 EXPOSURE_OF = {
     "heat": "temperature_c",
     "cold": "temperature_c",
@@ -55,16 +62,21 @@ class Statement:
     """Fields of a look that were measured within their time (an image counts for a week)."""
     alarms: tuple[str, ...] = ()
     """Failures of the care that act now."""
+    sources: Mapping[str, KnownBy] = field(default_factory=dict)
+    """By field of a look, how it is known; one of the medium that is not in it is estimated at best."""
 
     @property
-    def known(self) -> tuple[str, ...]:
-        """What is measured."""
-        return tuple(name for name, each in MEASURED.items() if each in self.recent)
+    def quantities(self) -> dict[str, KnownBy]:
+        """How each quantity is known."""
+        return {name: self._known_by(each) for name, each in MEASURED.items()}
 
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """What is not measured."""
-        return tuple(name for name in MEASURED if name not in self.known)
+    def of(self, how: Knowing) -> tuple[str, ...]:
+        """Return the quantities that are known in one way."""
+        return tuple(name for name, each in self.quantities.items() if each.how is how)
+
+    def _known_by(self, name: str) -> KnownBy:
+        told = self.sources.get(name, KnownBy(Knowing.MEASURED if name not in OF_MEDIUM else Knowing.ESTIMATED))
+        return told if name in self.recent else replace(told, how=Knowing.NEITHER)
 
     def causes(self) -> dict[str, float]:
         """Return the harms that act now, with the expected loss an hour (1/h)."""
@@ -99,8 +111,9 @@ class Statement:
             "past_step_h": TREND_STEP_H,
             "alarms": list(self.alarms),
             "causes": {name: round(harm, 5) for name, harm in causes.items()},
-            "measured": list(self.known),
-            "unmeasured": list(self.unknown),
+            "measured": list(self.of(Knowing.MEASURED)),
+            "unmeasured": [name for name, each in self.quantities.items() if each.how is not Knowing.MEASURED],
+            "quantities": {name: each.to_json() for name, each in self.quantities.items()},
             "next": None if best is None else best.to_json(),
             "status": self.status(causes),
             "sentences": self.sentences(causes, best),
@@ -133,15 +146,17 @@ class Statement:
             trend=self._trend(),
             stable_h=self.estimate.stable_h(),
             wide=now.width > TOO_WIDE,
-            counted=f"({len(self.known)} of {len(MEASURED)})",
+            counted=f"({len(self.of(Knowing.MEASURED))} of {len(MEASURED)})",
             alarms=self.alarms,
         )
 
     def sentences(self, causes: dict[str, float], best: Gain | None) -> list[str]:
         """Return what is abnormal, where viability lies and goes, what is not measured, what to measure next."""
         sentences = self.condition(causes).sentences()
-        if self.unknown:
-            sentences.append(f"Not measured: {', '.join(self.unknown)}.")
+        if estimated := self.of(Knowing.ESTIMATED):
+            sentences.append(f"Estimated, not measured: {', '.join(estimated)}.")
+        if unknown := self.of(Knowing.NEITHER):
+            sentences.append(f"Not measured: {', '.join(unknown)}.")
         if best is not None:
             sentences.append(f"Most informative next: {best.measurement.name} ({best.measurement.cost}).")
         elif self._suspected() and not self.estimate.harmed:
@@ -150,7 +165,12 @@ class Statement:
 
     def basis(self, causes: dict[str, float], best: Gain | None) -> list[str]:
         """Return what the estimate rests on: signals, baseline and loss, rates of harm, what a measurement would do."""
-        basis = [f"Measured: {', '.join(self.known) or 'nothing'}."]
+        told = {name: f"{name} ({each.text})" if each.text else name for name, each in self.quantities.items()}
+        basis = [f"Measured: {', '.join(told[name] for name in self.of(Knowing.MEASURED)) or 'nothing'}."]
+        if estimated := self.of(Knowing.ESTIMATED):
+            basis.append(f"Estimated by the balance of the medium: {', '.join(told[name] for name in estimated)}.")
+        if unknown := self.of(Knowing.NEITHER):
+            basis.append(f"Neither measured nor estimated now: {', '.join(told[name] for name in unknown)}.")
         lost, harmed = self._lost(), self.estimate.past[-1].harmed
         basis.append(
             f"Baseline, what this culture reached in the last weeks: {self._baseline():.2f}. Expected loss from it:"

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 CUT_OFF = """parts => parts.flatMap(part => [part, ...part.querySelectorAll('*')]).filter(node => node.clientWidth
   && node.scrollWidth > node.clientWidth + 1).map(node => node.className)"""
 FIRST = {
-    "well": "Nothing abnormal in what is measured (8 of 8).",
-    "little-measured": "Nothing abnormal in what is measured (4 of 8).",
+    "well": "Nothing abnormal in what is measured (8 of 11).",
+    "little-measured": "Nothing abnormal in what is measured (4 of 11).",
     "heat": "Harmful now: heat. The tissue is losing viability.",
     "loss": "The tissue is losing viability. No cause is measured.",
     "recovering": "The tissue has lost viability and is recovering. Nothing harmful is measured now.",
-    "no-data": "Nothing abnormal in what is measured, but that is too little to judge the tissue (1 of 8).",
+    "no-data": "Nothing abnormal in what is measured, but that is too little to judge the tissue (1 of 11).",
 }
 
 

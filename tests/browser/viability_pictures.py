@@ -16,6 +16,7 @@ from controller.rig.loading import load_rig
 from protocols.interval import Interval
 from protocols.tissue.estimate import ViabilityEstimate
 from protocols.tissue.look import TissueLook
+from protocols.tissue.sources import Knowing, KnownBy
 from protocols.tissue.statement import Statement
 from tests.browser.pages import ROOT, chromium, serving, visiting
 from tests.browser.stage import SIZES, staged
@@ -89,7 +90,8 @@ WEEKLY = frozenset({"ldh", "volume"})
 def said(looks: tuple[TissueLook, ...]) -> dict[str, Any]:
     """Return the estimate after these hours."""
     known = set(looks[-1].to_json()) | (WEEKLY if any(each.ldh for each in looks) else set())
-    return Statement(ViabilityEstimate.of(looks), looks[-1], frozenset(known)).to_json()
+    sources = {"lactate_mm": KnownBy(Knowing.MEASURED, "assay", 6.0)} if looks[-1] is not FEW else {}
+    return Statement(ViabilityEstimate.of(looks), looks[-1], frozenset(known), sources=sources).to_json()
 
 
 def draw(folder: Path = FOLDER) -> list[Path]:

@@ -4,7 +4,9 @@ import { byId, h, redraw } from "./dom.js";
 import { fixed, inUtc, moment, percent } from "./format.js";
 import { named } from "./words.js";
 
-/** @import { Grade, GradedVariable } from "../../types/live.d.ts" */
+/** @import { Grade, GradedVariable, ViabilityEstimate } from "../../types/live.d.ts" */
+
+/** @typedef {ViabilityEstimate["quantities"]} Quantities */
 
 /** @type {Record<string, string>} */
 const MEANINGS = {
@@ -26,14 +28,31 @@ const UNITS = {
 /**
  * Show the last grade, or that there is none yet.
  * @param {Grade | null | undefined} grade
+ * @param {Quantities} quantities - how each quantity of the medium is known now
  */
-export function showGrade(grade) {
+export function showGrade(grade, quantities) {
   const none = () => h("p", { class: "empty", text: "Nothing has been graded yet; “recycle” grades each batch." });
-  redraw(byId("grade-body"), grade, () => (grade ? picture(grade) : none()));
+  const estimated = estimatedOf(grade, quantities);
+  redraw(byId("grade-body"), grade && { grade, estimated }, () => (grade ? picture(grade, estimated) : none()));
 }
 
-/** @param {Grade} found */
-function picture(found) {
+/**
+ * Return the graded quantities that nothing measures now.
+ * @param {Grade | null | undefined} grade
+ * @param {Quantities} quantities
+ */
+function estimatedOf(grade, quantities) {
+  const names = Object.keys(grade?.variables ?? {}).map(named);
+  return Object.entries(quantities ?? {})
+    .filter(([name, { how }]) => how === "estimated" && names.includes(name))
+    .map(([name]) => name);
+}
+
+/**
+ * @param {Grade} found
+ * @param {string[]} estimated
+ */
+function picture(found, estimated) {
   const limited = found.limiting && found.limiting !== "none";
   const source = [found.of === "loop" ? "the loop" : "", found.cycle ? `cycle ${found.cycle}` : ""];
   const about = [...source, moment(found.utc), `confidence ${percent(found.confidence)}`].filter(Boolean).join(" · ");
@@ -54,6 +73,7 @@ function picture(found) {
     h("div", { class: "grade-row" }, h("div", letter), words),
     reasons(found.reasons ?? []),
     h("ul", { class: "variables" }, sorted(found).map(variable)),
+    estimated.length > 0 && h("p", { class: "note", text: `Estimated, not measured: ${estimated.join(", ")}.` }),
   ];
 }
 

@@ -120,10 +120,18 @@ class Page {
     const suppressed = "suppressed" in changes;
     if ("alarms" in changes || suppressed) this.alarms.show(state.alarms, state.suppressed);
     if ("ledger" in changes) showLedger(state.ledger, can(this.rig, "spent_medium"));
-    if ("grade" in changes) showGrade(state.grade);
-    if ("scores" in changes) showViability(state.scores);
+    if ("grade" in changes || "scores" in changes) showCondition(state);
     this.raster?.update(changes.spikes, Boolean(changes.whole), state.nerves);
   }
+}
+
+/**
+ * Show the grade of the medium, and the scores of the tissue; each redraws itself only if it has changed.
+ * @param {LiveState} state
+ */
+function showCondition({ grade, scores }) {
+  showGrade(grade, scores?.viability?.quantities);
+  showViability(scores);
 }
 
 /**
