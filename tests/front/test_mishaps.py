@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -93,28 +94,25 @@ def test_a_faults_file_with_mistakes_serves_nothing(tmp_path: Path) -> None:
 
 
 def test_the_command_serves_a_lab_that_fails_as_asked() -> None:
-    """The whole of it, at 600 × real time: a kink after twenty minutes from a file, a typed fault, and the end."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "choroid",
-            "lab",
-            "serve",
-            str(ROOT / "examples/rigs/bench.yaml"),
-            "--speed",
-            "600",
-            "--for",
-            "4s",
-        ]
-        + ["--faults", str(ROOT / "examples/faults/bad_night.yaml"), "--by-hand"],
-        input="unplug sim:gas\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "tcp://127.0.0.1:" in done.stdout
-    assert "unplug sim:gas for good" in done.stderr
-    assert "00:20:00 heart_occlusion heart for 45 s\n" in done.stderr
-    assert "00:20:45 heart_occlusion heart for 45 s is over\n" in done.stderr
+    """The whole of it, at 600 × real time or what the machine gives: a kink after twenty minutes, a typed fault, the end."""
+    words = ["lab", "serve", str(ROOT / "examples/rigs/bench.yaml"), "--speed", "600", "--for", "60s"]
+    words += ["--faults", str(ROOT / "examples/faults/bad_night.yaml"), "--by-hand"]
+    lab = subprocess.Popen(
+        [sys.executable, "-m", "choroid", *words],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert lab.stdin is not None
+    assert lab.stderr is not None
+    lab.stdin.write("unplug sim:gas\n")
+    lab.stdin.flush()
+    told = []
+    for line in lab.stderr:
+        told.append(line)
+        if "is over" in line:
+            lab.send_signal(signal.SIGINT)
+    served, _ = lab.communicate(timeout=60)
+    assert lab.returncode == 0, told
+    assert "tcp://127.0.0.1:" in served
+    assert any("unplug sim:gas for good" in line for line in told)
+    assert "00:20:00 heart_occlusion heart for 45 s\n" in told
+    assert "00:20:45 heart_occlusion heart for 45 s is over\n" in told
