@@ -96,6 +96,10 @@ class Bench:
     def protocol(self, *words: str) -> dict[str, Any]:
         return self.told("protocol", *words)
 
+    def run_state(self, run_id: str) -> str:
+        """Return the state of a run; a command that asks would be a process each time."""
+        return str(self.get(f"/api/runs/{run_id}")["state"])
+
     def rows(self, *kinds: str) -> list[tuple[str, dict[str, Any]]]:
         database = sqlite3.connect(f"file:{self.data / 'journal.db'}?mode=ro", uri=True)
         try:

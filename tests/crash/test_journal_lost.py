@@ -55,7 +55,8 @@ def test_F7_A11_a_journal_that_is_removed_under_choroid_run_fails_health_at_once
 ) -> None:
     """Health once stayed ok, doses went on, and a restart began with a blank journal and no alarm."""
     controller = bench.run()
-    bench.protocol("start", "recycle", "--set", "batch=2 mL", "--set", "min_batch=2 mL", "--set", "cycles=1")
+    settings = ("--set", "batch=2 mL", "--set", "min_batch=2 mL", "--set", "cycles=1")
+    run_id = bench.protocol("start", "recycle", *settings)["id"]
     until(lambda: bool(bench.rows("act.outcome")), "the draw runs, and that is recorded", seconds=120)
     for path in bench.data.glob("journal.db*"):
         path.unlink()  # as `rm journal.db*` does: head and owner as well
@@ -83,7 +84,7 @@ def test_F7_A11_a_journal_that_is_removed_under_choroid_run_fails_health_at_once
     done = subprocess.run([*words, "--apply"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     bench.run()
-    until(lambda: bench.protocol("status")["state"] == "held", "the run is held for a person", seconds=90)
+    until(lambda: bench.run_state(run_id) == "held", "the run is held for a person", seconds=90)
 
 
 def test_R2_an_fsync_of_seconds_delays_doses_and_not_the_control_loop() -> None:

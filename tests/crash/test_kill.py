@@ -61,12 +61,12 @@ def test_E4_A1_killed_in_a_transfer_no_double_dose(bench: Bench) -> None:
     doses = [body["command"] for _, body in bench.rows("act") if body["command"][0] == "dispense"]
     assert len(doses) == 1, "the dose was given once and never again"
     assert moved[0]["source"].startswith("balance"), "the balance says that nothing was drawn twice"
-    until(lambda: bench.protocol("status", run_id)["state"] == "running", "the run goes on")
+    until(lambda: bench.run_state(run_id) == "running", "the run goes on")
     states = [body["to"] for _, body in bench.rows("run.state")]
     assert "restarting" in states
 
     # A person can still pause and abort it.
     assert bench.protocol("pause")["state"] in {"holding", "held"}
-    until(lambda: bench.protocol("status", run_id)["state"] == "held", "the run is held")
+    until(lambda: bench.run_state(run_id) == "held", "the run is held")
     bench.protocol("abort", "--reason", "enough seen")
-    until(lambda: bench.protocol("status", run_id)["state"] == "aborted", "the run is aborted")
+    until(lambda: bench.run_state(run_id) == "aborted", "the run is aborted")

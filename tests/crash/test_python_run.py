@@ -70,14 +70,14 @@ def test_an_uploaded_protocol_survives_a_kill_in_a_dose_and_is_held_when_it_bloc
     assert note["ul"] == pytest.approx(DOSE_UL, rel=0.1)
     booked = [body for _, body in bench.rows("moved") if body["line"] == "draw"]
     assert sum(body["ul"] for body in booked) == pytest.approx(DOSE_UL, rel=0.1)
-    until(lambda: bench.get(f"/api/runs/{run}")["state"] == "held", "the question is asked")
+    until(lambda: bench.run_state(run) == "held", "the question is asked")
     bench.told("protocol", "answer", "yes", token=anna)
     until(
         lambda: any("not asked" in each for each in bench.get(f"/api/runs/{run}")["messages"]),
         "the blocked run is held",
         seconds=60,
     )
-    until(lambda: bench.get(f"/api/runs/{run}")["state"] == "held", "no step of it runs")
+    until(lambda: bench.run_state(run) == "held", "no step of it runs")
     view = bench.get(f"/api/runs/{run}")
     assert "the protocol has not asked for a verb for 20 s, at " in view["messages"][-1]
     assert f"{version}.py:{TEXT[: TEXT.index('time.sleep')].count(chr(10)) + 1}" in view["messages"][-1]
@@ -87,4 +87,4 @@ def test_an_uploaded_protocol_survives_a_kill_in_a_dose_and_is_held_when_it_bloc
     alarms = bench.get("/api/alarms")["alarms"]
     assert any(alarm["kind"] == "run_held" for alarm in alarms)
     bench.told("protocol", "abort", "--reason", "enough seen", token=anna)
-    until(lambda: bench.get(f"/api/runs/{run}")["state"] == "aborted", "the run is aborted")
+    until(lambda: bench.run_state(run) == "aborted", "the run is aborted")
