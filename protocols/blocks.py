@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from protocols.calendar import ClockTime
 from protocols.expression import Expression
-from protocols.lab_verbs import EXCLUDED, WEEKDAYS, ZONE
-from protocols.language import Lab
+from protocols.language import EXCLUDED, WEEKDAYS, ZONE, Lab
 from protocols.parameters import Param
 from protocols.program import BURST, Ended, Now, Program, Step, run_all, walked
 from protocols.turns import first_turn, next_turn

@@ -1,8 +1,8 @@
-"""Records of the verbs that dose one chamber: dispense, aspirate, rinse; and the reading of a chamber's volume."""
+"""Records of the verbs that dose one chamber: dispense, aspirate, rinse."""
 
 from __future__ import annotations
 
-from protocols.verbs import SAVE_AS, Argument, ChamberVerb, Policy, SavedValue, StepForm, Verb
+from protocols.verbs import SAVE_AS, Argument, ChamberVerb, SavedValue, StepForm
 
 CHAMBER = "chamber"
 """In a `for_each`: the chamber of this turn."""
@@ -76,5 +76,4 @@ RINSE = ChamberVerb(
         saves=_SAVES,
     ),
 )
-CHAMBER_VOLUME = Verb(name="chamber_volume", policy=Policy.REDO, says="Read the chamber's volume in the ledger")
 DOSES = (DISPENSE, ASPIRATE, RINSE)

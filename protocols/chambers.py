@@ -5,26 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from protocols.chamber_verbs import ASPIRATE, CHAMBER_VOLUME, DISPENSE, MAX_CARRY_OVER_PCT
-from protocols.host import Actions, Facts, ProtocolError, StepRunner
+from protocols.chamber_verbs import ASPIRATE, DISPENSE, MAX_CARRY_OVER_PCT
+from protocols.host import ProtocolError
+from protocols.organs import VerbHolder
 from protocols.results import Amount, ChamberFacts
-from protocols.verbs import ChamberVerb, Way
+from protocols.verbs import ChamberVerb, action
 
 ALL_CHAMBERS = "all"
 """The group of all chambers that can be dosed."""
 
 
-class Doser:
+class Doser(VerbHolder):
     """Carries out the verbs of :mod:`protocols.chamber_verbs`."""
-
-    def __init__(self, steps: StepRunner, actions: Actions, facts: Facts) -> None:
-        self._steps = steps
-        self._actions = actions
-        self.facts = facts
-
-    def route(self, verb: ChamberVerb, args: Mapping[str, Any]) -> Way:
-        """Return the route of a dose on this rig; raises :class:`ProtocolError` without one."""
-        return self._actions.route(verb.way(args))
 
     async def move(self, verb: ChamberVerb, volume_ul: float, named: Mapping[str, Any]) -> Amount:
         """Carry out a verb. `named` are its other arguments; those that are empty are left out of the record."""
@@ -32,20 +24,12 @@ class Doser:
             "volume_ul": volume_ul,
             **{key: value for key, value in named.items() if value not in ("", None, False)},
         }
-        if refusal := self.route(verb, args).refusal(volume_ul):
-            raise ProtocolError(
-                f"{verb.way(args)}({volume_ul:g} µL): {refusal}. Likely cause: a computed volume is too small. Next: skip"
-                " the step below that volume"
-            )
-        return Amount(**await self._steps.step(verb, args, self._actions.transfer))
+        return await self._move(verb, args)
 
-    async def volume_ul(self, chamber: str) -> float:
+    @action("Read the chamber's volume in the ledger")
+    async def chamber_volume(self, chamber: str) -> float:
         """Read the volume of a chamber in the ledger (µL)."""
-
-        async def perform(step: Any) -> dict[str, float]:
-            return self._actions.volume(chamber)
-
-        return float((await self._steps.step(CHAMBER_VOLUME, {"chamber": chamber}, perform))["ul"])
+        return float((await self.host.act(Doser.chamber_volume, {"chamber": chamber}))["ul"])
 
 
 class Chamber:
@@ -62,7 +46,7 @@ class Chamber:
 
     async def volume_ul(self) -> float:
         """Read its volume in the ledger (µL)."""
-        return await self._doser.volume_ul(self.name)
+        return await self._doser.chamber_volume(self.name)
 
     async def dispense(
         self, volume_ul: float, *, source: str = "", max_carry_over_pct: float = MAX_CARRY_OVER_PCT, alone: bool = False

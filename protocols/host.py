@@ -1,25 +1,21 @@
-"""What a protocol's lab needs from the controller: steps, actions, routes and facts of the rig, and two exceptions.
+"""What a protocol's lab needs from the controller: a host that carries out verbs, facts of the rig, and two exceptions.
 
-The controller implements it twice: a run (controller/runs/run.py, controller/runs/performer.py) and a rehearsal
-(controller/runs/rehearsal.py).
+The host is a run (controller/runs/run.py) or a rehearsal (controller/runs/rehearsal.py). What each verb does there is a
+class in controller/runs/actions.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from protocols.answers import AnswerForm
 from protocols.dialysis import DialyserModel
 from protocols.grading import RuleSet
 from protocols.prices import Prices
 from protocols.results import ChamberFacts, VesselVolume
 from protocols.targets import Targets
 from protocols.verbs import TransferVerb, Verb, Way
-
-Perform = Callable[[Any], Awaitable[Any]]
-"""Carries out one step; gets the controller's record of that step, returns plain JSON data."""
 
 
 class RunEnded(BaseException):
@@ -30,11 +26,19 @@ class ProtocolError(Exception):
     """A verb was called with an invalid argument (a negative volume, an unknown sensor)."""
 
 
-class StepRunner(Protocol):
-    """Numbers and journals the steps of a run."""
+class ProtocolHost(Protocol):
+    """Carries out the verbs of one protocol, on the rig or in a rehearsal."""
 
-    async def step(self, verb: Verb, args: Mapping[str, Any], perform: Perform) -> Any:
-        """Do the next step, or return its recorded result."""
+    async def act(self, verb: Verb, args: Mapping[str, Any]) -> Any:
+        """Do the next step of the calling branch, or return its recorded result.
+
+        Args:
+            verb: The verb.
+            args: Its arguments. They are plain JSON data and recorded, except for :attr:`Verb.unrecorded`.
+
+        Returns:
+            The result, as plain JSON data.
+        """
 
     async def together(self, works: Sequence[Coroutine[Any, Any, Any]], names: Sequence[str]) -> list[Any]:
         """Run coroutines as branches of the calling branch; return their results in order."""
@@ -45,52 +49,8 @@ class StepRunner(Protocol):
     def volumes_now(self) -> Mapping[str, VesselVolume]:
         """Return the vessel volumes as of the end of the branch's last step."""
 
-
-class Actions(Protocol):
-    """Carries out steps on the rig, or in a rehearsal; results are plain JSON data. `step` is the controller's record."""
-
     def route(self, verb: str) -> Way:
         """Return the route of a transfer verb; raises :class:`ProtocolError` without a line."""
-
-    async def transfer(self, step: Any) -> dict[str, Any]:
-        """Move the volume of a step along its route, both as the step records them; returns `{ul, low, high}`, `peak_kpa`
-        where it passes the filter, and `failed` where a dose of one chamber was given up.
-        """
-
-    def volume(self, chamber: str) -> dict[str, float]:
-        """Return the volume of a chamber in the ledger; `{ul, sd_ul}`."""
-
-    async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
-        """Take a settled reading."""
-
-    async def flow_of(self, pump: str) -> dict[str, Any]:
-        """Return the flow that a pump reports."""
-
-    async def calibrated(self, step: Any, point: str) -> dict[str, Any]:
-        """Set a probe's own calibration; returns `{before, after, places}`."""
-
-    async def slept(self, step: Any, seconds: float) -> None:
-        """Wait for the step's recorded deadline."""
-
-    async def slept_until(self, step: Any, elapsed_s: float) -> float:
-        """Wait for a time since the run's start; returns how late it was (s)."""
-
-    async def slept_until_clock(self, step: Any) -> str:
-        """Wait for the time of day that the step has recorded; returns it."""
-
-    def barrier(self) -> dict[str, Any]:
-        """Return the fields of :class:`Barrier`, from the filter passes on record."""
-
-    def noted(self, step: Any, kind: str, data: Mapping[str, Any]) -> None:
-        """Write a note to the journal, once."""
-
-    async def asked(self, step: Any, message: str, answer: AnswerForm | None) -> dict[str, Any] | None:
-        """Hold until a person resumes, once for each message; with `answer`, until it is given: returns `{value, text}`,
-        and `{user, reason}` of a decision.
-        """
-
-    async def estimated(self) -> dict[str, Any]:
-        """Return the soft sensor's estimate."""
 
 
 class Facts(Protocol):

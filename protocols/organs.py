@@ -1,40 +1,103 @@
 """The organs of a lab: verbs that are awaited, and facts of the rig.
 
-Transfers and readings are attributes of the organs, each one record (:mod:`protocols.verbs`); they need no code.
+Transfers and readings are attributes of the organs, each one record (:mod:`protocols.verbs`); they need no code. Any other
+verb is a method with the decorator :func:`protocols.verbs.action`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from protocols.dialysis import DialyserModel
-from protocols.host import Actions, Facts, ProtocolError, StepRunner
-from protocols.lab_verbs import BARRIER, CALIBRATE, MEASURE
+from protocols.host import Facts, ProtocolError, ProtocolHost
 from protocols.results import Amount, Barrier, Calibrated, Measurement
-from protocols.verbs import AnyReadingVerb, InstantReadingVerb, ReadingVerb, TransferVerb, Way
+from protocols.verbs import (
+    READING_UNITS,
+    SAVE_AS,
+    SETTLE,
+    AnyReadingVerb,
+    Argument,
+    InstantReadingVerb,
+    ReadingVerb,
+    SavedValue,
+    StepForm,
+    TransferVerb,
+    Verb,
+    Way,
+    action,
+    interval_values,
+)
+
+PROBE_VALID_S = 7 * 86_400.0
+"""Maximum age of a probe's calibration, unless a recipe gives another."""
 
 
-class Organ:
-    """Common part of all organs: steps of a run, its actions, and facts of the rig."""
+def flow_point(pump: str) -> str:
+    """Return the point of the flow that a pump reports."""
+    return f"{pump}.flow"
 
-    def __init__(self, steps: StepRunner, actions: Actions, facts: Facts) -> None:
-        self._steps = steps
-        self._actions = actions
-        self._facts = facts
 
-    def route(self, verb: TransferVerb) -> Way:
-        """Return the route of a transfer verb on this rig."""
-        return self._actions.route(verb.name)
+class VerbHolder:
+    """Has verbs that the host of a protocol carries out: the lab itself, and each organ."""
+
+    def __init__(self, host: ProtocolHost, facts: Facts) -> None:
+        self.host = host
+        self.facts = facts
+
+    @classmethod
+    def verb_name(cls, method: str) -> str:
+        """Return the name in the journal of the verb that is called by `method`."""
+        return method
+
+    @action(
+        "Measure",
+        StepForm(
+            "measure",
+            "a settled reading of any sensor of the rig",
+            {
+                "point": Argument("point", "device.point as in the rig file", required=True),
+                "settle": SETTLE,
+                "unit": Argument(
+                    "choice", "unit of the reading, if the point has no standard name", choices=READING_UNITS
+                ),
+                "as": SAVE_AS,
+            },
+            "point",
+            interval_values(""),
+        ),
+    )
+    async def measure(self, point: str, settle_s: float = 0.0) -> Measurement:
+        """Take a settled reading of any sensor `device.point`; of a heart's pump, `pump.flow` is what it reports."""
+        return Measurement.from_json(await self.host.act(VerbHolder.measure, {"point": point, "settle_s": settle_s}))
+
+    def route(self, verb: Verb, args: Mapping[str, Any] = MappingProxyType({})) -> Way:
+        """Return the route of a verb on this rig; raises :class:`ProtocolError` without a line."""
+        return self.host.route(verb.way(args))
+
+    async def _move(self, verb: Verb, args: Mapping[str, Any]) -> Amount:
+        """Carry out a verb that moves `volume_ul`; raise :class:`ProtocolError` if the pump cannot deliver it."""
+        volume_ul = args["volume_ul"]
+        if refusal := self.route(verb, args).refusal(volume_ul):
+            raise ProtocolError(
+                f"{verb.way(args)}({volume_ul:g} µL): {refusal}. Likely cause: a computed volume is too small. Next: skip"
+                " the step below that volume"
+            )
+        return Amount(**await self.host.act(verb, args))
+
+
+class Organ(VerbHolder):
+    """Common part of all organs."""
+
+    @classmethod
+    def verb_name(cls, method: str) -> str:
+        """Return the name in the journal: organ and method."""
+        return f"{cls.__name__.lower()}.{method}"
 
     async def move(self, verb: TransferVerb, volume_ul: float) -> Amount:
         """Carry out a transfer verb."""
-        if refusal := self.route(verb).refusal(volume_ul):
-            raise ProtocolError(
-                f"{verb.name}({volume_ul:g} µL): {refusal}. Likely cause: a computed volume is too small. Next: skip"
-                " the step below that volume"
-            )
-        return Amount(**await self._steps.step(verb, {"volume_ul": volume_ul}, self._actions.transfer))
+        return await self._move(verb, {"volume_ul": volume_ul})
 
     async def read(self, verb: AnyReadingVerb, settle_s: float, heart: str = "") -> Measurement:
         """Carry out a reading verb.
@@ -45,7 +108,7 @@ class Organ:
             heart: Name of one heart; default: all are read, and the result is the lowest or the highest value, or the first
                 that is missing.
         """
-        hearts = self._facts.hearts if verb.of_all else ()
+        hearts = self.facts.hearts if verb.of_all else ()
         if heart and heart not in hearts:
             known = f"name one of {', '.join(hearts)}" if hearts else "leave the name out"
             raise ProtocolError(f"{verb.name}: the rig has no heart “{heart}”. Next: {known}")
@@ -54,30 +117,15 @@ class Organ:
         return _worst(verb, [await self._read(verb, settle_s, name) for name in hearts])
 
     async def _read(self, verb: AnyReadingVerb, settle_s: float, heart: str) -> Measurement:
-        facts = self._facts
+        facts = self.facts
         if verb.pump_of:
             pump = facts.pump(verb.pump_of, heart)
-            return await self._flow(pump) if pump is not None else Measurement(verb.name, verb.unit, None, verb.absent)
-        point = facts.probe(verb.probe, verb.vessel) if verb.probe else facts.sensor(verb.sensor, heart)
+            point = None if pump is None else flow_point(pump)
+        else:
+            point = facts.probe(verb.probe, verb.vessel) if verb.probe else facts.sensor(verb.sensor, heart)
         if point is None:
             return Measurement(verb.name, verb.unit, None, verb.absent)
         return await self.measure(point, settle_s)
-
-    async def measure(self, point: str, settle_s: float) -> Measurement:
-        """Read any sensor."""
-
-        async def perform(step: Any) -> dict[str, Any]:
-            return await self._actions.measured(point, settle_s)
-
-        return Measurement.from_json(await self._steps.step(MEASURE, {"point": point, "settle_s": settle_s}, perform))
-
-    async def _flow(self, pump: str) -> Measurement:
-        async def perform(step: Any) -> dict[str, Any]:
-            return await self._actions.flow_of(pump)
-
-        return Measurement.from_json(
-            await self._steps.step(MEASURE, {"point": f"{pump}.flow", "settle_s": 0.0}, perform)
-        )
 
 
 def _worst(verb: AnyReadingVerb, readings: Sequence[Measurement]) -> Measurement:
@@ -143,7 +191,7 @@ class Kidney(Organ):
     @property
     def dialyser(self) -> DialyserModel | None:
         """The dialyser in the spent vessel, on a rig that has one."""
-        return self._facts.dialyser(Kidney.dialyse, self._actions.route)
+        return self.facts.dialyser(Kidney.dialyse, self.host.route)
 
 
 class Gut(Organ):
@@ -199,6 +247,28 @@ class Liver(Organ):
         """Minimum volume (µL) that all dosing pumps can deliver."""
         return max(self.route(verb).min_ul for verb in (Liver.add_glucose, Liver.add_base, Gut.feed))
 
+    @action(
+        "Calibrate the batch's pH probe",
+        StepForm(
+            "liver.calibrate",
+            "calibrate the batch's pH probe, which a person has put into a buffer",
+            {
+                "place": Argument("choice", "point of the calibration", required=True, choices=("mid", "low", "high")),
+                "ph": Argument(
+                    "quantity", "pH of the buffer at its temperature", required=True, minimum=0.0, maximum=14.0
+                ),
+                "valid": Argument(
+                    "quantity",
+                    "validity of the calibration (default 7 d)",
+                    "s",
+                    default=PROBE_VALID_S,
+                    parameter="valid_s",
+                ),
+                "as": SAVE_AS,
+            },
+            saves={each and f".{each}": SavedValue(each or "after", "") for each in ("", "before", "places")},
+        ),
+    )
     async def calibrate(self, place: str, ph: float, valid_s: float) -> Calibrated:
         """Calibrate the batch's pH probe, which a person has put into a buffer.
 
@@ -207,13 +277,8 @@ class Liver(Organ):
             ph: pH of the buffer at its temperature.
             valid_s: Validity of the calibration (s).
         """
-        point = self._facts.sensor(Liver.ph.sensor) or ""
-
-        async def perform(step: Any) -> dict[str, Any]:
-            return await self._actions.calibrated(step, point)
-
         args = {"place": place, "value": ph, "valid_s": valid_s}
-        return Calibrated(**await self._steps.step(CALIBRATE, args, perform))
+        return Calibrated(**await self.host.act(Liver.calibrate, args))
 
 
 class Immune(Organ):
@@ -224,20 +289,17 @@ class Immune(Organ):
     @property
     def max_pressure_kpa(self) -> float:
         """Maximum pressure of the filter (kPa)."""
-        return self._facts.max_filter_kpa
+        return self.facts.max_filter_kpa
 
     @property
     def min_pressure_kpa(self) -> float:
         """Minimum pressure of an intact filter while medium is given back (kPa)."""
-        return self._facts.min_filter_kpa
+        return self.facts.min_filter_kpa
 
+    @action("Check the filter's passes")
     async def barrier(self) -> Barrier:
         """Return whether the filter is intact, by the pressure of its passes. A failure stays until a new test."""
-
-        async def perform(step: Any) -> dict[str, Any]:
-            return self._actions.barrier()
-
-        return Barrier(**await self._steps.step(BARRIER, {}, perform))
+        return Barrier(**await self.host.act(Immune.barrier, {}))
 
 
 class Lung(Organ):

@@ -20,11 +20,10 @@ from protocols.conditioning import TRIFLE_UL, BatchPlan
 from protocols.economy import Decision, TreatmentContext, draw, treatment
 from protocols.grading import Grade, Letter, Sample, grade
 from protocols.interval import Interval
-from protocols.lab_verbs import BARRIER
 from protocols.language import Lab
 from protocols.ldh_requests import LdhRequests
 from protocols.mixing import MediumState, retained
-from protocols.organs import Gut, Kidney, Liver
+from protocols.organs import Gut, Immune, Kidney, Liver
 from protocols.parameters import Param
 from protocols.results import NOTHING, Amount, Measurement
 from protocols.retreat import retreat
@@ -44,7 +43,7 @@ VERBS = (
     Liver.add_glucose,
     Liver.add_base,
     Liver.ph,
-    BARRIER,
+    Immune.barrier,
 )
 """Verbs that it cannot do without."""
 PARAMS = (

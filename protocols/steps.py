@@ -16,7 +16,7 @@ from protocols.answers import AnswerForm
 from protocols.calendar import ClockTime
 from protocols.expression import BOOL, GRADE, PLAIN, Expression, MissingValue, is_text
 from protocols.host import ProtocolError
-from protocols.lab_verbs import DECISIONS
+from protocols.language import DECISIONS
 from protocols.program import Now, Step
 from protocols.recycle import SETTLE_S, judge
 from protocols.results import NOTHING, Measurement
@@ -171,9 +171,9 @@ class Do(Step):
         return True
 
     async def run(self, now: Now) -> None:
+        known = self.form.arguments
         arguments = {
-            self.form.arguments[name].parameter: await self._value(name, given, now)
-            for name, given in self.given.items()
+            known[name].parameter or name: await self._value(name, given, now) for name, given in self.given.items()
         }
         result = await self.verb.of(now.lab)(**arguments)
         if self.save:

@@ -1,8 +1,8 @@
 """Records of verbs: one record describes a verb completely.
 
-The verbs are declared in :mod:`protocols.organs` and :mod:`protocols.lab_verbs`; steps that only recipes have
-(`if`, `repeat`, …) in :mod:`protocols.steps` and :mod:`protocols.blocks`. Recipe form, JSON schema, methods of the
-organs, routes, resume policies, page texts and the table in docs/protocols.md are derived from these records.
+The verbs are declared in :mod:`protocols.organs`, :mod:`protocols.language` and :mod:`protocols.chamber_verbs`; steps that
+only recipes have (`if`, `repeat`, …) in :mod:`protocols.steps` and :mod:`protocols.blocks`. Recipe form, JSON schema, methods
+of the organs, routes, resume policies, page texts and the table in docs/protocols.md are derived from these records.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, Literal, Protocol, overload
+from types import MethodType
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from protocols.results import Amount, Measurement
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
 class Policy(StrEnum):
@@ -74,7 +78,7 @@ class Argument:
     """Smallest permitted value; volumes and times may never be negative."""
     maximum: float | None = None
     parameter: str = ""
-    """Parameter of the verb's method that it fills; empty where the step has its own code."""
+    """Parameter of the verb's method that it fills; empty: of its own name."""
 
     @property
     def min_value(self) -> float | None:
@@ -133,9 +137,7 @@ SETTLE = Argument("quantity", "wait before the reading", "s")
 class Verb:
     """One verb of the lab: each call is one journalled step.
 
-    A verb of this class has its own method in :mod:`protocols.language`, its performance in controller/runs/performer.py
-    and its rehearsal in controller/runs/rehearsal.py. A :class:`TransferVerb` or a :class:`ReadingVerb` needs only its
-    record.
+    A :class:`TransferVerb` or a :class:`ReadingVerb` needs only its record; an :class:`ActionVerb` has code of its own.
     """
 
     name: str = ""
@@ -147,6 +149,16 @@ class Verb:
     """Its form in a recipe; None if recipes do not have it."""
     words: frozenset[str] = frozenset()
     """Arguments that are texts for people: other words do not make it another step."""
+    unrecorded: frozenset[str] = frozenset()
+    """Arguments that are not recorded with the step: data that another row has, or code."""
+
+    def recorded(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments of a call that are recorded with its step."""
+        return {key: value for key, value in args.items() if key not in self.unrecorded} if self.unrecorded else args
+
+    def way(self, args: Mapping[str, Any]) -> str:
+        """Return the name of the way that a step with these arguments takes: the verb's own."""
+        return self.name
 
     def same(self, args: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
         """Return whether two calls are the same except for :attr:`words`."""
@@ -176,6 +188,8 @@ class Way(Protocol):
 class VerbOwner(Protocol):
     """The organ on which a verb is declared: it knows its route on the rig and carries it out."""
 
+    @classmethod
+    def verb_name(cls, method: str) -> str: ...  # noqa: D102 (documented in protocols.organs.VerbHolder)
     def route(self, verb: TransferVerb) -> Way: ...  # noqa: D102 (documented in protocols.organs.Organ)
     async def move(self, verb: TransferVerb, volume_ul: float) -> Amount: ...  # noqa: D102
     async def read(self, verb: AnyReadingVerb, settle_s: float, heart: str = "") -> Measurement: ...  # noqa: D102
@@ -219,7 +233,7 @@ class TransferVerb(Verb):
     policy: Policy = Policy.RESUME
 
     def __set_name__(self, organ: type[VerbOwner], method: str) -> None:
-        self.name = f"{organ.__name__.lower()}.{method}"
+        self.name = organ.verb_name(method)
         saves = {
             "": SavedValue("ul", "uL"),
             ".low": SavedValue("low", "uL"),
@@ -257,7 +271,7 @@ class ChamberVerb(Verb):
     policy: Policy = Policy.RESUME
 
     def way(self, args: Mapping[str, Any]) -> str:
-        """Return the name of the way that a step with these arguments takes."""
+        """Return the name of the way: that of its chamber."""
         named = (self.name, args[self.place], args.get(self.source, ""))
         return " ".join(str(each) for each in named if each)
 
@@ -312,7 +326,7 @@ class AnyReadingVerb(Verb):
     says: str = ""
 
     def __set_name__(self, organ: type[VerbOwner], method: str) -> None:
-        self.name = f"{organ.__name__.lower()}.{method}"
+        self.name = organ.verb_name(method)
         self.form = StepForm(self.name, self.help, self._arguments(), "as", interval_values(self.unit))
 
     def _arguments(self) -> dict[str, Argument]:
@@ -350,3 +364,43 @@ class ReadingVerb(AnyReadingVerb):
     def __get__(self, organ: VerbOwner, owner: type[VerbOwner]) -> BoundReading: ...
     def __get__(self, organ: VerbOwner | None, owner: type[VerbOwner]) -> ReadingVerb | BoundReading:
         return self if organ is None else BoundReading(self, organ)
+
+
+@dataclass(eq=False, kw_only=True)
+class ActionVerb(Verb, Generic[Given, Result]):
+    """A verb with code of its own: a method of an organ or of the lab that :func:`action` declares.
+
+    What it does on the rig and in a rehearsal is a class in controller/runs/actions.
+    """
+
+    method: Callable[Concatenate[Any, Given], Coroutine[Any, Any, Result]]
+    """Checks the arguments, calls :meth:`protocols.host.ProtocolHost.act`, and returns the result in its own type."""
+
+    def __set_name__(self, holder: type[VerbOwner], method: str) -> None:
+        self.name = holder.verb_name(method)
+
+    @overload
+    def __get__(self, holder: None, owner: type[object]) -> ActionVerb[Given, Result]: ...
+    @overload
+    def __get__(self, holder: object, owner: type[object]) -> Callable[Given, Coroutine[Any, Any, Result]]: ...
+    def __get__(
+        self, holder: object | None, owner: type[object]
+    ) -> ActionVerb[Given, Result] | Callable[Given, Coroutine[Any, Any, Result]]:
+        return self if holder is None else MethodType(self.method, holder)
+
+
+def action(
+    says: str,
+    form: StepForm | None = None,
+    *,
+    policy: Policy = Policy.REDO,
+    words: frozenset[str] = frozenset(),
+    unrecorded: frozenset[str] = frozenset(),
+) -> Callable[[Callable[Concatenate[Any, Given], Coroutine[Any, Any, Result]]], ActionVerb[Given, Result]]:
+    """Declare the decorated method as a verb; its name follows from its class and its own.
+
+    The arguments are the fields of :class:`Verb` with these names.
+    """
+    return lambda method: ActionVerb(
+        says=says, form=form, policy=policy, words=words, unrecorded=unrecorded, method=method
+    )

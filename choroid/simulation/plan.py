@@ -37,10 +37,11 @@ from controller.rig.description import Medium, Rig
 from controller.rig.organ_lines import fresh_medium
 from controller.rig.perfusion import circulating
 from controller.runs.chosen import chosen
-from controller.runs.rehearsal import HOURS, Rehearsed, rehearse
+from controller.runs.paper import Rehearsed
+from controller.runs.rehearsal import HOURS, rehearse
 from controller.upkeep.upkeep import Upkeep
 from drivers.registry import MODELS
-from protocols.lab_verbs import ASK, SLEEP_UNTIL_CLOCK
+from protocols.language import Lab
 from protocols.registry import Recipe
 from protocols.soft_sensor import MediaEstimate
 from sim.virtual_time import run_virtual
@@ -287,7 +288,7 @@ def _paper_story(rig: Rig, present: Present, paper: Rehearsed) -> dict[str, Any]
                 (into if share > 0.0 else out)[name] += abs(share) * event.ul
             text = f"{event.line}: {event.ul / ML:.2f} mL, {event.source} → {event.target}"
             timeline.append({"at_s": round(event.begin_s, 1), "kind": "step", "text": within(event.branch, text)})
-        elif event.verb == SLEEP_UNTIL_CLOCK.name:
+        elif event.verb == Lab.sleep_until_clock.name:
             text = within(event.branch, f"wait until {event.text}")
             timeline.append({"at_s": round(event.begin_s, 1), "kind": "step", "text": text})
         steps.append(step)
@@ -348,7 +349,7 @@ def _sterile(rig: Rig, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
         line = rig.lines.get(step.get("line", ""))
         if line is not None and line.filter is not None:
             text = f"{line.valve or 'the line'} open, {step['ml']:.2f} mL through the filter “{line.filter}”"
-        elif step["verb"] == ASK.name:
+        elif step["verb"] == Lab.ask.name:
             text = "a person is asked to act at the rig"
         else:
             continue

@@ -13,7 +13,7 @@ from controller.steps.branches import spoken
 from controller.steps.schedule import local_text
 from protocols.grading import Letter, RuleSet
 from protocols.interval import Interval
-from protocols.lab_verbs import MEASURE, SLEEP, SLEEP_UNTIL_CLOCK, TOGETHER
+from protocols.language import TOGETHER, Lab
 from protocols.table import VERBS
 from protocols.verbs import Policy
 
@@ -153,12 +153,12 @@ def within(branch: str, text: str) -> str:
 def _words(body: Mapping[str, Any]) -> str | None:
     """A step that moves nothing, for the timeline; transfers tell their own when they are done."""
     args = body["args"]
-    if body["verb"] == MEASURE.name:
+    if body["verb"] == Lab.measure.name:
         return f"measure {args['point']}"
-    if body["verb"] == SLEEP.name:
+    if body["verb"] == Lab.sleep.name:
         seconds = args["seconds"]
         return f"wait {seconds / DAY_S:g} d" if seconds >= 2 * DAY_S else f"wait {seconds:g} s"
-    if body["verb"] == SLEEP_UNTIL_CLOCK.name:
+    if body["verb"] == Lab.sleep_until_clock.name:
         return f"wait until {local_text(body['until'], args['zone'])}"
     if body["verb"] == TOGETHER.name:
         return f"together: {', '.join(args['branches'])}"

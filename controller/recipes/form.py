@@ -8,7 +8,7 @@ from typing import Any
 from protocols.blocks import BLOCKS
 from protocols.calendar import DAYS
 from protocols.chamber_steps import EACH, FOR_EACH
-from protocols.lab_verbs import DECISIONS
+from protocols.language import DECISIONS
 from protocols.steps import STEPS
 from protocols.table import VERBS
 from protocols.verbs import Argument, StepForm, Verb

@@ -17,7 +17,7 @@ from controller.rig.quantities import quantity_text
 from controller.transfers.routes import Route, routes_of
 from protocols.blocks import Call
 from protocols.chamber_steps import DoseChamber
-from protocols.lab_verbs import ESTIMATE
+from protocols.language import Lab
 from protocols.organs import KIDNEY, Kidney, Liver
 from protocols.parameters import ParamError
 from protocols.program import NAMES, Program, Step, names_used
@@ -62,7 +62,7 @@ def _verbs(step: Step) -> tuple[Verb, ...]:
         return (step.verb,)
     if isinstance(step, WaitUntil):
         return (step.read.verb,)
-    return (Kidney.mass, Liver.ph, ESTIMATE) if isinstance(step, GradeBatch) else ()
+    return (Kidney.mass, Liver.ph, Lab.estimate) if isinstance(step, GradeBatch) else ()
 
 
 def _unknown(name: str, rig: Rig) -> str | None:
@@ -81,7 +81,7 @@ def _lacking(verb: Verb, rig: Rig, routes: Mapping[str, Route]) -> str | None:
         return f"no {verb.needs}" if serves_none(verb.name, routes) else None
     if isinstance(verb, AnyReadingVerb) and (probe_of := SENSORS.get(verb.sensor)) is not None:
         return None if probe_of(rig) is not None else f"no probe for {verb.name}"
-    if verb is ESTIMATE:
+    if verb is Lab.estimate:
         return None if "loop" in roles_of(rig) else f"no {ROLES['loop']}"
     organ, _, method = verb.name.partition(".")
     if not method or has_organ(rig, organ):

@@ -23,7 +23,7 @@ from protocols.calendar import ClockTime
 from protocols.chamber_steps import EACH, FOR_EACH, DoseChamber, ForEach
 from protocols.chambers import ALL_CHAMBERS
 from protocols.expression import PLAIN, Expression, choice_unit, constant
-from protocols.lab_verbs import APPROVE, ASK, ASSAY_STEP, MEASURE, NOTE, OTHER_PERSON, SLEEP_UNTIL_CLOCK
+from protocols.language import OTHER_PERSON, Lab
 from protocols.parameters import ParamError
 from protocols.program import CHAMBER_NAMES, Step
 from protocols.registry import Recipe
@@ -212,7 +212,7 @@ class Steps(StepFields, ABC):
         self.saves_as(written, save, unit)
         return Read(
             where=written.where,
-            verb=MEASURE,
+            verb=Lab.measure,
             form=written.form,
             point=point,
             unit=unit,
@@ -357,7 +357,7 @@ class Steps(StepFields, ABC):
         point = self.point(entries["read"], (*place, "read"))
         organ = READINGS.get(point)
         unit = organ.unit if organ else self.unit(point, entries.get("unit"), (*place, "read"), needed=True)
-        verb = organ or MEASURE
+        verb = organ or Lab.measure
         read = Read(
             where=written.where,
             verb=verb,
@@ -445,12 +445,12 @@ class Steps(StepFields, ABC):
 
 
 _OWN: Mapping[str, Callable[[Steps, Written], Step | None]] = {
-    MEASURE.name: Steps._measure,
-    NOTE.name: Steps._note,
-    STEP_OF[ASK.name]: Steps._ask,
-    STEP_OF[ASSAY_STEP.name]: Steps._assay,
-    STEP_OF[APPROVE.name]: Steps._approve,
-    STEP_OF[SLEEP_UNTIL_CLOCK.name]: Steps._wait_for_clock,
+    Lab.measure.name: Steps._measure,
+    Lab.note.name: Steps._note,
+    STEP_OF[Lab.ask.name]: Steps._ask,
+    STEP_OF[Lab.assay.name]: Steps._assay,
+    STEP_OF[Lab.approve.name]: Steps._approve,
+    STEP_OF[Lab.sleep_until_clock.name]: Steps._wait_for_clock,
     GRADE_BATCH.step: Steps._grade,
     WAIT_UNTIL.step: Steps._wait_until,
     SET.step: Steps._set,

@@ -29,13 +29,12 @@ from typing import Any, cast
 
 import protocols
 from controller.runs.facts import RigFacts
-from controller.runs.python_wire import MAX_START_BYTES, STEP, line, packed
+from controller.runs.python_wire import MAX_START_BYTES, line
 from controller.sandbox.errors import SandboxUnavailable
 from controller.sandbox.limits import MIB, ProcessLimits
 from controller.sandbox.lock import die_with_the_owner, limit_resources, lock, no_new_privileges
 from controller.transfers.routes import Route, route_of, routes_of
-from protocols.host import Actions, Perform, ProtocolError
-from protocols.lab_verbs import DECIDE
+from protocols.host import ProtocolError
 from protocols.language import Lab
 from protocols.registry import UnknownProtocol, of_module
 from protocols.results import VesselVolume
@@ -119,49 +118,20 @@ class _Said(io.TextIOBase):
         return len(text)
 
 
-class _Call:
-    """Result of an action: nothing yet, the run carries it out."""
+class RemoteHost:
+    """Sends steps and branches to the run (:class:`protocols.host.ProtocolHost`)."""
 
-    def __await__(self) -> Any:
-        return self
-        yield
-
-
-class RemoteActions:
-    """Notes which action a verb asks for (:class:`protocols.host.Actions`); the run carries it out."""
-
-    def __init__(self, routes: Mapping[str, Route]) -> None:
-        self._routes = routes
-        self.call: tuple[str, list[Any]] = ("", [])
-
-    def route(self, verb: str) -> Route:
-        """Return the route of a transfer verb."""
-        return route_of(self._routes, verb)
-
-    def __getattr__(self, action: str) -> Any:
-        def ask(*values: Any) -> _Call:
-            self.call = (action, [packed(value) for value in values])
-            return _Call()
-
-        return ask
-
-
-class RemoteSteps:
-    """Sends steps and branches to the run (:class:`protocols.host.StepRunner`)."""
-
-    def __init__(self, pipe: ControllerPipe, actions: RemoteActions, volumes: Mapping[str, Any]) -> None:
+    def __init__(self, pipe: ControllerPipe, routes: Mapping[str, Route], volumes: Mapping[str, Any]) -> None:
         self._pipe = pipe
-        self._actions = actions
+        self._routes = routes
         self._volumes: dict[str, Mapping[str, Any]] = {"": volumes}
         self._busy: set[str] = set()
 
-    async def step(self, verb: Verb, args: Mapping[str, Any], perform: Perform) -> Any:
+    async def act(self, verb: Verb, args: Mapping[str, Any]) -> Any:
         """Have the run do the next step of this branch, or return what is recorded of it."""
-        if verb is DECIDE:
-            return await perform(STEP)  # what a laboratory's own text decides changes with that text alone
-        await perform(STEP)
-        action, values = self._actions.call
-        step = {"kind": "step", "verb": verb.name, "args": dict(args), "action": action, "values": values}
+        if verb is Lab.decide:
+            return args["choose"]()  # what a laboratory's own text decides changes with that text alone
+        step = {"kind": "step", "verb": verb.name, "args": dict(args)}
         return (await self._requested(verb.name, self._pipe.number(), step))["result"]
 
     async def together(self, works: Sequence[Coroutine[Any, Any, Any]], names: Sequence[str]) -> list[Any]:
@@ -186,6 +156,10 @@ class RemoteSteps:
     def volumes_now(self) -> Mapping[str, VesselVolume]:
         """Return the vessel volumes as of the end of the branch's last step."""
         return {role: VesselVolume(**data) for role, data in self._volumes[BRANCH.get()].items()}
+
+    def route(self, verb: str) -> Route:
+        """Return the route of a transfer verb."""
+        return route_of(self._routes, verb)
 
     async def _requested(self, what: str, number: int, message: Mapping[str, Any]) -> dict[str, Any]:
         branch = BRANCH.get()
@@ -283,8 +257,8 @@ async def _live(
         os._exit(1)  # the controller is gone, or has no more use for this process
 
     listening = asyncio.create_task(listen())
-    steps = RemoteSteps(pipe, start["actions"], start["volumes"])
-    lab = Lab(steps, cast(Actions, start["actions"]), RigFacts(start["rig"], steps.volumes_now))
+    host = RemoteHost(pipe, start["routes"], start["volumes"])
+    lab = Lab(host, RigFacts(start["rig"], host.volumes_now))
     try:
         await module.protocol(lab, start["params"])
     except Exception as error:  # of the laboratory's code, of any kind: the run tells it
@@ -302,7 +276,7 @@ async def _work(pipe: ControllerPipe) -> None:
     start: dict[str, Any] = json.loads(await reader.readline())
     if start.get("rig") is not None:
         rig = start["rig"] = pickle.loads(base64.b64decode(start["rig"]))  # noqa: S301  (of the controller's own process)
-        start["actions"] = RemoteActions(routes_of(rig))
+        start["routes"] = routes_of(rig)
     lacks = ""
     os.nice(NICENESS)
     try:

@@ -9,47 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import inspect
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from controller.rig.description import Rig
+from controller.runs.action import actions
 from controller.runs.python_process import ProtocolProcess, protocol_process
 from controller.runs.python_text import PythonText
-from controller.runs.python_wire import MAX_BRANCHES, unpacked
-from protocols import lab_verbs
-from protocols.chamber_verbs import CHAMBER_VOLUME
+from controller.runs.python_wire import MAX_BRANCHES
 from protocols.host import ProtocolError
 from protocols.language import Lab
 from protocols.parameters import Param, ParamError
 from protocols.registry import Recipe, UnknownProtocol
 from protocols.table import VERBS, way_of_step
-from protocols.verbs import ChamberVerb, TransferVerb, Verb, Way
-
-ACTIONS: Mapping[str, tuple[str, ...]] = {
-    lab_verbs.MEASURE.name: ("measured", "flow_of"),
-    lab_verbs.CALIBRATE.name: ("calibrated",),
-    lab_verbs.BARRIER.name: ("barrier",),
-    lab_verbs.ESTIMATE.name: ("estimated",),
-    lab_verbs.NOTE.name: ("noted",),
-    lab_verbs.SLEEP.name: ("slept",),
-    lab_verbs.SLEEP_UNTIL.name: ("slept_until",),
-    lab_verbs.SLEEP_UNTIL_CLOCK.name: ("slept_until_clock",),
-    CHAMBER_VOLUME.name: ("volume",),
-}
-"""By verb; transfers transfer, and all others ask."""
-_STEP = {"$step": True}
-RECORDED: Mapping[str, Callable[[Mapping[str, Any]], list[Any]]] = {
-    "transfer": lambda args: [_STEP],
-    "volume": lambda args: [args["chamber"]],
-    "calibrated": lambda args: [_STEP, args["point"]],
-    "slept": lambda args: [_STEP, args["seconds"]],
-    "slept_until": lambda args: [_STEP, args["elapsed_s"]],
-    "slept_until_clock": lambda args: [_STEP],
-}
-"""Actions that take their values from the recorded arguments: what is journalled is what is done."""
+from protocols.verbs import Policy, Way
 
 
 def described_now(source: PythonText, rig: Rig) -> Recipe:
@@ -121,7 +96,7 @@ class ProtocolConversation:
 
     def __init__(self, lab: Lab, process: ProtocolProcess) -> None:
         self._lab = lab
-        self._steps, self._actions = lab.host
+        self._host = lab.host
         self._process = process
         self._inboxes: dict[str, asyncio.Queue[dict[str, Any]]] = {"": asyncio.Queue()}
 
@@ -168,7 +143,7 @@ class ProtocolConversation:
         names, children = message.get("names"), message.get("children")
         sound = kind in ("step", "together", "ended") and (kind == "ended" or isinstance(message.get("id"), int))
         if kind == "step":
-            sound = sound and isinstance(message.get("args"), dict) and isinstance(message.get("values"), list)
+            sound = sound and isinstance(message.get("args"), dict)
         if kind == "together":
             sound = sound and _texts(names) and _texts(children) and len(names or ()) == len(children or ())
             sound = sound and not set(children or ()) & set(self._inboxes)
@@ -190,7 +165,7 @@ class ProtocolConversation:
                 await self._sort_next()
             coming = asyncio.ensure_future(inbox.get())
             try:
-                message = await self._steps.attend(coming)
+                message = await self._host.attend(coming)
             finally:
                 coming.cancel()
             if message["kind"] == "ended":
@@ -208,29 +183,25 @@ class ProtocolConversation:
             self._process.send({**reply, "volumes": _volumes(self._lab)})
 
     async def _step(self, message: Mapping[str, Any]) -> Any:
-        """Carry out one step. What is journalled is what is done: volumes come from the recorded arguments alone."""
-        verb, args = VERBS.get(str(message.get("verb"))), message["args"]
-        action, values = str(message.get("action")), list(message["values"])
-        if verb is None or action not in _actions_of(verb):
-            raise ProtocolError(f"no verb is called “{str(message.get('verb'))[:100]}”. Next: use the verbs of the lab")
+        """Carry out one step."""
+        name, args = str(message.get("verb")), message["args"]
+        action = actions().get(name)
+        if action is None:
+            raise ProtocolError(f"no verb is called “{name[:100]}”. Next: use the verbs of the lab")
+        verb = VERBS[name]
         try:
-            if action == "transfer":
-                self._require_deliverable(way_of_step(verb.name, args), args)
-            if action in RECORDED:
-                values = RECORDED[action](args)
+            for needed in action.needs:
+                _ = args[needed]  # raises KeyError
+            if verb.policy is Policy.RESUME:
+                self._require_deliverable(way_of_step(name, args), args)
         except (KeyError, TypeError, AttributeError) as error:
-            raise ProtocolError(f"{verb.name} lacks an argument ({error}). Next: use the verbs of the lab") from None
-
-        async def perform(step: Any) -> Any:
-            found = getattr(self._actions, action)(*(unpacked(value, step) for value in values))
-            return await found if inspect.isawaitable(found) else found
-
-        return await self._steps.step(verb, args, perform)
+            raise ProtocolError(f"{name} lacks an argument ({error}). Next: use the verbs of the lab") from None
+        return await self._host.act(verb, args)
 
     def _require_deliverable(self, verb: str, args: Mapping[str, Any]) -> None:
         """Raise :class:`ProtocolError` for a transfer that cannot be requested."""
         volume_ul = args.get("volume_ul")
-        way: Way = self._actions.route(verb)
+        way: Way = self._host.route(verb)
         if not isinstance(volume_ul, int | float) or (refusal := way.refusal(volume_ul)):
             why = refusal if isinstance(volume_ul, int | float) else "it is no number"
             raise ProtocolError(f"{verb}({volume_ul}): {why}. Next: correct the volume")
@@ -238,17 +209,10 @@ class ProtocolConversation:
     async def _together(self, message: Mapping[str, Any]) -> None:
         children: list[str] = message["children"]
         try:
-            await self._steps.together([self._serve(child) for child in children], message["names"])
+            await self._host.together([self._serve(child) for child in children], message["names"])
         finally:
             for child in children:
                 self._inboxes.pop(child, None)
-
-
-def _actions_of(verb: Verb) -> tuple[str, ...]:
-    """Return the actions of which a step of a verb is one."""
-    if isinstance(verb, TransferVerb | ChamberVerb):
-        return ("transfer",)
-    return ACTIONS.get(verb.name, ("asked",))
 
 
 def _texts(found: Any) -> bool:

@@ -13,37 +13,11 @@ import math
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from protocols.answers import AnswerForm
-
 MAX_LINE_BYTES = 1_000_000
 """Maximum size of one message of the process."""
 MAX_START_BYTES = 16_000_000
 """Maximum size of one message to the process."""
 MAX_BRANCHES = 100
-_FORM, _STEP = "$answer_form", "$step"
-
-
-class StepToken:
-    """Stands for the record of the present step, which only the run has."""
-
-
-STEP = StepToken()
-
-
-def packed(value: Any) -> Any:
-    """Return an argument of an action as plain JSON data."""
-    if isinstance(value, AnswerForm):
-        return {_FORM: value.to_json()}
-    if isinstance(value, StepToken):
-        return {_STEP: True}
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-def unpacked(value: Any, step: object) -> Any:
-    """Return an argument of an action from JSON data; `step` takes the place of its token."""
-    if isinstance(value, dict) and _FORM in value:
-        return AnswerForm.from_json(value[_FORM])
-    return step if isinstance(value, dict) and _STEP in value else value
 
 
 def parsed(text: bytes) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from itertools import islice
 from controller.core.run_states import RunState
 from controller.steps.steps import StepRecord
 from protocols.answers import AnswerForm
-from protocols.lab_verbs import ASKING
+from protocols.language import ASKING
 
 LATEST = 200
 """How many of the latest steps are searched for an open question: the question holds the whole run."""

@@ -20,20 +20,20 @@ from typing import Any
 from controller.core.run_states import RunEvent, RunState, after
 from controller.journal.terms import JournalUnwritten
 from controller.recipes.answers import AnswerRefused
-from controller.runs.elapsed import elapsed_s
+from controller.runs.action import actions
+from controller.runs.context import LiveRun, RunContext
 from controller.runs.facts import RigFacts
-from controller.runs.performer import Performer, RunContext
 from controller.runs.questions import OpenQuestion, of_step, open_question
 from controller.runs.replies import QuestionReply
-from controller.runs.step_log import StepLog
+from controller.runs.step_log import StepLog, elapsed_s
 from controller.runs.views import RunView
 from controller.steps.branches import BRANCH, Branch, abreast, in_verb
 from controller.steps.budget import StepBudget
 from controller.steps.recovery import StepProblem, advise
 from controller.steps.steps import PAUSED, StepRecord
-from protocols.host import Perform, ProtocolError, RunEnded
-from protocols.lab_verbs import DECIDE, TOGETHER
-from protocols.language import Lab
+from controller.transfers.routes import Route, route_of
+from protocols.host import ProtocolError, RunEnded
+from protocols.language import TOGETHER, Lab
 from protocols.registry import Recipe
 from protocols.results import VesselVolume
 from protocols.table import VERBS, way_of_step
@@ -104,7 +104,8 @@ class ProtocolRun:
         """While it is held: when another person is to be called (loop time)."""
         self._changed = asyncio.Event()
         self._stirred = asyncio.Event()
-        self._lab = Lab(self, Performer(self, bench), RigFacts(bench.rig, self.volumes_now))
+        self._lab = Lab(self, RigFacts(bench.rig, self.volumes_now))
+        self._live = LiveRun(self, bench)
         self._loop = asyncio.get_running_loop()
         self.started_s = self._loop.time() - elapsed_s(bench.journal, bench.clock, run_id)
         """When it began (loop time)."""
@@ -405,16 +406,16 @@ class ProtocolRun:
 
     # --- steps ------------------------------------------------------------------------------------------
 
-    async def step(self, verb: Verb, args: Mapping[str, Any], perform: Perform) -> Any:
+    async def act(self, verb: Verb, args: Mapping[str, Any]) -> Any:
         """Perform the next step of this branch; return the recorded result of one that was performed before a restart."""
-        branch = self._here()
-        if verb is DECIDE and self._log.undecided(branch):
-            return await perform(None)
+        branch, recorded = self._here(), verb.recorded(args)
+        if verb is Lab.decide and self._log.undecided(branch):
+            return args["choose"]()
         with in_verb(branch, verb.name, self._at_work):
-            step = self._log.known(branch, verb, args)
+            step = self._log.known(branch, verb, recorded)
             if step is None or not step.done:
-                step = await self._begun(branch, step, verb, args)
-                self._log.finish(step, await perform(step))
+                step = await self._begun(branch, step, verb, recorded)
+                self._log.finish(step, await actions()[verb.name].perform(self._live, step, args))
                 await asyncio.sleep(0)  # a protocol of nothing but notes must not keep the loop to itself
             branch.volumes = step.volumes or branch.volumes
             return step.result
@@ -478,3 +479,7 @@ class ProtocolRun:
     def volumes_now(self) -> Mapping[str, VesselVolume]:
         """Volumes as of the end of this branch's last step."""
         return {role: VesselVolume(**data) for role, data in self._here().volumes.items()}
+
+    def route(self, verb: str) -> Route:
+        """Return the route on which a verb moves liquid."""
+        return route_of(self._bench.transfers.routes, verb)

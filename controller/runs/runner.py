@@ -23,8 +23,8 @@ from controller.recipes.on_rig import check_on
 from controller.recipes.parameters import parse_params
 from controller.runs.assay_requests import AssayRequests
 from controller.runs.catalogue import ProtocolCatalogue
+from controller.runs.context import RunContext
 from controller.runs.people import Person, is_shared
-from controller.runs.performer import RunContext
 from controller.runs.python_conversation import IsolatedProtocol
 from controller.runs.rehearsal import HOURS, rehearse
 from controller.runs.replies import AssayReply, by_decision, by_file, by_text

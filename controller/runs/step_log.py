@@ -1,14 +1,18 @@
-"""The steps of one run on record: what the journal has of each, and the rows that are added while the run goes on."""
+"""The rows of one run: what the journal has of each step, those that are added, and how long ago the run began."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from controller.runs.performer import RunContext
+from controller.core.clock import Clock
+from controller.core.run_states import RunEvent
+from controller.journal.journal import Journal
+from controller.journal.terms import Entry
+from controller.runs.context import RunContext
 from controller.runs.questions import OpenQuestion
 from controller.runs.replies import QuestionReply
 from controller.runs.views import PROGRESS_STEPS, StepView, step_view, volumes_view
@@ -16,7 +20,7 @@ from controller.steps.branches import Branch
 from controller.steps.schedule import next_time
 from controller.steps.steps import StepRecord
 from protocols.host import ProtocolError
-from protocols.lab_verbs import DECIDE, SLEEP, SLEEP_UNTIL_CLOCK
+from protocols.language import Lab
 from protocols.verbs import Verb
 
 
@@ -47,7 +51,7 @@ class StepLog:
     def undecided(self, branch: Branch) -> bool:
         """Return whether the branch's next step is on record and is no decision: once decisions were no steps."""
         step = self.steps.get(f"{branch.path}{branch.last + 1}")
-        return step is not None and step.verb != DECIDE.name
+        return step is not None and step.verb != Lab.decide.name
 
     def begin(self, branch: Branch, verb: Verb, args: Mapping[str, Any]) -> StepRecord:
         """Record that the branch's next step begins; a wait gets its deadline."""
@@ -55,9 +59,9 @@ class StepLog:
         body = {"n": step.n, "at": step.at, "verb": verb.name, "args": args, "policy": verb.policy}
         now = self._bench.clock.utc()
         until = None
-        if verb is SLEEP:
+        if verb is Lab.sleep:
             until = now + timedelta(seconds=args["seconds"])
-        elif verb is SLEEP_UNTIL_CLOCK:
+        elif verb is Lab.sleep_until_clock:
             until = next_time(now, args, since_s=self._since_turn_s(branch, args))
         if until is not None:
             body["until"] = step.until = until.isoformat(timespec="milliseconds")
@@ -92,7 +96,30 @@ class StepLog:
             return None
         for n in range(branch.last - 1, 0, -1):
             step = self.steps[f"{branch.path}{n}"]
-            same = step.verb == SLEEP_UNTIL_CLOCK.name and all(step.args[key] == args[key] for key in ("at", "zone"))
+            same = step.verb == Lab.sleep_until_clock.name and all(
+                step.args[key] == args[key] for key in ("at", "zone")
+            )
             if same:
                 return None if step.deadline_s is None else self._loop.time() - step.deadline_s
         return None
+
+
+def elapsed_s(journal: Journal, clock: Clock, run_id: str) -> float:
+    """Return how long ago a run began (s), by its rows and the present clock.
+
+    Within a process the monotonic clock tells, so a step of UTC counts for nothing (E7). From the last row of one process
+    to the first of the next only UTC can tell: one that was set back counts as no time at all. Else the turns to come
+    would move away by as much as a dead battery put the clock back.
+    """
+    gone_s = 0.0
+    before: Entry | None = None
+    for row in journal.entries(run=run_id):
+        if before is not None:
+            new_process = row.kind == "run.state" and row.body["event"] in (RunEvent.START, RunEvent.RECOVER)
+            gone_s += max(_apart_s(before.utc, row.utc) if new_process else row.at_s - before.at_s, 0.0)
+        before = row
+    return gone_s if before is None else gone_s + max(_apart_s(before.utc, clock.utc_text()), 0.0)
+
+
+def _apart_s(sooner: str, later: str) -> float:
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(sooner)).total_seconds()

@@ -14,7 +14,8 @@ from controller.recipes.catalogue import find, shipped
 from controller.recipes.file import RecipeError, read_recipe
 from controller.recipes.on_rig import UnavailableError, check_on, lacking
 from controller.rig.description import Rig
-from controller.runs.rehearsal import Rehearsed, rehearse
+from controller.runs.paper import Rehearsed
+from controller.runs.rehearsal import rehearse
 from controller.transfers.routes import routes_of
 from protocols.parameters import complete
 from protocols.registry import Recipe

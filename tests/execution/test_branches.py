@@ -17,7 +17,8 @@ from controller.core.run_states import RunState
 from controller.core.state import Volume
 from controller.recipes.catalogue import find
 from controller.recipes.file import RecipeError, read_recipe
-from controller.runs.rehearsal import Rehearsed, rehearse
+from controller.runs.paper import Rehearsed
+from controller.runs.rehearsal import rehearse
 from controller.runs.runner import Runner, RunnerError
 from controller.transfers.routes import routes_of
 from protocols.host import ProtocolError

@@ -14,7 +14,8 @@ from controller.core.state import Volume
 from controller.recipes.file import RecipeError, read_recipe
 from controller.recipes.on_rig import check_on
 from controller.rig.description import required
-from controller.runs.rehearsal import Rehearsed, rehearse
+from controller.runs.paper import Rehearsed
+from controller.runs.rehearsal import rehearse
 from controller.transfers.delivery import tolerance
 from controller.transfers.routes import Trust, routes_of
 from protocols.language import Lab

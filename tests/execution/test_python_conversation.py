@@ -12,10 +12,9 @@ from controller.hazards.loading import load_checked_rig
 from controller.runs.facts import RigFacts
 from controller.runs.python_conversation import ProtocolConversation
 from controller.runs.python_process import ProtocolProcess
-from protocols.host import Actions, Perform
 from protocols.language import Lab
 from protocols.results import VesselVolume
-from protocols.verbs import Verb
+from protocols.verbs import Verb, Way
 from tests.execution.world import BENCH
 
 
@@ -39,12 +38,12 @@ class Process:
 
 
 class Steps:
-    """Takes steps, and finds nothing to do in them."""
+    """A host that takes steps, and finds nothing to do in them."""
 
     def __init__(self) -> None:
         self.done: list[tuple[str, Mapping[str, Any]]] = []
 
-    async def step(self, verb: Verb, args: Mapping[str, Any], perform: Perform) -> Any:
+    async def act(self, verb: Verb, args: Mapping[str, Any]) -> Any:
         self.done.append((verb.name, args))
 
     async def together(self, works: Sequence[Coroutine[Any, Any, Any]], names: Sequence[str]) -> list[Any]:
@@ -57,19 +56,13 @@ class Steps:
     def volumes_now(self) -> Mapping[str, VesselVolume]:
         return {}
 
+    def route(self, verb: str) -> Way:
+        raise AssertionError(f"{verb} was not to be carried out")
+
 
 def note(number: int, branch: str) -> dict[str, Any]:
-    args = {"kind": f"note{number}"}
-    values = [{"$step": True}, f"note{number}", {}]
-    return {
-        "kind": "step",
-        "id": number,
-        "branch": branch,
-        "verb": "note",
-        "args": args,
-        "action": "noted",
-        "values": values,
-    }
+    args = {"kind": f"note{number}", "data": {}}
+    return {"kind": "step", "id": number, "branch": branch, "verb": "note", "args": args}
 
 
 def ended(branch: str) -> dict[str, Any]:
@@ -83,14 +76,14 @@ async def test_requests_of_a_branch_that_come_before_its_parents_is_carried_out_
     process = Process(together, note(2, "1.a"), note(3, "1.b"), ended("1.a"), ended("1.b"), note(4, ""), ended(""))
     steps = Steps()
     rig = load_checked_rig(BENCH)
-    lab = Lab(steps, cast(Actions, None), RigFacts(rig, steps.volumes_now))
+    lab = Lab(steps, RigFacts(rig, steps.volumes_now))
     async with asyncio.timeout(60.0):
         await ProtocolConversation(lab, cast(ProtocolProcess, process)).live()
     assert [args["kind"] for _, args in steps.done] == ["note2", "note3", "note4"]
     assert sorted(message["id"] for message in process.sent) == [1, 2, 3, 4]
 
 
-STEP = {"kind": "step", "id": 1, "branch": "", "verb": "note", "args": {}, "action": "noted", "values": []}
+STEP = {"kind": "step", "id": 1, "branch": "", "verb": "note", "args": {}}
 """A step as a process may send it."""
 
 
@@ -100,7 +93,7 @@ STEP = {"kind": "step", "id": 1, "branch": "", "verb": "note", "args": {}, "acti
         [{"kind": "step"} | {"branch": ""}],
         [STEP | {"id": "1"}],
         [STEP | {"args": [1]}],
-        [STEP | {"values": None}],
+        [STEP | {"args": None}],
         [STEP | {"kind": "other"}],
         [STEP, STEP, STEP, STEP],
         [{"kind": "together", "id": 1, "branch": "", "names": ["a"], "children": [""]}],
@@ -110,11 +103,11 @@ STEP = {"kind": "step", "id": 1, "branch": "", "verb": "note", "args": {}, "acti
 )
 async def test_P3_messages_that_no_protocol_sends_end_the_conversation(messages: list[dict[str, Any]]) -> None:
     class Slow(Steps):
-        async def step(self, verb: Verb, args: Mapping[str, Any], perform: Perform) -> Any:
+        async def act(self, verb: Verb, args: Mapping[str, Any]) -> Any:
             await asyncio.sleep(3600.0)
 
     steps = Slow()
-    lab = Lab(steps, cast(Actions, None), RigFacts(load_checked_rig(BENCH), steps.volumes_now))
+    lab = Lab(steps, RigFacts(load_checked_rig(BENCH), steps.volumes_now))
     conversation = ProtocolConversation(lab, cast(ProtocolProcess, Process(*messages)))
     while await conversation._sort_next():
         pass
@@ -127,15 +120,23 @@ async def test_P3_messages_that_no_protocol_sends_end_the_conversation(messages:
 @pytest.mark.parametrize(
     ("step", "why"),
     [
-        ({"verb": "note", "action": "calibrated", "values": [{"$step": True}, "ph.ph"]}, "no verb is called “note”"),
-        ({"verb": "note", "action": "transfer", "values": [{"$step": True}, "gut.feed", 1.0]}, "no verb is called"),
         ({"verb": "nothing"}, "no verb is called “nothing”"),
-        ({"verb": "sleep", "action": "slept", "values": [{"$step": True}, 1.0]}, "lacks an argument"),
+        ({"verb": "together", "args": {"branches": []}}, "no verb is called “together”"),
+        ({"verb": "sleep"}, "sleep lacks an argument ('seconds')"),
+        ({"verb": "dispense", "args": {"volume_ul": 5.0}}, "dispense lacks an argument ('to')"),
     ],
 )
 async def test_P3_a_step_does_only_what_is_journalled_of_it(step: dict[str, Any], why: str) -> None:
     steps, process = Steps(), Process(STEP | step, ended(""))
-    lab = Lab(steps, cast(Actions, None), RigFacts(load_checked_rig(BENCH), steps.volumes_now))
+    lab = Lab(steps, RigFacts(load_checked_rig(BENCH), steps.volumes_now))
     await ProtocolConversation(lab, cast(ProtocolProcess, process)).live()
     assert not steps.done
     assert why in process.sent[0]["error"]
+
+
+async def test_what_is_journalled_of_a_step_is_all_that_is_carried_out() -> None:
+    args = {"place": "mid", "value": 7.0, "valid_s": 60.0}
+    steps, process = Steps(), Process(STEP | {"verb": "liver.calibrate", "args": args, "point": "ph.ph"}, ended(""))
+    lab = Lab(steps, RigFacts(load_checked_rig(BENCH), steps.volumes_now))
+    await ProtocolConversation(lab, cast(ProtocolProcess, process)).live()
+    assert steps.done == [("liver.calibrate", args)]

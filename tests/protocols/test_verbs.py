@@ -14,16 +14,15 @@ import pytest
 from choroid.common.child import PACKAGES
 from controller.recipes.form import FORMS, VERB_OF
 from controller.rig.loading import load_rig
+from controller.runs.action import actions
 from controller.runs.facts import RigFacts
-from controller.runs.performer import Performer
-from controller.runs.rehearsal import rehearse
 from controller.transfers.routes import route_of, routes_of
-from protocols.host import Actions, ProtocolError
-from protocols.language import Lab
+from protocols.host import ProtocolError
+from protocols.language import TOGETHER, Lab
 from protocols.organs import Kidney
-from protocols.results import Amount, Measurement
-from protocols.table import METHODS, ORGANS, READINGS, TRANSFERS, VERBS
-from protocols.verbs import BoundTransfer, ChamberVerb, Policy, TransferVerb, Verb
+from protocols.results import Amount, Barrier, Measurement
+from protocols.table import ACTIONS, READINGS, TRANSFERS, VERBS
+from protocols.verbs import ActionVerb, BoundTransfer, ChamberVerb, Policy, TransferVerb, Verb
 from tests.protocols import make_verbs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +32,6 @@ TABLE = {
     for name in (
         "organs.py",
         "language.py",
-        "lab_verbs.py",
         "chamber_verbs.py",
         "steps.py",
         "chamber_steps.py",
@@ -98,11 +96,9 @@ def test_a_record_is_whole(verb: Verb) -> None:
         assert (argument.kind == "choice") == bool(argument.choices), name
 
 
-@pytest.mark.parametrize("verb", METHODS.values(), ids=lambda verb: verb.name)
-def test_a_method_takes_what_its_record_fills(verb: Verb) -> None:
-    organ, _, method = verb.name.rpartition(".")
-    owner: Any = Lab if not organ else next(o for o in ORGANS if o.__name__.lower() == organ)
-    parameters = inspect.signature(getattr(owner, method)).parameters
+@pytest.mark.parametrize("verb", ACTIONS.values(), ids=lambda verb: verb.name)
+def test_a_method_takes_what_its_record_fills(verb: ActionVerb[..., Any]) -> None:
+    parameters = inspect.signature(verb.method).parameters
     filled = {argument.parameter for argument in ({} if verb.form is None else verb.form.arguments).values()} - {""}
     assert filled <= set(parameters)
 
@@ -134,11 +130,9 @@ def test_the_places_of_every_verb_are_keys_of_the_rig(path: Path) -> None:
             assert facts.sensor(verb.sensor) or verb.absent, name
 
 
-def test_actions_are_carried_out_on_the_rig_and_on_paper() -> None:
-    wanted = {name for name in vars(Actions) if not name.startswith("_")}
-    paper = inspect.getmodule(rehearse)
-    assert wanted <= set(dir(Performer))
-    assert any(wanted <= set(dir(one)) for _, one in inspect.getmembers(paper, inspect.isclass))
+def test_every_verb_has_an_action() -> None:
+    """A reading is a step of `measure`, and branches are the run's own."""
+    assert set(actions()) == set(VERBS) - set(READINGS) - {TOGETHER.name}
 
 
 def test_a_verb_of_an_organ_is_its_record_on_the_class_and_callable_on_a_lab() -> None:
@@ -148,7 +142,7 @@ def test_a_verb_of_an_organ_is_its_record_on_the_class_and_callable_on_a_lab() -
 
     nothing: Any = Nothing()
     assert Kidney.draw is TRANSFERS["kidney.draw"]
-    bound = Kidney(nothing, nothing, nothing).draw
+    bound = Kidney(nothing, nothing).draw
     assert isinstance(bound, BoundTransfer)
     assert bound.verb is Kidney.draw
     moving = bound(1.0)
@@ -163,6 +157,9 @@ async def _types_that_mypy_sees(lab: Lab) -> None:
     assert_type(await lab.lung.oxygen(60.0), Measurement)
     assert_type(await lab.heart.flow(), Measurement)
     assert_type(Kidney.draw, TransferVerb)
+    assert_type(await lab.immune.barrier(), Barrier)
+    assert_type(await lab.sleep_until(60.0), float)
+    await lab.sleep("1 min")  # type: ignore[arg-type]
     await lab.kidney.draw("1 mL")  # type: ignore[arg-type]
     await lab.kidney.draw()  # type: ignore[call-arg]
     await lab.heart.flow(60.0)  # type: ignore[call-arg, arg-type]

@@ -23,22 +23,22 @@ from controller.rig.description import required
 from controller.runs.facts import RigFacts
 from controller.runs.views import volumes_view
 from controller.steps.barrier import bounds_kpa
-from controller.steps.steps import StepRecord
 from controller.transfers.routes import Route, route_of, routes_of
 from controller.vitals.vitals import vital_signs
 from drivers.commands import Guarantee, PumpStatus, Quality, Run
 from nerves.summary import NervesSummary
 from protocols.assay import ANALYTES
 from protocols.assay_requests import ASSAY_WANTED
-from protocols.host import Actions, Perform, ProtocolError, StepRunner
+from protocols.host import ProtocolError, ProtocolHost
 from protocols.interval import Interval
 from protocols.language import Lab
+from protocols.organs import Immune
 from protocols.parameters import complete
 from protocols.registry import get
 from protocols.results import VesselVolume
 from protocols.retreat import RETREAT
 from protocols.table import way_of_step
-from protocols.verbs import Verb
+from protocols.verbs import Policy, Verb
 from sim.neurons.conditions import TissueConditions
 from sim.neurons.rates import RateModel
 from sim.plant.truth import PlantTruth
@@ -110,7 +110,7 @@ class LightLab:
         """Run a shipped protocol for `days`."""
         recipe = get(protocol)
         facts = RigFacts(self._rig, self.volumes_now)
-        lab = Lab(cast(StepRunner, self), cast(Actions, self), facts)
+        lab = Lab(cast(ProtocolHost, self), facts)
         for heart in self._rig.organs.hearts.values():
             self._plant.set_pump(self._rig.lines[heart.line].pump or "", heart.flow_ul_min)
         running = asyncio.ensure_future(recipe.function(lab, complete(recipe.params, params)))
@@ -125,25 +125,42 @@ class LightLab:
             with contextlib.suppress(asyncio.CancelledError):
                 await running
 
-    # --- of StepRunner ----------------------------------------------------------------------------------
+    # --- of ProtocolHost --------------------------------------------------------------------------------
 
-    async def step(self, verb: Verb, args: Mapping[str, Any], perform: Perform) -> Any:
+    async def act(self, verb: Verb, args: Mapping[str, Any]) -> Any:
         """Carry out a verb; nothing is recorded."""
-        return await perform(StepRecord(0, verb.name, args, ""))
+        if verb.policy is Policy.RESUME:
+            return await self._transfer(way_of_step(verb.name, args), args["volume_ul"])
+        match verb.name:
+            case Lab.measure.name:
+                return await self._measured(args["point"], args["settle_s"])
+            case Lab.sleep_until.name:
+                return await self._slept_until(args["elapsed_s"])
+            case Lab.decide.name:
+                return args["choose"]()
+            case Lab.note.name:
+                return self._noted(args["kind"], args["data"])
+            case Lab.estimate.name:
+                return await self._estimated()
+            case Immune.barrier.name:
+                min_kpa, max_kpa = bounds_kpa(self._rig)
+                kpa = {"peak_kpa": FULL_FILTER_KPA, "min_kpa": min_kpa, "max_kpa": max_kpa}
+                return {"sterile": True, "detail": "", **kpa}
+        raise ProtocolError(f"the protocol asks for “{verb.name}”{args}, which this benchmark does not measure")
 
     def volumes_now(self) -> Mapping[str, VesselVolume]:
         """Return the volumes of the ledger."""
         return {role: VesselVolume(**each) for role, each in volumes_view(self._rig, self._observer.ledger).items()}
 
-    # --- of Actions -------------------------------------------------------------------------------------
-
     def route(self, verb: str) -> Route:
         """Return the route of a verb."""
         return route_of(self._routes, verb)
 
-    async def transfer(self, step: StepRecord) -> dict[str, Any]:
+    # --- the verbs --------------------------------------------------------------------------------------
+
+    async def _transfer(self, way: str, volume_ul: float) -> dict[str, Any]:
         """Move liquid until the balance agrees."""
-        route, volume_ul, moved_ul = self.route(way_of_step(step.verb, step.args)), step.args["volume_ul"], 0.0
+        route, moved_ul = self.route(way), 0.0
         for _ in range(TIMES):
             rest_ul = volume_ul - moved_ul
             if rest_ul < max(route.min_ul, REST_SHARE * volume_ul):
@@ -152,7 +169,7 @@ class LightLab:
         sd_ul = BALANCE_REL_SD * moved_ul
         return {"ul": moved_ul, "low": moved_ul - 2 * sd_ul, "high": moved_ul + 2 * sd_ul}
 
-    async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
+    async def _measured(self, point: str, settle_s: float) -> dict[str, Any]:
         """Take a reading."""
         await asyncio.sleep(settle_s)
         immune = self._rig.organs.immune
@@ -163,18 +180,13 @@ class LightLab:
         interval = Interval.around(value, PH_SD if unit == "pH" else OTHER_SD)
         return {"point": point, "unit": unit, "interval": interval.to_json(), "detail": ""}
 
-    async def slept_until(self, step: Any, elapsed_s: float) -> float:
+    async def _slept_until(self, elapsed_s: float) -> float:
         """Wait until `elapsed_s` after the start."""
         late_s = max(self._loop.time() - self._began_s - elapsed_s, 0.0)
         await asyncio.sleep(max(self._began_s + elapsed_s - self._loop.time(), 0.0))
         return late_s
 
-    def barrier(self) -> dict[str, Any]:
-        """Return an intact filter."""
-        min_kpa, max_kpa = bounds_kpa(self._rig)
-        return {"sterile": True, "peak_kpa": FULL_FILTER_KPA, "min_kpa": min_kpa, "max_kpa": max_kpa, "detail": ""}
-
-    def noted(self, step: Any, kind: str, data: Mapping[str, Any]) -> None:
+    def _noted(self, kind: str, data: Mapping[str, Any]) -> None:
         """Count decisions, and ask for the assays that are requested."""
         if kind == "recycle":
             self.history.actions[data["action"]] = self.history.actions.get(data["action"], 0) + 1
@@ -183,11 +195,7 @@ class LightLab:
         elif kind == ASSAY_WANTED and self._assays:
             self._due.append((self._days + float(self._random.uniform(0.05, 1.0)), tuple(data["analytes"])))
 
-    async def asked(self, step: Any, message: str, answer: Any) -> None:
-        """Fail: a run that asks a person is not what this benchmark measures."""
-        raise ProtocolError(f"the protocol asks a person: {message}")
-
-    async def estimated(self) -> dict[str, Any]:
+    async def _estimated(self) -> dict[str, Any]:
         """Return the real estimate of the medium, with what that of the tissue says."""
         async with self._sampling():
             media = await self._observer.estimator.estimate()

@@ -21,9 +21,9 @@ export const VERBS = {
   assay: "Assay",
   approve: "Wait for approval",
   note: "Record",
-  together: "Run branches",
+  chamber_volume: "Read the chamber's volume in the ledger",
   dispense: "Dispense into the chamber",
   aspirate: "Aspirate from the chamber",
   rinse: "Rinse the selector's line",
-  chamber_volume: "Read the chamber's volume in the ledger",
+  together: "Run branches",
 };
