@@ -16,6 +16,7 @@ FILES = {
     "An alarm": 2,
     "A card of the page": 4,
     "A board of the grid": 3,
+    "A verb of protocols": 3,
 }
 """Recipe → maximum number of files that a person writes or changes."""
 
@@ -80,3 +81,9 @@ def test_a_board_of_the_grid_is_added(tmp_path: Path) -> None:
     tree = Tree(tmp_path)
     tree.follow(recipe("A board of the grid"))
     tree.run("pytest", "tests/grid/grading/test_boards.py", "-k", "busiest or list_of_the_boards")
+
+
+def test_a_verb_of_protocols_is_added(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.follow(recipe("A verb of protocols"))
+    tree.run("pytest", "tests/adding/checks/verb.py", "tests/test_unused.py")
