@@ -1,7 +1,8 @@
 """The `choroid` command: parse arguments, call one function, print its answer.
 
 A command is `choroid VERB` or `choroid SUBJECT VERB` (docs/command-line.md). The implementation of each is imported only when
-it runs, so that `choroid --help` stays fast. Exit status: 0 done, 1 failed with a message, 2 wrong arguments.
+it runs, so that `choroid --help` stays fast. Exit status: 0 done, 1 failed with a message, 2 wrong arguments, 130
+interrupted, 141 the reader of its output has closed the pipe.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import argparse
 import atexit
 import gc
+import os
+import select
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,6 +47,8 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
 """The commands by subject, as the help lists them."""
 YOUNG = 10_000
 """So many new objects are searched for garbage at a time; with Python's own 700 a start takes longer."""
+UNREAD = 141
+"""Exit status where nobody reads the output: that of a program which SIGPIPE has ended."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -58,13 +63,18 @@ def main(argv: list[str] | None = None) -> int:
         gc.set_threshold(YOUNG)
         atexit.register(gc.freeze)  # else its end searches all that was imported for garbage: a third of a second
     words = sys.argv[1:] if argv is None else argv
-    arguments = _parser().parse_args(words)
-    arguments.words = words
     try:
-        return int(arguments.handler(arguments))
+        try:
+            arguments = _parser().parse_args(words)
+            arguments.words = words
+            return int(arguments.handler(arguments))
+        finally:
+            sys.stdout.flush()  # the interpreter would do it where a failure cannot be handled
     except KeyboardInterrupt:
         return 130
     except Exception as error:
+        if ExceptionGroup("", [error]).split(BrokenPipeError)[1] is None and _is_unread():
+            return UNREAD
         from choroid.common.failure import explain
 
         text = explain(error)
@@ -72,6 +82,17 @@ def main(argv: list[str] | None = None) -> int:
             raise
         print(f"choroid: {text}", file=sys.stderr)
         return 1
+
+
+def _is_unread() -> bool:
+    """Return whether the reader of the output has closed the pipe; what is still to be written is then discarded."""
+    outputs = select.poll()
+    for output in (1, 2):
+        outputs.register(output, 0)
+    closed = [output for output, _ in outputs.poll(0)]
+    for output in closed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+    return bool(closed)
 
 
 class _GroupedHelp(argparse.ArgumentParser):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shlex
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from choroid.cli import SUBJECTS, _parser, main
+from choroid.cli import SUBJECTS, UNREAD, _parser, main
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -28,6 +30,24 @@ def test_the_help_lists_each_command_under_one_subject(capsys: pytest.CaptureFix
     text = capsys.readouterr().out
     assert text.index("run a rig:") < text.index("\n  run ") < text.index("verify:") < text.index("\n  verify ")
     assert "check       validate a rig file" in text
+
+
+@pytest.mark.parametrize("command", ["--help", "device list", "card list", "completion show bash", "check {rig}"])
+@pytest.mark.parametrize("buffered", [True, False])
+def test_a_command_ends_without_a_message_when_its_reader_closes_the_pipe(command: str, buffered: bool) -> None:
+    words = command.format(rig=ROOT / "examples" / "rigs" / "bench.yaml").split()
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "choroid", *words],
+        env={**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"},
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writer)
+    ignored = command == "--help" and not buffered  # argparse does so
+    assert (done.returncode, done.stderr) == (0 if ignored else UNREAD, "")
 
 
 SERVICES = {
