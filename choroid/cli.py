@@ -48,7 +48,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
 YOUNG = 10_000
 """So many new objects are searched for garbage at a time; with Python's own 700 a start takes longer."""
 UNREAD = 141
-"""Exit status where nobody reads the output: that of a program which SIGPIPE has ended."""
+"""Exit status where no program reads the output: that of a program which SIGPIPE has ended."""
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,20 +1,67 @@
-"""Notification of people: the notifier and the heartbeat, as one part of the controller."""
+"""Notification of people: the notifier and the heartbeat to an external monitor, as one part of the controller.
+
+The monitor is a service on another machine (healthchecks.io, Uptime Kuma and many others) that expects a request at a fixed
+interval and notifies people if none comes, because this computer, its network or its control loop has stopped. The heartbeat
+stops if the control loop does not tick, so that silence raises an alarm (L6).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from controller.alarms.states import Alarms
 from controller.core.clock import Clock
-from controller.delivery.channels import channels_of, ping
-from controller.delivery.monitor import Monitor
+from controller.delivery.channels import DeliveryOutcome, channels_of, ping
 from controller.delivery.notifier import Notifier
 from controller.delivery.store import NoticeStore
 from controller.rig.description import Rig
+from controller.rig.notify import MonitorSpec
+
+logger = logging.getLogger(__name__)
+
+STALE_S = 5.0
+"""Maximum time (s) since the last tick of a live control loop (D6)."""
+
+
+class Monitor:
+    """Pings while the control loop ticks. Start `run` as a separate task, and call `ticked` at each tick."""
+
+    def __init__(
+        self,
+        spec: MonitorSpec,
+        *,
+        now_s: Callable[[], float],
+        ping: Callable[[MonitorSpec], Awaitable[DeliveryOutcome]],
+    ) -> None:
+        self._spec = spec
+        self._now_s = now_s
+        self._ping = ping
+        self._ticked_s = float("-inf")
+        self.pings = 0
+        """Number of confirmed pings since the start."""
+        self.problem: str | None = None
+
+    def ticked(self) -> None:
+        """Record a tick of the control loop."""
+        self._ticked_s = self._now_s()
+
+    async def run(self) -> None:
+        """Ping until cancelled."""
+        while True:
+            if self._now_s() - self._ticked_s <= STALE_S:
+                outcome = await self._ping(self._spec)
+                self.pings += outcome.ok
+                if not outcome.ok and self.problem is None:
+                    logger.warning("the external monitor was not reached: %s", outcome.detail)
+                self.problem = None if outcome.ok else outcome.detail
+                await asyncio.sleep(self._spec.every_s)
+            else:
+                await asyncio.sleep(1.0)
 
 
 class People:

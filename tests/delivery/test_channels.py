@@ -25,9 +25,8 @@ from controller.alarms.states import Alarms
 from controller.core.clock import Clock
 from controller.delivery import channels
 from controller.delivery.channels import AppriseChannel, Message, MqttChannel, by_sender, ping
-from controller.delivery.monitor import Monitor
 from controller.delivery.notifier import Notifier
-from controller.delivery.people import People
+from controller.delivery.people import Monitor, People
 from controller.delivery.sender import without_secrets
 from controller.delivery.store import NoticeStore
 from controller.rig.notify import ChannelSpec, MonitorSpec, NotifySpec

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from controller.guard.log import GuardLog
+from controller.guard.running import GuardLog
 
 
 def until_read(path: Path, text: str) -> None:
