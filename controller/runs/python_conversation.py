@@ -190,8 +190,7 @@ class ProtocolConversation:
             raise ProtocolError(f"no verb is called “{name[:100]}”. Next: use the verbs of the lab")
         verb = VERBS[name]
         try:
-            for needed in action.needs:
-                _ = args[needed]  # raises KeyError
+            _ = [args[each] for each in action.needs]  # raises KeyError
             if verb.policy is Policy.RESUME:
                 self._require_deliverable(way_of_step(name, args), args)
         except (KeyError, TypeError, AttributeError) as error:

@@ -67,7 +67,7 @@ class CalibrateProbe(Action, verbs=(Liver.calibrate,), needs=("place", "value", 
     """Calibrates the probe through the gate; `{before, after, places}`. Twice in the same buffer is as once."""
 
     async def perform(self, live: LiveRun, step: StepRecord, args: Mapping[str, Any]) -> dict[str, Any]:
-        point = _batch_ph(live.bench.rig)
+        point = at(live.bench.rig, Liver.ph.sensor) or ""
         command = Calibrate(args["place"], args["value"])
         intent = ProbeIntent(point, command, args["valid_s"], f"run:{live.run.id}", f"step {step.n} {step.verb}")
         tries: dict[Trouble, int] = {}
@@ -85,12 +85,8 @@ class CalibrateProbe(Action, verbs=(Liver.calibrate,), needs=("place", "value", 
 
     async def rehearse(self, paper: Paper, step: StepRecord, args: Mapping[str, Any]) -> dict[str, Any]:
         with paper.using(paper.batch):
-            paper.advance(3 * paper.rig.devices[_batch_ph(paper.rig).partition(".")[0]].every_s)
+            paper.advance(3 * paper.rig.devices[str(at(paper.rig, Liver.ph.sensor)).partition(".")[0]].every_s)
         return {"before": args["value"], "after": args["value"], "places": 1}
-
-
-def _batch_ph(rig: Rig) -> str:
-    return at(rig, Liver.ph.sensor) or ""
 
 
 def _device(rig: Rig, point: str) -> DeviceSpec:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from controller.core.state import Volume
 from controller.estimator.estimator import NO_LOOP
 from controller.rig.organ_lines import fresh_medium
 from controller.runs.action import Action
@@ -38,10 +37,12 @@ class ChamberVolume(Action, verbs=(Doser.chamber_volume,), needs=("chamber",)):
     """Returns the volume of a chamber in the ledger; `{ul, sd_ul}`."""
 
     async def perform(self, live: LiveRun, step: StepRecord, args: Mapping[str, Any]) -> dict[str, float]:
-        return _volume(live.bench.ledger.volumes(), args)
+        volume = live.bench.ledger.volumes()[args["chamber"]]
+        return {"ul": volume.ul, "sd_ul": volume.sd_ul}
 
     async def rehearse(self, paper: Paper, step: StepRecord, args: Mapping[str, Any]) -> dict[str, float]:
-        return _volume(paper.volumes.now(), args)
+        volume = paper.volumes.now()[args["chamber"]]
+        return {"ul": volume.ul, "sd_ul": volume.sd_ul}
 
 
 class Estimate(Action, verbs=(Lab.estimate,)):
@@ -95,8 +96,3 @@ class WriteNote(Action, verbs=(Lab.note,), needs=("kind", "data")):
 
     async def rehearse(self, paper: Paper, step: StepRecord, args: Mapping[str, Any]) -> None:
         """Do nothing: notes are for the journal, and a rehearsal has none."""
-
-
-def _volume(volumes: Mapping[str, Volume], args: Mapping[str, Any]) -> dict[str, float]:
-    volume = volumes[args["chamber"]]
-    return {"ul": volume.ul, "sd_ul": volume.sd_ul}

@@ -31,7 +31,8 @@ class MoveLiquid(Action, verbs=(*TRANSFERS.values(), *OF_CHAMBERS.values())):
     async def perform(self, live: LiveRun, step: StepRecord, args: Mapping[str, Any]) -> dict[str, Any]:
         """Move the volume; `failed` says why a dose of one chamber was given up."""
         bench = live.bench
-        route, volume_ul = _route(step, bench.transfers.routes), float(step.args["volume_ul"])
+        route = route_of(bench.transfers.routes, way_of_step(step.verb, step.args))
+        volume_ul = float(step.args["volume_ul"])
         run: RunControl = live.run
         if step.args.get("alone"):
             run = ChamberControl(live.run, step, str(step.args[OF_CHAMBERS[step.verb].place]))
@@ -50,7 +51,7 @@ class MoveLiquid(Action, verbs=(*TRANSFERS.values(), *OF_CHAMBERS.values())):
 
     async def rehearse(self, paper: Paper, step: StepRecord, args: Mapping[str, Any]) -> dict[str, Any]:
         """Book the volume; a dose that would be refused is a breach, and ends the rehearsal."""
-        route, volume_ul = _route(step, paper.routes), float(step.args["volume_ul"])
+        route, volume_ul = route_of(paper.routes, way_of_step(step.verb, step.args)), float(step.args["volume_ul"])
         with paper.using(*route.exclusive):
             _require_possible(paper, step, route, volume_ul)
             begin_s = paper.now_s
@@ -68,10 +69,6 @@ class MoveLiquid(Action, verbs=(*TRANSFERS.values(), *OF_CHAMBERS.values())):
 
     def text(self, args: Mapping[str, Any], result: Any) -> None:
         """Return None: its event has volume and places."""
-
-
-def _route(step: StepRecord, routes: Mapping[str, Route]) -> Route:
-    return route_of(routes, way_of_step(step.verb, step.args))
 
 
 def _carry_over(
