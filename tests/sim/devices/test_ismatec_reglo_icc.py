@@ -188,6 +188,7 @@ async def test_a_channels_command_may_name_the_pump() -> None:
     assert await talker.ask(b"1H1\r") == b"#"  # one pump, no channel: there is nothing to name
 
 
+@pytest.mark.virtual_time
 async def test_legacy_addressing_drives_all_channels_and_only_this_pump_answers() -> None:
     plant = RecordingPlant()
     _, talker = await pump(plant, by_channel=False)
