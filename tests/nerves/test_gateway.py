@@ -381,30 +381,6 @@ async def test_the_controllers_source_has_a_summary_and_recent_spikes(engine: En
         await nerves.close()
 
 
-async def test_metrics_and_cross_correlation_of_the_last_minute_are_served(engine: Engine) -> None:
-    async with AsyncNervesClient(engine.address, engine.agent_token) as client:
-        async with asyncio.timeout(60.0):
-            while not (found := await client.metrics()).HasField("array"):
-                await asyncio.sleep(0.2)
-        assert found.array.seconds >= 20.0
-        assert found.array.spikes > 300
-        assert len(found.rate_hz) == len(found.amplitude_uv) == len(found.fano) == 32
-        assert (await client.summary()).metrics.end_frame >= found.array.end_frame
-        busiest, next_one = np.argsort(np.nan_to_num(found.rate_hz))[-2:].tolist()
-        both = await client.cross_correlation(busiest, next_one, bin_ms=5.0, max_lag=40)
-        counts = np.array(both.counts)
-        assert len(counts) == 81
-        assert both.reference_spikes > 20
-        together, apart = counts[38:43].astype(float), counts[[0, 1, 2, 78, 79, 80]].astype(float)
-        standard_error = math.sqrt(together.mean() / len(together) + apart.mean() / len(apart))
-        assert together.mean() - apart.mean() > 5.0 * standard_error, "network bursts are shared"
-        back = await client.cross_correlation(next_one, busiest, bin_ms=5.0, max_lag=40)
-        assert abs(int(np.sum(back.counts)) - int(counts.sum())) < 0.5 * counts.sum()
-        for target, bin_ms, max_lag in ((32, 1.0, 5), (1, 2000.0, 5), (1, 1.0, 1001), (1, float("nan"), 5)):
-            with pytest.raises(NervesError):
-                await client.cross_correlation(0, target, bin_ms=bin_ms, max_lag=max_lag)
-
-
 async def test_the_page_gets_electrodes_waveforms_and_leases(engine: Engine) -> None:
     nerves = GatewayNerves(engine.address, engine.token)
     try:
@@ -553,3 +529,28 @@ async def test_the_end_of_an_engine_does_not_wait_for_the_interpreter(tmp_path: 
     assert ledger.read(tmp_path / "stimulation.db") == []
     with contextlib.closing(sqlite3.connect(tmp_path / "stimulation.db")) as closed, closed:
         assert closed.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+async def test_metrics_and_cross_correlation_of_the_last_minute_are_served(engine: Engine) -> None:
+    """The last test of this file: metrics need twenty seconds of the engine, which have passed by now."""
+    async with AsyncNervesClient(engine.address, engine.agent_token) as client:
+        async with asyncio.timeout(60.0):
+            while not (found := await client.metrics()).HasField("array"):
+                await asyncio.sleep(0.2)
+        assert found.array.seconds >= 20.0
+        assert found.array.spikes > 300
+        assert len(found.rate_hz) == len(found.amplitude_uv) == len(found.fano) == 32
+        assert (await client.summary()).metrics.end_frame >= found.array.end_frame
+        busiest, next_one = np.argsort(np.nan_to_num(found.rate_hz))[-2:].tolist()
+        both = await client.cross_correlation(busiest, next_one, bin_ms=5.0, max_lag=40)
+        counts = np.array(both.counts)
+        assert len(counts) == 81
+        assert both.reference_spikes > 20
+        together, apart = counts[38:43].astype(float), counts[[0, 1, 2, 78, 79, 80]].astype(float)
+        standard_error = math.sqrt(together.mean() / len(together) + apart.mean() / len(apart))
+        assert together.mean() - apart.mean() > 5.0 * standard_error, "network bursts are shared"
+        back = await client.cross_correlation(next_one, busiest, bin_ms=5.0, max_lag=40)
+        assert abs(int(np.sum(back.counts)) - int(counts.sum())) < 0.5 * counts.sum()
+        for target, bin_ms, max_lag in ((32, 1.0, 5), (1, 2000.0, 5), (1, 1.0, 1001), (1, float("nan"), 5)):
+            with pytest.raises(NervesError):
+                await client.cross_correlation(0, target, bin_ms=bin_ms, max_lag=max_lag)
