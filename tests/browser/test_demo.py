@@ -22,6 +22,7 @@ def demo() -> Iterator[Server]:
         server.end()
 
 
+@pytest.mark.long
 def test_medium_is_recycled_before_ones_eyes(browser: Browser, demo: Server) -> None:
     with visiting(browser, demo.url, size=(1920, 1080)) as visit:
         page = visit.live()

@@ -40,6 +40,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.end()
 
 
+@pytest.mark.long
 def test_an_uploaded_protocol_survives_a_kill_in_a_dose_and_is_held_when_it_blocks(
     bench: Bench, tmp_path: Path
 ) -> None:

@@ -160,6 +160,7 @@ def test_J1_the_manager_ends_a_frozen_guard_that_stands_by(monkeypatch: pytest.M
         assert guard.wait(10.0) == -signal.SIGKILL
 
 
+@pytest.mark.long
 def test_A10_U1_two_strikes_in_real_processes(tmp_path: Path) -> None:
     """By the command; times are a matter of the machine and belong to the command's own table (docs/kills.md)."""
     words = [

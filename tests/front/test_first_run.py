@@ -105,6 +105,7 @@ def test_a_checkout_runs_its_own_files_and_no_copies(package: str, tmp_path: Pat
     assert not list(tmp_path.rglob(package))
 
 
+@pytest.mark.long
 def test_R5_the_demo_of_the_wheel_shows_a_live_reading_within_a_minute(installed: Path, tmp_path: Path) -> None:
     port = free_port()
     demo = subprocess.Popen(

@@ -153,6 +153,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "simulated link" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_on_a_real_line(capsys: pytest.CaptureFixture[str]) -> None:
     """An EZO circuit on a pseudo-terminal, answered by another thread."""
     near, far = os.openpty()
