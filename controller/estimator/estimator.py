@@ -138,6 +138,7 @@ class Estimator:
         self._observations = Observations(rig, store, clock, self._medium.places)
         self._began_s, self._first_seq = clock.now_s(), journal.next_seq
         self._state, self._at_s = self._caught_up()
+        self._tracer: Mapping[Where, float] = {"loop": 1.0, "spent": 1.0}
         last = journal.last("estimate")
         self.latest: MediaEstimate | None = None if last is None else MediaEstimate.from_json(last.body["estimate"])
         ledger.listen(self._moved)
@@ -148,6 +149,11 @@ class Estimator:
     def state(self) -> MediaState:
         """The state as of the last event."""
         return self._state
+
+    @property
+    def undiluted(self) -> float:
+        """What is left in the loop, per volume, of a substance that only exchange of medium removes; 1 at this start."""
+        return self._tracer["loop"]
 
     @property
     def began(self) -> datetime | None:
@@ -237,6 +243,7 @@ class Estimator:
 
     def _moved(self, movement: Movement) -> None:
         self._pass_time()
+        self._tracer = self._medium.mixed(self._tracer, self._state, movement.line, movement.ul)
         self._state = self._medium.poured(self._state, movement.line, movement.ul)
 
     def _tissue_changed(self, seq: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import fields
 
 from controller.journal.rows import JournalRows
@@ -140,6 +141,24 @@ class RigMedium:
             if share > 0.0:
                 state = media_filter.moved(state, poured, self.where(vessel), share * ul, complete=complete)
         return state
+
+    def mixed(self, tracer: Mapping[Where, float], state: MediaState, name: str, ul: float) -> Mapping[Where, float]:
+        """Return the concentrations of a substance after a volume was moved along a line; bottles hold none of it.
+
+        A dialyser holds it back, as it does all proteins.
+        """
+        line, kidney = self._rig.lines[name], self._kidney
+        if ul <= 0.0 or line.from_ not in self._rig.vessels or (kidney is not None and name == kidney.dialyse):
+            return tracer
+        source = self.where(line.from_)
+        poured = 0.0 if source is None else tracer[source]
+        after = dict(tracer)
+        for vessel, share in self._paths.full(name).items():
+            target = self.where(vessel)
+            if share > 0.0 and target is not None and target != source:
+                before_ul = state.loop_ul if target == "loop" else state.spent_ul
+                after[target] += (poured - after[target]) * share * ul / (before_ul + share * ul)
+        return after
 
     def withdrawn(self, state: MediaState, sample: AssaySample) -> MediaState:
         """Return the state after a sample was taken out."""

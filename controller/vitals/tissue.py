@@ -27,13 +27,14 @@ HOUR_US = 3_600_000_000
 RESTORED_H = 24 * 60
 """Maximum number of hours that are restored, and that pass without data: a clock that was years off says nothing more."""
 ROWS_AT_ONCE = 3
+DIGITS = 6
 NOTHING: Mapping[str, str] = MappingProxyType({})
 NO_ROWS: Mapping[str, int] = MappingProxyType({})
 VALID_H = {"ldh": 24 * 7, "volume": 24 * 7, "lactate_mm": 48, "lactate_umol_d": 48}
 """Hours for which a measurement counts as made; others count while they are read."""
 ONCE = frozenset({"ldh", "volume"})
 """Results of one moment: each is evidence once."""
-NO_NUMBERS = ("oxygen_at_tissue", "sterility_failed", "rescaled")
+NO_NUMBERS = ("oxygen_at_tissue", "sterility_failed", "rescaled", "renewed")
 NUMBERS = tuple(each.name for each in fields(TissueLook) if each.name not in NO_NUMBERS)
 
 
@@ -53,6 +54,8 @@ class TissueWatch:
         self._last = TissueLook()
         self._told: Mapping[str, int] = NO_ROWS
         """What had become evidence by the last note."""
+        self._kept_share = 1.0
+        """Share of the medium that was not renewed in this hour."""
         self._measured_h: dict[str, int] = {}
         rows = list(journal.entries(kinds=(ROW,), newest_first=True, limit=RESTORED_H))
         self._instruments: Mapping[str, str] = {} if not rows else rows[0].body.get("instruments", {})
@@ -79,6 +82,7 @@ class TissueWatch:
             self._close(hour, told)
         self._hour = max(hour, self._hour)
         self._last, self._told = look, told
+        self._kept_share *= 1.0 - look.renewed
         self._compare(instruments)
         for name in NUMBERS:
             value = getattr(look, name)
@@ -114,7 +118,7 @@ class TissueWatch:
         What became evidence since the last note, `told`, belongs to the present hour.
         """
         over, whole, instruments = self._hour, self._whole(), dict(self._instruments)
-        self._hour, self._noted, self._rescaled = hour, {}, set()
+        self._hour, self._noted, self._rescaled, self._kept_share = hour, {}, set(), 1.0
         if self._to_restore:
             self._to_restore.append((over, whole.to_json()))
         else:
@@ -154,7 +158,8 @@ class TissueWatch:
         found: dict[str, Any] = {name: _mean(values) for name, values in self._noted.items() if name not in ONCE}
         found |= {name: values[-1] for name, values in self._noted.items() if name in ONCE}
         values: dict[str, Any] = {name: found.get(name) for name in NUMBERS}
-        return replace(self._last, **values, rescaled=tuple(sorted(self._rescaled)))
+        renewed = round(1.0 - self._kept_share, DIGITS)
+        return replace(self._last, **values, rescaled=tuple(sorted(self._rescaled)), renewed=renewed)
 
 
 def _mean(values: Iterable[Interval]) -> Interval:

@@ -141,6 +141,8 @@ class TissueInputs:
         self._barrier_failed = False
         self._finding: Entry | None = None
         self._looked_up_s = float("-inf")
+        self._undiluted: float | None = None
+        """What was left of the medium at the last look."""
         self._told = {name: last_told(journal, f"note_{name}", unnamed=0) for name in FINDINGS}
         """The journal's row of the last finding of each kind that has become evidence."""
 
@@ -152,8 +154,9 @@ class TissueInputs:
         *,
         uptake: Interval | None,
         lactate_umol_d: Interval | None,
+        undiluted: float | None,
     ) -> TissueLook:
-        """Return what is known at this minute."""
+        """Return what is known at this minute; `undiluted` as :attr:`controller.estimator.estimator.Estimator.undiluted`."""
         if state.at_s - self._looked_up_s >= LOOK_UP_EVERY_S:
             self._looked_up_s = state.at_s
             self._kept("tissue_records", self._look_up, None)
@@ -178,7 +181,13 @@ class TissueInputs:
             firing_hz=known("firing", lambda: mean_firing(nerves, state.at_s)),
             ldh=ldh,
             volume=volume,
+            renewed=self._renewed(undiluted),
         )
+
+    def _renewed(self, undiluted: float | None) -> float:
+        """Return the share of the medium that was replaced from bottles since the last look."""
+        before, self._undiluted = self._undiluted, undiluted
+        return 0.0 if not before or undiluted is None else min(max(1.0 - undiluted / before, 0.0), 1.0)
 
     def sources(self, state: State) -> dict[str, KnownBy]:
         """Return how each field of a look is measured, or what measured it last; those of the medium else are estimated."""

@@ -255,7 +255,8 @@ class VitalSigns:
         new = media is not None and media.observations != self._shown
         made = known("lactate_production", lambda: _lactate_making(media) if media is not None and new else None)
         self._shown = self._looks
-        look = self._inputs.update(state, media, nerves, uptake=uptake, lactate_umol_d=made)
+        undiluted = None if self._estimator is None else self._estimator.undiluted
+        look = self._inputs.update(state, media, nerves, uptake=uptake, lactate_umol_d=made, undiluted=undiluted)
         self._tissue.note(look, self._inputs.instruments, self._inputs.told)
 
     # --- care rating ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from protocols.tissue.look import TissueLook
 from protocols.tissue.metabolism import F8, oxygen_uptake
 from protocols.tissue.particles import oxygen_at_tissue, temperature_c
 from protocols.tissue.priors import Axis
-from protocols.tissue.tracks import TRACKS, Track
+from protocols.tissue.tracks import BACKGROUND, TRACKS, Track
 
 FREEDOM = 5.0
 """Degrees of freedom of Student's t: one odd value among many is no proof."""
@@ -72,7 +72,8 @@ def _firing(particles: F8, look: TissueLook) -> F8:
 
 
 def _ldh(particles: F8, _: TissueLook) -> F8:
-    found: F8 = np.log1p(particles[:, Axis.LDH_GAIN] * particles[:, Axis.POOL])
+    background = np.maximum(particles[:, BACKGROUND], SMALLEST)
+    found: F8 = np.log1p(particles[:, Axis.LDH_GAIN] * particles[:, Axis.POOL] / background) + np.log(background)
     return found
 
 

@@ -63,6 +63,8 @@ class TissueLook:
     volume: Interval | None = None
     rescaled: tuple[str, ...] = ()
     """Signals whose scale is new from this hour on: another instrument, another calibration, other tissue."""
+    renewed: float = 0.0
+    """Share of the circulating medium that was replaced in this hour by medium from a bottle (0..1)."""
 
     def __post_init__(self) -> None:
         for name, (low, high) in CAN_BE.items():

@@ -12,7 +12,7 @@ from protocols.tissue import priors
 from protocols.tissue.look import NOTHING_KNOWN, LastKnown, TissueLook
 from protocols.tissue.metabolism import F8, USUAL_OXYGEN_PCT, lactate_made
 from protocols.tissue.priors import Axis, LogNormal
-from protocols.tissue.tracks import TRACKS, WIDTH
+from protocols.tissue.tracks import BACKGROUND, TRACKS, WIDTH
 
 COUNT = 2048
 HEAT_FROM_C, COLD_FROM_C = 38.5, 34.0
@@ -42,6 +42,7 @@ def drawn(random: np.random.Generator, count: int = COUNT) -> F8:
     particles[:, Axis.HARM_FACTOR] = random.normal(0.0, priors.HARM_FACTOR_SD, count)
     particles[:, Axis.HEALING_FACTOR] = random.normal(0.0, priors.HEALING_FACTOR_SD, count)
     particles[:, Axis.LACTATE_BIAS : len(Axis)] = random.normal(0.0, 1.0, (count, len(Axis) - Axis.LACTATE_BIAS))
+    particles[:, BACKGROUND] = 1.0
     for track in TRACKS.values():
         track.begin(particles)
     return particles
@@ -69,7 +70,9 @@ def passed(
     after[:, Axis.VIABILITY] = now
     decay = np.exp(-hours / priors.PEAK_DECAY_H)
     after[:, Axis.PEAK] = np.maximum(now, now + (after[:, Axis.PEAK] - now) * decay)
-    after[:, Axis.POOL] = after[:, Axis.POOL] * np.exp(-hours / priors.LDH_DECAY_H) + lost
+    ldh_kept = np.exp(-hours / priors.LDH_DECAY_H)
+    after[:, Axis.POOL] = after[:, Axis.POOL] * ldh_kept * (1.0 - look.renewed) + lost
+    after[:, BACKGROUND] = (1.0 + (after[:, BACKGROUND] - 1.0) * ldh_kept) * (1.0 - look.renewed)
     after[:, Axis.LOG_VOLUME] += after[:, Axis.GROWTH] * now * hours
     for track in TRACKS.values():
         track.pass_time(after, hours)

@@ -151,7 +151,7 @@ VIABILITY_NOISE = 0.03
 HARM_FACTOR_SD, HARM_FACTOR_H = 0.8, 24.0
 HEALING_FACTOR_SD, HEALING_FACTOR_H = 0.8, 48.0
 LDH_DRIFT_SQRT_H = 0.10 / (24 * 7) ** 0.5
-"""The same of LDH: a tenth in a week, by growth, exchanged medium and reagents [P]."""
+"""The same of LDH: a tenth in a week, by growth and reagents [P]. What exchanged medium carries away is known."""
 LDH_DECAY_H = 72.0
 """LDH loses half in two days at 23 to 37 °C."""
 PEAK_DECAY_H = 24 * 21.0

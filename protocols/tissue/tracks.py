@@ -116,5 +116,7 @@ TRACKS: Mapping[str, Track] = {
     "volume": Track(3, 0.0),
     "ldh": Track(4, 0.0, walk_sqrt_h=priors.LDH_DRIFT_SQRT_H),
 }
-WIDTH = len(Axis) + COLUMNS * len(TRACKS)
+BACKGROUND = len(Axis) + COLUMNS * len(TRACKS)
+"""Column of what healthy tissue releases of LDH, over its level in medium that is never renewed."""
+WIDTH = BACKGROUND + 1
 """Number of columns of the particles."""

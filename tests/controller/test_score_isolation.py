@@ -166,6 +166,7 @@ class WildBench:
         clock = cast(Clock, self.clock)
         self.journal = Journal(folder / "journal.db", clock, durable=False)
         self.media: MediaState | None = None
+        self.undiluted = 1.0
         self.grade: Mapping[str, Any] | None = None
         camera = CameraSpec.model_validate(
             {"model": "simulated", "chamber": "chamber", "pixel": "5 um", "every": "1 h"}

@@ -155,6 +155,7 @@ class Sensors:
             ldh=Interval.around(true["ldh"] * np.exp(normal(0, 0.08)), 0.08 * true["ldh"]) if ldh else None,
             volume=Interval.around(true["volume"] * np.exp(normal(0, 0.03)), 0.03 * true["volume"]) if due else None,
             firing_hz=self._firing(hour, true) if equipment.electrodes else None,
+            renewed=EXCHANGED_SHARE if hour % EXCHANGE_EVERY_H == EXCHANGE_EVERY_H - 1 else 0.0,
         )
 
     def _ldh_due(self, hour: int, lost: float) -> bool:
