@@ -8,16 +8,17 @@ import inspect
 import itertools
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Coroutine, Generator, Iterator
 from importlib.util import find_spec
 from multiprocessing import resource_tracker
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
 
+from tests.compiling import begin
 from tests.processes import lives
 
 settings.register_profile(
@@ -34,18 +35,21 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Compile plant and electrode engine before several processes begin; on a fresh checkout each of them would do so."""
-    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
-        from choroid.running.simulated_card import simulated_card
-        from controller.rig.loading import load_rig
-        from nerves.engine import compile_engine
-        from sim.plant.plant import Plant
+_compilers: list[subprocess.Popen[bytes]] = []
 
-        rig = load_rig(Path(__file__).parents[1] / "examples" / "rigs" / "bench.yaml")
-        passing = itertools.count()
-        Plant(rig, seed=1, now=lambda: float(next(passing))).truth()
-        compile_engine(simulated_card(electrodes=32, seed=1).info)
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to compile plant and electrode engine before several processes collect the tests."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        _compilers.extend(begin())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished() -> None:
+    """Give no test to any process before all is compiled."""
+    for compiler in _compilers:
+        if compiler.wait():
+            pytest.exit(f"{compiler.args!r} failed; what it said is above")
 
 
 @pytest.hookimpl(wrapper=True)
