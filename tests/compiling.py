@@ -1,4 +1,4 @@
-"""Compile what a fresh checkout lacks, in processes beside the collection: each test process would do so for itself."""
+"""Compile what a fresh checkout lacks, in processes next to the collection: each test process would do so for itself."""
 
 from __future__ import annotations
 

@@ -19,12 +19,13 @@ from sim.plant.columns import TISSUE as TISSUE_RECORD
 from sim.plant.fleet import Fleet, composition
 from sim.plant.layout import perfused
 from sim.plant.parameters import PlantParameters
-from sim.plant.sphere import NODES
+from sim.plant.settling import SHELL_ROWS, take_stocks
+from sim.plant.sphere import NODES, SHELLS
 from sim.plant.tissue_models import TissueKind
 
 F8 = NDArray[np.float64]
 DEMANDS = np.geomspace(0.08, 12.0, 24)
-"""Demands for which the necrotic core at the start is computed; between them it is interpolated."""
+"""Demands for which the living shells at the start is computed; between them it is interpolated."""
 
 
 class LightTwin:
@@ -192,17 +193,19 @@ class LightTwin:
         """Return the tissues at the begin, shape (sets, tissues, fields), and their oxygen profiles."""
         fields = width(TISSUE_RECORD)
         rows: F8 = np.zeros((sets, len(self._tissues), fields))
-        profiles: F8 = np.zeros((sets, len(self._tissues), NODES))
+        profiles: F8 = np.zeros((sets, len(self._tissues), SHELL_ROWS, NODES))
         demand = values.get("demand", np.ones(sets))
         for place, number in enumerate(self._tissues):
             base = self._cores[0].tissues[0, number]
             records = rows[:, place].view(TISSUE_RECORD)[:, 0]
             records[:] = base
-            for field in ("dead_fraction", "core_m"):
-                known = [float(each.tissues[field][0, number]) for each in self._cores]
-                records[field] = np.interp(np.log(demand), np.log(DEMANDS), known)
+            known = np.array([each.profile[0, number] for each in self._cores])
+            at = np.interp(np.log(demand), np.log(DEMANDS), np.arange(len(DEMANDS)))
+            low = np.minimum(at.astype(np.int64), len(DEMANDS) - 2)
+            part = (at - low)[:, None, None]
+            profiles[:, place] = (1.0 - part) * known[low] + part * known[low + 1]
             for name in TISSUE:
                 default = getattr(TissueKind(), name)
                 records[name] = values.get(name, np.full(sets, default))
-            profiles[:, place] = self._cores[len(DEMANDS) // 2].profile[0, number]
+        take_stocks(rows.view(TISSUE_RECORD)[:, :, 0], SHELLS, profiles)
         return rows, profiles

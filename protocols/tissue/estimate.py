@@ -1,4 +1,4 @@
-"""The posterior of a tissue's viability, hour by hour (`viability-8`).
+"""The posterior of a tissue's viability, hour by hour (`viability-9`).
 
 A particle filter. Each particle is a possible tissue: its viability now, how sensitive it is to each harm, how its signals
 follow its state, and perhaps a harm of unknown cause. In each hour what the tissue lived in moves the particles, and what it
@@ -25,7 +25,7 @@ from protocols.tissue.metabolism import F8
 from protocols.tissue.priors import FIRST_PARAMETER, RANGES, SENSITIVITIES, Axis
 from protocols.tissue_loss import UNKNOWN, TissueLoss
 
-VERSION = "viability-8"
+VERSION = "viability-9"
 LEVEL = 0.90
 """Probability that the interval claims."""
 FEW = 0.5

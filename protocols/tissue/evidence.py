@@ -17,7 +17,7 @@ from protocols.interval import Interval
 from protocols.tissue import priors
 from protocols.tissue.look import TissueLook
 from protocols.tissue.metabolism import F8, oxygen_uptake
-from protocols.tissue.particles import oxygen_at_tissue, temperature_c
+from protocols.tissue.particles import oxygen_seen, temperature_c
 from protocols.tissue.priors import Axis
 from protocols.tissue.tracks import BACKGROUND, TRACKS, Track
 
@@ -55,8 +55,9 @@ class Signal:
 
 
 def _uptake(particles: F8, look: TissueLook) -> F8:
-    taken = oxygen_uptake(particles, temperature_c(look), oxygen_at_tissue(particles, look))
-    found: F8 = np.log(np.maximum(taken, SMALLEST))
+    taken = oxygen_uptake(particles, temperature_c(look), *oxygen_seen(particles, look))
+    # It is measured as the loss of oxygen times the flow that the heart is taken to deliver.
+    found: F8 = np.log(np.maximum(taken / particles[:, Axis.DELIVERED], SMALLEST))
     return found
 
 

@@ -10,16 +10,13 @@ from numpy.typing import NDArray
 from protocols.interval import Interval
 from protocols.tissue import priors
 from protocols.tissue.look import NOTHING_KNOWN, LastKnown, TissueLook
-from protocols.tissue.metabolism import F8, USUAL_OXYGEN_PCT, lactate_made
+from protocols.tissue.metabolism import F8, MIN_SHARE, USUAL_OXYGEN_PCT, lactate_made, living_depth
 from protocols.tissue.priors import Axis, LogNormal
 from protocols.tissue.tracks import BACKGROUND, TRACKS, WIDTH
 
 COUNT = 2048
-HEAT_FROM_C, COLD_FROM_C = 38.5, 34.0
-PH_HARMLESS, SALT_HARMLESS = (7.1, 7.65), (250.0, 330.0)
-HUNGER_FROM_MM = 1.0
-HYPOXIA_FROM_PCT = 30.0
-"""Saturation of the medium at the tissue below which the outer layer of an organoid lacks oxygen (biology.md §1.1)."""
+SALT_MIN = 250.0
+ANOXIA = "lack of oxygen"
 SMALLEST = 1e-3
 CALM_HARM_PER_H = 0.001
 """Tissue heals while the harm is smaller."""
@@ -30,15 +27,19 @@ def drawn(random: np.random.Generator, count: int = COUNT) -> F8:
     particles: F8 = np.zeros((count, WIDTH), order="F")
     particles[:, Axis.VIABILITY] = random.uniform(*priors.START, count)
     particles[:, Axis.PEAK] = particles[:, Axis.VIABILITY]
+    particles[:, Axis.DEPTH] = particles[:, Axis.DELIVERED] = 1.0
     for column, prior in priors.SENSITIVITIES.items():
         particles[:, column] = _lognormal(random, prior, count)
     particles[:, Axis.FIRING_POWER] = _lognormal(random, priors.FIRING_POWER, count)
     particles[:, Axis.GROWTH] = random.normal(*priors.GROWTH, count) / 24.0
     particles[:, Axis.HOLD_H] = random.exponential(priors.HOLD_H, count) + SMALLEST
     particles[:, Axis.LACTATE_LAG_H] = _lognormal(random, priors.LACTATE_LAG_H, count)
+    for column, (mean, sd) in priors.HARMLESS.items():
+        particles[:, column] = random.normal(mean, sd, count)
     for column, (low, high) in priors.RANGES.items():
         particles[:, column] = random.uniform(low, high, count)
-    particles[:, Axis.LACTATE_SEEN] = lactate_made(particles, 37.0, np.full(count, USUAL_OXYGEN_PCT))
+    usual = np.full(count, USUAL_OXYGEN_PCT)
+    particles[:, Axis.LACTATE_SEEN] = lactate_made(particles, 37.0, usual, np.ones(count), np.full(count, True))
     particles[:, Axis.HARM_FACTOR] = random.normal(0.0, priors.HARM_FACTOR_SD, count)
     particles[:, Axis.HEALING_FACTOR] = random.normal(0.0, priors.HEALING_FACTOR_SD, count)
     particles[:, Axis.LACTATE_BIAS : len(Axis)] = random.normal(0.0, 1.0, (count, len(Axis) - Axis.LACTATE_BIAS))
@@ -59,14 +60,23 @@ def passed(
     after = particles.copy(order="F")
     count = len(after)
     _change_hidden_harm(after, hours, random, look.sterility_failed)
-    harm = harm_per_h(after, look, last.after(look, 0.5 * hours)) * np.exp(after[:, Axis.HARM_FACTOR])
-    viability = after[:, Axis.VIABILITY]
-    lost = viability * -np.expm1(-harm * hours)
-    missing = np.maximum(after[:, Axis.BEST] - viability, 0.0)
-    healing = after[:, Axis.HEALING] * np.exp(after[:, Axis.HEALING_FACTOR])
-    healed = np.where(harm < CALM_HARM_PER_H, missing * -np.expm1(-healing * hours), 0.0)
+    _change_flow(after, hours, random)
+    harms, recent = harms_per_h(after, look, last.after(look, 0.5 * hours)), last.after(look, 0.5 * hours)
+    anoxia = harms.pop(ANOXIA) * np.exp(after[:, Axis.HARM_FACTOR])
+    harm: F8 = sum(harms.values(), np.zeros(count)) * np.exp(after[:, Axis.HARM_FACTOR])
+    viability, depth = after[:, Axis.VIABILITY], after[:, Axis.DEPTH]
+    healing = -np.expm1(-after[:, Axis.HEALING] * np.exp(after[:, Axis.HEALING_FACTOR]) * hours)
+    healing *= harm < CALM_HARM_PER_H
+    reached = living_depth(after, temperature_c(look), *oxygen_seen(after, look, recent))
+    left = np.maximum(viability / np.maximum(depth, MIN_SHARE), MIN_SHARE)
+    deeper = depth * np.exp(-anoxia * hours)
+    deeper += np.maximum(reached - deeper, 0.0) * healing * deeper
+    cells = left * np.exp(-harm * hours)
+    cells += np.maximum(after[:, Axis.BEST] - cells, 0.0) * healing * cells
+    after[:, Axis.DEPTH] = deeper
+    lost = np.maximum(viability - cells * deeper, 0.0)
     after[:, Axis.BEST] *= np.exp(-after[:, Axis.AGEING] * hours)
-    now = _wandered(viability - lost + healed, hours, random)
+    now = _wandered(cells * deeper, hours, random)
     after[:, Axis.VIABILITY] = now
     decay = np.exp(-hours / priors.PEAK_DECAY_H)
     after[:, Axis.PEAK] = np.maximum(now, now + (after[:, Axis.PEAK] - now) * decay)
@@ -76,7 +86,7 @@ def passed(
     after[:, Axis.LOG_VOLUME] += after[:, Axis.GROWTH] * now * hours
     for track in TRACKS.values():
         track.pass_time(after, hours)
-    made = lactate_made(after, temperature_c(look), oxygen_at_tissue(after, look))
+    made = lactate_made(after, temperature_c(look), *oxygen_seen(after, look))
     after[:, Axis.LACTATE_SEEN] += (made - after[:, Axis.LACTATE_SEEN]) * -np.expm1(
         -hours / after[:, Axis.LACTATE_LAG_H]
     )
@@ -110,6 +120,18 @@ def _change_hidden_harm(particles: F8, hours: float, random: np.random.Generator
     hidden[ends] = 0.0
 
 
+def _change_flow(particles: F8, hours: float, random: np.random.Generator) -> None:
+    """Let the flow that reaches the tissue fall unseen in some particles, and be restored in others."""
+    count = len(particles)
+    delivered = particles[:, Axis.DELIVERED]
+    chance, size = random.random(count), random.random(count)
+    low, high = np.log(priors.UNKNOWN_FLOW)
+    begins = (delivered == 1.0) & (chance < priors.UNKNOWN_FLOW_BEGIN_PER_H * hours)
+    ends = (delivered < 1.0) & (chance < priors.UNKNOWN_FLOW_END_PER_H * hours)
+    delivered[begins] = np.exp(low + (high - low) * size[begins])
+    delivered[ends] = 1.0
+
+
 def harm_per_h(particles: F8, look: TissueLook, last: LastKnown = NOTHING_KNOWN) -> F8:
     """Return the share of viability that each particle loses in an hour (1/h)."""
     found: F8 = sum(harms_per_h(particles, look, last).values(), np.zeros(len(particles)))
@@ -124,16 +146,17 @@ def harms_per_h(particles: F8, look: TissueLook, last: LastKnown = NOTHING_KNOWN
     lactate = _exposure(particles, look, last, "lactate_mm", Axis.LACTATE_BIAS)
     ammonia = _exposure(particles, look, last, "ammonia_mm", Axis.AMMONIA_BIAS)
     salt = _exposure(particles, look, last, "osmolality_mosm", None)
-    hypoxia = np.clip(1.0 - oxygen_at_tissue(particles, look, last) / HYPOXIA_FROM_PCT, 0.0, 1.0)
+    reached = living_depth(particles, temperature_c(look), *oxygen_seen(particles, look, last))
+    anoxic = np.clip(1.0 - reached / np.maximum(particles[:, Axis.DEPTH], MIN_SHARE), 0.0, 1.0)
     return {
-        "heat": particles[:, Axis.HEAT] * np.maximum(temperature - HEAT_FROM_C, 0.0) ** 2,
-        "cold": particles[:, Axis.COLD] * np.maximum(COLD_FROM_C - temperature, 0.0),
-        "lack of oxygen": particles[:, Axis.HYPOXIA] * hypoxia**1.5,
-        "pH": particles[:, Axis.ACID] * _outside(ph, *PH_HARMLESS),
-        "lack of glucose": particles[:, Axis.HUNGER] * np.maximum(HUNGER_FROM_MM - glucose, 0.0),
+        "heat": particles[:, Axis.HEAT] * np.maximum(temperature - particles[:, Axis.HEAT_FROM_C], 0.0) ** 2,
+        "cold": particles[:, Axis.COLD] * np.maximum(particles[:, Axis.COLD_FROM_C] - temperature, 0.0),
+        ANOXIA: particles[:, Axis.HYPOXIA] * anoxic,
+        "pH": particles[:, Axis.ACID] * _outside(ph, particles[:, Axis.PH_MIN], particles[:, Axis.PH_MAX]),
+        "lack of glucose": particles[:, Axis.HUNGER] * np.maximum(particles[:, Axis.HUNGER_FROM] - glucose, 0.0),
         "lactate": particles[:, Axis.LACTATE] * np.maximum(lactate - particles[:, Axis.LACTATE_MIN], 0.0),
         "ammonia": particles[:, Axis.AMMONIA] * np.maximum(ammonia - particles[:, Axis.AMMONIA_MIN], 0.0),
-        "osmolality": particles[:, Axis.SALT] * _outside(salt, *SALT_HARMLESS),
+        "osmolality": particles[:, Axis.SALT] * _outside(salt, SALT_MIN, particles[:, Axis.SALT_MAX]),
         "age": particles[:, Axis.AGEING],
         "an unknown cause": particles[:, Axis.HIDDEN],
     }
@@ -144,14 +167,14 @@ def temperature_c(look: TissueLook) -> float:
     return priors.UNMEASURED["temperature_c"][0] if look.temperature_c is None else look.temperature_c.value
 
 
-def oxygen_at_tissue(particles: F8, look: TissueLook, last: LastKnown = NOTHING_KNOWN) -> F8:
-    """Return the oxygen of the medium at the tissue (% of air saturation): upstream of it less what the tissue takes."""
+def oxygen_seen(
+    particles: F8, look: TissueLook, last: LastKnown = NOTHING_KNOWN
+) -> tuple[F8, F8, NDArray[np.bool_]]:  # fmt: skip
+    """Return oxygen of the medium (% of air saturation), flow over the usual one, whether that oxygen is at the tissue."""
     oxygen, flow = (_exposure(particles, look, last, name, None) for name in ("oxygen_pct", "flow_share"))
     known = _held(particles, last, "oxygen_pct") if look.oxygen_pct is None else np.full(len(particles), True)
     at_tissue = known & (last.oxygen_at_tissue if look.oxygen_pct is None else look.oxygen_at_tissue)
-    drop = particles[:, Axis.DROP] * particles[:, Axis.VIABILITY] / np.maximum(flow, 1e-3)
-    found: F8 = np.maximum(oxygen - np.where(at_tissue, 0.0, drop), 0.0)
-    return found
+    return oxygen, flow * particles[:, Axis.DELIVERED], at_tissue
 
 
 def _exposure(particles: F8, look: TissueLook, last: LastKnown, name: str, bias: Axis | None) -> F8:
@@ -178,6 +201,6 @@ def _held(particles: F8, last: LastKnown, name: str) -> NDArray[np.bool_]:
     return found
 
 
-def _outside(value: F8, low: float, high: float) -> F8:
+def _outside(value: F8, low: F8 | float, high: F8) -> F8:
     found: F8 = np.maximum(low - value, 0.0) + np.maximum(value - high, 0.0)
     return found

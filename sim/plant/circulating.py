@@ -221,7 +221,18 @@ def _made(sources: int) -> Live:
                     uptakes[rig, number, 3] += wants[Content.GLUTAMINE]
                     # Half of the change: uptake and oxygen of the next step then approach each other without swinging.
                     tissue.uptake_nmol_s = 0.5 * (tissue.uptake_nmol_s + wants[Content.OXYGEN])
-                    secrete(row[LOOP], middle, tissue, temperature_c, ph, volume, tally, dt_s)
+                    secrete(
+                        row[LOOP],
+                        middle,
+                        tissue,
+                        temperature_c,
+                        ph,
+                        volume,
+                        sphere.SHELLS,
+                        profiles[rig, each],
+                        tally,
+                        dt_s,
+                    )
                 ageing.decay(row[LOOP], ph, tally, dt_s)
                 ageing.evaporate(row[LOOP], place.water_ul_s * water * dt_s, tally)
                 ph = breathe(row[LOOP], co2, loop_gas, ph, 0.5 * dt_s)
@@ -240,7 +251,7 @@ live = _made(SOURCES)
 
 Shapes: steps (steps, fields of InputColumn), moves (moves, fields of MoveColumn), place (fields of Place,), shares of the
 flow (tissues,), bodies (rigs, BODIES, COLUMNS), media (rigs, media, COLUMNS) of one µL, tissues (rigs, tissues, fields),
-profiles (rigs, tissues, shells), scales (rigs, 3: water loss, gas transfer, flow), out (rigs, steps, BODIES, SEEN), uptakes
-(rigs, steps, RATES) in nmol/s: oxygen, glucose, lactate (made), glutamine. bodies, tissues, profiles, out and uptakes are
-written.
+profiles (rigs, tissues, rows by Shell, shells), scales (rigs, 3: water loss, gas transfer, flow), out (rigs, steps, BODIES,
+SEEN), uptakes (rigs, steps, RATES) in nmol/s: oxygen, glucose, lactate (made), glutamine. bodies, tissues, profiles, out
+and uptakes are written.
 """

@@ -236,21 +236,23 @@ class TissueState:
     share: float
     """Its share of the rig's tissue at the start."""
     viability: float
-    """0 to 1."""
+    """Living tissue over what would live of it in the care for which the rig is designed, 0 to 1."""
     volume_mm3: float
     """Of one organoid."""
     dead_fraction: float
-    """Share of it that is necrotic core."""
+    """Share of it that does not live, most of it the necrotic core."""
     count: float
     """Number of organoids."""
     core_m: float
-    """Radius at which oxygen falls below the threshold of death."""
+    """Radius within which less than half as much lives as at the surface."""
     uptake_nmol_s: float
     """Oxygen, all organoids."""
     surface_oxygen_mm: float
     """At the surface of the organoids."""
     aged: float
     """Share of viability that has been lost for good."""
+    pending: float
+    """Harm (a share of what lives) that is done and has not killed yet."""
     lactate_min_mm: float
     """This field and the next ones are those of :class:`sim.plant.tissue_models.TissueKind`."""
     lactate_harm: float
@@ -262,6 +264,36 @@ class TissueState:
     glucose_uptake: float
     ammonia_per_glucose: float
     growth_per_day: float
+    min_oxygen_mm: float
+    anoxia_harm: float
+    regrowth: float
+    max_harmless_c: float
+    heat_harm: float
+    min_harmless_c: float
+    cold_harm: float
+    min_ph: float
+    max_ph: float
+    ph_harm: float
+    min_glucose_mm: float
+    hunger_harm: float
+    lactate_sensitive: float
+    synergy_harm: float
+    min_osmolality: float
+    max_osmolality: float
+    osmolality_harm: float
+    delay_h: float
+    trophic_share: float
+
+
+class Shell(IntEnum):
+    """The rows of the shells of a tissue, shape (rows, shells)."""
+
+    OXYGEN = 0
+    """Oxygen (mM)."""
+    LIVING = 1
+    """Share of the cells that live."""
+    CAPACITY = 2
+    """Share of an organoid that lives in the care by design, at each radius of :func:`sim.plant.sphere.capacity_radius_m`."""
 
 
 class Sizes(NamedTuple):

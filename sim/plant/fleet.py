@@ -13,10 +13,24 @@ from controller.rig.description import ROOM_CO2_PCT, ROOM_OXYGEN_PCT, Line, Medi
 from controller.rig.selectors import behind_ul, held_ul, ports_of
 from controller.rig.surroundings import zone_of
 from sim.plant import branches, chemistry, evaporation, gas, hydraulics, membranes, organoid, sphere, surfaces, turnover
-from sim.plant.columns import BODY, CAUSES, COLUMNS, LINE, SPACE, TISSUE, TRAIT, Content, Sizes, TallyCause, width
+from sim.plant.columns import (
+    BODY,
+    CAUSES,
+    COLUMNS,
+    LINE,
+    SPACE,
+    TISSUE,
+    TRAIT,
+    Content,
+    Shell,
+    Sizes,
+    TallyCause,
+    width,
+)
 from sim.plant.layout import INSIDE, layout_of, link_rows, node_rows, outlet_rows, perfused, with_space
 from sim.plant.overflow import PENDING
 from sim.plant.parameters import PUBLISHED, PlantParameters
+from sim.plant.settling import SHELL_ROWS, Care, settled, take_stocks
 from sim.plant.step import step, step_branched
 
 F8 = NDArray[np.float64]
@@ -25,6 +39,8 @@ Number = TypeVar("Number", bound=np.number[Any])
 OUTER_MM = ((0.51, 1.02, 1.6), (2.1, 3.0, 4.8))
 """Bores and outer diameters of common silicone tubing [biology.md §1.3]."""
 START_VIABILITY = 0.97
+CARE_OF_TISSUE = ("demand", "min_oxygen_mm", "anoxia_harm", "regrowth")
+"""The fields of :class:`~sim.plant.settling.Care` that the record of a tissue has."""
 FRESH_LDH_U_L = 10.0
 KEPT_UNDER = (gas.AIR_O2 * 0.93, 0.07)
 """Oxygen and CO2 of the gas under which medium was kept before the lung begins (fractions)."""
@@ -79,8 +95,8 @@ class Fleet:
             if vessel.kind in INSIDE:
                 self._equilibrate(layout.nodes[name], self._kept_under(name))
         self.held = self._primed()
-        self.profile: F8 = np.zeros((rigs, sizes.tissues, sphere.NODES))
-        self._settle_cores()
+        self.profile: F8 = np.zeros((rigs, sizes.tissues, SHELL_ROWS, sphere.NODES))
+        self.settle()
         self.tally: F8 = np.zeros((rigs, len(CAUSES), COLUMNS))
         self.spilled: F8 = np.zeros((rigs, sizes.vessels))
         # The compiled step takes records as plain numbers.
@@ -188,7 +204,7 @@ class Fleet:
         volumes = [spec.count * spec.diameter_mm**3 for spec in rig.tissue.values()]
         for number, spec in enumerate(rig.tissue.values()):
             tissue = self.tissues[:, number]
-            tissue["viability"], tissue["count"] = START_VIABILITY, spec.count
+            tissue["count"] = spec.count
             tissue["volume_mm3"] = pi / 6 * spec.diameter_mm**3
             tissue["share"] = volumes[number] / sum(volumes)
             self.parameters.tissue.write(tissue)
@@ -286,24 +302,31 @@ class Fleet:
                 vessel[Content.OXYGEN] = chemistry.oxygen_mm(fractions[0]) * volume
                 vessel[Content.CARBON] = (co2_mm + chemistry.bicarbonate_of(alkalinity, ph, buffer)) * volume
 
-    def _settle_cores(self) -> None:
-        """Set the initial necrotic core of each tissue: the one of this size in the slowest stream."""
+    def settle(self) -> None:
+        """Set what lives of each tissue to what lives in the care by design, less the losses of the move to the rig."""
         flows = perfused(self.rig)
+        known: dict[tuple[Care, float], F8] = {}
         for number, (name, host) in enumerate(self.chambers.items()):
             oxygen_mm = chemistry.oxygen_mm(self._kept_under(self.vessel_names[host])[0])
-            tissue = self.tissues[:, number]
-            radius = organoid.radius_m(float(tissue["volume_mm3"][0]))
-            velocity = flows.get(name, 0.0) * 1e-9 / 60 / organoid.CHAMBER_SECTION_M2 + organoid.STILL_M_S
-            film = sphere.film_coefficient(2 * radius, velocity)
-            profile = np.full(sphere.NODES, oxygen_mm)
-            v_max = organoid.V_MAX * self.parameters.tissue.demand * START_VIABILITY
-            sphere.one(
-                sphere.SHELLS, profile, radius, 0.9 * oxygen_mm, film, v_max, organoid.KM_OXYGEN_MM, organoid.DIFFUSIVITY
-            )  # fmt: skip
-            core = sphere.core_radius(sphere.SHELLS, profile, radius, organoid.DEATH_OXYGEN_MM)
-            self.profile[:, number] = profile
-            tissue["core_m"] = core
-            tissue["dead_fraction"] = (core / radius) ** 3
+            flow_ul_s = flows.get(name, 0.0) / 60.0
+            volume_ul, trait = float(self.vessels[0, host, Content.LIQUID]), self.traits[host]
+            kla_per_s = float(trait["kla_per_s"])
+            if trait["surface_mm2"] > 0.0:
+                kla_per_s += surfaces.still_kla_per_s(float(trait["surface_mm2"]), volume_ul)
+            for tissue, rows in zip(self.tissues[:, number], self.profile[:, number], strict=True):
+                radius = organoid.radius_m(float(tissue["volume_mm3"]))
+                care = Care(
+                    oxygen_mm=oxygen_mm,
+                    supply_ul_s=flow_ul_s + kla_per_s * volume_ul,
+                    velocity_m_s=flow_ul_s * 1e-9 / organoid.CHAMBER_SECTION_M2 + organoid.STILL_M_S,
+                    organoids=float(tissue["count"]),
+                    **{each: float(tissue[each]) for each in CARE_OF_TISSUE},
+                )
+                if (care, radius) not in known:
+                    known[care, radius] = settled(care, radius)
+                rows[:] = known[care, radius]
+                rows[Shell.LIVING] *= START_VIABILITY
+        take_stocks(self.tissues, sphere.SHELLS, self.profile)
 
 
 def composition(has: Medium, buffer_mm_per_ph: float) -> F8:

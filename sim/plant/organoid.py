@@ -3,17 +3,25 @@
 Oxygen: a sphere of :mod:`sim.plant.sphere` behind a film of medium, its maximal rate with a Q10 and falling above 42 °C.
 Glucose: q = V·g/(K + g), raised when oxygen is short (Pasteur). Six O2 burn one glucose; what is not burnt leaves as two
 lactate each; where glucose does not suffice, lactate is burnt instead. So carbon closes exactly. Ammonia comes from
-glutamine. Growth is Gompertz [P]. Viability is one state that is lost to harm and comes back slowly. Harm begins outside
-dead zones anchored in the literature: ammonia above 0.9 mM (rat neurons lose survival from 1 mM: S44), lactate above
-15 mM (hESC arrest at 25 mM with low pH: S43), pH, temperature, oxygen, glucose, microbes. A secreted trophic factor [P]
-costs a little when bulk exchange washes it out: the laboratory rule of partial medium changes. Tissue without oxygen for
-a day is dead core; it spills its LDH.
+glutamine. Growth is Gompertz [P].
+
+Each shell of the sphere has a share of cells that live. They die where the oxygen of their own shell is too low, and all
+over the organoid of what is outside harmless ranges anchored in the literature: ammonia above 0.9 mM (rat neurons lose
+survival from 1 mM: S44), lactate above 15 mM (hESC arrest at 25 mM with low pH: S43), pH, temperature, glucose, microbes.
+They spill their LDH. Where oxygen reaches, living cells make up for them. A secreted trophic factor [P] costs a little when
+bulk exchange washes it out: the laboratory rule of partial medium changes. So the dead core grows and shrinks with the oxygen
+at the surface, the size and the demand, and uptake, dead share and viability are three views of one state.
+
+Viability is the living tissue over what lives of an organoid of the same size and kind in the care for which its rig is
+designed: its own core is no loss. Laboratories define it so: viable cells, ATP or LDH over those of control cultures of the
+same age, and organoids above 0.3 to 0.4 mm of radius have a core in any usual culture (S14). `dead_fraction` is absolute.
 """
 
 from __future__ import annotations
 
 from math import exp, log, pi
 
+from sim.plant.columns import TissueState
 from sim.plant.compiled import compiled, kept
 
 V_MAX = 0.024
@@ -23,8 +31,27 @@ DIFFUSIVITY = 2e-9
 """Effective oxygen diffusivity in tissue, m²/s [R]."""
 KM_OXYGEN_MM = 7.39e-3
 """Half-saturation of uptake, mmol/L [V, S3]."""
-DEATH_OXYGEN_MM = 0.002
-"""Below it tissue dies [P]."""
+DEATH_OXYGEN_MM = 0.005
+"""Oxygen in the tissue below which cells die, the faster the less there is (mM): 3.6 mmHg [P]. The energy state of brain
+holds at 8.8 mmHg and fails at 6.8 (S81); models of tumours let necrosis begin at 5 mmHg, at its full rate at 2.5 (S82)."""
+ANOXIA_HARM_PER_H = 0.06
+"""Share of the cells that die an hour without oxygen at 37 °C [D]: of cortical neurons 80, 56, 34 and 18 % survive 6, 12, 18
+and 24 hours (S83). The range is wide: of neurons among astrocytes 40 to 60 % survive 4 hours (S84), and cortical organoids
+live through 2 days (S85)."""
+SYNERGY_LACTATE_MM = 12.0
+"""Lactate above which it acts together with ammonia [V, S47]."""
+LIFELESS = 1e-3
+"""Share of living cells at the surface below which all of an organoid counts as core."""
+STARVED_ANOXIA = 5.0
+"""Without glucose as well, anoxia kills faster by this times its rate [P]: 80 % of neurons die in 2 hours, of astrocytes in
+more than 10 (S86)."""
+REGROWTH_PER_H = 0.01
+"""Rate at which the living cells of a shell make up for its dead ones, logistic [P]: a doubling of progenitors in three days.
+Stem cells that survive refill the pool after hypoxia (S87); how fast is not published. A shell that is dead stays dead."""
+FOLLOWS_PER_H = 0.01
+"""Rate at which tissue follows what age and trophic factor permit, downwards [P]."""
+REGROWTH_OXYGEN_MM = 0.01
+"""Oxygen at which regrowth has half of its rate [P]; about 1 % of oxygen."""
 Q10 = 2.19
 """Metabolic rate against temperature [V, S8]; it falls again above 42 °C [V, S9]."""
 V_GLUCOSE = 5.4e-3
@@ -42,9 +69,6 @@ KM_GLUTAMINE_MM = 0.047
 CEILING_MM3 = 33.0
 GROWTH_PER_DAY = 0.04
 """Gompertz, 4 mm at last [P, biology.md §1.2]."""
-DYING_S = 86_400.0
-REFILLING_S = 10 * 86_400.0
-"""Time constants of a core that dies without oxygen and regrows with it [P]."""
 CHAMBER_SECTION_M2 = 0.05e-4
 """The stream past the organoids: flow over this, the free section of a channel 3 mm square around them [P]."""
 STILL_M_S = 2e-5
@@ -101,44 +125,43 @@ def grown(volume_mm3: float, health: float, dt_s: float, per_day: float = GROWTH
 
 
 @compiled
-def core_after(dead: float, anoxic: float, dt_s: float) -> float:
-    """Return the dead fraction of the tissue after `dt_s` with the fraction `anoxic` without oxygen."""
-    constant = DYING_S if anoxic > dead else REFILLING_S
-    return anoxic + (dead - anoxic) * exp(-dt_s / constant)
+def anoxia_per_hour(oxygen_mm: float, glucose_mm: float, min_oxygen_mm: float, anoxia_harm: float) -> float:
+    """Return the share of the cells of a shell that die an hour of the lack of oxygen in it (1/h).
+
+    It is proportional to what is missing of `min_oxygen_mm`; `anoxia_harm` is the share without any oxygen (1/h).
+    """
+    lack = max(0.0, 1.0 - max(oxygen_mm, 0.0) / min_oxygen_mm)
+    return anoxia_harm * lack * (1.0 + STARVED_ANOXIA * max(0.0, 1.0 - glucose_mm))
+
+
+@compiled
+def regrowth_per_hour(oxygen_mm: float, regrowth: float) -> float:
+    """Return the rate at which tissue regrows where there is this oxygen (1/h)."""
+    oxygen = max(oxygen_mm, 0.0)
+    return regrowth * oxygen / (oxygen + REGROWTH_OXYGEN_MM)
 
 
 @compiled
 def harm_per_hour(
-    oxygen_mm: float,
-    temperature_c: float,
-    ph: float,
-    glucose_mm: float,
-    lactate_mm: float,
-    ammonia_mm: float,
-    osmolality: float,
-    microbes_per_ml: float = 0.0,
-    lactate_min_mm: float = 15.0,
-    lactate_harm: float = 0.001,
-    ammonia_min_mm: float = 0.9,
-    ammonia_harm: float = 0.01,
-) -> float:
-    """Return the fraction of viability lost an hour (1/h) [P]: a sum over what is outside its harmless range.
+    tissue: TissueState, temperature_c: float, ph: float, glucose_mm: float, lactate_mm: float, ammonia_mm: float,
+    osmolality: float, microbes_per_ml: float,
+) -> float:  # fmt: skip
+    """Return the share of the living cells that die an hour of what is around the organoid (1/h) [P].
 
-    The last four differ between kinds of tissue (:mod:`sim.plant.tissue_models`).
+    It is a sum over what is outside its harmless range. Ranges and rates are those of the kind of tissue
+    (:class:`sim.plant.tissue_models.TissueKind`).
     """
-    harm = 0.0
-    if oxygen_mm < 0.06:
-        short: float = 1.0 - max(oxygen_mm, 0.0) / 0.06
-        harm += 0.35 * short**1.5
-    if temperature_c > 38.5:
-        harm += 0.05 * (temperature_c - 38.5) * (temperature_c - 38.5)
-    elif temperature_c < 34.0:
-        harm += 0.004 * (34.0 - temperature_c)
-    harm += 0.25 * outside(ph, 7.1, 7.65)
-    harm += 0.08 * max(0.0, 1.0 - glucose_mm)
-    harm += lactate_harm * max(0.0, lactate_mm - lactate_min_mm)
-    harm += ammonia_harm * max(0.0, ammonia_mm - ammonia_min_mm)
-    harm += 0.0005 * outside(osmolality, 250.0, 330.0)
+    warm = max(0.0, temperature_c - tissue.max_harmless_c)
+    harm = tissue.heat_harm * warm * warm
+    harm += tissue.cold_harm * max(0.0, tissue.min_harmless_c - temperature_c)
+    harm += tissue.ph_harm * outside(ph, tissue.min_ph, tissue.max_ph)
+    harm += tissue.hunger_harm * max(0.0, tissue.min_glucose_mm - glucose_mm)
+    # Only a part of the cells may be sensitive to lactate: what is left then is harmed less and less.
+    sensitive = max(0.0, tissue.viability - 1.0 + tissue.lactate_sensitive) / tissue.lactate_sensitive
+    harm += tissue.lactate_harm * max(0.0, lactate_mm - tissue.lactate_min_mm) * min(sensitive, 1.0)
+    harm += tissue.ammonia_harm * max(0.0, ammonia_mm - tissue.ammonia_min_mm)
+    harm += tissue.synergy_harm * max(0.0, lactate_mm - SYNERGY_LACTATE_MM) * ammonia_mm
+    harm += tissue.osmolality_harm * outside(osmolality, tissue.min_osmolality, tissue.max_osmolality)
     if microbes_per_ml > 1e4:
         harm += 0.1 * microbes_per_ml / (microbes_per_ml + 1e6)
     return harm
@@ -153,8 +176,29 @@ def outside(value: float, low: float, high: float) -> float:
 
 
 @compiled
-def viability_rate_per_hour(viability: float, harm: float, trophic: float, aged: float = 0.0) -> float:
-    """Return the change of viability (1/h): harm, or else recovery of 1 % an hour to what trophic factor and age permit."""
-    best = (0.94 + 0.06 * trophic / (trophic + 0.15)) * (1.0 - aged)
-    healing = 0.01 * (best - viability) if harm < 0.001 else 0.0
-    return healing - harm * viability
+def best_share(trophic: float, trophic_share: float, aged: float) -> float:
+    """Return the share of the cells that can live where nothing is wanting, as trophic factor and age permit."""
+    return (1.0 - trophic_share + trophic_share * trophic / (trophic + 0.15)) * (1.0 - aged)
+
+
+@compiled
+def survived(
+    living: float, oxygen_mm: float, glucose_mm: float, harm: float, best: float, dt_s: float, min_oxygen_mm: float,
+    anoxia_harm: float, regrowth: float,
+) -> float:  # fmt: skip
+    """Return the living share of a shell after `dt_s`, with `harm` (1/h) by what is around the organoid.
+
+    Death goes with what lives, regrowth with what lives and with what is missing to `best`. Nothing regrows while the harm is
+    0.001/h or more. What lives beyond `best` follows it down.
+    """
+    death = harm + anoxia_per_hour(oxygen_mm, glucose_mm, min_oxygen_mm, anoxia_harm)
+    healing = 0.0
+    if living > best:
+        healing = FOLLOWS_PER_H
+    elif harm < 0.001:
+        healing = regrowth_per_hour(oxygen_mm, regrowth) * living
+    both = death + healing
+    if both <= 0.0:
+        return living
+    goal = healing * best / both
+    return goal + (living - goal) * exp(-both * dt_s / 3600.0)

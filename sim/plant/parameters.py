@@ -12,6 +12,10 @@ from sim.plant.tissue_models import MODELS, REFERENCE, TissueKind
 MAX_OF_TISSUE = {
     "lactate_min_mm": 1000.0, "lactate_harm": 1.0, "ammonia_min_mm": 1000.0, "ammonia_harm": 10.0, "ageing_per_h": 1.0,
     "demand": 100.0, "core_harm_per_h": 10.0, "glucose_uptake": 1.0, "ammonia_per_glucose": 10.0, "growth_per_day": 10.0,
+    "min_oxygen_mm": 1.0, "anoxia_harm": 10.0, "regrowth": 1.0, "max_harmless_c": 60.0, "heat_harm": 10.0,
+    "min_harmless_c": 60.0, "cold_harm": 10.0, "min_ph": 14.0, "max_ph": 14.0, "ph_harm": 100.0, "min_glucose_mm": 100.0,
+    "hunger_harm": 10.0, "lactate_sensitive": 1.0, "synergy_harm": 1.0, "min_osmolality": 2000.0, "max_osmolality": 2000.0,
+    "osmolality_harm": 1.0, "delay_h": 1000.0, "trophic_share": 1.0,
 }  # fmt: skip
 MAX_OF_PLANT = {"water_loss": 100.0, "buffer_mm_per_ph": 200.0}
 """Above these a value is a slip, such as another unit; the plant would take it and answer nonsense."""

@@ -1,8 +1,8 @@
 """Oxygen in one organoid: steady diffusion into a sphere that consumes by Michaelis–Menten.
 
 D·(1/r²)·d/dr(r²·dc/dr) = V·c/(K + c), no flux at the centre, at the surface a film of medium in series:
-D·dc/dr = h·(c_bulk − c). Finite volumes between radii R·√(i/N), which are finest where the gradient is, solved by Newton's
-method (the equation is monotonic, so it converges from any start; the profile of the last call is the best start).
+D·dc/dr = h·(c_bulk − c). Finite volumes between radii R·∛(i/N): shells of equal volume, finest where the gradient is.
+Newton's method (the equation is monotonic, so it converges from any start; the profile of the last call is the best start).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def geometry(nodes: int) -> NDArray[np.float64]:
 
     Shape (3, nodes + 1); the last column is the surface: its area over the last node's distance, 0, 1.
     """
-    bounds = np.sqrt(np.arange(nodes + 1) / nodes)
+    bounds = np.cbrt(np.arange(nodes + 1) / nodes)
     centres = ((bounds[:-1] ** 3 + bounds[1:] ** 3) / 2) ** (1 / 3)
     made = np.zeros((3, nodes + 1))
     made[0, 1:nodes] = 4 * pi * bounds[1:-1] ** 2 / np.diff(centres)
@@ -35,6 +35,33 @@ def geometry(nodes: int) -> NDArray[np.float64]:
 
 
 SHELLS = geometry(NODES)
+UNIT_VOLUME = 4.0 / 3.0 * pi
+"""Volume of a sphere of radius 1: the sum of its shells."""
+MIN_RADIUS_M, MAX_RADIUS_M = 0.05e-3, 3e-3
+"""Minimum and maximum radius for which the share that can live is tabulated, at :data:`NODES` radii in a geometric series."""
+
+
+def capacity_radius_m() -> NDArray[np.float64]:
+    """Return the radii (m) of the table of :func:`capacity`, shape (NODES,)."""
+    return np.geomspace(MIN_RADIUS_M, MAX_RADIUS_M, NODES)
+
+
+@kept
+def capacity(table: NDArray[np.float64], radius_m: float) -> float:
+    """Return the share of an organoid of this radius that can live, from its table (see :func:`capacity_radius_m`)."""
+    last = table.shape[0] - 1
+    place = log(max(radius_m, MIN_RADIUS_M) / MIN_RADIUS_M) / log(MAX_RADIUS_M / MIN_RADIUS_M) * last
+    low = min(int(place), last - 1)
+    return float(table[low] + min(place - low, 1.0) * (table[low + 1] - table[low]))
+
+
+@kept
+def living_share(shells: NDArray[np.float64], living: NDArray[np.float64]) -> float:
+    """Return the share of the volume of a sphere that lives, from that of its shells."""
+    total = 0.0
+    for shell in range(living.shape[0]):
+        total += living[shell] * shells[1, shell]
+    return float(total / (4.0 / 3.0 * pi))
 
 
 @compiled
@@ -49,6 +76,7 @@ def consumption(c: float, v_max: float, km_mm: float) -> tuple[float, float]:
 def solve(
     shells: NDArray[np.float64],
     profile: NDArray[np.float64],
+    living: NDArray[np.float64],
     radius_m: float,
     bulk_mm: float,
     film_m_s: float,
@@ -58,6 +86,7 @@ def solve(
 ) -> float:
     """Return the uptake of the sphere (mol/s); `profile` (mmol/L, shape (nodes,)) is the start and becomes the solution.
 
+    `living` is the share of the cells of each shell that live and consume (nodes,), `v_max` the rate where all do.
     `film_m_s` is the mass-transfer coefficient of the medium around it. mmol/L equals mol/m³.
     """
     nodes = profile.shape[0]
@@ -71,7 +100,7 @@ def solve(
     for _ in range(60):
         for i in range(nodes):
             c = profile[i]
-            rate, slope = consumption(c, v_max, km_mm)
+            rate, slope = consumption(c, v_max * living[i], km_mm)
             volume = volume_m3 * shells[1, i]
             below = scale * shells[0, i] if i > 0 else 0.0
             above = scale * shells[0, i + 1] if i < nodes - 1 else 0.0
@@ -99,16 +128,14 @@ def solve(
 
 
 @kept
-def core_radius(
-    shells: NDArray[np.float64], profile: NDArray[np.float64], radius_m: float, threshold_mm: float
-) -> float:
-    """Return the radius (m) below which oxygen is under the threshold, interpolated between nodes; 0 if there is none."""
+def core_radius(shells: NDArray[np.float64], profile: NDArray[np.float64], radius_m: float, threshold: float) -> float:
+    """Return the radius (m) below which a profile is under the threshold, interpolated between nodes; 0 if there is none."""
     nodes = profile.shape[0]
-    if profile[0] >= threshold_mm:
+    if profile[0] >= threshold:
         return 0.0
     for i in range(1, nodes):
-        if profile[i] >= threshold_mm:
-            part = (threshold_mm - profile[i - 1]) / (profile[i] - profile[i - 1])
+        if profile[i] >= threshold:
+            part = (threshold - profile[i - 1]) / (profile[i] - profile[i - 1])
             return float(radius_m * (shells[2, i - 1] + part * (shells[2, i] - shells[2, i - 1])))
     return radius_m
 
@@ -124,8 +151,8 @@ def one(
     km_mm: float,
     diffusivity: float,
 ) -> float:
-    """Call :func:`solve`, compiled for callers in Python."""
-    return solve(shells, profile, radius_m, bulk_mm, film_m_s, v_max, km_mm, diffusivity)
+    """Call :func:`solve` for a sphere all of whose cells live, compiled for callers in Python."""
+    return solve(shells, profile, np.ones(profile.shape[0]), radius_m, bulk_mm, film_m_s, v_max, km_mm, diffusivity)
 
 
 @kept

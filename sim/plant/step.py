@@ -184,6 +184,6 @@ junctions: what shipped rigs do not need is not compiled for them.
 Shapes, where a field is one of a record: sizes (fields of Sizes,), plumbing (fields of all links, nodes and outlets, and the
 chamber of each tissue), traits (nodes, fields), vessels (rigs, nodes, COLUMNS), held (rigs, lines,
 cells, COLUMNS), lines (rigs, lines, fields), state (rigs, fields of the body, all spaces and all tissues, and the waits),
-ph (rigs, nodes), profile (rigs, tissues, shells), tally (rigs, causes, COLUMNS), spilled (rigs, vessels), scratch (5 + nodes,
-COLUMNS), network (junctions, junctions + 2).
+ph (rigs, nodes), profile (rigs, tissues, rows by Shell, shells), tally (rigs, causes, COLUMNS), spilled (rigs, vessels),
+scratch (5 + nodes, COLUMNS), network (junctions, junctions + 2).
 """

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.plant import chemistry, organoid, sphere, turnover
-from sim.plant.columns import COLUMNS, Content, Sizes, TallyCause, TissueState
+from sim.plant.columns import COLUMNS, Content, Shell, Sizes, TallyCause, TissueState
 from sim.plant.compiled import compiled
 
 F8 = NDArray[np.float64]
@@ -20,7 +20,10 @@ def live(
     number: int, chamber: F8, links: Records, lines: Records, tissue: TissueState, temperature_c: float, sizes: Sizes, ph: F8,
     shells: F8, profile: F8, tally: F8, scratch: F8, dt_s: float,
 ) -> None:  # fmt: skip
-    """Advance the tissue in the vessel `number`, whose contents are `chamber`, by one step, by the midpoint rule."""
+    """Advance the tissue in the vessel `number`, whose contents are `chamber`, by one step, by the midpoint rule.
+
+    `profile` are its rows by :class:`Shell`.
+    """
     middle, wants = scratch[2], scratch[3]
     film = film_coefficient(number, links, lines, tissue, sizes)
     for column in range(COLUMNS):
@@ -35,19 +38,20 @@ def live(
         middle[Content.ALKALINITY] / volume, middle[Content.CARBON] / volume, ph[number], middle[Content.BUFFER] / volume
     )  # fmt: skip
     ph[number] = now
-    secrete(chamber, middle, tissue, temperature_c, now, volume, tally, dt_s)
+    secrete(chamber, middle, tissue, temperature_c, now, volume, shells, profile, tally, dt_s)
 
 
 @compiled
 def secrete(
-    chamber: F8, middle: F8, tissue: TissueState, temperature_c: float, ph: float, volume: float, tally: F8, dt_s: float
+    chamber: F8, middle: F8, tissue: TissueState, temperature_c: float, ph: float, volume: float, shells: F8, profile: F8,
+    tally: F8, dt_s: float,
 ) -> None:  # fmt: skip
     """Let the tissue be harmed, heal and grow for one step, and give to `chamber` what it secretes and sheds.
 
     `middle` are the contents around it in the middle of the step, `volume` their volume (µL).
     """
     trophic = organoid.TROPHIC_UNITS * turnover.TROPHIC_PER_S * organoid.TROPHIC_VOLUME_UL * tissue.viability * dt_s
-    ldh = die(middle, tissue, temperature_c, ph, volume, dt_s)
+    ldh = die(middle, tissue, temperature_c, ph, volume, shells, profile, dt_s)
     give(chamber, tally, Content.TROPHIC, trophic * tissue.share)
     give(chamber, tally, Content.LDH, ldh)
     give(chamber, tally, Content.PARTICLES, organoid.PARTICLES_PER_S * dt_s * tissue.share)
@@ -76,15 +80,15 @@ def demand(
         tissue.uptake_nmol_s = 0.0
         return
     radius = organoid.radius_m(tissue.volume_mm3)
-    rate = organoid.pace(temperature_c) * tissue.viability
+    rate = organoid.pace(temperature_c)
     oxygen_mm = max(0.0, chamber[Content.OXYGEN] / volume)
     v_max = organoid.V_MAX * tissue.demand * rate
     each_mol_s = 0.0
     if v_max > 0.0:
         each_mol_s = sphere.solve(
-            shells, profile, radius, oxygen_mm, film_m_s, v_max, organoid.KM_OXYGEN_MM, organoid.DIFFUSIVITY
-        )
-    tissue.core_m = sphere.core_radius(shells, profile, radius, organoid.DEATH_OXYGEN_MM)
+            shells, profile[Shell.OXYGEN], profile[Shell.LIVING], radius, oxygen_mm, film_m_s, v_max,
+            organoid.KM_OXYGEN_MM, organoid.DIFFUSIVITY,
+        )  # fmt: skip
     area = 4.0 * pi * radius * radius
     tissue.surface_oxygen_mm = oxygen_mm - each_mol_s / (film_m_s * area)
     living_m3 = tissue.volume_mm3 * 1e-9 * (1.0 - tissue.dead_fraction)
@@ -148,32 +152,50 @@ def react(row: F8, oxygen: float, glucose: float, lactate: float, glutamine: flo
 
 
 @compiled
-def die(middle: F8, tissue: TissueState, temperature_c: float, ph: float, volume: float, dt_s: float) -> float:
-    """Change viability and necrotic core by what the medium in the middle of the step does to them.
+def die(
+    middle: F8, tissue: TissueState, temperature_c: float, ph: float, volume: float, shells: F8, profile: F8, dt_s: float
+) -> float:  # fmt: skip
+    """Let cells of each shell die and regrow by its oxygen and by the medium in the middle of the step.
 
     Returns:
         The LDH that dying cells release (U/L × µL).
     """
+    glucose_mm = middle[Content.GLUCOSE] / volume
     harm = organoid.harm_per_hour(
-        middle[Content.OXYGEN] / volume, temperature_c, ph, middle[Content.GLUCOSE] / volume,
-        middle[Content.LACTATE] / volume, middle[Content.AMMONIA] / volume, middle[Content.OSMOLES] / volume,
-        middle[Content.MICROBES] / volume, tissue.lactate_min_mm, tissue.lactate_harm, tissue.ammonia_min_mm,
-        tissue.ammonia_harm,
+        tissue, temperature_c, ph, glucose_mm, middle[Content.LACTATE] / volume, middle[Content.AMMONIA] / volume,
+        middle[Content.OSMOLES] / volume, middle[Content.MICROBES] / volume,
     )  # fmt: skip
+    if tissue.delay_h > 0.0:
+        tissue.pending += harm * dt_s / 3600.0
+        harm = tissue.pending / tissue.delay_h
+        tissue.pending -= min(tissue.pending, harm * dt_s / 3600.0)
     ageing = tissue.ageing_per_h + tissue.core_harm_per_h * tissue.dead_fraction
     tissue.aged += (1.0 - tissue.aged) * ageing * dt_s / 3600.0
-    before = tissue.viability
-    trophic = middle[Content.TROPHIC] / volume
-    change = organoid.viability_rate_per_hour(before, harm, trophic, tissue.aged) * dt_s / 3600.0
-    tissue.viability = min(1.0, max(0.0, before + change))
-    relative = tissue.core_m / organoid.radius_m(tissue.volume_mm3)
-    dead_before = tissue.dead_fraction
-    tissue.dead_fraction = organoid.core_after(dead_before, relative * relative * relative, dt_s)
-    died = max(0.0, tissue.dead_fraction - dead_before) + max(0.0, before - tissue.viability) * (
-        1.0 - tissue.dead_fraction
-    )
+    best = organoid.best_share(middle[Content.TROPHIC] / volume, tissue.trophic_share, tissue.aged)
+    oxygen, living = profile[Shell.OXYGEN], profile[Shell.LIVING]
+    died = 0.0
+    for shell in range(living.shape[0]):
+        before = living[shell]
+        after = organoid.survived(
+            before, oxygen[shell], glucose_mm, harm, best, dt_s, tissue.min_oxygen_mm,
+            tissue.anoxia_harm, tissue.regrowth,
+        )  # fmt: skip
+        living[shell] = after
+        died += max(0.0, before - after) * shells[1, shell]
+    take_stock(tissue, shells, profile)
     # U per L × µL is 1e-6 U.
-    return died * tissue.volume_mm3 * tissue.count * organoid.LDH_U_PER_MM3 * 1e6
+    return died / sphere.UNIT_VOLUME * tissue.volume_mm3 * tissue.count * organoid.LDH_U_PER_MM3 * 1e6
+
+
+@compiled
+def take_stock(tissue: TissueState, shells: F8, profile: F8) -> None:
+    """Set dead share, core and viability of a tissue by what lives in its shells."""
+    radius, living = organoid.radius_m(tissue.volume_mm3), profile[Shell.LIVING]
+    share = sphere.living_share(shells, living)
+    tissue.dead_fraction = 1.0 - share
+    rim = living[living.shape[0] - 1]
+    tissue.core_m = radius if rim < organoid.LIFELESS else sphere.core_radius(shells, living, radius, 0.5 * rim)
+    tissue.viability = min(1.0, share / sphere.capacity(profile[Shell.CAPACITY], radius))
 
 
 @compiled

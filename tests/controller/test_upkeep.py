@@ -107,8 +107,8 @@ async def test_F5_volumes_are_refused_at_the_gate_and_the_heart_goes_on(
         untested = replace(view, pumps={})
         without = decide(Intent("reglo.draw", Dispense(5000.0, 2000.0, "d"), "test", ""), untested, limits)
         assert not any(each.startswith("calibration") for each in without.reasons)
-        heart = decide(Intent("reglo.heart", Run(1000.0), "heart", ""), view, limits)
-        basal_only = decide(Intent("reglo.heart", Run(1000.0), "heart", ""), untested, limits)
+        heart = decide(Intent("reglo.heart", Run(1600.0), "heart", ""), view, limits)
+        basal_only = decide(Intent("reglo.heart", Run(1600.0), "heart", ""), untested, limits)
         assert heart == basal_only, "no calibration ever stands between the heart and its flow"
         assert upkeep.causes[("calibration_invalid", "reglo.heart")].startswith("it goes on circulating: ")
         assert upkeep.causes[("calibration_invalid", "reglo.draw")].startswith("it gives no volumes: ")

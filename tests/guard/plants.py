@@ -46,7 +46,7 @@ class Watched(Plant):
         self.told[point] = value
 
     def at_basal(self) -> bool:
-        wanted = {"reglo.heart": 1000.0, "gas_air.flow": BASAL_AIR, "gas_co2.flow": BASAL_CO2, "gas_o2.flow": 0.0}
+        wanted = {"reglo.heart": 1600.0, "gas_air.flow": BASAL_AIR, "gas_co2.flow": BASAL_CO2, "gas_o2.flow": 0.0}
         off = ("relay.heater", "relay.return_valve", "reglo.return")
         return all(
             self.told.get(point, 0.0) == pytest.approx(value, rel=0.005, abs=0.1) for point, value in wanted.items()

@@ -45,7 +45,7 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 def test_the_plan_leaves_doses_alone_and_survives_being_written() -> None:
     plan = guard_plan(RIG)
     assert plan.rest == {
-        "reglo.heart": Run(1000.0),
+        "reglo.heart": Run(1600.0),
         "reglo.return": Stop(),
         "relay.heater": Switch(False),
         "relay.return_valve": Switch(False),
@@ -154,7 +154,7 @@ async def test_A1_every_heart_is_brought_to_its_basal_flow() -> None:
     await link.close()
     assert [plant.told.get(pump(heart), 0.0) for heart in HEARTS] == pytest.approx([2000.0, 0.0, 4000.0], rel=0.005)
     assert await asyncio.wait_for(Rescue(guard_plan(rig), lab.opener, lambda text: None).run(60.0), 2.0) == []
-    assert [plant.told[pump(heart)] for heart in HEARTS] == pytest.approx([1000.0] * 3, rel=0.005)
+    assert [plant.told[pump(heart)] for heart in HEARTS] == pytest.approx([1600.0] * 3, rel=0.005)
     await lab.close()
 
 
@@ -274,7 +274,7 @@ async def test_C3_a_line_that_is_down_delays_no_other_line_and_is_tried_until_it
     said: list[str] = []
     rescue = asyncio.create_task(Rescue(guard_plan(RIG), lab.opener, said.append).run(600.0))
     await asyncio.sleep(2.0)
-    assert plant.told["reglo.heart"] == pytest.approx(1000.0, rel=0.005)
+    assert plant.told["reglo.heart"] == pytest.approx(1600.0, rel=0.005)
     assert plant.told["relay.heater"] == 0.0
     assert not lab.lines["sim:reglo"].clients, "a line with nothing left to do is free for others"
     await asyncio.sleep(120.0)
@@ -340,7 +340,7 @@ async def test_C2_a_driver_that_trips_over_an_answer_costs_one_try_and_is_told_o
 
     monkeypatch.setattr(heart, "apply", stumble)
     assert await rescue.run(60.0) == []
-    assert tries == [Run(1000.0), Run(1000.0)]
+    assert tries == [Run(1600.0), Run(1600.0)]
     assert plant.at_basal(), plant.told
     assert any("reglo.heart: not yet" in text and "2.0x" in text for text in said), said
     await lab.close()
@@ -358,7 +358,7 @@ async def test_it_gives_way_to_another_controller(tmp_path: Path) -> None:
     assert await rescue.run(600.0, lambda: loop.time() > begun_s + 15.0) == []
     assert "another controller" in said[-1]
     assert 15.0 < loop.time() - begun_s < 30.0
-    assert plant.told["reglo.heart"] == pytest.approx(1000.0, rel=0.005), (
+    assert plant.told["reglo.heart"] == pytest.approx(1600.0, rel=0.005), (
         "what could be reached was brought to rest before"
     )
     await lab.close()

@@ -240,7 +240,7 @@ async def test_B4_one_garbled_count_is_no_other_pump() -> None:
         )
         network.connect(lab)
         assert await guard.left(BACK_S) == set()
-        assert plant.told["reglo.heart"] == pytest.approx(1000.0, rel=0.005)
+        assert plant.told["reglo.heart"] == pytest.approx(1600.0, rel=0.005)
         assert next(garbled, None) is None, "it was asked for its count"
 
 
@@ -418,7 +418,7 @@ async def test_B4_an_exchanged_device_is_left_alone_and_the_other_links_are_brou
         guard = Guarded(network, known)
         assert await guard.left(10.0) == GAS
         assert plant.told["relay.heater"] == 0.0
-        assert plant.told["reglo.heart"] == pytest.approx(1000.0, rel=0.005)
+        assert plant.told["reglo.heart"] == pytest.approx(1600.0, rel=0.005)
         assert {name: value for name, value in plant.told.items() if name in GAS} == before
         (alarm,) = guard.alarms()
         assert "another rig answers: gas_" in alarm

@@ -159,7 +159,7 @@ def test_a_wide_interval_hides_no_loss_that_is_seen() -> None:
     for _ in range(24):
         estimate = estimate.after(TissueLook())
     assert estimate.informed
-    for _ in range(24 * 7):
+    for _ in range(24 * 28):
         estimate = estimate.after(TissueLook())
     assert not estimate.informed
     assert not estimate.finding().suspected

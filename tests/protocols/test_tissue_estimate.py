@@ -237,7 +237,8 @@ def test_oxygen_uptake_falls_little_at_first_and_lactate_more() -> None:
     for column, value in ((Axis.FILM, 0.7), (Axis.EXCESS, 4.0), (Axis.GLUCOSE_SHARE, 2.9), (Axis.LOG_VOLUME, 0.0)):
         particles[:, column] = value
     oxygen = np.full(3, 85.0)
-    taken, made = oxygen_uptake(particles, 37.0, oxygen), lactate_made(particles, 37.0, oxygen)
+    here = np.ones(len(particles)), np.full(len(particles), True)
+    taken, made = oxygen_uptake(particles, 37.0, oxygen, *here), lactate_made(particles, 37.0, oxygen, *here)
     assert taken[1] / taken[0] > 0.9
     assert taken[2] / taken[0] < 0.1
     assert made[1] / made[0] < 0.8

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from controller.rig.description import Rig
 from sim.plant.chemistry import oxygen_mm
-from sim.plant.columns import Content
+from sim.plant.columns import Content, Shell
 from sim.plant.fleet import Fleet
-from sim.plant.parameters import PlantParameters
-from sim.plant.tissue_models import TissueKind
+from sim.plant.parameters import PUBLISHED, PlantParameters
+from sim.plant.tissue_models import TissueKind, drawn
 
 F8 = NDArray[np.float64]
 
@@ -25,6 +25,8 @@ AIR, CO2 = 0.19, 0.05
 SHIFTED = ("demand", "glucose_uptake", "ammonia_per_glucose", "growth_per_day")
 """Parameters of the tissue in which plants differ, so that an estimate is not judged on the plant alone that shaped it."""
 WARM_C = 37.0
+START = (0.88, 1.02)
+"""Living share of the tissue at the start over that of the plant's, drawn by the seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,9 @@ class CultureHistory:
     ldh: list[F8] = field(default_factory=list)
     co2_pct: list[F8] = field(default_factory=list)
     """Of the gas over the loop."""
+    osmolality_mosm: list[F8] = field(default_factory=list)
+    flow_share: list[F8] = field(default_factory=list)
+    """Flow that is asked of the heart over its usual flow: what a rig without a flow meter takes for its flow."""
 
     def arrays(self) -> dict[str, F8]:
         """Return each quantity as one array."""
@@ -66,13 +71,25 @@ class CultureFleet:
     """Cultures of one tissue model: a row of the fleet for each harm and seed, warm, perfused and fed."""
 
     def __init__(
-        self, rig: Rig, model: TissueKind, harms: Sequence[CultureHarm], seeds: Sequence[int], *, shift: float = 0.0
+        self,
+        rig: Rig,
+        model: TissueKind | None,
+        harms: Sequence[CultureHarm],
+        seeds: Sequence[int],
+        *,
+        shift: float = 0.0,
     ) -> None:
-        """Begin; with `shift` each of :data:`SHIFTED` is by this share higher or lower, as the seed says."""
+        """Begin with tissue of this kind, or one drawn by each seed.
+
+        With `shift` each of :data:`SHIFTED` is by this share higher or lower, as the seed says.
+        """
         self.cases = [(harm, seed) for harm in harms for seed in seeds]
-        self.fleet = Fleet(rig, [seed for _, seed in self.cases], parameters=PlantParameters(model))
+        self.fleet = Fleet(
+            rig, [seed for _, seed in self.cases], parameters=PUBLISHED if model is None else PlantParameters(model)
+        )
         heart = next(iter(rig.organs.hearts.values()))
-        self.fleet.lines["command_ul_min"][:, self.fleet.pumps[rig.lines[heart.line].pump or ""]] = heart.flow_ul_min
+        self.usual_ul_min, (self.heart,) = heart.flow_ul_min, self.fleet.pumps[rig.lines[heart.line].pump or ""]
+        self.fleet.lines["command_ul_min"][:, self.heart] = heart.flow_ul_min
         for name, value in (
             ("co2_fraction", CO2),
             ("o2_fraction", AIR),
@@ -81,9 +98,14 @@ class CultureFleet:
         ):
             self.fleet.spaces[name][:] = value
         for number, (_, seed) in enumerate(self.cases):
+            if model is None:
+                drawn(seed).write(self.fleet.tissues[number])
             factors = np.random.default_rng((seed, 3)).choice((1.0 - shift, 1.0 + shift), len(SHIFTED))
             for name, factor in zip(SHIFTED, factors, strict=True):
                 self.fleet.tissues[name][number] *= factor
+        self.fleet.settle()
+        for number, (_, seed) in enumerate(self.cases):
+            self.fleet.profile[number, :, Shell.LIVING] *= np.random.default_rng((seed, 5)).uniform(*START)
         self.loop = self.fleet.vessel_names.index(rig.loop or "")
         self.chamber = next(iter(self.fleet.chambers.values()))
         self._medium = self.fleet.composition(rig.vessels[rig.loop or ""].contains)
@@ -134,9 +156,11 @@ class CultureFleet:
             ("glucose_mm", Content.GLUCOSE),
             ("lactate_mm", Content.LACTATE),
             ("ammonia_mm", Content.AMMONIA),
+            ("osmolality_mosm", Content.OSMOLES),
         ):
             getattr(found, name).append(chamber[:, column] / liquid)
         found.ldh.append(loop[:, Content.LDH] / loop[:, Content.LIQUID])
+        found.flow_share.append(fleet.lines["command_ul_min"][:, self.heart] / self.usual_ul_min)
         found.co2_pct.append(100.0 * fleet.spaces["co2_fraction"][:, fleet.nodes["space"][self.loop]])
 
 
@@ -173,6 +197,25 @@ def _starve(cultures: CultureFleet, number: int, _: float) -> None:
     cultures.fresh[number, Content.GLUCOSE] = 0.0
 
 
+def _slow(cultures: CultureFleet, number: int, share: float) -> None:
+    cultures.fleet.lines["command_ul_min"][number, cultures.heart] = share * cultures.usual_ul_min
+
+
+def _occlude(cultures: CultureFleet, number: int, share: float) -> None:
+    """Let the heart deliver this share of what is asked; nothing measures it."""
+    cultures.fleet.lines["gain"][number, cultures.heart] *= share
+
+
+def _restore_flow(cultures: CultureFleet, number: int) -> None:
+    cultures.fleet.lines["command_ul_min"][number, cultures.heart] = cultures.usual_ul_min
+
+
+def _feed_wrong(cultures: CultureFleet, number: int, share: float) -> None:
+    """Feed a medium with this share of the nutrients of the right one, as concentrated otherwise."""
+    for column in (Content.GLUCOSE, Content.GLUTAMINE, Content.INSULIN, Content.ALBUMIN):
+        cultures.fresh[number, column] *= share
+
+
 def _age(cultures: CultureFleet, number: int, per_day: float) -> None:
     cultures.fleet.tissues["ageing_per_h"][number] += per_day / 24.0
 
@@ -186,5 +229,10 @@ HARMS = (
     CultureHarm("starvation", _starve),
     CultureHarm("infection", _add(Content.MICROBES), (1e2, 1e5)),
     CultureHarm("slow ageing", _age, (0.015, 0.06)),
+    CultureHarm("low flow", _slow, (0.03, 0.5), (12.0, 96.0), _restore_flow),
+    CultureHarm("occlusion", _occlude, (0.03, 0.5)),
+    CultureHarm("cold", _set_space(temperature_c=None, ambient_c=None), (22.0, 32.0), (12.0, 96.0), _heal_space),
+    CultureHarm("osmolality", _add(Content.OSMOLES), (60.0, 200.0)),
+    CultureHarm("wrong medium", _feed_wrong, (0.02, 0.2)),
 )
 """The harms of the calibration: strength and duration are drawn by the seed."""

@@ -137,6 +137,7 @@ class Sensors:
         seen = true["loop_oxygen_pct"] + self._offset["in"]
         outlet = true["oxygen_pct"] + self._offset["out"]
         drop = max((seen - outlet) * (1.0 + self._drift * hour) + normal(0.0, 0.4), 0.0)
+        flow = true["flow_share"]
         due = equipment.weekly and hour % WEEK_H == FIRST_ASSAY_H
         corrected = self._medium.hour(hour, assay=due)
         medium = self._medium.state
@@ -145,12 +146,13 @@ class Sensors:
             temperature_c=Interval.around(temperature + normal(0, 0.03), 0.15),
             oxygen_pct=Interval.around(outlet if equipment.outlet_oxygen else seen, 1.5, floor=0.0),
             oxygen_at_tissue=equipment.outlet_oxygen,
-            flow_share=Interval.around(1.0, 0.03),
+            flow_share=Interval.around(flow, 0.03, floor=0.0),
             ph=Interval.around(true["ph"] + self._offset["ph"], UNCERTAINTY["ph"] / K_BOUND),
             glucose_mm=medium.interval("loop", "glucose_mm"),
             lactate_mm=medium.interval("loop", "lactate_mm"),
             ammonia_mm=medium.interval("loop", "ammonia_mm"),
-            oxygen_uptake=Interval.around(drop, 0.5, floor=0.0) if equipment.outlet_oxygen else None,
+            osmolality_mosm=medium.interval("loop", "osmolality_mosm"),
+            oxygen_uptake=Interval.around(flow * drop, 0.5 * flow, floor=0.0) if equipment.outlet_oxygen else None,
             lactate_umol_d=self._medium.lactate_umol_d() if corrected else None,
             ldh=Interval.around(true["ldh"] * np.exp(normal(0, 0.08)), 0.08 * true["ldh"]) if ldh else None,
             volume=Interval.around(true["volume"] * np.exp(normal(0, 0.03)), 0.03 * true["volume"]) if due else None,

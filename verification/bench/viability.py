@@ -27,8 +27,12 @@ HOURS = 24 * 12
 LOOK_EVERY_H = 6
 WARM_H = 24
 TRUE_LOSS, REPORTED_WITHIN_H = 0.1, 24
+SILENT_LOSS = 0.2
+"""A culture that has lost as much and of which nothing abnormal is said, is counted by the hour."""
 CALM_LOSS = 0.03
 """A culture that has lost less is not harmed; a report is then false."""
+DRAWN = "drawn"
+"""Tissues whose harm the estimate does not know: one for each seed (:func:`sim.plant.tissue_models.drawn`)."""
 ARRAYS = 4
 """Number of different cultures on arrays whose firing is used."""
 
@@ -45,7 +49,7 @@ def calibration(
     *,
     seeds: Sequence[int],
     jobs: int = 1,
-    models: Sequence[str] = tuple(MODELS),
+    models: Sequence[str] = (*MODELS, DRAWN),
     equipments: Sequence[Equipment] = EQUIPMENTS,
     shift: float = 0.0,
 ) -> dict[str, Any]:
@@ -75,7 +79,7 @@ def _model(
 ) -> list[dict[str, Any]]:
     """Return one row for each culture of a tissue model and each equipment."""
     rig = load_rig(bench_rig())
-    cultures = CultureFleet(rig, MODELS[name], HARMS, seeds, shift=shift)
+    cultures = CultureFleet(rig, MODELS.get(name), HARMS, seeds, shift=shift)
     history = cultures.lived(HOURS).arrays()
     arrays = [RateModel(32, number) for number in range(ARRAYS)]
     rows = []
@@ -94,6 +98,7 @@ def judged(viability: F8, sensors: Sensors, seed: int) -> dict[str, Any]:
     looks: list[tuple[float, float, float, float]] = []
     reported: int | None = None
     suspected: int | None = None
+    loss, silent_h = np.maximum.accumulate(viability) - viability, 0
     for hour in range(len(viability)):
         lost = estimate.past[-1].lost if estimate.past else 0.0
         estimate = estimate.after(sensors.update(hour, lost=lost))
@@ -101,10 +106,10 @@ def judged(viability: F8, sensors: Sensors, seed: int) -> dict[str, Any]:
             reported = hour
         if suspected is None and estimate.suspected:
             suspected = hour
+        silent_h += bool(loss[hour] >= SILENT_LOSS and not estimate.suspected)
         if hour >= WARM_H and hour % LOOK_EVERY_H == 0:
             now = estimate.past[-1]
             looks.append((float(viability[hour]), now.value, now.low, now.high))
-    loss = np.maximum.accumulate(viability) - viability
     return {
         "looks": looks,
         "reported_h": reported,
@@ -112,6 +117,7 @@ def judged(viability: F8, sensors: Sensors, seed: int) -> dict[str, Any]:
         "calm_h": int(np.argmax(loss >= CALM_LOSS)) if (loss >= CALM_LOSS).any() else len(loss),
         "lost_h": int(np.argmax(loss >= TRUE_LOSS)) if (loss >= TRUE_LOSS).any() else None,
         "lost": float(loss.max()),
+        "silent_h": silent_h,
     }
 
 
@@ -119,7 +125,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the figures of some cultures together, and by harm."""
     return _figures(rows) | {
         "harms": {harm.name: _figures([row for row in rows if row["harm"] == harm.name]) for harm in HARMS},
-        "models": {name: _figures([row for row in rows if row["model"] == name]) for name in MODELS},
+        "models": {name: _figures([row for row in rows if row["model"] == name]) for name in (*MODELS, DRAWN)},
     }
 
 
@@ -147,6 +153,8 @@ def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "calm_days": round(sum(row["calm_h"] for row in rows) / 24.0),
         "reported_while_calm": early["reported_h"],
         "suspected_while_calm": early["suspected_h"],
+        "silent_h": sum(row["silent_h"] for row in rows),
+        "silent_cultures": sum(row["silent_h"] > 0 for row in rows),
     }
 
 

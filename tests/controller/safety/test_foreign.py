@@ -71,7 +71,7 @@ async def test_A12_a_heart_that_another_controller_stops_is_brought_to_its_basal
 
 
 @pytest.mark.virtual_time
-@pytest.mark.parametrize(("foreign_ul_min", "every_s"), [(1500.0, 2), (5000.0, 2), (1500.0, 10_000)])
+@pytest.mark.parametrize(("foreign_ul_min", "every_s"), [(1800.0, 2), (5000.0, 2), (1800.0, 10_000)])
 async def test_A12_the_regulator_of_a_heart_does_not_fight_what_circulates_it(
     foreign_ul_min: float, every_s: int
 ) -> None:

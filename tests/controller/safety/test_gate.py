@@ -173,7 +173,7 @@ async def test_A7_a_basal_flow_between_two_steps_is_reached_once() -> None:
     bench = Bench()
     await bench.circulate()
     heart = bench.pump(HEART)
-    steps = FlowSteps(1200.0, 30_000.0)
+    steps = FlowSteps(1700.0, 30_000.0)
     heart.nearest = lambda command, max_value=math.inf: (  # type: ignore[method-assign]
         Run(steps.nearest(command.flow_ul_min, max_value)) if isinstance(command, Run) else command
     )
@@ -185,18 +185,18 @@ async def test_A7_a_basal_flow_between_two_steps_is_reached_once() -> None:
         await bench.gate.poll(HEART)
         await asyncio.sleep(1.0)
     assert heart.log == []
-    assert heart.flow == 1200.0
-    heart.flow = 1300.0
+    assert heart.flow == 1700.0
+    heart.flow = 1750.0
     await bench.gate.status(HEART)  # one status: a poll would read twice, and find a foreign command by itself
     await bench.gate.tick((trip,))
-    assert heart.log == [Run(1200.0)], "what is above the step is brought back to it"
+    assert heart.log == [Run(1700.0)], "what is above the step is brought back to it"
     assert bench.raised("command_failed") == []
 
 
 # --- readback and failure ---------------------------------------------------------------------------------
 
 FAILING: list[tuple[str, Command, Command]] = [
-    (HEART, Run(3000.0), Run(1000.0)),
+    (HEART, Run(3000.0), Run(1600.0)),
     (HEATER, Switch(True, 10.0), Switch(False)),
     (VALVE, Switch(True), Switch(False)),
     (DRAW, DOSE, Stop()),
@@ -486,7 +486,7 @@ async def test_A1_a_lease_that_is_not_renewed_ends_in_the_basal_state() -> None:
     await bench.live(29)
     assert bench.pump(HEART).flow == 2000.0
     await bench.live(3)
-    assert bench.pump(HEART).flow == 1000.0
+    assert bench.pump(HEART).flow == 1600.0
     assert bench.raised("lease_expired") == [HEART]
     await bench.live(120)
     assert bench.raised("lease_expired") == [HEART], "the basal state needs no lease"
@@ -557,11 +557,11 @@ async def test_a_dead_pressure_sensor_slows_the_heart_to_its_basal_flow() -> Non
     await bench.circulate()
     bench.readings["p_heart.pressure"] = None
     await bench.live(LOST_PRESSURE_S)
-    assert bench.pump(HEART).flow == 1000.0
-    assert (await bench.ask(HEART, Run(2000.0))).command == Run(1000.0)
+    assert bench.pump(HEART).flow == 1600.0
+    assert (await bench.ask(HEART, Run(2000.0))).command == Run(1600.0)
     bench.readings["p_heart.pressure"] = 3.0
     bench.sample()
-    assert (await bench.ask(HEART, Run(2000.0))).command == Run(1000.0), "one reading proves nothing"
+    assert (await bench.ask(HEART, Run(2000.0))).command == Run(1600.0), "one reading proves nothing"
     await bench.live(2)
     assert (await bench.ask(HEART, Run(2000.0))).command == Run(2000.0)
 
@@ -781,7 +781,7 @@ async def busy(bench: Bench) -> None:
 
 def at_basal(bench: Bench) -> bool:
     return (
-        bench.pump(HEART).flow == 1000.0
+        bench.pump(HEART).flow == 1600.0
         and all(bench.pump(name).flow == 0.0 for name, pump in LIMITS.pumps.items() if pump.role == "transfer")
         and not any(bench.relay(name).say().on for name in LIMITS.switches)  # type: ignore[union-attr]
         and all(bench.level(name).setpoint == LIMITS.basal[name].value for name in LIMITS.levels)  # type: ignore[union-attr]
@@ -890,7 +890,7 @@ async def test_the_state_shows_what_an_output_is_about() -> None:
     bench = Bench()
     view = bench.store.actuators[HEART]
     assert view.status is None
-    assert view.basal == Run(1000.0)
+    assert view.basal == Run(1600.0)
     await bench.circulate()
     view = bench.store.actuators[HEART]
     assert view.commanded == Run(2000.0)

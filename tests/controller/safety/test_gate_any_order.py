@@ -150,7 +150,7 @@ async def _live_through(rig: Rig, steps: list[tuple[str, Any]]) -> list[str]:
         said = await bench.gate.status(name)
         view = bench.store.actuators[name]
         if name in bench.hearts:
-            if bench.pump(name).flow not in (0.0, 1000.0):
+            if bench.pump(name).flow not in (0.0, 1600.0):
                 witness.wrong.append(f"the heart runs at {bench.pump(name).flow} without a lease")
         elif output.kind != "level" and (getattr(said, "running", False) or getattr(said, "on", False)):
             witness.wrong.append(f"{name} is still on: {said}")

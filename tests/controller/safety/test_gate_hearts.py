@@ -34,7 +34,7 @@ async def test_A1_each_heart_has_a_lease_of_its_own() -> None:
     bench = Bench(rig=three_hearts())
     await bench.circulate()
     await renewed(bench, OTHERS, LEASE_S + 10)
-    assert flows(bench) == {LEFT: 1000.0, MIDDLE: 2000.0, RIGHT: 2000.0}
+    assert flows(bench) == {LEFT: 1600.0, MIDDLE: 2000.0, RIGHT: 2000.0}
     assert bench.raised("lease_expired") == [LEFT]
 
 
@@ -54,7 +54,7 @@ async def test_a_dead_gauge_slows_its_own_heart_only() -> None:
     await bench.circulate()
     bench.readings[gauge("left")] = None
     await renewed(bench, bench.hearts, 20)
-    assert flows(bench) == {LEFT: 1000.0, MIDDLE: 2000.0, RIGHT: 2000.0}
+    assert flows(bench) == {LEFT: 1600.0, MIDDLE: 2000.0, RIGHT: 2000.0}
 
 
 async def test_a_draw_from_a_shared_loop_stops_when_no_heart_mixes_it() -> None:
@@ -78,7 +78,7 @@ async def test_A12_a_heart_under_foreign_command_is_kept_at_its_basal_flow_and_t
     await bench.circulate()
     await second_master(bench, RIGHT, Stop(), 60)
     sent = await second_master(bench, RIGHT, Stop(), 540)
-    assert set(sent) == {Run(1000.0)}, "its basal state, and nothing else"
+    assert set(sent) == {Run(1600.0)}, "its basal state, and nothing else"
     assert 540 / AGAIN_S - 2 <= len(sent) <= 540 / AGAIN_S + 1
     assert (await bench.ask(LEFT, Run(2000.0))).ok
     assert {source for kind, source, _ in bench.alarms if kind == "foreign_command"} == {RIGHT}
@@ -89,14 +89,14 @@ async def test_A9_an_emergency_stop_leaves_every_heart_at_its_basal_flow() -> No
     await bench.circulate()
     bench.outputs[MIDDLE].silent = True
     await bench.gate.estop("anna", "a drill")
-    assert (flows(bench)[LEFT], flows(bench)[RIGHT]) == (1000.0, 1000.0)
+    assert (flows(bench)[LEFT], flows(bench)[RIGHT]) == (1600.0, 1600.0)
     bench.outputs[MIDDLE].silent = False
     await bench.live(20)
-    assert set(flows(bench).values()) == {1000.0}
+    assert set(flows(bench).values()) == {1600.0}
 
 
 async def test_the_controllers_leave_taking_leaves_every_heart_at_its_basal_flow() -> None:
     bench = Bench(rig=three_hearts())
     await bench.circulate()
     assert await bench.gate.fall_back("the controller ends") == ()
-    assert set(flows(bench).values()) == {1000.0}
+    assert set(flows(bench).values()) == {1600.0}

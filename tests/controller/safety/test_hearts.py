@@ -50,7 +50,7 @@ def test_several_hearts_have_limits_of_their_own() -> None:
     assert [heart.pump for heart in limits.hearts] == list(map(pump, HEARTS))
     assert {heart.lease_s for heart in limits.hearts} == {30.0}
     for name in HEARTS:
-        assert limits.basal[pump(name)] == Run(1000.0)
+        assert limits.basal[pump(name)] == Run(1600.0)
         bounds = limits.pumps[pump(name)]
         assert (bounds.role, bounds.source, bounds.target) == ("heart", "loop", name)
         rule = next(rule for rule in limits.interlocks if rule.name == f"over_pressure_heart.to_{name}")
@@ -76,7 +76,7 @@ def test_a_second_cassette_in_a_hearts_pump_is_a_heart_too() -> None:
         limits = limits_of(rig.model_copy(update={"lines": lines}))
         bounds = limits.pumps[pump("left")]
         assert (bounds.role, bounds.target, bounds.max_ul_min) == ("heart", "left", 4000.0)
-        assert limits.basal[pump("left")] == Run(1000.0)
+        assert limits.basal[pump("left")] == Run(1600.0)
         assert all(pump(heart) not in each.draws for each in limits.hearts for heart in HEARTS)
 
 
@@ -150,7 +150,7 @@ def test_a_rig_without_a_heart_needs_no_flow() -> None:
 def test_the_guard_keeps_every_heart_at_its_basal_flow(rig: Rig) -> None:
     plan = guard_plan(rig)
     for heart in HEARTS:
-        assert plan.rest[pump(heart)] == Run(1000.0)
+        assert plan.rest[pump(heart)] == Run(1600.0)
         assert pump(heart) not in plan.dosing
     assert basal_states(rig)["reglo.draw"] == Stop()
     assert "reglo.draw" in plan.dosing

@@ -310,7 +310,7 @@ def test_cold_is_what_a_heater_is_for() -> None:
 
 
 def test_I1_too_much_pressure_stops_the_heart_and_doubt_holds_it_at_its_basal_flow() -> None:
-    assert not ask(HEART, Run(1000.0), with_reading("p_heart.pressure", Told(61.0))).accepted
+    assert not ask(HEART, Run(1600.0), with_reading("p_heart.pressure", Told(61.0))).accepted
     blind = with_reading("p_heart.pressure", None)
     verdict = ask(HEART, Run(2000.0), blind)
     assert verdict.command == Run(RIG.organs.hearts["heart"].basal_ul_min)

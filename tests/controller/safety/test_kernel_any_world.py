@@ -110,7 +110,7 @@ def test_I2_a_doubtful_pressure_stops_the_return_and_slows_the_heart(name: str) 
     value, _ = DOUBTS[name]
     assert not ask(RETURN, dose(), with_reading(FILTER_KPA, value)).accepted
     verdict = ask(HEART, Run(2000.0), with_reading(HEART_KPA, value))
-    assert verdict.command == LIMITS.basal[HEART] == Run(1000.0)
+    assert verdict.command == LIMITS.basal[HEART] == Run(1600.0)
     assert "over_pressure_heart" in (verdict.limiting or "")
     assert ask(HEART, Run(500.0), with_reading(HEART_KPA, value)).command == Run(500.0)
 

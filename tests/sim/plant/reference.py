@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.plant import chemistry, heat, hydraulics, membranes, organoid, sphere, turnover
-from sim.plant.columns import COLUMNS, Content
+from sim.plant.columns import COLUMNS, Content, Shell
 from sim.plant.fleet import Fleet
 
 F8 = NDArray[np.float64]
@@ -38,7 +38,7 @@ class Reference:
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self._vessels, self._held = fleet.vessels[0].shape, fleet.held[0].shape
-        self._profile = fleet.profile[0, 0].copy()
+        self._oxygen, self._capacity = fleet.profile[0, 0, Shell.OXYGEN].copy(), fleet.profile[0, 0, Shell.CAPACITY]
         (self._filtered,) = np.flatnonzero(fleet.links["filtered"])
         self._live = np.flatnonzero(fleet.traits["live"])
         self._tubes = np.flatnonzero(fleet.links["breathes"])
@@ -48,15 +48,18 @@ class Reference:
         """The fleet's state as one vector."""
         fleet = self.fleet
         tissue = fleet.tissues[0, 0]
-        grown = [tissue[field] for field in ("viability", "volume_mm3", "dead_fraction")]
-        body = np.array([fleet.spaces["temperature_c"][0, 0], *grown, fleet.lines["fouling"][0, self._filtered]])
-        return np.concatenate([fleet.vessels[0].ravel(), fleet.held[0].ravel(), body, fleet.lines["revolutions"][0]])
+        fouling = float(fleet.lines["fouling"][0, self._filtered].item())
+        body = np.array([fleet.spaces["temperature_c"][0, 0], tissue["volume_mm3"], fouling])
+        living = fleet.profile[0, 0, Shell.LIVING]
+        revolutions = fleet.lines["revolutions"][0]
+        return np.concatenate([fleet.vessels[0].ravel(), fleet.held[0].ravel(), body, living, revolutions])
 
     def split(self, y: F8) -> tuple[F8, F8, F8, F8]:
-        """Vessels, cells, body, revolutions of a state."""
+        """Vessels, cells, body and living shells, revolutions of a state."""
         a = int(np.prod(self._vessels))
         b = a + int(np.prod(self._held))
-        return y[:a].reshape(self._vessels), y[a:b].reshape(self._held), y[b : b + 5], y[b + 5 :]
+        c = b + 3 + sphere.NODES
+        return y[:a].reshape(self._vessels), y[a:b].reshape(self._held), y[b:c], y[c:]
 
     def rates(self, _t: float, y: F8) -> F8:
         """dy/dt."""
@@ -64,7 +67,9 @@ class Reference:
         vessels, held, body, revolutions = self.split(y)
         dy = np.zeros_like(y)
         d_vessels, d_held, d_body, d_revolutions = self.split(dy)
-        temperature, viability, volume_mm3, dead, fouling = body.tolist()
+        temperature, volume_mm3, fouling = body[:3].tolist()
+        shells, volumes = body[3:], sphere.SHELLS[1, : sphere.NODES] / sphere.SHELLS[1, : sphere.NODES].sum()
+        share = float(volumes @ shells)
         space, tissue = fleet.spaces[0, 0], fleet.tissues[0, 0]
         (chamber,) = fleet.chambers.values()
         (beyond,) = fleet.outlets["target"].tolist()
@@ -93,7 +98,7 @@ class Reference:
             if filtered:
                 entering = entering.copy()
                 entering[[Content.PARTICLES, Content.MICROBES]] *= 1 - membranes.RETENTION
-                d_body[4] = line["fouling_per_ul"] * entering[Content.LIQUID]  # cake: grows with the volume alone
+                d_body[2] = line["fouling_per_ul"] * entering[Content.LIQUID]  # cake: grows with the volume alone
             if fleet.links["returns"][number]:
                 entering[Content.REUSE] += entering[Content.LIQUID]
             d_vessels[target] += entering
@@ -134,12 +139,13 @@ class Reference:
         c = vessels[chamber] / vessels[chamber, Content.LIQUID]
         radius = (3 * volume_mm3 / (4 * pi)) ** (1 / 3) * 1e-3
         film = sphere.film_coefficient(2 * radius, stream * 1e-9 / organoid.CHAMBER_SECTION_M2 + organoid.STILL_M_S)
-        pace = organoid.Q10 ** ((temperature - 37) / 10) * viability
-        uptake = sphere.one(
-            sphere.SHELLS, self._profile, radius, float(c[Content.OXYGEN]), film, organoid.V_MAX * pace,
+        viability = min(1.0, share / sphere.capacity(self._capacity, radius))
+        pace = organoid.Q10 ** ((temperature - 37) / 10)
+        uptake = sphere.solve(
+            sphere.SHELLS, self._oxygen, shells.copy(), radius, float(c[Content.OXYGEN]), film, organoid.V_MAX * pace,
             organoid.KM_OXYGEN_MM, organoid.DIFFUSIVITY,
         )  # fmt: skip
-        living = volume_mm3 * 1e-9 * (1 - dead)
+        living = volume_mm3 * 1e-9 * share
         short = min(1.0, max(0.0, 1 - uptake / (organoid.V_MAX * pace * living)))
         glucose = (
             organoid.V_GLUCOSE * pace * living * c[Content.GLUCOSE] / (c[Content.GLUCOSE] + organoid.KM_GLUCOSE_MM)
@@ -168,17 +174,20 @@ class Reference:
         d[Content.PARTICLES] += organoid.PARTICLES_PER_S
         acid = float(acidity[live.tolist().index(chamber)])
         harm = organoid.harm_per_hour(
-            c[Content.OXYGEN], temperature, acid, c[Content.GLUCOSE], c[Content.LACTATE], c[Content.AMMONIA],
+            tissue, temperature, acid, c[Content.GLUCOSE], c[Content.LACTATE], c[Content.AMMONIA],
             c[Content.OSMOLES], c[Content.MICROBES],
         )  # fmt: skip
         d_body[0] = (space["heater_w"] - heat.LOSS_W_PER_K * (temperature - space["ambient_c"])) / heat.CAPACITY_J_PER_K
-        d_body[1] = organoid.viability_rate_per_hour(viability, harm, c[Content.TROPHIC]) / 3600
         growth = organoid.GROWTH_PER_DAY * viability / 86_400
-        d_body[2] = -growth * log(volume_mm3 / organoid.CEILING_MM3) * volume_mm3
-        core = sphere.core_radius(sphere.SHELLS, self._profile, radius, organoid.DEATH_OXYGEN_MM)
-        anoxic = (core / radius) ** 3
-        d_body[3] = (anoxic - dead) / (organoid.DYING_S if anoxic > dead else organoid.REFILLING_S)
-        died = max(0.0, d_body[3]) + max(0.0, -d_body[1]) * (1 - dead)
+        d_body[1] = -growth * log(volume_mm3 / organoid.CEILING_MM3) * volume_mm3
+        oxygen = np.maximum(self._oxygen, 0.0)
+        lack = np.maximum(0.0, 1 - oxygen / organoid.DEATH_OXYGEN_MM)
+        assert c[Content.GLUCOSE] > 1.0
+        best = 0.94 + 0.06 * c[Content.TROPHIC] / (c[Content.TROPHIC] + 0.15)
+        regrowth = organoid.REGROWTH_PER_H * oxygen / (oxygen + organoid.REGROWTH_OXYGEN_MM) * shells
+        regrown = np.where(shells > best, organoid.FOLLOWS_PER_H, regrowth if harm < 0.001 else 0.0) * (best - shells)
+        d_body[3:] = (regrown - (harm + organoid.ANOXIA_HARM_PER_H * lack) * shells) / 3600
+        died = float(volumes @ np.maximum(0.0, -d_body[3:]))
         d[Content.LDH] += died * volume_mm3 * tissue["count"] * organoid.LDH_U_PER_MM3 * 1e6
         assert d_vessels.shape[1] == COLUMNS
         return dy

@@ -82,10 +82,9 @@ def errors(reference: Reference, y: NDArray[np.float64], exact: NDArray[np.float
         c, true_c = vessels[wet, column], true_vessels[wet, column]
         scale = np.maximum(np.abs(true_c), 1e-6 * np.abs(true_c).max(initial=0.0) + 1e-12)
         found[species] = float((np.abs(c - true_c) / scale).max())
-    for name, value, true_value in zip(
-        ("temperature", "viability", "volume", "dead", "fouling"),
-        reference.split(y)[2], reference.split(exact)[2], strict=True,
-    ):  # fmt: skip
+    body, true_body = reference.split(y)[2], reference.split(exact)[2]
+    found["living"] = float(np.abs(body[3:] - true_body[3:]).max())
+    for name, value, true_value in zip(("temperature", "volume", "fouling"), body[:3], true_body[:3], strict=True):
         found[name] = abs(value - true_value) / true_value
     return found
 

@@ -9,6 +9,9 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from sim.plant import gas, heat, organoid, sphere, turnover
+from sim.plant.columns import TISSUE, Shell
+from sim.plant.settling import Care, settled
+from sim.plant.tissue_models import REFERENCE
 
 KM, D = organoid.KM_OXYGEN_MM, organoid.DIFFUSIVITY
 
@@ -114,23 +117,47 @@ def test_pace_with_temperature() -> None:
 
 
 def test_harm_has_a_dead_zone_and_grows_outside_it() -> None:
-    names = ("oxygen_mm", "temperature_c", "ph", "glucose_mm", "lactate_mm", "ammonia_mm", "osmolality")
-    well = dict(zip(names, (0.15, 37.0, 7.35, 5.0, 5.0, 0.3, 290.0), strict=True))
-    assert organoid.harm_per_hour(**well) == 0.0
+    tissue = np.zeros(1, TISSUE)[0]
+    REFERENCE.write(tissue)
+    tissue["viability"] = 1.0
+    names = ("temperature_c", "ph", "glucose_mm", "lactate_mm", "ammonia_mm", "osmolality", "microbes_per_ml")
+    well = dict(zip(names, (37.0, 7.35, 5.0, 5.0, 0.3, 290.0, 0.0), strict=True))
+    assert organoid.harm_per_hour(tissue, **well) == 0.0
     for name, some, more in (
-        ("oxygen_mm", 0.03, 0.0), ("temperature_c", 39.0, 40.0), ("temperature_c", 33.0, 30.0), ("ph", 7.0, 6.8),
+        ("temperature_c", 39.0, 40.0), ("temperature_c", 33.0, 30.0), ("ph", 7.0, 6.8),
         ("ph", 7.7, 7.9), ("glucose_mm", 0.5, 0.0), ("lactate_mm", 20.0, 30.0), ("ammonia_mm", 2.0, 5.0),
         ("osmolality", 350.0, 400.0), ("osmolality", 240.0, 200.0), ("microbes_per_ml", 1e5, 1e8),
     ):  # fmt: skip
-        little, much = (organoid.harm_per_hour(**{**well, name: value}) for value in (some, more))
+        little, much = (organoid.harm_per_hour(tissue, **{**well, name: value}) for value in (some, more))
         assert 0 < little < much, name
 
 
-def test_tissue_comes_back_slowly_and_a_core_faster_dies_than_heals() -> None:
-    assert organoid.viability_rate_per_hour(0.5, 0.0, 1e9) == pytest.approx(0.01 * 0.5)
-    assert organoid.viability_rate_per_hour(0.5, 0.2, 1e9) == pytest.approx(-0.1)
-    assert organoid.core_after(0.0, 0.4, 86_400.0) == pytest.approx(0.4 * (1 - math.exp(-1)))
-    assert organoid.core_after(0.4, 0.0, 86_400.0) == pytest.approx(0.4 * math.exp(-0.1))
+def lived(living: float, oxygen_mm: float, hours: float, *, glucose_mm: float = 5.0, harm: float = 0.0) -> float:
+    """Return the living share of a shell of a living organoid after some hours."""
+    for _ in range(round(hours * 60)):
+        living = organoid.survived(
+            living, oxygen_mm, glucose_mm, harm, 1.0, 60.0, organoid.DEATH_OXYGEN_MM, organoid.ANOXIA_HARM_PER_H,
+            organoid.REGROWTH_PER_H,
+        )  # fmt: skip
+    return living
+
+
+def test_cells_die_without_oxygen_and_faster_without_glucose_as_well() -> None:
+    assert lived(1.0, 0.0, 12.0) == pytest.approx(math.exp(-12 * organoid.ANOXIA_HARM_PER_H))
+    assert lived(1.0, 0.0, 12.0) > 4 * lived(1.0, 0.0, 12.0, glucose_mm=0.0)
+    assert lived(1.0, organoid.DEATH_OXYGEN_MM, 48.0) == 1.0
+
+
+def test_tissue_regrows_where_there_is_oxygen_and_no_harm() -> None:
+    assert 0.5 < lived(0.5, 0.1, 24.0) < 0.6
+    assert lived(0.02, 0.19, 72.0) == pytest.approx(0.04, rel=0.1), "a doubling in three days"
+    assert lived(0.5, 0.1, 24.0, harm=0.01) == pytest.approx(0.5 * math.exp(-0.24))
+    assert lived(0.5, 0.1, 24.0) > lived(0.5, 0.01, 24.0), "slower with less oxygen"
+
+
+def test_dead_tissue_stays_dead() -> None:
+    found = organoid.survived(0.0, 0.19, 5.0, 0.0, 1.0, 864_000.0, 0.005, 0.06, 0.01)
+    assert found == 0.0
 
 
 def test_glutamine_decays_fourfold_faster_at_7_6() -> None:
@@ -196,3 +223,38 @@ def test_oxygen_relaxes_exponentially_and_carbon_solves_its_equation() -> None:
         worst.append(abs(c - exact))
     assert worst[0] / worst[1] > 3.5, "second order"
     assert worst[1] / worst[2] > 3.5
+
+
+def test_uptake_dead_share_and_viability_never_contradict_each_other() -> None:
+    """A thousand random cultures, cares and harms: what lives is one state, whatever is done to it."""
+    random = np.random.default_rng(4)
+    for _ in range(1000):
+        radius, demand = float(np.exp(random.uniform(*np.log((0.1e-3, 2e-3))))), float(random.uniform(0.25, 1.9))
+        care = Care(0.19, 0.0, float(10 ** random.uniform(-5, -2)), 1.0, demand, 0.005, 0.06, 0.01)
+        rows = settled(care, radius)
+        oxygen, living = rows[Shell.OXYGEN], rows[Shell.LIVING]
+        healthy = sphere.living_share(sphere.SHELLS, living)
+        uptakes, shares = [], []
+        bulk_mm = float(random.uniform(0.0, 0.19))
+        film = sphere.film_coefficient(2.0 * radius, float(10 ** random.uniform(-5, -2)))
+        harm = float(random.choice((0.0, 10 ** random.uniform(-3, 0))))
+        for _ in range(24):
+            taken = sphere.solve(sphere.SHELLS, oxygen, living, radius, bulk_mm, film, organoid.V_MAX * demand, KM, D)
+            uptakes.append(taken)
+            shares.append(sphere.living_share(sphere.SHELLS, living))
+            for shell in range(len(living)):
+                living[shell] = organoid.survived(
+                    living[shell], oxygen[shell], 5.0, harm, 1.0, 3600.0, 0.005, 0.06, 0.01
+                )
+        volume_m3 = 4.0 / 3.0 * math.pi * radius**3
+        for taken, share in zip(uptakes, shares, strict=True):
+            assert -1e-20 <= taken <= organoid.V_MAX * demand * volume_m3 * share * (1 + 1e-6), (
+                "no more than what lives takes"
+            )
+        viability = shares[-1] / sphere.capacity(rows[Shell.CAPACITY], radius)
+        assert viability <= 1.05
+        if harm > 0.0:
+            assert shares[-1] < shares[0], "harm lowers what lives"
+            assert uptakes[-1] <= uptakes[0] * (1 + 1e-6), "and what it takes"
+        if shares[-1] < 0.05 * healthy:
+            assert uptakes[-1] < 0.3 * organoid.V_MAX * demand * volume_m3 * healthy, "dead tissue takes nothing"

@@ -43,6 +43,10 @@ EXPECTED = {
     "V16": ("pass", "consistency"),
     "V17": ("pass", "consistency"),
     "V18": ("pass", "consistency"),
+    "V19": ("pass", "fit"),
+    "V20": ("pass", "consistency"),
+    "V21": ("pass", "prediction"),
+    "V22": ("fail", "prediction"),
 }
 """As they stand. A verdict that changes is news either way: docs/validation.md has to say it too."""
 
@@ -167,7 +171,7 @@ def test_v10_uses_a_quarter_of_the_fresh_medium(found: dict[str, Validation]) ->
 
 
 def test_v12_lives_as_long_as_its_ageing_was_calibrated_for(found: dict[str, Validation]) -> None:
-    assert [value(found["V12"], part) for part in range(3)] == pytest.approx([12.0, 4.9, 2.0], rel=0.05)
+    assert [value(found["V12"], part) for part in range(3)] == pytest.approx([12.0, 4.9, 2.0], rel=0.05, abs=1.0 / 7.0)
     assert min(found["V12"].curves["no ageing"][1]) > 0.9, "nothing else ends it"
     assert ageing_of_life(12.0) < MODELS["ageing"].ageing_per_h < ageing_of_life(2.0)
 
