@@ -38,7 +38,9 @@ BOTTLE = LABORATORY + len(SPECIES)
 """Index of the first error of the complete medium's label, in its standard deviations."""
 GROWTH = BOTTLE + len(SPECIES)
 """Index of the relative growth of the tissue's rates (1/day)."""
-STATES = GROWTH + 1
+GAIN = GROWTH + 1
+"""Index of the first relative error of the assays' method."""
+STATES = GAIN + len(SPECIES)
 NOT_NEGATIVE = (*range(LOOP, SPENT + len(SPECIES)), USES_GLUCOSE, FREES_AMMONIA, DECAY, BUFFER)
 
 DAY_S = 86_400.0
@@ -97,6 +99,16 @@ NOISE_PRIOR, NOISE_MEMORY, NOISE_RANGE = 15.0, 1.0 - 1.0 / 60.0, (0.3, 4.0)
 FRESH_REL_SD = (0.0, 0.02, 0.0, 0.06, 0.015, 0.005)
 FRESH_SD = (0.05, 0.05, 0.01, 0.01, 0.1, 0.5)
 """Deviation of a bottle from its label, by species: relative and minimum. Glutamine also decays in the bottle."""
+GROSS_LABEL_REL_SD, GROSS_LABEL_SD = (0.3, 0.3, 0.3, 0.5, 0.15, 0.05), (2.0, 2.0, 0.2, 0.5, 2.0, 10.0)
+"""Deviation of a bottle whose label is wrong, by species: relative and minimum. A choice, wide enough for 3 mM lactate
+stated as none, 15 mM glucose stated as 21, and ammonia stated ten times too low."""
+METHOD_REL_SD = (0.12, 0.08, 0.08, 0.08, 0.02, 0.003)
+"""Relative error of a method of assays before anything confirms it, by species, in addition to :data:`SAME_SHARE`: wide
+enough that the interval holds the truth in most cultures whose method is 20 % off."""
+GROSS_METHOD_REL_SD = (0.2, 0.2, 0.2, 0.2, 0.1, 0.03)
+"""The same of a method that is wrong: an expired strip, a wrong dilution, a calibrator of another lot."""
+FIRST_ASSAYS = 3
+"""Number of assays of a species that test the label and the method more strictly than the later ones do."""
 SAME_BOTTLE = 0.99
 """Correlation of a vessel's errors after filling with those of the bottle."""
 TISSUE_RATES = slice(MAKES_LACTATE, FREES_AMMONIA + 1)
@@ -125,6 +137,9 @@ class MediaState:
 
     Distances are in deviations. Readings on line do not count: the error of a probe hides what the medium does.
     """
+
+    assayed: tuple[int, ...] = (0,) * len(SPECIES)
+    """Number of assays of each species that were used."""
 
     @property
     def rate_umol_d(self) -> float:
@@ -159,6 +174,7 @@ class MediaState:
             "covariance": self.covariance[np.tril_indices(STATES)].tolist(),
             "observations": self.observations,
             "evidence": list(self.evidence),
+            "assayed": list(self.assayed),
         }
 
     @classmethod
@@ -171,9 +187,12 @@ class MediaState:
         count, total = data["evidence"]
         mean = np.zeros(STATES)
         mean[:known] = data["mean"]
-        if known == GROWTH:  # written by version 4
+        if known <= GROWTH:  # written by version 4
             covariance[GROWTH, GROWTH] = GROWTH_SD_PER_D**2
-        return cls(data["loop_ul"], data["spent_ul"], mean, covariance, data["observations"], (count, total))
+        if known <= GAIN:  # written by version 5
+            covariance[GAIN:, GAIN:] = np.diag(np.array(METHOD_REL_SD) ** 2)
+        assayed = tuple(data.get("assayed", (FIRST_ASSAYS,) * len(SPECIES)))
+        return cls(data["loop_ul"], data["spent_ul"], mean, covariance, data["observations"], (count, total), assayed)
 
 
 def of_composition(composition: Composition) -> Array:
@@ -184,6 +203,12 @@ def of_composition(composition: Composition) -> Array:
 def label_sd(species: Array) -> Array:
     """Return the deviation of a bottle with these species from its label, shape (6,)."""
     sd: Array = np.maximum(np.array(FRESH_REL_SD) * species, np.array(FRESH_SD))
+    return sd
+
+
+def gross_label_sd(species: Array) -> Array:
+    """Return the deviation of a bottle whose label states these species and is wrong, shape (6,)."""
+    sd: Array = np.maximum(np.array(GROSS_LABEL_REL_SD) * species, np.array(GROSS_LABEL_SD))
     return sd
 
 
@@ -198,10 +223,15 @@ def begin(
     buffer: tuple[float, float],
     ph: float = USUAL_PH,
     growth_per_d: float = 0.0,
+    loop_label: Array | None = None,
+    spent_label: Array | None = None,
+    method_sd: Array | None = None,
 ) -> MediaState:
     """Return the state of a rig with fresh medium and `tissue_mm3` of tissue; `water_ul_d` is the loop's loss and
     its sd, `buffer` the capacity of the other buffers and its sd (mM per pH), `ph` the set-point of the loop, `growth_per_d`
-    the expected growth of the tissue's rates (:func:`growth_of`).
+    the expected growth of the tissue's rates (:func:`growth_of`), `loop_label` and `spent_label` the deviations of the media
+    from their labels, by default the usual ones (:func:`label_sd`), `method_sd` the relative deviations of the assays'
+    methods, by default :data:`METHOD_REL_SD`.
     """
     decay = DECAY_PER_D_AT_7_2 * math.exp(DECAY_PER_PH * (ph - 7.2))
     parts = of_composition(loop), of_composition(spent)
@@ -209,13 +239,17 @@ def begin(
     offsets = [SENSOR_OFFSET_MM[SPECIES[number]] for number in SENSED]
     errors = [*[SENSOR_REL_SD] * len(SENSED), *offsets, *[SAME_SHARE] * len(SPECIES), *[1.0] * len(SPECIES)]
     unbiased = [0.0] * len(errors)
-    others = np.array([decay, water_ul_d[0], PARTICLES_PER_GLUCOSE, 0.0, buffer[0], 0.0, *unbiased, growth_per_d])
-    errors.append(GROWTH_SD_PER_D)
+    right = [0.0] * len(SPECIES)
+    others = np.array(
+        [decay, water_ul_d[0], PARTICLES_PER_GLUCOSE, 0.0, buffer[0], 0.0, *unbiased, growth_per_d, *right]
+    )
+    errors += [GROWTH_SD_PER_D, *(METHOD_REL_SD if method_sd is None else method_sd)]
     others_sd = np.array(
         [DECAY_REL_SD * decay, water_ul_d[1], PARTICLES_PER_GLUCOSE_SD, BIAS_SD_PH, buffer[1], FUEL_REL_SD, *errors]
     )
     covariance = np.zeros((STATES, STATES))
-    loop_sd, spent_sd = label_sd(parts[0]), label_sd(parts[1])
+    loop_sd = label_sd(parts[0]) if loop_label is None else loop_label
+    spent_sd = label_sd(parts[1]) if spent_label is None else spent_label
     covariance[:SPENT, :SPENT] = np.diag(loop_sd**2)
     covariance[SPENT:MAKES_LACTATE, SPENT:MAKES_LACTATE] = np.diag(spent_sd**2)
     covariance[TISSUE_RATES, TISSUE_RATES] = rates_covariance
@@ -277,4 +311,11 @@ def handed_over(here: MediaState, there: MediaState) -> MediaState:
     covariance[came, :] = 0.0
     covariance[:, came] = 0.0
     covariance[np.ix_(came, came)] = there.covariance[np.ix_(came, came)]
-    return MediaState(there.loop_ul, here.spent_ul, mean, covariance, there.observations, there.evidence)
+    return replace(
+        here,
+        loop_ul=there.loop_ul,
+        mean=mean,
+        covariance=covariance,
+        observations=there.observations,
+        evidence=there.evidence,
+    )

@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 from protocols.interval import Interval
 from protocols.tissue_loss import TissueLoss
 
-VERSION = "soft-sensor-5"
+VERSION = "soft-sensor-6"
 
 PK_CARBONIC = 6.1
 CO2_SOLUBILITY_MM_MMHG = 0.0307

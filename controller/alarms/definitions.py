@@ -371,6 +371,10 @@ DEFINITIONS: dict[str, Definition] = {
             "look again or assay again; if it is right, enter it with --sure", "1 d", event=True,
         ),
         Definition(
+            "medium_doubtful", "medium", "assays show that the label of the medium or the method of an assay is wrong",
+            "do what it says: assay a bottle of fresh medium, or measure a control", "1 d", event=True,
+        ),
+        Definition(
             "analyser_silent", "low", "results of an at-line analyser do not arrive by themselves",
             "switch it on, and look at its cable and its host interface; enter results with `choroid assay enter` meanwhile",
             "1 d", 3600.0,

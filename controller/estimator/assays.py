@@ -7,7 +7,7 @@ not used until a person confirms it (`sure`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -20,13 +20,21 @@ from controller.ledger.samples import AssaySample
 from controller.rig.description import Rig
 from controller.rig.quantities import QuantityError, parse_quantity, quantity_text
 from protocols import media_filter
-from protocols.assay import ANALYTES, Analyte, Assay
+from protocols.assay import ANALYTES, MEDIUM_ANALYTES, Analyte, Assay
 from protocols.interval import Interval
 from protocols.media_filter import ASSAY_GATE
-from protocols.media_state import SPECIES, MediaState
+from protocols.media_state import INDEX, SPECIES, MediaState
 
 CLOCKS_APART = timedelta(seconds=60)
 """Tolerance of a sampling time that lies in the future: a wall clock may be ahead of the rig's."""
+TOLD_SD = 3.0
+"""Distance from the estimate (standard deviations) from which an assay that is used raises an alarm."""
+CAUSES: Mapping[media_filter.Cause, str] = {
+    "label": "the medium is not what its label says; else a slip, or the method",
+    "method": "the method of this assay is biased; else a slip, or the label of the medium",
+    "slip": "a slip in value, unit, vessel or time; else a probe, a bottle or the culture is not as believed",
+}
+"""What an alarm says of the likeliest cause of a contradiction."""
 _TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?")
 _BY_MASS = "g/L"
 
@@ -139,11 +147,21 @@ class Assays:
         state = estimator.at(when)
         off = media_filter.surprise(state, where, assay.species, number, deviation)
         before = state.interval(where, assay.species)
-        row |= {"used": sure or off <= ASSAY_GATE, "off_sd": round(off, 3), "expected": before.to_json()}
+        exchanged = estimator.exchanged(assay, sure=sure)
+        row |= {
+            "used": sure or (off <= ASSAY_GATE and not exchanged),
+            "off_sd": round(off, 3),
+            "expected": before.to_json(),
+        }
         seq = self._journal.append("assay", row, run=run)
-        if not row["used"]:
-            self._doubt(assay, seq, off, before)
         estimator.learn(seq)
+        if exchanged:
+            self._exchanged(assay, seq)
+        if not row["used"]:
+            self._doubt(assay, seq, off, before, state)
+        if off > TOLD_SD:
+            self._suspect(assay, off, before, state)
+        self._known_errors(estimator.now())
         after, now = (found.interval(where, assay.species) for found in (estimator.at(when), estimator.now()))
         told = {"before": before.to_json(), "after": after.to_json(), "now": now.to_json()}
         return {"id": seq, "run": run, **row, **told}
@@ -246,14 +264,60 @@ class Assays:
                     " estimate. Likely cause: a command was repeated. Next: if it is right, enter it with --sure"
                 )
 
-    def _doubt(self, assay: Assay, seq: int, off: float, expected: Interval) -> None:
+    def _exchanged(self, assay: Assay, seq: int) -> None:
+        text = (
+            f"the samples of {_minute(assay.taken)} fit loop and spent medium better if they are exchanged. They are kept"
+            f" (up to journal row {seq}) and not used. Likely cause: exchanged labels of the samples. Next: look again; enter"
+            " each result for the vessel that it was taken from with --sure"
+        )
+        self._alarm("assay_doubtful", f"samples of {_minute(assay.taken)}", text)
+        raise AssayRefused(text)
+
+    def _suspect(self, assay: Assay, off: float, expected: Interval, state: MediaState) -> None:
+        """Say what an assay that is used makes doubtful."""
+        doubt = self._available().doubt
+        cause = media_filter.likeliest_cause(state, assay.where, assay.species, assay.value, assay.sd, doubt)
         unit = ANALYTES[assay.analyte].unit
+        self._alarm(
+            "medium_doubtful",
+            f"{assay.analyte} in {assay.vessel}",
+            f"{assay.analyte} of {quantity_text(assay.value, unit)} in “{assay.vessel}” at {_minute(assay.taken)} is"
+            f" {off:.1f} standard deviations from the estimate, {expected.value:.3g} {unit}. It is used, and the interval is"
+            f" wider. Likely cause: {CAUSES[cause]}. Next: assay again, and a bottle of fresh medium",
+        )
+
+    def _known_errors(self, state: MediaState) -> None:
+        """Raise an alarm for each label and each method that the assays have shown to be wrong."""
+        for cause, species, error in media_filter.known_errors(state):
+            name = next(each.name for each in MEDIUM_ANALYTES.values() if each.species == species)
+            if cause == "method":
+                what = f"the assays of {name} read {abs(error):.0%} too {'high' if error > 0 else 'low'}"
+                why, todo = (
+                    "the method: its calibration, a strip, a dilution",
+                    "measure a control, or by another method",
+                )
+            else:
+                off = error * float(self._available().label_sd[INDEX[species]])
+                side = "above" if off > 0 else "below"
+                what = f"{name} of the fresh medium is {quantity_text(abs(off), ANALYTES[name].unit)} {side} its label"
+                why, todo = "the label of the medium", "assay a bottle, and correct the rig file if it is so"
+            self._alarm(
+                "medium_doubtful",
+                f"{cause} of {name}",
+                f"{what}, by what the assays and the balances say together. The estimate allows for it. Likely cause: {why}."
+                f" Next: {todo}",
+            )
+
+    def _doubt(self, assay: Assay, seq: int, off: float, expected: Interval, state: MediaState) -> None:
+        unit = ANALYTES[assay.analyte].unit
+        cause = media_filter.likeliest_cause(
+            state, assay.where, assay.species, assay.value, assay.sd, self._available().doubt
+        )
         text = (
             f"{assay.analyte} of {quantity_text(assay.value, unit)} in “{assay.vessel}” at {_minute(assay.taken)}"
             f" contradicts the estimate, {expected.value:.3g} ({expected.low:.3g} to {expected.high:.3g}) {unit}: it is"
             f" {off:.0f} standard deviations off. It is kept (journal row {seq}) and not used."
-            " Likely cause: a slip in value, unit, vessel or time; else a probe, a bottle or the culture is not as believed."
-            " Next: look again or assay again; if it is right, enter it with --sure"
+            f" Likely cause: {CAUSES[cause]}. Next: look again or assay again; if it is right, enter it with --sure"
         )
         self._alarm("assay_doubtful", f"{assay.analyte} in {assay.vessel}", text)
         raise AssayRefused(text)

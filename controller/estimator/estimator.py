@@ -19,10 +19,12 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from controller.core.clock import Clock
 from controller.core.state import StateStore
+from controller.estimator.findings import EnteredAssay, by_time
 from controller.estimator.observations import Observations, Sensed
 from controller.estimator.rig_medium import RigMedium
 from controller.journal.journal import Journal
@@ -38,7 +40,7 @@ from controller.tissue.record import KINDS, TissueRecord
 from controller.transfers.weighing import settled
 from protocols import media_filter, media_state
 from protocols.assay import Assay
-from protocols.media_state import MediaState
+from protocols.media_state import Array, MediaState
 from protocols.soft_sensor import (
     VERSION,
     MediaEstimate,
@@ -53,6 +55,8 @@ PATIENCE_S = 60.0
 GAS_STALE_S = 60.0
 CONTRADICTIONS = 2
 """Estimates in a row that a sensor on line contradicts before a person is called: one may be a bubble."""
+INSTANT = timedelta(milliseconds=1)
+"""Time before a sample at which nothing of it is known."""
 NO_LOOP = "no heart of this rig draws from a loop, so there is no circulating medium to estimate"
 """Why a rig has no estimator."""
 STEPPED = timedelta(seconds=2)
@@ -174,6 +178,22 @@ class Estimator:
         known = self._replayed(self._clockwork(), when)
         return self._medium.lived(known.state, max((when - known.at).total_seconds(), 0.0))
 
+    @property
+    def doubt(self) -> media_filter.GrossErrors:
+        """How far the label of the medium and the methods of the assays are off if they are wrong."""
+        return self._medium.doubt
+
+    @property
+    def label_sd(self) -> Array:
+        """For each species, the usual deviation of the medium from its label (mM, mOsm/kg)."""
+        return self._medium.label_sd
+
+    def exchanged(self, assay: Assay, *, sure: bool) -> bool:
+        """Return whether an assay that is about to be entered shows that the samples of its time were exchanged."""
+        entered = EnteredAssay(self._journal.next_seq, assay, sure)
+        together = by_time([*self._findings(self._clockwork()), entered])[assay.taken]
+        return together.both_vessels and together.exchanged(self.at(assay.taken - INSTANT))
+
     async def estimate(self, *, run: str | None = None) -> MediaEstimate:
         """Read pH of the loop and the gas flows, correct by them if they may be trusted, and journal the state."""
         ph = await self._ph()
@@ -294,11 +314,7 @@ class Estimator:
 
     def _replayed(self, clockwork: _Clockwork, until: datetime | None) -> EstimatedState:
         """Return the state of the last event (until a time), from the newest state that contains all assays before it."""
-        samples = []
-        for entry in self._journal.entries(kinds=("assay",)):
-            assay = Assay.from_json(entry.body)
-            if assay.used and assay.species:  # a sample cannot be taken after its entry, whatever the clock shows now
-                samples.append((entry.seq, replace(assay, taken=min(assay.taken, clockwork.when(entry)))))
+        samples = self._findings(clockwork)
         known = self._checkpoint(clockwork, samples, until)
         state, at = known.state, known.at
         for when, happens in self._since(clockwork, known, samples, until):
@@ -306,13 +322,23 @@ class Estimator:
             at = max(at, when)
         return replace(known, state=state, at=at)
 
+    def _findings(self, clockwork: _Clockwork) -> list[EnteredAssay]:
+        """Return all assays of the medium, in the order of their entry."""
+        found = []
+        for entry in self._journal.entries(kinds=("assay",)):
+            assay = Assay.from_json(entry.body)
+            if assay.species:  # a sample cannot be taken after its entry, whatever the clock shows now
+                assay = replace(assay, taken=min(assay.taken, clockwork.when(entry)))
+                found.append(EnteredAssay(entry.seq, assay, entry.body.get("sure", False)))
+        return found
+
     def _checkpoint(
-        self, clockwork: _Clockwork, assays: list[tuple[int, Assay]], before: datetime | None
+        self, clockwork: _Clockwork, findings: list[EnteredAssay], before: datetime | None
     ) -> EstimatedState:
         for entry in self._journal.entries(kinds=("estimate",), newest_first=True):
             written = datetime.fromisoformat(entry.body["as_of"])
             at = clockwork.when(entry) - (_utc(entry) - written)
-            late = any(seq > entry.seq and assay.taken <= at for seq, assay in assays)
+            late = any(each.seq > entry.seq and each.assay.taken <= at for each in findings)
             in_time = before is None or at <= before
             if in_time and not late and entry.body["state"].get("version") == VERSION:
                 return EstimatedState(MediaState.from_json(entry.body["state"]), at, entry.seq)
@@ -322,12 +348,12 @@ class Estimator:
         return EstimatedState(self._medium.begin(), clockwork.when(opened), opened.seq)
 
     def _since(
-        self, clockwork: _Clockwork, known: EstimatedState, assays: list[tuple[int, Assay]], until: datetime | None
+        self, clockwork: _Clockwork, known: EstimatedState, findings: list[EnteredAssay], until: datetime | None
     ) -> list[tuple[datetime, Callable[[MediaState], MediaState]]]:
         """Return the events after a known state (until a time), in order.
 
-        A sample counts before what was booked at the same instant. Samples of one instant have a fixed order, whichever was
-        entered first.
+        Samples count before what was booked at the same instant. Those of one instant count together, whichever was entered
+        first.
         """
         events: list[tuple[datetime, tuple[str | int, ...], Callable[[MediaState], MediaState]]] = []
         latest = known.at
@@ -337,11 +363,10 @@ class Estimator:
             latest = max(latest, clockwork.when(entry))
             if until is None or latest <= until:
                 events.append((latest, ("then", entry.seq), self._happening(entry)))
-        events += [
-            (assay.taken, ("sample", assay.analyte, assay.vessel, seq), _finding(assay))
-            for seq, assay in assays
-            if seq > known.seq and _in_time(assay.taken, until)
-        ]
+        doubt = self._medium.doubt
+        for taken, together in by_time(findings).items():
+            if together.newest > known.seq and _in_time(taken, until):
+                events.append((taken, ("sample",), partial(together.applied, doubt=doubt)))
         return [(when, happens) for when, _, happens in sorted(events, key=lambda event: event[:2])]
 
     def _happening(self, entry: Entry) -> Callable[[MediaState], MediaState]:
@@ -372,10 +397,6 @@ def _looked(state: MediaState, inputs: Mapping[str, Any]) -> MediaState:
     if (uptake := inputs.get("oxygen_umol_d")) is not None:
         state = media_filter.respired(state, *uptake)
     return state
-
-
-def _finding(assay: Assay) -> Callable[[MediaState], MediaState]:
-    return lambda state: media_filter.assayed(state, assay.where, assay.species, assay.value, assay.sd)
 
 
 def _text(when: datetime) -> str:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields
 
+import numpy as np
+
 from controller.journal.rows import JournalRows
 from controller.ledger.flow_paths import FlowPaths
 from controller.ledger.samples import AssaySample
@@ -30,6 +32,13 @@ _NOTHING = Composition(0.0, 0.0, 0.0, 0.0, 0.0, 290.0)
 def composition_of(medium: Medium) -> Composition:
     """Return the composition on the label of a medium."""
     return Composition(**{field.name: getattr(medium, field.name) for field in fields(Composition)})
+
+
+def label_sd_of(medium: Medium) -> media_state.Array:
+    """Return how far a medium may be off its label, by species: as the rig file says, else as usual."""
+    usual = media_state.label_sd(media_state.of_composition(composition_of(medium)))
+    stated = [getattr(medium.label_sd, name, None) for name in media_state.SPECIES]
+    return np.array([own if own is not None else sd for own, sd in zip(stated, usual, strict=True)])
 
 
 class RigMedium:
@@ -74,6 +83,9 @@ class RigMedium:
             buffer=self._buffer(),
             ph=media_state.USUAL_PH if rig.organs.lung is None else rig.organs.lung.ph_setpoint,
             growth_per_d=self._growth_per_d(),
+            loop_label=self._label_sd(self.circulating[0]),
+            method_sd=self._method_sd(media_state.METHOD_REL_SD),
+            spent_label=None if self.spent is None else self._label_sd(self.spent),
         )
 
     def _buffer(self) -> tuple[float, float]:
@@ -101,6 +113,29 @@ class RigMedium:
             if mm3 > 0.0
         )
 
+    def _label_sd(self, vessel: str) -> media_state.Array | None:
+        name = self._rig.vessels[vessel].contains
+        return None if name is None else label_sd_of(self._rig.media[name])
+
+    @property
+    def label_sd(self) -> media_state.Array:
+        """For each species, the usual deviation of the loop's medium from its label."""
+        label = self._label_sd(self.circulating[0])
+        return media_state.label_sd(media_state.of_composition(_NOTHING)) if label is None else label
+
+    @property
+    def doubt(self) -> media_filter.GrossErrors:
+        """How far the label of the loop's medium and the methods of the assays are off if they are wrong."""
+        stated = self._content(self.circulating[0]) or _NOTHING
+        gross = media_state.gross_label_sd(media_state.of_composition(stated))
+        label = np.maximum(gross / self.label_sd, 1.0)
+        return media_filter.GrossErrors(label, self._method_sd(media_state.GROSS_METHOD_REL_SD))
+
+    def _method_sd(self, usual: tuple[float, ...]) -> media_state.Array:
+        """Return the relative deviations of the assays' methods: as the rig file says, else as usual."""
+        stated = [getattr(self._rig.method_sd, name, None) for name in media_state.SPECIES]
+        return np.array([sd if pct is None else pct / 100.0 for pct, sd in zip(stated, usual, strict=True)])
+
     def _content(self, vessel: str) -> Composition | None:
         name = self._rig.vessels[vessel].contains
         return None if name is None else composition_of(self._rig.media[name])
@@ -125,7 +160,7 @@ class RigMedium:
         if line.from_ not in self._rig.vessels:
             return state
         poured: Where | Composition | None = self.where(line.from_) or self._content(line.from_)
-        vessels = self._rig.vessels
+        vessels, label = self._rig.vessels, self._label_sd(line.from_)
         complete = vessels[line.from_].contains == vessels[self.circulating[0]].contains
         kidney = self._kidney
         if kidney is not None and name == kidney.dialyse:
@@ -135,11 +170,13 @@ class RigMedium:
             share = exchanged(koa, kidney.dialysate_ul_min, ul, state.spent_ul)
             replaced_ul = share * state.spent_ul
             return media_filter.moved(
-                media_filter.moved(state, "spent", None, replaced_ul), poured, "spent", replaced_ul
+                media_filter.moved(state, "spent", None, replaced_ul), poured, "spent", replaced_ul, label=label
             )
         for vessel, share in self._paths.full(name).items():
             if share > 0.0:
-                state = media_filter.moved(state, poured, self.where(vessel), share * ul, complete=complete)
+                state = media_filter.moved(
+                    state, poured, self.where(vessel), share * ul, complete=complete, label=label
+                )
         return state
 
     def mixed(self, tracer: Mapping[Where, float], state: MediaState, name: str, ul: float) -> Mapping[Where, float]:

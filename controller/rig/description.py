@@ -86,6 +86,28 @@ def _capacity(total_mm: float, pk: float) -> float:
     return float(math.log(10.0) * total_mm * share * (1.0 - share))
 
 
+class LabelSd(RigPart):
+    """How far a bottle may be off its label (one standard deviation); what is left out has the usual width."""
+
+    glucose_mm: ConcentrationMm | None = Field(default=None, alias="glucose", gt=0, le=500)
+    lactate_mm: ConcentrationMm | None = Field(default=None, alias="lactate", gt=0, le=200)
+    ammonia_mm: ConcentrationMm | None = Field(default=None, alias="ammonia", gt=0, le=50)
+    bicarbonate_mm: ConcentrationMm | None = Field(default=None, alias="bicarbonate", gt=0, le=1000)
+    glutamine_mm: ConcentrationMm | None = Field(default=None, alias="glutamine", gt=0, le=50)
+    osmolality_mosm: OsmolalityMosm | None = Field(default=None, alias="osmolality", gt=0, le=2000)
+
+
+class MethodSd(RigPart):
+    """How far the laboratory's methods of assay may be off (one standard deviation); what is left out has the usual width."""
+
+    glucose_mm: Percent | None = Field(default=None, alias="glucose", gt=0, le=100)
+    lactate_mm: Percent | None = Field(default=None, alias="lactate", gt=0, le=100)
+    ammonia_mm: Percent | None = Field(default=None, alias="ammonia", gt=0, le=100)
+    bicarbonate_mm: Percent | None = Field(default=None, alias="bicarbonate", gt=0, le=100)
+    glutamine_mm: Percent | None = Field(default=None, alias="glutamine", gt=0, le=100)
+    osmolality_mosm: Percent | None = Field(default=None, alias="osmolality", gt=0, le=100)
+
+
 class Medium(RigPart):
     """Composition of one medium (mmol/L; osmolality mOsm/kg)."""
 
@@ -98,6 +120,8 @@ class Medium(RigPart):
     hepes_mm: ConcentrationMm | None = Field(default=None, alias="hepes", ge=0, le=200)
     phosphate_mm: ConcentrationMm | None = Field(default=None, alias="phosphate", ge=0, le=200)
     """Buffers other than bicarbonate. Left out both, the capacity is not declared."""
+    label_sd: LabelSd | None = None
+    """How far its bottles may be off this composition."""
 
     def buffer_mm_per_ph(self, undeclared: float) -> float:
         """Return the capacity of the buffers other than bicarbonate (mM per pH, at pH 7.3 and 37 °C), or `undeclared`."""
@@ -392,6 +416,8 @@ class Rig(RigPart):
     groups: dict[Name, tuple[Name, ...]] = Field(default_factory=dict)
     """Names for sets of chambers, which recipes address together. A batch of tissue is a group as well."""
     media: dict[Name, Medium]
+    method_sd: MethodSd | None = None
+    """How far the methods of the assays may be off; a method that is stated is not doubted any further."""
     zones: dict[Name, Zone] = Field(default_factory=dict)
     vessels: dict[Name, Vessel]
     junctions: dict[Name, Junction] = Field(default_factory=dict)

@@ -40,6 +40,8 @@ ADDED = (
     "cameras",
     "hepes",
     "phosphate",
+    "label_sd",
+    "method_sd",
     "unlocked_protocols",
     "hubs",
     "time_stamps",

@@ -121,10 +121,9 @@ async def test_the_same_assay_counts_once(tmp_path: Path) -> None:
 @pytest.mark.virtual_time
 async def test_a_gross_contradiction_is_kept_unused_until_a_person_confirms_it(tmp_path: Path) -> None:
     controller = await bench(tmp_path / "j.db")
-    state = the_estimator(controller).state
     with pytest.raises(AssayRefused, match="contradicts the estimate"):
         enter(controller, "lactate", "8.2 mM")
-    assert the_estimator(controller).state is state
+    assert the_estimator(controller).now().interval("loop", "lactate_mm").high < 1.0
     assert [(kind, source) for kind, source, _ in controller.alarms] == [("assay_doubtful", "lactate in loop")]
     row = controller.journal.last("assay")
     assert row is not None
@@ -135,6 +134,47 @@ async def test_a_gross_contradiction_is_kept_unused_until_a_person_confirms_it(t
     assert told["used"]
     assert told["after"]["value"] == pytest.approx(8.2, abs=0.5)
     assert [row["used"] for row in the_assays(controller).recent()] == [True, False]
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
+async def test_a_label_that_an_assay_contradicts_is_doubted_and_the_next_assay_decides(tmp_path: Path) -> None:
+    controller = await bench(tmp_path / "j.db", hours=3.0)
+    with pytest.raises(AssayRefused, match="the medium is not what its label says"):
+        enter(controller, "lactate", "3.1 mM", hours=1.0)
+    doubted = the_estimator(controller).now().interval("loop", "lactate_mm")
+    assert doubted.high > 3.1
+    assert enter(controller, "lactate", "3.0 mM", hours=2.0)["used"]
+    known = the_estimator(controller).now().interval("loop", "lactate_mm")
+    assert known.low < 3.1 < known.high
+    assert known.high - known.low < 0.6 * (doubted.high - doubted.low)
+    assert [kind for kind, _, _ in controller.alarms] == ["assay_doubtful", "medium_doubtful"]
+    assert "lactate of the fresh medium is" in controller.alarms[-1][2]
+    before = the_estimator(controller).now().to_json()
+    await controller.gone()
+    again = Controller(controller.world, tmp_path / "j.db", tick_s=60.0)
+    np.testing.assert_allclose(the_estimator(again).now().to_json()["mean"], before["mean"], rtol=1e-6, atol=1e-9)
+    await again.gone()
+
+
+@pytest.mark.virtual_time
+async def test_exchanged_samples_are_named_and_not_used(tmp_path: Path) -> None:
+    controller = await bench(tmp_path / "j.db", hours=0.1)
+    estimator, liver = the_estimator(controller), required(controller.world.rig.organs.liver, "organs.liver")
+    controller.ledger.moved(liver.glucose, 900.0, 20.0, "pump")
+    await asyncio.sleep(3600.0)
+    loop, spent = (estimator.now().interval(where, "glucose_mm").value for where in ("loop", "spent"))
+    assert spent > loop + 5.0
+    enter(controller, "osmolality", "285 mOsm/kg")
+    before = estimator.now().interval("loop", "glucose_mm")
+    enter(controller, "glucose", f"{spent:.3f} mM", vessel="loop")
+    with pytest.raises(AssayRefused, match="exchanged labels of the samples"):
+        enter(controller, "glucose", f"{loop:.3f} mM", vessel="spent")
+    after = estimator.now().interval("loop", "glucose_mm")
+    assert after.value == pytest.approx(before.value, abs=0.1)
+    assert after.sd == pytest.approx(before.sd, rel=0.1)
+    assert controller.alarms[-1][1].startswith("samples of ")
+    assert enter(controller, "glucose", f"{loop:.3f} mM", vessel="loop", sure=True)["used"]
     await controller.gone()
 
 

@@ -13,7 +13,7 @@ from choroid.common.failure import UserError
 from controller.core.clock import Clock
 from controller.process.controller import Controller
 from controller.process.core import Storage
-from controller.rig.description import required
+from controller.rig.description import MethodSd, required
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from sim.lab import SimulatedLab
@@ -29,6 +29,7 @@ async def _through_the_whole_stack(folder: Path) -> dict[str, Any]:
     """A cycle of `recycle` with a pH probe that is off; an assay comes in an hour after it was taken."""
     loop = asyncio.get_running_loop()
     rig = load_rig(BENCH, models=MODELS)
+    rig = rig.model_copy(update={"method_sd": MethodSd.model_validate({"glucose": "0.5 %"})})
     lab = SimulatedLab(rig, seed=5)
     lab.plant.faults.sensor_offset[required(rig.organs.lung, "organs.lung").ph] = WRONG_PH
     clock = Clock(follow_system=False, epoch=EPOCH)

@@ -103,7 +103,14 @@ def start(
     tissue_mm3: float = 131.0, buffer: tuple[float, float] = (BUFFER_MM_PER_PH, BUFFER_SD_MM_PER_PH)
 ) -> MediaState:
     return begin(
-        FRESH, FRESH, loop_ul=42_000.0, spent_ul=3_000.0, tissue_mm3=tissue_mm3, water_ul_d=(0.0, 10.0), buffer=buffer
+        FRESH,
+        FRESH,
+        loop_ul=42_000.0,
+        spent_ul=3_000.0,
+        tissue_mm3=tissue_mm3,
+        water_ul_d=(0.0, 10.0),
+        buffer=buffer,
+        method_sd=np.full(len(SPECIES), 1e-3),
     )
 
 
