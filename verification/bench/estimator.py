@@ -29,7 +29,7 @@ from controller.core.clock import Clock
 from controller.estimator.assays import AssayRefused, Assays
 from controller.process.controller import Controller
 from controller.process.core import Storage
-from controller.rig.description import Rig, required
+from controller.rig.description import LabelSd, Rig, required
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from protocols.assay import ANALYTES, MEDIUM_ANALYTES
@@ -66,6 +66,31 @@ BUFFERS: Mapping[str, Mapping[str, float]] = {
 }
 """Buffers of real media, unknown to the estimator: about 0.8, 6.9 and 9.3 mM per pH; plain is the plant's 3."""
 
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """What is not as people believe in a trial, in addition to the usual errors."""
+
+    content: Mapping[str, float] = field(default_factory=dict)
+    """What the bottles of complete medium hold (fields of a medium in the rig file), whatever their labels say."""
+    method: Mapping[str, float] = field(default_factory=dict)
+    """By analyte, the factor that all its assays have."""
+    exchanged: float = 0.0
+    """Share of the samplings whose tubes of loop and spent medium are exchanged; if it is not 0, both are always sampled."""
+
+
+WRONG: Mapping[str, Wrong] = {
+    "nothing": Wrong(),
+    "label-lactate": Wrong({"lactate_mm": 3.0}),
+    "label-glucose": Wrong({"glucose_mm": 15.0}),
+    "label-ammonia": Wrong({"ammonia_mm": 0.25}),
+    "method-lactate-high": Wrong(method={"lactate": 1.2}),
+    "method-lactate-low": Wrong(method={"lactate": 0.8}),
+    "method-glucose-high": Wrong(method={"glucose": 1.2}),
+    "samples": Wrong(exchanged=1.0 / 3.0),
+}
+"""Trials of labels, methods and samples: the bench's labels say 0 mM lactate, 21 mM glucose and 0.02 mM ammonia."""
+
 TRUE, BELIEVED, HALF_WIDTH, INSIDE, CARRIED = range(5)
 """Columns of a comparison; the last is the last assay entered, carried on."""
 
@@ -91,6 +116,15 @@ class EstimatorTrial:
     """A key of :data:`BUFFERS`; the rig file says nothing of it."""
     rig: str = "bench"
     whole: bool = False
+    wrong: str = "nothing"
+    """A key of :data:`WRONG`."""
+    told: bool = False
+    """Whether the rig file states the width of what is wrong (`label_sd`): the bound for an estimate that is not told."""
+
+    @property
+    def content(self) -> Mapping[str, float]:
+        """What the complete media hold, of which the rig file says nothing or something else."""
+        return {**BUFFERS[self.buffer], **WRONG[self.wrong].content}
 
     @property
     def laboratories(self) -> tuple[str, ...]:
@@ -102,7 +136,15 @@ class Laboratory:
     """Samples the plant, enters the results, and compares estimates with the truth."""
 
     def __init__(
-        self, assays: Assays, plant: Plant, *, seed: int, began: datetime, fresh: MediaState, every_d: float = 1.0
+        self,
+        assays: Assays,
+        plant: Plant,
+        *,
+        seed: int,
+        began: datetime,
+        fresh: MediaState,
+        every_d: float = 1.0,
+        wrong: Wrong = WRONG["nothing"],
     ) -> None:
         self.tally = Tally()
         self._assays = assays
@@ -113,6 +155,7 @@ class Laboratory:
         self._due: list[tuple[datetime, datetime, str, Where, float]] = []
         self._began = began
         self._every_d = every_d
+        self._wrong = wrong
         first_d = every_d + float(self._random.uniform(-4.0, 4.0)) / 24.0
         self._next = (
             began + timedelta(days=first_d) if math.isfinite(first_d) else datetime.max.replace(tzinfo=began.tzinfo)
@@ -121,7 +164,8 @@ class Laboratory:
     def update(self, now: datetime, state: MediaState, where: Where) -> None:
         """Compare; sample if a day is over; enter due results."""
         truth = self.truth(where)
-        for name, analyte in MEDIUM_ANALYTES.items():
+        informed = self._wrong == WRONG["nothing"] or self.tally.entered or math.isinf(self._every_d)
+        for name, analyte in MEDIUM_ANALYTES.items() if informed else ():
             interval = state.interval(where, analyte.species)
             inside = interval.low <= truth[name] <= interval.high
             row = (truth[name], interval.value, (interval.high - interval.low) / 2.0, inside, self._carried[name])
@@ -129,8 +173,13 @@ class Laboratory:
         if now >= self._next:
             self._next += timedelta(days=self._every_d)
             delay = timedelta(hours=float(self._random.uniform(*LATE_H)) if self._random.random() < LATE_SHARE else 0.1)
+            places: tuple[Where, ...] = ("loop", "spent") if self._wrong.exchanged else (where,)
+            exchanged = self._wrong.exchanged > 0.0 and self._random.random() < self._wrong.exchanged
+            tubes = places[::-1] if exchanged else places
             for name in ASSAYED:
-                self._due.append((now + delay, now, name, where, self._found(name, truth[name])))
+                for place, tube in zip(places, tubes, strict=True):
+                    value = self._found(name, self.truth(tube)[name])
+                    self._due.append((now + delay, now, name, place, value))
         for entry in [entry for entry in self._due if entry[0] <= now]:
             self._due.remove(entry)
             self._enter(*entry[1:])
@@ -150,6 +199,7 @@ class Laboratory:
 
     def _found(self, name: str, truth: float) -> float:
         noise = SAME_SHARE * self._same[name] + math.sqrt(1.0 - SAME_SHARE**2) * float(self._random.normal())
+        truth *= self._wrong.method.get(name, 1.0)
         return max(truth + ANALYTES[name].deviation(truth) * noise, ANALYTES[name].low)
 
     def _enter(self, taken: datetime, name: str, where: Where, value: float) -> None:
@@ -175,12 +225,20 @@ def one_culture(seed: int, days: float, trial: EstimatorTrial = EstimatorTrial()
 
 
 def _rig(trial: EstimatorTrial) -> Rig:
-    return load_rig(bench_rig().with_name(f"{trial.rig}.yaml"), models=MODELS)
+    rig = load_rig(bench_rig().with_name(f"{trial.rig}.yaml"), models=MODELS)
+    if not trial.told:
+        return rig
+    media = {}
+    for name, medium in rig.media.items():
+        off = {key: abs(value - getattr(medium, key)) for key, value in WRONG[trial.wrong].content.items()}
+        stated = LabelSd.model_construct(**{key: off.get(key) for key in LabelSd.model_fields})
+        media[name] = medium.model_copy(update={"label_sd": stated} if medium.glutamine_mm > 0.0 else {})
+    return rig.model_copy(update={"media": media})
 
 
 async def _perfused(seed: int, days: float, folder: Path, trial: EstimatorTrial) -> dict[str, Tally]:
     names = trial.laboratories
-    perfusion = Perfusion(_rig(trial), seed=seed, folder=folder, buffers=BUFFERS[trial.buffer], observers=len(names))
+    perfusion = Perfusion(_rig(trial), seed=seed, folder=folder, buffers=trial.content, observers=len(names))
     clock, observers = perfusion.clock, dict(zip(names, perfusion.observers, strict=True))
     laboratories = {
         name: Laboratory(
@@ -190,6 +248,7 @@ async def _perfused(seed: int, days: float, folder: Path, trial: EstimatorTrial)
             began=clock.utc(),
             fresh=each.estimator.state,
             every_d=EVERY_D[name],
+            wrong=WRONG[trial.wrong],
         )
         for name, each in observers.items()
     }
@@ -208,7 +267,7 @@ async def _perfused(seed: int, days: float, folder: Path, trial: EstimatorTrial)
 async def _stacked(seed: int, days: float, folder: Path, trial: EstimatorTrial) -> dict[str, Tally]:
     rig = _rig(trial)
     loop, random = asyncio.get_running_loop(), np.random.default_rng([seed, 1])
-    lab = SimulatedLab(as_it_is(rig, random, BUFFERS[trial.buffer]), seed=seed)
+    lab = SimulatedLab(as_it_is(rig, random, trial.content), seed=seed)
     working_harder(lab.plant, random)
     clock = Clock(follow_system=False, epoch=EPOCH)
     controller = Controller(rig=rig, opener=lab.opener, storage=Storage(folder, durable=False), clock=clock)
@@ -223,6 +282,7 @@ async def _stacked(seed: int, days: float, folder: Path, trial: EstimatorTrial) 
             began=clock.utc(),
             fresh=estimator.state,
             every_d=EVERY_D[trial.assays],
+            wrong=WRONG[trial.wrong],
         )
         ticking = asyncio.create_task(controller.run(stop))
         await controller.runs.start(
@@ -256,6 +316,8 @@ def bench_estimator(
     assays: str = "daily",
     buffer: str = "plain",
     rig: str = "bench",
+    wrong: str = "nothing",
+    told: bool = False,
 ) -> dict[str, Any]:
     """Return coverage of the 95 % intervals and errors over `seeds` cultures of `days`, with the goals."""
     jobs = jobs or len(os.sched_getaffinity(0))
@@ -267,7 +329,11 @@ def bench_estimator(
     begun = time.perf_counter()  # noqa: TID251  (a benchmark measures real time)
     if whole and assays == ALL:
         raise UserError("the whole stack has one laboratory. Next: name --assays daily, weekly or none")
-    numbers, trial = range(first, first + seeds), EstimatorTrial(assays, buffer, rig, whole)
+    if told and not WRONG[wrong].content:
+        raise UserError(
+            "only a label has a width in the rig file. Next: name --wrong label-lactate, -glucose or -ammonia"
+        )
+    numbers, trial = range(first, first + seeds), EstimatorTrial(assays, buffer, rig, whole, wrong, told)
     with workers(min(jobs, seeds)) as pool:
         tallies = list(pool.map(one_culture, numbers, [days] * seeds, [trial] * seeds))
     wall_s = time.perf_counter() - begun  # noqa: TID251
@@ -278,6 +344,7 @@ def bench_estimator(
         "assays": assays,
         "buffer of the medium": buffer,
         "rig": rig,
+        "wrong": f"{wrong}, its width told" if told else wrong,
         "wall_s": round(wall_s, 1),
         **{
             (f"{name}: {key}" if assays == ALL else key): value

@@ -255,7 +255,7 @@ def bench(
         print(f"choroid verify bench: {name} …", file=sys.stderr, flush=True)
         told = estimator or {}
         cultures = {key: value for key, value in told.items() if key in ("seeds", "jobs", "shift")}
-        fitted = {key: value for key, value in told.items() if key not in ("buffer", "shift")}
+        fitted = {key: value for key, value in told.items() if key not in ("buffer", "shift", "wrong", "told")}
         estimated = {key: value for key, value in told.items() if key != "shift"}
         options = {"estimator": estimated, "viability": cultures, "fitting": fitted, "guard": guard}
         long = {key: value for key, value in told.items() if key in ("seeds", "days", "first", "jobs")}

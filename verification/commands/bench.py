@@ -27,6 +27,23 @@ def add(commands: Any) -> None:
         choices=("plain", "phosphate", "neurobasal", "hepes"),
         help="what buffers the medium, unknown to the estimator (default plain)",
     )
+    trial.add_argument(
+        "--wrong",
+        choices=(
+            "nothing",
+            "label-lactate",
+            "label-glucose",
+            "label-ammonia",
+            "method-lactate-high",
+            "method-lactate-low",
+            "method-glucose-high",
+            "samples",
+        ),
+        help="what people believe and is not so; compared once an assay was entered (default nothing)",
+    )
+    trial.add_argument(
+        "--told", action="store_true", default=None, help="the rig file states the width of the wrong label"
+    )
     trial.add_argument("--rig", dest="trial_rig", metavar="NAME", help="a shipped rig with a loop (default bench)")
     trial.add_argument(
         "--shift",
@@ -78,7 +95,7 @@ def _bench(arguments: argparse.Namespace) -> int:
 
     options = {
         name: getattr(arguments, name)
-        for name in ("seeds", "days", "first", "jobs", "whole", "assays", "buffer", "shift")
+        for name in ("seeds", "days", "first", "jobs", "whole", "assays", "buffer", "shift", "wrong", "told")
     }
     options["rig"] = arguments.trial_rig
     guard = {"rounds": arguments.rounds, "load_s": seconds(arguments.load_for)}
