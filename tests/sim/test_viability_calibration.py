@@ -17,7 +17,7 @@ def test_the_estimate_is_calibrated_on_a_sample_of_cultures() -> None:
     seeds = (31, 34)  # the rank correlation of the eight cultures of one seed varies by 0.1
     found = calibration(seeds=seeds, models=("reference",), equipments=EQUIPMENTS[:1])
     figures = found["equipment"]["ordinary"]
-    assert figures["looks"] == 8 * 44 * len(seeds)
+    assert figures["looks"] == len(HARMS) * 44 * len(seeds)
     assert figures["covered"] >= 0.8
     assert figures["median_width"] <= 0.25
     assert figures["rank_correlation"] >= 0.8
