@@ -10,7 +10,8 @@ from scipy.ndimage import distance_transform_edt
 from skimage.measure import perimeter_crofton, regionprops, shannon_entropy
 
 from controller.imaging.field import F8
-from controller.imaging.segmentation import Mask, box_around
+from controller.imaging.outlines import Mask
+from controller.imaging.segmentation import box_around
 
 RIM_DEPTH_UM = 60.0
 """Depth below the rim at which the density counts as that of the tissue, for the width of the rim."""

@@ -7,7 +7,7 @@ journal has what was seen, so that schedule and time-lapse survive a restart.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from controller.core.clock import Clock
 from controller.core.state import StateStore
 from controller.imaging.engine import CaptureEngine
+from controller.imaging.history import compared_frames, judged_by_history
 from controller.imaging.previews import FOLDER, preview_file
 from controller.imaging.time_lapse import MAX_ROWS, ImageFrame, TimeLapse
 from controller.journal.journal import Journal
@@ -105,6 +106,7 @@ class Imaging:
     async def _take(self, name: str, camera: CameraSpec) -> None:
         request = request_of(self._rig, name, camera, self._clock.utc_text(), self._data / FOLDER, self._tissue.specs)
         request["earlier"] = self._earlier(name, camera)
+        request["known"] = self._known(name, camera)
         try:
             answer = await self._engine.take(request)
             self._note(name, camera, answer, request["facts"])
@@ -124,22 +126,62 @@ class Imaging:
         else:
             self.causes.pop(("images_unkept", name), None)
         body = {"camera": name, "chamber": camera.chamber, "taken": facts["utc"], **answer}
+        body |= self._judged(name, camera, ImageFrame.of_row(body, facts["utc"]), answer)
         self._journal.append(TAKEN, body)
-        self.time_lapse.add(name, ImageFrame.of_row(body, facts["utc"]))
-        if answer["defects"] or answer["features"] is None:
+        frame = ImageFrame.of_row(body, facts["utc"])
+        self.time_lapse.add(name, frame)
+        if not frame.usable:
             self._due_s[name] = min(self._due_s[name], retry_s)
             return
         for point, (feature, unit) in POINTS.items():
             value = float(answer["features"][feature])
             self._store.read(f"{name}.{point}", value, unit, Quality.GOOD, self._clock.now_s())
 
-    def _earlier(self, name: str, camera: CameraSpec) -> list[tuple[float, float]]:
-        """Return days and areas of the earlier images of the same tissue."""
+    def _judged(self, name: str, camera: CameraSpec, frame: ImageFrame, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the earlier images of the culture change in a row, and what is said of it in words."""
+        since_s, left_out = self._since_s(camera), answer.get("left_out_mm2") or ()
+        told = [f"Not measured: {_areas(left_out)}."] if left_out else []
+        if since_s is None:
+            return {"note": " ".join(told)} if told else {}
+        judged = judged_by_history(self.time_lapse.frames(name), frame, since_s)
+        note = " ".join([*told, judged.note] if judged.note else told)
+        changes: dict[str, Any] = {"note": note} if note else {}
+        if judged.defects != frame.defects:
+            changes["defects"] = list(judged.defects)
+        if judged.changed or judged.defects:
+            changes["growth"] = None
+        return changes | ({"changed": True} if judged.changed else {})
+
+    def _since_s(self, camera: CameraSpec) -> float | None:
+        """Return when the culture came into the chamber (UTC s); None without one."""
         culture = self._tissue.cultures.get(camera.chamber)
-        if culture is None:
+        return None if culture is None else datetime.fromisoformat(culture.as_of_utc).timestamp()
+
+    def _compared(self, name: str, camera: CameraSpec) -> list[ImageFrame]:
+        since_s = self._since_s(camera)
+        return [] if since_s is None else compared_frames(self.time_lapse.frames(name), since_s)
+
+    def _known(self, name: str, camera: CameraSpec) -> dict[str, Any] | None:
+        """Return area and place of the tissue in its last usable image."""
+        for frame in reversed(self._compared(name, camera)):
+            if frame.features is not None:
+                return {"area_mm2": frame.features["area_mm2"], "place_mm": frame.place_mm}
+        return None
+
+    def _earlier(self, name: str, camera: CameraSpec) -> list[tuple[float, float]]:
+        """Return days and areas of the earlier images of the same tissue, since it last changed."""
+        since_s, compared = self._since_s(camera), self._compared(name, camera)
+        if since_s is None:
             return []
-        since_s = datetime.fromisoformat(culture.as_of_utc).timestamp()
+        if compared and compared[0].changed:
+            since_s = compared[0].at_s
         return self.time_lapse.areas(name, self._clock.utc().timestamp(), since_s)
+
+
+def _areas(areas_mm2: Sequence[float]) -> str:
+    """Return the number of objects and their areas in words."""
+    what = "1 other object" if len(areas_mm2) == 1 else f"{len(areas_mm2)} other objects"
+    return f"{what} with the outline of tissue ({', '.join(f'{area:.2f}' for area in areas_mm2)} mm²)"
 
 
 def request_of(

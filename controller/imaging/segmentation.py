@@ -1,4 +1,8 @@
-"""Where the tissue is in an image: the largest dark object, bounded by the steepest change of density."""
+"""Where the tissue is in an image: the largest object with the outline of tissue, bounded by the steepest change of light.
+
+The largest dark object over the whole image comes first. Where it has no such outline, as a cloud in the medium, outlines are
+looked for at many levels of density: at one of them tissue stands apart from what is around it.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import binary_fill_holes, distance_transform_edt
+from scipy.ndimage import binary_fill_holes, binary_opening, distance_transform_edt
 from skimage.filters import sobel
 from skimage.measure import label, regionprops
 from skimage.measure._regionprops import RegionProperties
 from skimage.morphology import isotropic_erosion, isotropic_opening
 from skimage.segmentation import watershed
+from skimage.transform import downscale_local_mean
 
 from controller.imaging.field import F8, OpticalDensity, smoothed
+from controller.imaging.outlines import FAR_UM, MIN_FILLED, Mask, Outlined, outlined
 
 SMOOTHING_PX = 1.2
 CONTRAST_SD = 4.0
@@ -38,40 +44,78 @@ SHARPER = 1.4
 """How much sharper than at the lowest level such an outline has to be."""
 DULLER = 0.8
 """An outline that is duller than this, over the lowest one, lies in the tissue."""
-Mask = NDArray[np.bool_]
+
+
+PIECE_LEVELS = tuple(float(level) for level in np.geomspace(0.02, 1.2, 18))
+"""Optical densities at which outlines are looked for in the whole image."""
+CLEARER, RAGGED_SOLIDITY = 2.0, 0.96
+"""A ragged outline is that of a shadow around the tissue if one within it is clearer by this factor."""
+MAX_SHARE = 0.7
+"""Share of the image that tissue takes at most."""
+PIECES_PX = 300
+"""Pixels across the coarse image in which they are looked for."""
+CLEAR_SHARE = 0.8
+"""Of outlines within one another the outermost counts whose strength is at least this share of the clearest."""
 
 
 @dataclass(frozen=True, slots=True)
-class Objects:
-    """The tissue, and other objects of its kind."""
+class Found:
+    """An object of an image, and what speaks for its outline."""
 
-    tissue: Mask | None
-    others_px: tuple[int, ...] = ()
-    """Areas of the other objects, largest first."""
+    mask: Mask
+    outline: Outlined
+
+    @property
+    def area_px(self) -> int:
+        """Its area in pixels."""
+        return int(self.mask.sum())
 
 
-def find_tissue(image: OpticalDensity, min_px: float) -> Objects:
-    """Return the tissue of an image.
+def find_tissue(image: OpticalDensity, min_px: float, pixel_um: float) -> list[Found]:
+    """Return the objects with the outline of tissue, largest first; without any, the most conspicuous object alone.
 
     Args:
         image: The optical density.
         min_px: Minimum area of tissue; smaller objects are debris.
+        pixel_um: Length of a pixel in the plane of the tissue.
     """
-    density = smoothed(image.density, SMOOTHING_PX)
+    density = -np.log10(smoothed(10.0**-image.density, SMOOTHING_PX))
     floor = max(CONTRAST_SD * image.noise / (2 * SMOOTHING_PX), MIN_CONTRAST)
     if float(density.max()) < floor:
-        return Objects(None)
-    low = _threshold(density, floor)
-    objects = _objects(density > low)
-    found = sorted((each for each in regionprops(objects) if each.area >= min_px), key=lambda each: -each.area)
+        return []
+    darkest = _darkest(density, floor, min_px)
+    usual = None if darkest is None else Found(darkest, _outlined_in_box(density, darkest, pixel_um))
+    found: list[Found] = []
+    for piece in _pieces(density, floor, min_px, pixel_um):
+        bounded = _bounded_in_box(density, piece)
+        seen = _outlined_in_box(density, bounded, pixel_um)
+        if bounded.sum() < min_px or at_border(bounded) or not seen.is_tissue or _overlaps(bounded, found):
+            continue
+        if usual is None or not _overlaps(bounded, [usual]) or _clearer(seen, usual):
+            found.append(Found(bounded, seen))
+    if usual is not None and usual.outline.is_tissue and not at_border(usual.mask) and not _overlaps(usual.mask, found):
+        found.append(usual)
     if not found:
-        return Objects(None)
-    chosen = _whole(density, objects, found)
-    seed = _sharpest(density, objects == chosen.label, low, min_px)
-    box = box_around(seed, margin=round(0.4 * np.sqrt(seed.sum())) + 6)
-    tissue = np.zeros(seed.shape, dtype=bool)
-    tissue[box] = _bounded(density[box], seed[box])
-    return Objects(tissue, tuple(int(each.area) for each in found if each is not chosen))
+        return [] if usual is None else [usual]
+    return sorted(found, key=lambda each: -each.area_px)
+
+
+def _overlaps(mask: Mask, others: Sequence[Found]) -> bool:
+    return any((mask & other.mask).any() for other in others)
+
+
+def _clearer(inner: Outlined, dark: Found) -> bool:
+    """Return whether an outline within the largest dark object is that of the tissue, and the object what is around it."""
+    outer = dark.outline
+    if at_border(dark.mask):
+        return inner.strength > outer.strength or outer.filled < MIN_FILLED
+    return not outer.is_tissue or (outer.solidity < RAGGED_SOLIDITY and inner.strength > CLEARER * outer.strength)
+
+
+def _outlined_in_box(density: F8, mask: Mask, pixel_um: float) -> Outlined:
+    """Return what speaks for an outline, from its surroundings alone."""
+    box = box_around(mask, margin=round(FAR_UM[1] / pixel_um) + 4)
+    return outlined(density[box], mask[box], pixel_um)
 
 
 def at_border(mask: Mask) -> bool:
@@ -86,6 +130,53 @@ def box_around(mask: Mask, margin: int) -> tuple[slice, slice]:
         slice(max(0, int(rows[0]) - margin), int(rows[-1]) + margin + 1),
         slice(max(0, int(columns[0]) - margin), int(columns[-1]) + margin + 1),
     )
+
+
+def _darkest(density: F8, floor: float, min_px: float) -> Mask | None:
+    """Return the largest dark object, or the largest compact one within the field where that is a shadow."""
+    low = _threshold(density, floor)
+    objects = _objects(density > low)
+    found = sorted((each for each in regionprops(objects) if each.area >= min_px), key=lambda each: -each.area)
+    if not found:
+        return None
+    chosen = _whole(density, objects, found)
+    return _bounded_in_box(density, _sharpest(density, objects == chosen.label, low, min_px))
+
+
+def _pieces(density: F8, floor: float, min_px: float, pixel_um: float) -> list[Mask]:
+    """Return what has the outline of tissue at some level of density, largest first; none within another."""
+    step = max(1, min(density.shape) // PIECES_PX)
+    whole = tuple(slice(length // step * step) for length in density.shape)
+    coarse = -np.log10(downscale_local_mean(10.0 ** -density[whole], (step, step)))
+    found: list[tuple[float, Mask]] = []
+    for level in PIECE_LEVELS:
+        if level < floor:
+            continue
+        pieces = label(binary_fill_holes(binary_opening(coarse > level, iterations=2)))
+        if pieces.max() == 0:
+            break
+        for region in regionprops(pieces):
+            if region.area * step**2 < min_px or region.area > MAX_SHARE * coarse.size:
+                continue
+            piece = pieces == region.label
+            if at_border(piece):
+                continue
+            seen = _outlined_in_box(coarse, piece, step * pixel_um)
+            if seen.is_tissue:
+                found.append((seen.strength, piece))
+    kept: list[Mask] = []
+    while found:
+        best, clearest = max(found, key=lambda each: each[0])
+        nest = [each for each in found if (each[1] & clearest).any()]
+        outermost = max((each[1] for each in nest if each[0] >= CLEAR_SHARE * best), key=lambda mask: int(mask.sum()))
+        kept.append(outermost)
+        found = [each for each in found if not (each[1] & (clearest | outermost)).any()]
+    grown = []
+    for piece in kept:
+        full = np.zeros(density.shape, dtype=bool)
+        full[whole] = np.repeat(np.repeat(piece, step, axis=0), step, axis=1)
+        grown.append(full)
+    return sorted(grown, key=lambda mask: -int(mask.sum()))
 
 
 def _threshold(density: F8, floor: float) -> float:
@@ -155,8 +246,18 @@ def _sharpness(density: F8, slope: F8, mask: Mask) -> float:
     return float(slope[outline].mean() / max(float(np.median(density[mask])), 1e-3))
 
 
+def _bounded_in_box(density: F8, seed: Mask) -> Mask:
+    box = box_around(seed, margin=round(0.4 * np.sqrt(seed.sum())) + 6)
+    tissue = np.zeros(seed.shape, dtype=bool)
+    tissue[box] = _bounded(density[box], seed[box])
+    return tissue
+
+
 def _bounded(density: F8, seed: Mask) -> Mask:
-    """Return the object around `seed`, with its border at the steepest change of density."""
+    """Return the object around `seed`, with its border at the steepest change of light.
+
+    The lens blurs light, not density: there the steepest change lies further inside.
+    """
     radius = np.sqrt(seed.sum() / np.pi)
     inside = distance_transform_edt(seed) > max(3.0, BAND_SHARE * radius)
     outside = distance_transform_edt(~seed) > max(4.0, BAND_SHARE * radius)
@@ -165,7 +266,7 @@ def _bounded(density: F8, seed: Mask) -> Mask:
     if not outside.any():
         return seed
     marks = inside.astype(np.int32) + 2 * outside.astype(np.int32)
-    grown = binary_fill_holes(watershed(sobel(density), marks) == 1)
+    grown = binary_fill_holes(watershed(sobel(10.0**-density), marks) == 1)
     cut = isotropic_opening(grown, max(1.0, OPENING_SHARE * radius))
     pieces = label(cut)
     if pieces.max() == 0:

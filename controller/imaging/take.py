@@ -11,8 +11,8 @@ import numpy as np
 from skimage.measure import approximate_polygon, find_contours
 
 from controller.imaging.growth import growth_of
-from controller.imaging.quality import ANALYSIS_VERSION, Analysis, analyse
-from controller.imaging.segmentation import Mask
+from controller.imaging.outlines import Mask
+from controller.imaging.quality import ANALYSIS_VERSION, Analysis, Known, analyse
 from controller.imaging.store import ImageFacts, ImageStore, NotKept
 from drivers.cameras.camera import Camera, CameraError, Settings
 
@@ -40,6 +40,14 @@ def outline_text(tissue: Mask) -> str:
     return " ".join(f"{x:.0f},{y:.0f}" for y, x in share)
 
 
+def _place_mm(tissue: Mask | None, pixel_um: float) -> list[float] | None:
+    """Return the centre of the tissue from the left upper corner: x and y."""
+    if tissue is None:
+        return None
+    rows, columns = np.nonzero(tissue)
+    return [round(float(np.mean(at) + 0.5) * pixel_um * 1e-3, 4) for at in (columns, rows)]
+
+
 Opener = Callable[[str, Settings, Mapping[str, Any]], Camera]
 """Opens a camera by its model and settings; the third argument is the whole request."""
 
@@ -55,8 +63,9 @@ class Taker:
         """Take the image of a request (:func:`controller.imaging.imaging.request_of`).
 
         Returns:
-            `error` alone, or `file`, `preview`, `bytes`, `defects`, `features`, `growth`, `outline`, `objects`, `version`;
-            `unkept` instead of the first three for an image that was analysed and could not be kept.
+            `error` alone, or `file`, `preview`, `bytes`, `defects`, `features`, `growth`, `outline`, `objects`,
+            `left_out_mm2`, `place_mm`, `version`; `unkept` instead of the first three for an image that was analysed and
+            could not be kept.
         """
         facts = ImageFacts(**request["facts"])
         try:
@@ -74,7 +83,14 @@ class Taker:
             answer |= asdict(store.keep(image, facts, seen))
         except NotKept as error:
             answer["unkept"] = str(error)
-        analysis = analyse(image, camera.bits, facts.pixel_um)
+        known = request.get("known")
+        analysis = analyse(
+            image,
+            camera.bits,
+            facts.pixel_um,
+            known=None if known is None else Known(known["area_mm2"], known["place_mm"]),
+            expected=int(facts.tissue.get("count", 1)),
+        )
         features = None if analysis.features is None else asdict(analysis.features)
         defects = [defect.value for defect in analysis.defects]
         return answer | {
@@ -83,6 +99,8 @@ class Taker:
             "growth": _growth(analysis, request.get("earlier", ())),
             "outline": "" if analysis.tissue is None else outline_text(analysis.tissue),
             "objects": analysis.objects,
+            "left_out_mm2": list(analysis.left_out),
+            "place_mm": None if analysis.features is None else _place_mm(analysis.tissue, facts.pixel_um),
             "version": ANALYSIS_VERSION,
         }
 

@@ -38,6 +38,14 @@ class ImageFrame:
     """The growth up to this image (:class:`controller.imaging.growth.Growth`)."""
     outline: str
     """Points “x,y x,y …” in thousandths of width and height."""
+    objects: int = 0
+    """Number of objects with the outline of tissue."""
+    place_mm: tuple[float, float] | None = None
+    """Centre of the tissue from the left upper corner of the image, x and y."""
+    note: str = ""
+    """What was left out, and what the earlier images say of this one, in words."""
+    changed: bool = False
+    """Whether it is the first image of a changed culture."""
 
     @property
     def usable(self) -> bool:
@@ -65,6 +73,10 @@ class ImageFrame:
             body["features"],
             body.get("growth"),
             body.get("outline", ""),
+            body.get("objects", 0),
+            None if body.get("place_mm") is None else (body["place_mm"][0], body["place_mm"][1]),
+            body.get("note", ""),
+            body.get("changed", False),
         )
 
 

@@ -34,7 +34,8 @@ class FrameModel(BaseModel):
     """One image: when it was taken, whether its figures may be used and why not, and the outline of the tissue.
 
     `src` is the address of its preview, null for an image that was not kept. `outline` holds points “x,y x,y …” in
-    thousandths of width and height. `features` of an unusable image are for people to look at.
+    thousandths of width and height. `features` of an unusable image are for people to look at. `objects` counts what has
+    the outline of tissue; `note` says what of it was not measured, and why the earlier images speak against this one.
     """
 
     utc: str
@@ -44,6 +45,8 @@ class FrameModel(BaseModel):
     features: ImageFeatures | None
     growth: ImageGrowth | None
     outline: str
+    objects: int
+    note: str
 
 
 class CameraImages(BaseModel):

@@ -90,4 +90,6 @@ def _frame(camera: str, frame: ImageFrame) -> FrameModel:
         features=frame.features,
         growth=frame.growth,
         outline=frame.outline,
+        objects=frame.objects,
+        note=frame.note,
     )

@@ -207,6 +207,8 @@ export interface FrameModel {
   features: ImageFeatures | null;
   growth: ImageGrowth | null;
   outline: string;
+  objects: number;
+  note: string;
 }
 
 export interface Goal {

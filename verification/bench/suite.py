@@ -156,6 +156,17 @@ def _imaging() -> dict[str, Any]:
     return figures
 
 
+def _hard_imaging() -> dict[str, Any]:
+    module = load_extra(
+        "verification.bench.hard_imaging",
+        "imaging",
+        needed_for="the benchmark “hard_imaging”",
+        otherwise="run the others by name",
+    )
+    figures: dict[str, Any] = module.bench_hard_imaging()
+    return figures
+
+
 def _viability(seeds: int = 20, jobs: int | None = None, shift: float = 0.0) -> dict[str, Any]:
     from verification.bench.viability import calibration
 
@@ -228,6 +239,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "viability": _viability,
     "fitting": _fitting,
     "imaging": _imaging,
+    "hard_imaging": _hard_imaging,
     "slow_disk": _slow_disk,
     "guard": _guard,
     "readings": _readings,

@@ -213,7 +213,7 @@ function captionOf(place, frame) {
 }
 
 /** @param {FrameModel} frame */
-function factsOf({ features, growth, usable }) {
+function factsOf({ features, growth, usable, note: told }) {
   /** @type {[name: string, value: string, title: string][]} */
   const rows = [];
   if (features) {
@@ -235,6 +235,7 @@ function factsOf({ features, growth, usable }) {
   return [
     rows.map(([name, value, title]) => h("div", { title }, h("dt", { text: name }), h("dd", { text: value }))),
     note && h("div", { class: "frame-unused" }, h("dt", { text: "Figures" }), h("dd", { text: note })),
+    told && h("div", { class: "frame-unused" }, h("dt", { text: "Note" }), h("dd", { text: told })),
   ];
 }
 
