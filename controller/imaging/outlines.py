@@ -28,8 +28,8 @@ MIN_SUPPORT = 0.9
 MIN_FILLED = 0.95
 MIN_SHARPNESS = 0.45
 MIN_SOLIDITY = 0.85
-MAX_ROUGHNESS, CLUMP_SOLIDITY = 0.3, 0.96
-"""A clump of debris is rough within, and ragged."""
+MAX_ROUGHNESS, CLUMP_SOLIDITY, CLUMP_SHARPNESS = 0.3, 0.96, 0.5
+"""A clump of debris is rough within, ragged, and sharp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ class Outlined:
     @property
     def is_soft_tissue(self) -> bool:
         """Whether this is the outline of tissue, in focus or not."""
-        clump = self.roughness > MAX_ROUGHNESS and self.solidity < CLUMP_SOLIDITY
+        ragged = self.roughness > MAX_ROUGHNESS and self.solidity < CLUMP_SOLIDITY
+        clump = ragged and self.sharpness >= CLUMP_SHARPNESS
         return (
             self.step >= MIN_STEP / 2
             and self.support >= MIN_SUPPORT

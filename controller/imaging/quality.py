@@ -16,7 +16,7 @@ from controller.imaging.outlines import MIN_STEP, Mask
 from controller.imaging.segmentation import Found, at_border, find_tissue
 
 ANALYSIS_VERSION = 3
-MIN_DIAMETER_UM = 200.0
+MIN_DIAMETER_UM = 250.0
 """Smaller objects are debris."""
 MAX_RIM_UM = 41.0
 """With a wider rim the area is uncertain by more than about a tenth at a diameter of 1 mm."""

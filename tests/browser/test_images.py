@@ -35,10 +35,12 @@ def frame(number: int, *, verdict: str = "usable", **changed: Any) -> dict[str, 
     features = FEATURES | {"diameter_mm": 1.5 + number / 10}
     return known | {
         "usable": verdict == "usable", "verdict": verdict, "features": features, "growth": GROWTH, "outline": SQUARE,
+        "objects": 1, "note": "",
     } | changed  # fmt: skip
 
 
-FRAMES = [frame(1), frame(2, src=None), frame(3), frame(4, verdict="out of focus", growth=None)]
+NOTE = "Not measured: 1 other object with the outline of tissue (0.45 mm²)."
+FRAMES = [frame(1), frame(2, src=None), frame(3), frame(4, verdict="out of focus", growth=None, objects=2, note=NOTE)]
 
 
 def picture() -> bytes:
@@ -91,6 +93,7 @@ def test_the_newest_image_its_verdict_and_the_time_lapse(browser: Browser, size:
         assert "out of focus, diameter 1.90 mm" in (image.get_attribute("alt") or "")
         expect(card).to_contain_text("Out of focus")
         expect(card).to_contain_text("this image is spoilt")
+        expect(card).to_contain_text(NOTE)
         expect(card).to_contain_text("the disk is full")
         assert image.evaluate("node => node.decode().then(() => node.naturalWidth)") == 320
         drawn, shown = (card.locator(each).evaluate(BOX) for each in ("polygon", "img"))

@@ -20,7 +20,7 @@ from controller.imaging.quality import analyse
 SHEET = Path(__file__).parent / "public" / "brain_organoids.png"
 WIDTH, HEIGHT = 224, 168
 PIXEL_UM = 10.0
-"""Assumed: the images state no scale. It decides what is too small to be tissue (200 µm)."""
+"""Assumed: the images state no scale. It decides what is too small to be tissue (250 µm)."""
 
 
 @dataclass(frozen=True, slots=True)
