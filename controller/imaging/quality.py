@@ -99,7 +99,7 @@ def analyse(image: Greys, bits: int, pixel_um: float, *, known: Known | None = N
         found, certain = _known_among(objects, known, pixel_um, certain)
     outline, tissue = found.outline, found.mask
     features = features_of(field.density, tissue, pixel_um)
-    touched = bubble is not None and _touches(bubble, tissue)
+    touched = bubble is not None and _touches(bubble, tissue if found.within is None else tissue | found.within)
     soft = outline.is_soft_tissue
     defects = tuple(
         defect

@@ -20,7 +20,7 @@ from skimage.segmentation import watershed
 from skimage.transform import downscale_local_mean
 
 from controller.imaging.field import F8, OpticalDensity, smoothed
-from controller.imaging.outlines import FAR_UM, MIN_FILLED, Mask, Outlined, outlined
+from controller.imaging.outlines import FAR_UM, MIN_FILLED, MIN_STEP, Mask, Outlined, outlined
 
 SMOOTHING_PX = 1.2
 CONTRAST_SD = 4.0
@@ -64,6 +64,8 @@ class Found:
 
     mask: Mask
     outline: Outlined
+    within: Mask | None = None
+    """The darker object in which it was found, such as a cloud around it."""
 
     @property
     def area_px(self) -> int:
@@ -92,7 +94,9 @@ def find_tissue(image: OpticalDensity, min_px: float, pixel_um: float) -> list[F
         if bounded.sum() < min_px or at_border(bounded) or not seen.is_tissue or _overlaps(bounded, found):
             continue
         if usual is None or not _overlaps(bounded, [usual]) or _clearer(seen, usual):
-            found.append(Found(bounded, seen))
+            found.append(
+                Found(bounded, seen, usual.mask if usual is not None and _overlaps(bounded, [usual]) else None)
+            )
     if usual is not None and usual.outline.is_tissue and not at_border(usual.mask) and not _overlaps(usual.mask, found):
         found.append(usual)
     if not found:
@@ -108,7 +112,7 @@ def _clearer(inner: Outlined, dark: Found) -> bool:
     """Return whether an outline within the largest dark object is that of the tissue, and the object what is around it."""
     outer = dark.outline
     if at_border(dark.mask):
-        return inner.strength > outer.strength or outer.filled < MIN_FILLED
+        return outer.step < MIN_STEP or outer.filled < MIN_FILLED
     return not outer.is_tissue or (outer.solidity < RAGGED_SOLIDITY and inner.strength > CLEARER * outer.strength)
 
 

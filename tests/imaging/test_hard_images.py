@@ -142,7 +142,7 @@ async def test_a_true_change_is_accepted_after_four_images_that_agree_and_says_s
     assert "4 images in a row agree" in frames[6].note
     assert frames[7].note == ""
     assert asked[7]["known"] == {"area_mm2": 1.0, "place_mm": (2.0, 2.0)}
-    assert all(area == 1.0 for _, area in asked[-1]["earlier"]), "growth begins anew"
+    assert all(area == 1.0 for _, area in asked[-1]["earlier"]), "growth begins again"
     bench.imaging = bench.made()
     again = bench.imaging.time_lapse.frames("scope")
     assert [frame.changed for frame in again] == [frame.changed for frame in frames]
