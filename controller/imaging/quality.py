@@ -13,7 +13,7 @@ from controller.imaging.bubbles import FoundBubble, find_bubble
 from controller.imaging.features import Features, features_of
 from controller.imaging.field import Greys, optical_density
 from controller.imaging.outlines import MIN_STEP, Mask
-from controller.imaging.segmentation import Found, at_border, find_tissue
+from controller.imaging.segmentation import FoundObject, at_border, find_tissue
 
 ANALYSIS_VERSION = 3
 MIN_DIAMETER_UM = 250.0
@@ -118,12 +118,14 @@ def analyse(image: Greys, bits: int, pixel_um: float, *, known: Known | None = N
     return Analysis(defects, features, len(objects), left_out, away, tissue)
 
 
-def _known_among(objects: Sequence[Found], known: Known, pixel_um: float, certain: bool) -> tuple[Found, bool]:
+def _known_among(
+    objects: Sequence[FoundObject], known: Known, pixel_um: float, certain: bool
+) -> tuple[FoundObject, bool]:
     """Return the object that is most like the tissue of earlier images, and whether no other is nearly as much so."""
     pixel_mm = pixel_um * 1e-3
     reach = sqrt(known.area_mm2)
 
-    def unlike(each: Found) -> float:
+    def unlike(each: FoundObject) -> float:
         size = abs(log(each.area_px * pixel_mm**2 / known.area_mm2)) / LIKE_AREA
         if known.place_mm is None:
             return size

@@ -59,7 +59,7 @@ CLEAR_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundObject:
     """An object of an image, and what speaks for its outline."""
 
     mask: Mask
@@ -73,7 +73,7 @@ class Found:
         return int(self.mask.sum())
 
 
-def find_tissue(image: OpticalDensity, min_px: float, pixel_um: float) -> list[Found]:
+def find_tissue(image: OpticalDensity, min_px: float, pixel_um: float) -> list[FoundObject]:
     """Return the objects with the outline of tissue, largest first; without any, the most conspicuous object alone.
 
     Args:
@@ -86,8 +86,8 @@ def find_tissue(image: OpticalDensity, min_px: float, pixel_um: float) -> list[F
     if float(density.max()) < floor:
         return []
     darkest = _darkest(density, floor, min_px)
-    usual = None if darkest is None else Found(darkest, _outlined_in_box(density, darkest, pixel_um))
-    found: list[Found] = []
+    usual = None if darkest is None else FoundObject(darkest, _outlined_in_box(density, darkest, pixel_um))
+    found: list[FoundObject] = []
     for piece in _pieces(density, floor, min_px, pixel_um):
         bounded = _bounded_in_box(density, piece)
         seen = _outlined_in_box(density, bounded, pixel_um)
@@ -95,7 +95,7 @@ def find_tissue(image: OpticalDensity, min_px: float, pixel_um: float) -> list[F
             continue
         if usual is None or not _overlaps(bounded, [usual]) or _clearer(seen, usual):
             found.append(
-                Found(bounded, seen, usual.mask if usual is not None and _overlaps(bounded, [usual]) else None)
+                FoundObject(bounded, seen, usual.mask if usual is not None and _overlaps(bounded, [usual]) else None)
             )
     if usual is not None and usual.outline.is_tissue and not at_border(usual.mask) and not _overlaps(usual.mask, found):
         found.append(usual)
@@ -104,11 +104,11 @@ def find_tissue(image: OpticalDensity, min_px: float, pixel_um: float) -> list[F
     return sorted(found, key=lambda each: -each.area_px)
 
 
-def _overlaps(mask: Mask, others: Sequence[Found]) -> bool:
+def _overlaps(mask: Mask, others: Sequence[FoundObject]) -> bool:
     return any((mask & other.mask).any() for other in others)
 
 
-def _clearer(inner: Outlined, dark: Found) -> bool:
+def _clearer(inner: Outlined, dark: FoundObject) -> bool:
     """Return whether an outline within the largest dark object is that of the tissue, and the object what is around it."""
     outer = dark.outline
     if at_border(dark.mask):
