@@ -370,10 +370,10 @@ def _shrunk(mask: Mask) -> Mask:
 
 
 def _sensor(well: Well) -> tuple[NDArray[np.uint16], int]:
-    bits, well = int(well.random.choice((8, 10, 12))), well.random.uniform(4_000, 20_000)
+    bits, capacity = int(well.random.choice((8, 10, 12))), well.random.uniform(4_000, 20_000)
     light = _smooth(10.0**-well.density * well.light, well.blur_um / well.pixel_um)
-    electrons = well.random.poisson(np.clip(light * well.exposure, 0.0, 4.0) * well) + well.random.normal(
+    electrons = well.random.poisson(np.clip(light * well.exposure, 0.0, 4.0) * capacity) + well.random.normal(
         0, 6, light.shape
     )
     top = 2**bits - 1
-    return np.asarray(np.clip(np.round(electrons / well * top), 0, top), np.uint16), bits
+    return np.asarray(np.clip(np.round(electrons / capacity * top), 0, top), np.uint16), bits
