@@ -58,6 +58,7 @@ class IdealHand:
         self.plant.fleet.spaces["ambient_c"][0] = temperature_target_c(self.rig)
         rng = np.random.default_rng([seed, 0x4EC])
         self.plant.fleet.tissues["count"][0] *= math.exp(rng.uniform(*np.log(WORK_SPREAD)))
+        self.plant.fleet.settle()
         self.kidney = required(self.rig.organs.kidney, "organs.kidney")
         self.gut = required(self.rig.organs.gut, "organs.gut")
         self.liver = required(self.rig.organs.liver, "organs.liver")

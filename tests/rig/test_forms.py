@@ -25,10 +25,10 @@ def test_both_forms_of_one_heart_are_equal(tmp_path: Path) -> None:
 
 def test_a_finding_stands_at_the_key_of_the_file(tmp_path: Path) -> None:
     text = BENCH.read_text(encoding="utf-8")
-    old = "    basal: 1 mL/min"
+    old = "    basal: 1.6 mL/min"
     assert old in text
     path = tmp_path / "rig.yaml"
-    path.write_text(text.replace(old, "    basal: 1 mL", 1), encoding="utf-8")
+    path.write_text(text.replace(old, "    basal: 1.6 mL", 1), encoding="utf-8")
     with pytest.raises(RigError) as caught:
         load_rig(path)
     (found,) = caught.value.problems
