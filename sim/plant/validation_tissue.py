@@ -143,7 +143,7 @@ def v21(rig: Rig) -> Validation:
         falls = bool((np.diff(values) < 0.0).all())
         tenth = round(float(values[3] / values[0]), 3)
         parts.append(Measured(f"{what} at a tenth of the flow over that at all of it", "below 1", tenth, falls))
-        parts.append(Measured(f"{what} without flow", "0", round(float(values[-1]), 3), abs(values[-1]) < 0.02))
+        parts.append(Measured(f"{what} without flow", "0", round(float(values[-1]), 3), bool(abs(values[-1]) < 0.02)))
     agree = float(np.corrcoef(1.0 - tissue["dead_fraction"], tissue["viability"])[0, 1])
     parts.append(Measured("correlation of living share and viability", "1", round(agree, 4), agree > 0.99))
     return Validation(
@@ -183,10 +183,19 @@ def v22(rig: Rig) -> Validation:
     course = np.array(seen)
     low, later = course.min(axis=0), course[-1]
     parts.append(
-        Measured("viability lost in 6 h at 1 % oxygen", "none of importance", round(0.97 - low[1], 3), low[1] > 0.7)
+        Measured(
+            "viability lost in 6 h at 1 % oxygen",
+            "none of importance",
+            round(float(0.97 - low[1]), 3),
+            bool(low[1] > 0.7),
+        )
     )
-    parts.append(Measured("lowest viability, 48 h at 1 %", "no mass death reported", round(low[3], 3), low[3] > 0.5))
-    parts.append(Measured("viability two weeks after 24 h at 1 %", "refilled", round(later[2], 3), later[2] > 0.8))
+    parts.append(
+        Measured("lowest viability, 48 h at 1 %", "no mass death reported", round(float(low[3]), 3), bool(low[3] > 0.5))
+    )
+    parts.append(
+        Measured("viability two weeks after 24 h at 1 %", "refilled", round(float(later[2]), 3), bool(later[2] > 0.8))
+    )
     days = (np.arange(1, len(course) + 1) / 24.0).tolist()
     return Validation(
         "V22", "recovery after minutes, hours and days without oxygen", "sublethal; 60 %; organoids live through 48 h",

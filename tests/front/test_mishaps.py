@@ -105,7 +105,7 @@ def test_the_command_serves_a_lab_that_fails_as_asked() -> None:
     assert lab.stderr is not None
     lab.stdin.write("unplug sim:gas\n")
     lab.stdin.flush()
-    told = []
+    told: list[str] = []
     for line in lab.stderr:
         # Once: a second interrupt while the lab is ending kills it.
         if "is over" in line and not any("is over" in each for each in told):

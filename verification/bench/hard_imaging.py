@@ -13,7 +13,6 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest
 
 from choroid.common.workers import workers
 from controller.imaging.quality import analyse
@@ -92,6 +91,8 @@ def share(true: Iterable[bool]) -> str:
     every = list(true)
     if not every:
         return "none"
+    from scipy.stats import binomtest
+
     ends = binomtest(sum(every), len(every)).proportion_ci(0.95)
     low, high = 100 * ends.low, 100 * ends.high
     return f"{100 * sum(every) / len(every):.1f} % ({sum(every)} of {len(every)}; {low:.1f} to {high:.1f} %)"
