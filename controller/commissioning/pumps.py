@@ -60,7 +60,7 @@ def signatures(rig: Rig, gauges: tuple[str, ...]) -> dict[str, Signature]:
 
 
 async def heart(bench: CommissioningRig, ask: Ask, name: str) -> Check:
-    """Raise a heart from its basal flow to its maximum: its gauge rises, and the balance stays.
+    """Raise a heart from its minimum to its maximum flow: its gauge rises, and the balance stays.
 
     If no gauge stands on its line, a person looks at it.
     """
@@ -73,7 +73,7 @@ async def heart(bench: CommissioningRig, ask: Ask, name: str) -> Check:
     if bench.scale is not None:
         await bench.gate.stop(pump, "it stands while the balance is read", requester=WHO)
     before_g = await bench.weight()
-    low = await bench.keep(pump, Run(spec.basal_ul_min), HEART_S, "test of the heart")
+    low = await bench.keep(pump, Run(spec.min_ul_min), HEART_S, "test of the heart")
     rest = {gauge: await bench.value(gauge) for gauge in bench.gauges}
     await bench.keep(pump, Run(spec.max_ul_min), HEART_S, "test of the heart")
     rise = {gauge: await bench.value(gauge) - rest[gauge] for gauge in bench.gauges}
@@ -118,7 +118,7 @@ def _heart_check(
     """Judge a heart by the change of the balance, the rise of the gauges (kPa) and the flow that it reports."""
     rig, spec = bench.rig, bench.rig.organs.hearts[name]
     line, pump = spec.line, bench.rig.lines[spec.line].pump or ""
-    needed = physics.line_kpa(rig.lines[line], spec.max_ul_min - spec.basal_ul_min)
+    needed = physics.line_kpa(rig.lines[line], spec.max_ul_min - spec.min_ul_min)
     watched = bool(signatures(rig, bench.gauges)[line].gauges)
     seen = Signature(_sign(mass_g), frozenset(g for g, kpa in rise.items() if kpa > SHARE * needed))
     check = _judge(bench, line, pump, effect, seen) if watched or seen != NOTHING else Check(pump, effect, True, "")

@@ -50,8 +50,11 @@ def supplied(particles: F8, demand: F8, oxygen_pct: F8, flow_share: F8, at_tissu
 def living_depth(
     particles: F8, temperature_c: float, oxygen_pct: F8, flow_share: F8, at_tissue: NDArray[np.bool_]
 ) -> F8:
-    """Return the depth of tissue that oxygen keeps alive over the usual depth, of each particle; at most 1."""
-    demand = np.full(len(particles), _pace(temperature_c))
+    """Return the depth of tissue that oxygen keeps alive over the usual depth, of each particle; at most 1.
+
+    What heat adds to the demand counts as harm by heat.
+    """
+    demand = np.full(len(particles), min(_pace(temperature_c), 1.0))
     found: F8 = np.minimum(supplied(particles, demand, oxygen_pct, flow_share, at_tissue) / demand, 1.0)
     return found
 

@@ -138,7 +138,7 @@ async def test_C3_a_pulled_cable_takes_one_bus_and_the_heart_beats_on(tmp_path: 
         heart = await controller.gate.status(HEART)
         assert isinstance(heart, PumpStatus)
         # Without its pressure it slows to the basal flow, and no further.
-        assert heart.flow_ul_min == pytest.approx(1000.0, rel=0.02)
+        assert heart.flow_ul_min == pytest.approx(1600.0, rel=0.02)
         assert controller.health().ok
 
 
@@ -285,7 +285,7 @@ async def test_an_orderly_end_leaves_the_heart_at_its_basal_flow_and_all_else_at
     await ticking
     await controller.close()
     reglo, relay = lab.plant.commanded_ul_min, lab.plant.switches
-    assert reglo[HEART] == pytest.approx(1000.0, rel=0.02)
+    assert reglo[HEART] == pytest.approx(1600.0, rel=0.02)
     assert all(flow == 0.0 for name, flow in reglo.items() if name != HEART)
     assert not any(relay.values())
     await lab.close()

@@ -87,7 +87,7 @@ async def test_every_heart_circulates_and_ends_at_its_basal_flow(tmp_path: Path)
                 (pump(heart), f"regulator:heart.{heart}") for heart in HEARTS
             ], "one row each: to renew a lease costs none"
             assert not controller.alarms.active()
-        assert [lab.plant.commanded_ul_min[pump(heart)] for heart in HEARTS] == pytest.approx([1000.0] * 3, rel=0.02)
+        assert [lab.plant.commanded_ul_min[pump(heart)] for heart in HEARTS] == pytest.approx([1600.0] * 3, rel=0.02)
 
 
 async def test_a_blocked_line_stops_one_heart_and_tells_which(tmp_path: Path) -> None:

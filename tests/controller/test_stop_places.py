@@ -125,7 +125,7 @@ async def test_B3_a_rig_that_does_not_know_waits_at_basal_flow_with_heat_and_gas
     ticking = asyncio.create_task(controller.run(stop))
     try:
         await asyncio.sleep(600.0)
-        assert 900.0 < lab.plant.truth().flows_ul_min["heart"] < 1200.0
+        assert 1400.0 < lab.plant.truth().flows_ul_min["heart"] < 1900.0
         assert stimulated.orders[0].startswith("forbidden")
         gas = controller.store.state.actuators["gas_co2.flow"].status
         assert isinstance(gas, LevelStatus)

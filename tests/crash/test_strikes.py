@@ -38,7 +38,7 @@ AT_REST = {
     "gas_co2.flow": 3.0,
     "gas_o2.flow": 0.0,
     "relay.heater": 0.0,
-    "reglo.heart": 1000.0,
+    "reglo.heart": 1600.0,
     "reglo.return": 0.0,
     "relay.return_valve": 0.0,
 }
