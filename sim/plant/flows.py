@@ -225,7 +225,9 @@ def draw(
 @inlined
 def lose_insulin(entering: F8, taken: float, tally: F8) -> None:
     """Turn the insulin that precipitates at a pass through a pump into particles; `taken` is the volume (µL)."""
-    lost = entering[Content.INSULIN] * turnover.insulin_lost(entering[Content.ALBUMIN] / taken)
+    # The quotient of two volumes near the least number of the machine is no number.
+    albumin_mm = entering[Content.ALBUMIN] / taken if taken > 1e-12 else 0.0
+    lost = entering[Content.INSULIN] * turnover.insulin_lost(albumin_mm)
     entering[Content.INSULIN] -= lost
     tally[TallyCause.PUMP, Content.INSULIN] -= lost
     entering[Content.PARTICLES] += lost

@@ -18,6 +18,7 @@ from choroid.common.examples import bench_rig
 from choroid.common.workers import workers
 from controller.rig.loading import load_rig
 from protocols.tissue.estimate import ViabilityEstimate
+from protocols.tissue.statement import Statement
 from sim.neurons.rates import RateModel
 from sim.plant.tissue_models import MODELS
 from verification.bench.cultures import F8, HARMS, CultureFleet
@@ -101,12 +102,14 @@ def judged(viability: F8, sensors: Sensors, seed: int) -> dict[str, Any]:
     loss, silent_h = np.maximum.accumulate(viability) - viability, 0
     for hour in range(len(viability)):
         lost = estimate.past[-1].lost if estimate.past else 0.0
-        estimate = estimate.after(sensors.update(hour, lost=lost))
+        look = sensors.update(hour, lost=lost)
+        estimate = estimate.after(look)
         if reported is None and estimate.harmed:
             reported = hour
         if suspected is None and estimate.suspected:
             suspected = hour
-        silent_h += bool(loss[hour] >= SILENT_LOSS and not estimate.suspected)
+        if loss[hour] >= SILENT_LOSS and not estimate.suspected:
+            silent_h += not Statement(estimate, look, frozenset()).causes()
         if hour >= WARM_H and hour % LOOK_EVERY_H == 0:
             now = estimate.past[-1]
             looks.append((float(viability[hour]), now.value, now.low, now.high))

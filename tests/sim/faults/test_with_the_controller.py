@@ -137,7 +137,7 @@ async def test_I2_a_probe_that_sticks_is_told_and_believed_no_more(point: str, t
         assert controller.store.readings[point].quality is Quality.STALE
         heart = controller.store.actuators["reglo.heart"].status
         assert isinstance(heart, PumpStatus)
-        believed = 1000.0 if point == "p_heart.pressure" else 2000.0
+        believed = 1600.0 if point == "p_heart.pressure" else 2000.0
         assert heart.flow_ul_min == pytest.approx(believed, rel=0.02), "without its gauge the heart has its basal flow"
         await asyncio.sleep(700.0)
         assert controller.store.readings[point].quality is Quality.GOOD

@@ -145,6 +145,10 @@ def test_same_seed_same_world_another_seed_another() -> None:
 
 @settings(max_examples=40, deadline=None)
 @example([("reglo.draw", 2504.0, 600.0), ("reglo.heart", 12214.0, 519.0), ("reglo.heart", 15501.0, 597.0)])
+@example(
+    [("reglo.discard", 4821.0, 0.0), ("dose_fresh.pump", 1.0, 30.0), ("dose_fresh.pump", 2.2328880037277e-235, 10.0),
+     ("reglo.return", -13825.0, 529.0)]
+)  # fmt: skip
 @given(st.lists(st.tuples(st.sampled_from(PUMPS), st.floats(-20_000, 20_000), st.floats(0, 600)), max_size=12))
 def test_I7_nothing_ever_becomes_negative(commands: list[tuple[str, float, float]]) -> None:
     bench = Bench()
