@@ -29,7 +29,8 @@ def test_I10_the_drift_of_the_only_chamber_probe_of_the_bench_does_no_harm() -> 
     )
     result = work(text)
     assert result["violations"] == []
-    assert result["viability"] > 0.93
+    # What is warmer takes more oxygen, so that it reaches less deep: 0.04 of 0.97 in four hours.
+    assert result["viability"] > 0.92
     assert any(each.startswith("probe_disagreement") and "t_chamber" in each for each in result["raised"])
 
 
