@@ -61,7 +61,8 @@ def passed(
     count = len(after)
     _change_hidden_harm(after, hours, random, look.sterility_failed)
     _change_flow(after, hours, random)
-    harms, recent = harms_per_h(after, look, last.after(look, 0.5 * hours)), last.after(look, 0.5 * hours)
+    recent = last.after(look, 0.5 * hours)
+    harms = harms_per_h(after, look, recent)
     anoxia = harms.pop(ANOXIA) * np.exp(after[:, Axis.HARM_FACTOR])
     harm: F8 = sum(harms.values(), np.zeros(count)) * np.exp(after[:, Axis.HARM_FACTOR])
     viability, depth = after[:, Axis.VIABILITY], after[:, Axis.DEPTH]

@@ -130,7 +130,7 @@ def anoxia_per_hour(oxygen_mm: float, glucose_mm: float, min_oxygen_mm: float, a
 
     It is proportional to what is missing of `min_oxygen_mm`; `anoxia_harm` is the share without any oxygen (1/h).
     """
-    lack = max(0.0, 1.0 - max(oxygen_mm, 0.0) / min_oxygen_mm)
+    lack = max(0.0, 1.0 - max(oxygen_mm, 0.0) / min_oxygen_mm) if min_oxygen_mm > 0.0 else 0.0
     return anoxia_harm * lack * (1.0 + STARVED_ANOXIA * max(0.0, 1.0 - glucose_mm))
 
 
@@ -157,7 +157,8 @@ def harm_per_hour(
     harm += tissue.ph_harm * outside(ph, tissue.min_ph, tissue.max_ph)
     harm += tissue.hunger_harm * max(0.0, tissue.min_glucose_mm - glucose_mm)
     # Only a part of the cells may be sensitive to lactate: what is left then is harmed less and less.
-    sensitive = max(0.0, tissue.viability - 1.0 + tissue.lactate_sensitive) / tissue.lactate_sensitive
+    part = max(tissue.lactate_sensitive, LIFELESS)
+    sensitive = max(0.0, tissue.viability - 1.0 + part) / part
     harm += tissue.lactate_harm * max(0.0, lactate_mm - tissue.lactate_min_mm) * min(sensitive, 1.0)
     harm += tissue.ammonia_harm * max(0.0, ammonia_mm - tissue.ammonia_min_mm)
     harm += tissue.synergy_harm * max(0.0, lactate_mm - SYNERGY_LACTATE_MM) * ammonia_mm

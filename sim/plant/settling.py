@@ -60,7 +60,9 @@ def _made(sources: int) -> tuple[Callable[[Care, F8, float, F8], float], Callabl
             for shell in range(living.shape[0]):
                 death = organoid.anoxia_per_hour(oxygen[shell], 10.0, care.min_oxygen_mm, care.anoxia_harm)
                 healing = organoid.regrowth_per_hour(oxygen[shell], care.regrowth)
-                goal = max(0.0, 1.0 - death / healing) if healing > 0.0 else 0.0
+                goal = 1.0
+                if death > 0.0:
+                    goal = max(0.0, 1.0 - death / healing) if healing > 0.0 else 0.0
                 change = max(change, abs(goal - living[shell]))
                 living[shell] += (goal - living[shell]) / (2.0 + 0.1 * iteration)
             if change < 1e-4:

@@ -195,7 +195,8 @@ def take_stock(tissue: TissueState, shells: F8, profile: F8) -> None:
     tissue.dead_fraction = 1.0 - share
     rim = living[living.shape[0] - 1]
     tissue.core_m = radius if rim < organoid.LIFELESS else sphere.core_radius(shells, living, radius, 0.5 * rim)
-    tissue.viability = min(1.0, share / sphere.capacity(profile[Shell.CAPACITY], radius))
+    capacity = max(sphere.capacity(profile[Shell.CAPACITY], radius), organoid.LIFELESS)
+    tissue.viability = min(1.0, share / capacity)
 
 
 @compiled

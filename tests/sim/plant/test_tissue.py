@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
+from choroid.common.examples import bench_rig
+from controller.rig.loading import load_rig
 from sim.plant import gas, heat, organoid, sphere, turnover
 from sim.plant.columns import TISSUE, Shell
+from sim.plant.fleet import Fleet
+from sim.plant.parameters import PlantParameters
 from sim.plant.settling import Care, settled
 from sim.plant.tissue_models import REFERENCE
 
@@ -258,3 +262,12 @@ def test_uptake_dead_share_and_viability_never_contradict_each_other() -> None:
             assert uptakes[-1] <= uptakes[0] * (1 + 1e-6), "and what it takes"
         if shares[-1] < 0.05 * healthy:
             assert uptakes[-1] < 0.3 * organoid.V_MAX * demand * volume_m3 * healthy, "dead tissue takes nothing"
+
+
+@pytest.mark.parametrize("extreme", ["regrowth", "min_oxygen_mm", "lactate_sensitive", "anoxia_harm", "demand"])
+def test_a_parameter_of_zero_gives_numbers(extreme: str) -> None:
+    parameters = PlantParameters.from_json({"tissue": {extreme: 0.0}})
+    fleet = Fleet(load_rig(bench_rig()), [1], parameters=parameters)
+    fleet.advance(20.0, 30)
+    assert all(0.0 <= float(fleet.tissues[0, 0][name]) <= 1.0 for name in ("viability", "dead_fraction"))
+    assert np.isfinite(fleet.vessels).all()
