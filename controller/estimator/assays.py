@@ -19,17 +19,17 @@ from controller.ledger.ledger import Alarm, Ledger, LedgerError, no_alarm
 from controller.ledger.samples import AssaySample
 from controller.rig.description import Rig
 from controller.rig.quantities import QuantityError, parse_quantity, quantity_text
-from protocols import media_filter
+from protocols import media_assays
 from protocols.assay import ANALYTES, MEDIUM_ANALYTES, Analyte, Assay
 from protocols.interval import Interval
-from protocols.media_filter import ASSAY_GATE
+from protocols.media_assays import ASSAY_GATE
 from protocols.media_state import INDEX, SPECIES, MediaState
 
 CLOCKS_APART = timedelta(seconds=60)
 """Tolerance of a sampling time that lies in the future: a wall clock may be ahead of the rig's."""
 TOLD_SD = 3.0
 """Distance from the estimate (standard deviations) from which an assay that is used raises an alarm."""
-CAUSES: Mapping[media_filter.Cause, str] = {
+CAUSES: Mapping[media_assays.Cause, str] = {
     "label": "the medium is not what its label says; else a slip, or the method",
     "method": "the method of this assay is biased; else a slip, or the label of the medium",
     "slip": "a slip in value, unit, vessel or time; else a probe, a bottle or the culture is not as believed",
@@ -145,7 +145,7 @@ class Assays:
             seq = self._journal.append("assay", row, run=run)
             return {"id": seq, "run": run, **row, "before": None, "after": None, "now": None}
         state = estimator.at(when)
-        off = media_filter.surprise(state, where, assay.species, number, deviation)
+        off = media_assays.surprise(state, where, assay.species, number, deviation)
         before = state.interval(where, assay.species)
         exchanged = estimator.exchanged(assay, sure=sure)
         row |= {
@@ -276,7 +276,7 @@ class Assays:
     def _suspect(self, assay: Assay, off: float, expected: Interval, state: MediaState) -> None:
         """Say what an assay that is used makes doubtful."""
         doubt = self._available().doubt
-        cause = media_filter.likeliest_cause(state, assay.where, assay.species, assay.value, assay.sd, doubt)
+        cause = media_assays.likeliest_cause(state, assay.where, assay.species, assay.value, assay.sd, doubt)
         unit = ANALYTES[assay.analyte].unit
         self._alarm(
             "medium_doubtful",
@@ -288,7 +288,7 @@ class Assays:
 
     def _known_errors(self, state: MediaState) -> None:
         """Raise an alarm for each label and each method that the assays have shown to be wrong."""
-        for cause, species, error in media_filter.known_errors(state):
+        for cause, species, error in media_assays.known_errors(state):
             name = next(each.name for each in MEDIUM_ANALYTES.values() if each.species == species)
             if cause == "method":
                 what = f"the assays of {name} read {abs(error):.0%} too {'high' if error > 0 else 'low'}"
@@ -310,7 +310,7 @@ class Assays:
 
     def _doubt(self, assay: Assay, seq: int, off: float, expected: Interval, state: MediaState) -> None:
         unit = ANALYTES[assay.analyte].unit
-        cause = media_filter.likeliest_cause(
+        cause = media_assays.likeliest_cause(
             state, assay.where, assay.species, assay.value, assay.sd, self._available().doubt
         )
         text = (

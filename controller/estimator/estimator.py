@@ -38,7 +38,7 @@ from controller.rig.probes import loop_ph
 from controller.rig.surroundings import zone_of
 from controller.tissue.record import KINDS, TissueRecord
 from controller.transfers.weighing import settled
-from protocols import media_filter, media_state
+from protocols import media_assays, media_filter, media_state
 from protocols.assay import Assay
 from protocols.media_state import Array, MediaState
 from protocols.soft_sensor import (
@@ -179,7 +179,7 @@ class Estimator:
         return self._medium.lived(known.state, max((when - known.at).total_seconds(), 0.0))
 
     @property
-    def doubt(self) -> media_filter.GrossErrors:
+    def doubt(self) -> media_assays.GrossErrors:
         """How far the label of the medium and the methods of the assays are off if they are wrong."""
         return self._medium.doubt
 

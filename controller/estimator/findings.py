@@ -1,6 +1,6 @@
 """Assays of the medium that were taken at one time, and what they do to the estimate together.
 
-An assay that contradicts the estimate makes it doubtful (:func:`protocols.media_filter.doubted`). Samples of loop and spent
+An assay that contradicts the estimate makes it doubtful (:func:`protocols.media_assays.doubted`). Samples of loop and spent
 medium that are much more probable when they are exchanged count as exchanged, and are not used until a person is sure.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from protocols import media_filter
+from protocols import media_assays
 from protocols.assay import Assay
 from protocols.media_state import MediaState
 
@@ -54,10 +54,10 @@ class SampledTogether:
             for (species, where), loop in latest.items()
             if where == "loop" and (spent := latest.get((species, "spent"))) is not None
         ]
-        return media_filter.exchange_evidence(state, pairs) > media_filter.EXCHANGED
+        return media_assays.exchange_evidence(state, pairs) > media_assays.EXCHANGED
 
-    def applied(self, state: MediaState, *, doubt: media_filter.GrossErrors) -> MediaState:
-        """Return the state after these assays; `doubt` as in :func:`protocols.media_filter.assayed`."""
+    def applied(self, state: MediaState, *, doubt: media_assays.GrossErrors) -> MediaState:
+        """Return the state after these assays; `doubt` as in :func:`protocols.media_assays.assayed`."""
         if self.exchanged(state):
             return state
         confirmed = {(each.assay.species, each.assay.where) for each in self.findings if each.sure}
@@ -67,9 +67,9 @@ class SampledTogether:
             if not each.sure and (assay.species, assay.where) in confirmed:
                 continue
             if assay.used:
-                state = media_filter.assayed(state, *told, doubt=doubt)
+                state = media_assays.assayed(state, *told, doubt=doubt)
             else:
-                state = media_filter.doubted(state, *told, doubt=doubt, again=each.again)
+                state = media_assays.doubted(state, *told, doubt=doubt, again=each.again)
         return state
 
 

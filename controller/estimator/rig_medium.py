@@ -15,7 +15,7 @@ from controller.ledger.terms import EVAPORATION_UL_D
 from controller.rig.description import Medium, Rig
 from controller.rig.perfusion import circulating
 from controller.tissue.record import TissueRecord
-from protocols import media_filter, media_state
+from protocols import media_assays, media_filter, media_state
 from protocols.dialysis import exchanged, koa_at
 from protocols.media_state import MediaState
 from protocols.soft_sensor import (
@@ -124,12 +124,12 @@ class RigMedium:
         return media_state.label_sd(media_state.of_composition(_NOTHING)) if label is None else label
 
     @property
-    def doubt(self) -> media_filter.GrossErrors:
+    def doubt(self) -> media_assays.GrossErrors:
         """How far the label of the loop's medium and the methods of the assays are off if they are wrong."""
         stated = self._content(self.circulating[0]) or _NOTHING
         gross = media_state.gross_label_sd(media_state.of_composition(stated))
         label = np.maximum(gross / self.label_sd, 1.0)
-        return media_filter.GrossErrors(label, self._method_sd(media_state.GROSS_METHOD_REL_SD))
+        return media_assays.GrossErrors(label, self._method_sd(media_state.GROSS_METHOD_REL_SD))
 
     def _method_sd(self, usual: tuple[float, ...]) -> media_state.Array:
         """Return the relative deviations of the assays' methods: as the rig file says, else as usual."""

@@ -38,7 +38,7 @@ class Observed(ControllerCore):
 
     @property
     def scores(self) -> dict[str, Any] | None:
-        """The latest scores (:meth:`controller.vitals.vitals.Scores.to_json`)."""
+        """The latest scores (:meth:`controller.vitals.scores.Scores.to_json`)."""
         return None if (scoring := self.find(Scoring)) is None else scoring.latest
 
     @property

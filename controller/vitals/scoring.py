@@ -10,7 +10,8 @@ from controller.alarms.states import Alarms
 from controller.core.state import State
 from controller.journal.journal import Journal
 from controller.vitals.score_rows import ROW as SCORES_ROW
-from controller.vitals.vitals import Scores, VitalSigns, disturbance
+from controller.vitals.scores import Scores
+from controller.vitals.vitals import VitalSigns, disturbance
 from nerves.summary import NervesSummary
 from protocols.tissue_loss import TissueLoss
 
@@ -71,7 +72,7 @@ class Scoring:
 
     @property
     def latest(self) -> dict[str, Any] | None:
-        """The latest scores (:meth:`controller.vitals.vitals.Scores.to_json`); None before the first."""
+        """The latest scores (:meth:`controller.vitals.scores.Scores.to_json`); None before the first."""
         if self._latest is None and self._scores is not None:
             self._latest = self._scores.to_json(self._failed)
         return self._latest

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -28,25 +28,21 @@ from controller.vitals.electrode_baseline import ElectrodeBaseline
 from controller.vitals.firing import FiringSigns
 from controller.vitals.rolling_baseline import RollingBaseline
 from controller.vitals.score_faults import ScoreFaults
+from controller.vitals.scores import Scores
 from controller.vitals.tissue import TissueWatch
 from controller.vitals.tissue_inputs import TISSUE_NOTE, UNCERTAINTY, TissueInputs, firing_known, trusted_interval
 from drivers.commands import PumpStatus
 from nerves.summary import NervesSummary, StimulationTreatment
 from protocols.activity import FiringMeasures
 from protocols.baseline import Norm
-from protocols.care_rating import LABEL, MIN_OXYGEN_PCT, MediumGrade, Vitals, care_rating, shut_gate
-from protocols.care_rating import VERSION as RATING_VERSION
+from protocols.care_rating import MIN_OXYGEN_PCT, MediumGrade, Vitals, shut_gate
 from protocols.grading import Letter
-from protocols.happiness import happiness
 from protocols.interval import Interval
 from protocols.media_state import MAKES_LACTATE, USES_GLUCOSE, MediaState
-from protocols.scoring import Score, unknown
 from protocols.tissue.sources import KnownBy
 from protocols.tissue.statement import Statement
 from protocols.tissue_loss import LdhSeen, TissueLoss
-from protocols.welfare import VERSION as WELFARE_VERSION
 from protocols.welfare import Treatment as Treated
-from protocols.welfare import welfare
 
 LOOK_UP_EVERY_S = 600.0
 GRADE_OLD_S = 48 * 3600.0
@@ -67,8 +63,6 @@ Z_BOUND = 0.5
 SILENCE_Z = -20.0
 ELECTRODE_FAULT_HZ = 250.0
 """Rate that means a fault of the electrode: ten times the normal maximum of 1,500 events a minute (FinalSpark)."""
-MAX_NAMED = 6
-"""Maximum number of chambers that a text names."""
 FALLEN_SHARE = 0.5
 FALLEN_MIN = 10
 """Minutes with less than half of the usual firing that raise an alarm (electrodes.md §5)."""
@@ -90,60 +84,6 @@ def disturbance(trips: Iterable[Trip], alarms: Iterable[Alarm]) -> str:
         if here and URGENCY[alarm.priority] <= URGENCY["high"] and not DEFINITIONS[alarm.kind].event:
             return alarm.id
     return ""
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """The inputs of one moment. The scores are computed only when they are read, which is rare."""
-
-    vitals: Vitals
-    treated: Treated
-    treatment: StimulationTreatment | None
-    norms: Mapping[str, Norm]
-    chambers: tuple[str, ...] = ()
-    """The chambers with tissue."""
-    firing_z: Mapping[str, float] = field(default_factory=dict)
-    """Distance of the firing figures from the culture's own baseline, in spreads."""
-    tissue: Callable[[], Statement | None] = lambda: None
-    """Returns the estimate of the tissue's viability when it is read; None while it is restored."""
-    faults: ScoreFaults = field(default_factory=ScoreFaults)
-    """What cannot be computed."""
-
-    def to_json(self, alarms: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Return the estimate of viability, care rating, welfare, happiness, stimulation, baselines and all inputs.
-
-        With several chambers a key `of` says that each score is one number for all of them. What cannot be computed is in
-        `unknown`, with the reason. `alarms` are the failures of the care at this moment
-        (:class:`controller.alarms.care.FailedCare`), which may be later than the inputs.
-        """
-        vitals = replace(self.vitals, alarms=alarms)
-        viability = self.faults.kept("viability", lambda: self._viability(alarms), None)
-        rating = self._score("care_rating", lambda: care_rating(vitals), RATING_VERSION)
-        kept = self._score("welfare", lambda: welfare(self.treated), WELFARE_VERSION)
-        unknown = dict(self.faults.reasons)
-        return {
-            "viability": viability,
-            "care_rating": rating.to_json() | {"inputs": vitals.to_json()},
-            **({} if len(self.chambers) < 2 else {"of": _of(self.chambers)}),
-            **({} if not unknown else {"unknown": unknown}),
-            "welfare": kept.to_json() | {"inputs": self.treated.to_json()},
-            "happiness": happiness(rating, kept).to_json(),
-            "stimulation": None if self.treatment is None else _stimulation(self.treatment),
-            "baseline": {
-                name: {"value": round(norm.value, 6), "spread": round(norm.spread, 4), "hours": norm.hours}
-                for name, norm in self.norms.items()
-            },
-            "firing_z": {name: round(z, 2) for name, z in self.firing_z.items() if math.isfinite(z)},
-        }
-
-    def _viability(self, alarms: tuple[str, ...]) -> dict[str, Any] | None:
-        tissue = self.tissue()
-        return None if tissue is None else replace(tissue, alarms=alarms).to_json()
-
-    def _score(self, name: str, compute: Callable[[], Score], version: str) -> Score:
-        """Return a score; one of which nothing is known if it cannot be computed."""
-        found = self.faults.kept(name, compute, None)
-        return unknown(self.faults.reasons[name], version=version, label=LABEL) if found is None else found
 
 
 class VitalSigns:
@@ -472,11 +412,6 @@ def why_unscored(rig: Rig) -> str:
     return "no heart draws from a loop and there is no electrode array, so nothing tells how the tissue is"
 
 
-def _of(chambers: tuple[str, ...]) -> str:
-    named = ", ".join(chambers[:MAX_NAMED]) + (", …" if len(chambers) > MAX_NAMED else "")
-    return f"one score for the tissue of {len(chambers)} chambers together ({named})"
-
-
 def _outlets(rig: Rig) -> dict[str, tuple[str, ...]]:
     """Return the oxygen probes in chambers, with the pumps of the hearts that feed each one's chamber."""
     pumps: dict[str, tuple[str, ...]] = {}
@@ -524,14 +459,3 @@ def _yield(media: MediaState) -> Interval | None:
     variance = (media.sd(MAKES_LACTATE) ** 2 - 2 * ratio * both + (ratio * media.sd(USES_GLUCOSE)) ** 2) / used**2
     sd = math.sqrt(max(variance, 0.0))
     return Interval.around(ratio, sd, floor=0.0) if sd < YIELD_KNOWN_SD else None
-
-
-def _stimulation(treatment: StimulationTreatment) -> dict[str, Any]:
-    return {
-        "load": round(treatment.load, 6),
-        "rest_h": round(treatment.rest_h, 3),
-        "response_lost": treatment.response_lost,
-        "tier": treatment.tier,
-        "level": treatment.level,
-        "reason": treatment.reason,
-    }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from controller.vitals.vitals import Scores
+from controller.vitals.scores import Scores
 from protocols.activity import FiringMeasures
 from protocols.care_rating import MediumGrade, Vitals
 from protocols.grading import Letter

@@ -26,7 +26,7 @@ from controller.estimator.estimator import Estimator
 from controller.journal.journal import Journal
 from controller.rig.camera import CameraSpec
 from controller.rig.description import Nerves, Rig
-from controller.vitals import vitals
+from controller.vitals import scores
 from controller.vitals.electrode_baseline import ElectrodeBaseline
 from controller.vitals.firing import FiringSigns
 from controller.vitals.image_signs import ImageSigns
@@ -316,8 +316,8 @@ def test_hours_that_cannot_be_end_no_estimate(bench: WildBench) -> None:
 
 WELL = {"t_chamber.temperature": 37.0, "do_loop.oxygen": 85.0, "ph_loop.ph": 7.35}
 BROKEN = [
-    (vitals, "care_rating", "care_rating"),
-    (vitals, "welfare", "welfare"),
+    (scores, "care_rating", "care_rating"),
+    (scores, "welfare", "welfare"),
     (TissueWatch, "statement", "viability"),
     (TissueWatch, "note", "tissue_look"),
     (TissueWatch, "restore_some", "earlier_hours"),

@@ -5,20 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from protocols.media_filter import (
+from protocols.media_assays import (
     ASSAY_GATE,
     EXCHANGED,
     NO_DOUBT,
     GrossErrors,
     assayed,
     doubted,
-    elapsed,
     exchange_evidence,
     known_errors,
     likeliest_cause,
-    moved,
     surprise,
 )
+from protocols.media_filter import elapsed, moved
 from protocols.media_state import (
     GROSS_METHOD_REL_SD,
     MediaState,

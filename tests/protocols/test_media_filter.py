@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocols.media_assays import ASSAY_GATE, assayed, surprise
 from protocols.media_filter import (
-    ASSAY_GATE,
-    assayed,
     elapsed,
     estimate,
     moved,
@@ -21,7 +20,6 @@ from protocols.media_filter import (
     respired,
     sensed,
     sensor_surprise,
-    surprise,
     titrated,
     with_volumes,
 )

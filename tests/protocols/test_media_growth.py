@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from controller.rig.families import PH
-from protocols.media_filter import assayed, moved
+from protocols.media_assays import assayed
+from protocols.media_filter import moved
 from protocols.media_state import (
     GROWTH,
     GROWTH_SD_PER_D,

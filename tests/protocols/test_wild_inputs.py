@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from controller.rig.grading import shipped_grading
 from controller.runs.grading import rule_set
-from protocols import media_filter
+from protocols import media_assays, media_filter
 from protocols.activity import FiringMeasures
 from protocols.assay import MEDIUM_ANALYTES
 from protocols.baseline import Baseline
@@ -161,7 +161,8 @@ def happened(state: MediaState, event: tuple[Any, ...]) -> MediaState:
         return media_filter.with_volumes(state, loop_ul=values[0], spent_ul=values[1])
     if kind == "sensed":
         assert media_filter.sensor_surprise(state, *values) >= 0.0
-    return getattr(media_filter, kind)(state, *values)  # type: ignore[no-any-return]
+    module = media_assays if kind == "assayed" else media_filter
+    return getattr(module, kind)(state, *values)  # type: ignore[no-any-return]
 
 
 @settings(max_examples=150, deadline=None)

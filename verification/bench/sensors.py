@@ -11,7 +11,7 @@ from controller.estimator.rig_medium import composition_of
 from controller.rig.description import Rig
 from controller.rig.families import PH
 from controller.vitals.tissue_inputs import UNCERTAINTY
-from protocols import media_filter, media_state
+from protocols import media_assays, media_filter, media_state
 from protocols.interval import K_BOUND, Interval
 from protocols.ldh_requests import AGAIN_H, CONCERN
 from protocols.soft_sensor import BUFFER_MM_PER_PH, BUFFER_SD_MM_PER_PH, pco2_mmhg
@@ -106,7 +106,7 @@ class MediumSeen:
     def _assay(self, name: str, true_mm: float) -> None:
         sd = max(ASSAY_REL_SD * true_mm, ASSAY_SD_MM)
         found = true_mm + self._random.normal(0.0, sd)
-        self.state = media_filter.assayed(self.state, "loop", name, max(found, 0.0), sd)
+        self.state = media_assays.assayed(self.state, "loop", name, max(found, 0.0), sd)
 
 
 class Sensors:

@@ -8,6 +8,7 @@ is the whole stack.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -44,6 +45,11 @@ EQUIPMENTS = (
     Equipment("all", outlet_oxygen=True, weekly=True, electrodes=True),
     Equipment("ordinary and LDH on request", outlet_oxygen=True, weekly=True, electrodes=False, ldh_on_concern=True),
 )
+
+
+def bench_viability(seeds: int = 20, jobs: int | None = None, shift: float = 0.0) -> dict[str, Any]:
+    """Return the calibration of the estimate over `seeds` seeds of each kind of tissue."""
+    return calibration(seeds=range(1, seeds + 1), jobs=jobs or os.cpu_count() or 1, shift=shift)
 
 
 def calibration(

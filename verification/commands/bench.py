@@ -44,7 +44,7 @@ def add(commands: Any) -> None:
     trial.add_argument(
         "--told", action="store_true", default=None, help="the rig file states the width of the wrong label"
     )
-    trial.add_argument("--rig", dest="trial_rig", metavar="NAME", help="a shipped rig with a loop (default bench)")
+    trial.add_argument("--rig", metavar="NAME", help="a shipped rig with a loop (default bench)")
     trial.add_argument(
         "--shift",
         type=float,
@@ -93,21 +93,9 @@ def _soak(arguments: argparse.Namespace) -> int:
 def _bench(arguments: argparse.Namespace) -> int:
     from verification.bench.suite import as_text, bench
 
-    options = {
-        name: getattr(arguments, name)
-        for name in ("seeds", "days", "first", "jobs", "whole", "assays", "buffer", "shift", "wrong", "told")
-    }
-    options["rig"] = arguments.trial_rig
-    guard = {"rounds": arguments.rounds, "load_s": seconds(arguments.load_for)}
-    recording = {name: getattr(arguments, name) for name in ("channels", "paced", "busy", "folder")}
-    recording["record_s"] = seconds(arguments.record_for)
-    medium = {name: getattr(arguments, name) for name in ("tissues", "arms")}
-    answer = bench(
-        arguments.only,
-        {name: value for name, value in options.items() if value is not None},
-        {name: value for name, value in guard.items() if value is not None},
-        {name: value for name, value in recording.items() if value is not None},
-        {name: value.split(",") for name, value in medium.items() if value is not None},
-    )
+    options = {name: value for name, value in vars(arguments).items() if value is not None}
+    options |= {name: value.split(",") for name, value in options.items() if name in ("tissues", "arms")}
+    options |= {f"{name}_s": seconds(options[f"{name}_for"]) for name in ("load", "record") if f"{name}_for" in options}
+    answer = bench(arguments.only, options)
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0
