@@ -46,6 +46,7 @@ ALLOWED: Mapping[str, str] = {
     "sim/rhx/server.py:press_connect": "what a person does at the program: tests do it",
     "sim/serving.py:*": "asyncio calls them",
     "sim/virtual_time.py:*": "asyncio calls them",
+    "verification/bench/*.py:bench_*": "called by its name in the list of verification/bench/suite.py",
     "verification/campaign/wires.py:get_write_buffer_size": "asyncio calls it",
 }
 """Pattern of `file:name` → why it is there although the product does not use it."""
