@@ -28,7 +28,7 @@ def add(commands: Any) -> None:
         "--tissue",
         default="reference",
         metavar="KIND_OR_FILE",
-        help="kind of the simulated tissue, or the file that `choroid fit --out` wrote (default reference)",
+        help="kind of the simulated tissue, drawn-N, or the file that `choroid fit --out` wrote (default reference)",
     )
     demo.add_argument("--data", type=Path, help="directory of journal and history (default: a temporary one)")
 

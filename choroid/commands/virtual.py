@@ -56,7 +56,7 @@ def add(commands: Any) -> None:
         "--tissue",
         default="reference",
         metavar="KIND_OR_FILE",
-        help="kind of the simulated tissue, or the file that `choroid fit --out` wrote (default reference)",
+        help="kind of the simulated tissue, drawn-N, or the file that `choroid fit --out` wrote (default reference)",
     )
     simulate.add_argument("--capture", type=Path, metavar="FILE", help="record every byte of every link")
     params_option(simulate)

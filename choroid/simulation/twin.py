@@ -12,20 +12,27 @@ import yaml
 from choroid.common.failure import UserError
 from drivers.strict_yaml import load_yaml
 from sim.plant.parameters import KINDS, PlantParameters
+from sim.plant.tissue_models import drawn
+
+DRAWN = "drawn-"
+"""Begin of the name of a tissue that a seed draws."""
 
 
 def plant_of(name: str) -> PlantParameters:
-    """Return the parameters of a kind of tissue, or those of a twin file.
+    """Return the parameters of a kind of tissue, of one that a seed draws (`drawn-7`), or those of a twin file.
 
     Raises:
         UserError: There is no such kind or file, or the file is none of parameters.
     """
     if name in KINDS:
         return KINDS[name]
+    if (seed := name.removeprefix(DRAWN)) != name and seed.isdecimal():
+        return PlantParameters(drawn(int(seed)))
     path = Path(name)
     if not path.is_file():
         raise UserError(
-            f"there is no model of tissue and no file “{name}”. Next: choose among {', '.join(KINDS)}, or name the file that"
+            f"there is no model of tissue and no file “{name}”. Next: choose among {', '.join(KINDS)},"
+            f" {DRAWN}N (a tissue that the seed N draws from the range of the literature), or name the file that"
             " `choroid fit --out` wrote"
         )
     try:

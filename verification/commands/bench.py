@@ -52,7 +52,11 @@ def add(commands: Any) -> None:
         help="viability: uptake, yields and growth of the plants differ by this share, such as 0.3 (default 0)",
     )
     medium = bench.add_argument_group("of the medium (it takes --seeds, --days, --first and --jobs as well)")
-    medium.add_argument("--tissues", metavar="NAMES", help="kinds of tissue, with commas (default reference,chronic)")
+    medium.add_argument(
+        "--tissues",
+        metavar="NAMES",
+        help="kinds of tissue, with commas; drawn: each seed's own (default reference,chronic)",
+    )
     medium.add_argument(
         "--arms",
         metavar="NAMES",

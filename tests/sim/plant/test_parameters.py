@@ -17,7 +17,7 @@ from drivers.registry import MODELS
 from sim.plant.columns import Content, TallyCause
 from sim.plant.fleet import Fleet
 from sim.plant.parameters import MAX_OF_PLANT, MAX_OF_TISSUE, PUBLISHED, PlantParameters
-from sim.plant.tissue_models import TissueKind
+from sim.plant.tissue_models import TissueKind, drawn
 
 BENCH = load_rig(bench_rig(), models=MODELS)
 
@@ -56,6 +56,7 @@ def test_a_twin_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     write_twin(tmp_path / "twin.yaml", plant, {"rig": "bench"})
     assert plant_of(str(tmp_path / "twin.yaml")) == plant
     assert plant_of("ageing").tissue.ageing_per_h > 0.0
+    assert plant_of("drawn-7").tissue == drawn(7) != drawn(8)
 
 
 @pytest.mark.parametrize(
