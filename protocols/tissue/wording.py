@@ -55,6 +55,11 @@ class TissueWording:
     alarms: tuple[str, ...] = ()
     """Failures of the care that act now: the estimate shows what they do to the tissue later."""
 
+    @property
+    def possible_loss(self) -> float:
+        """Loss that the interval does not exclude."""
+        return max(self.baseline - self.low, 0.0)
+
     def sentences(self) -> list[str]:
         """Return what is abnormal, and where viability lies and goes."""
         return [self._finding(), f"Viability {self.low:.2f}–{self.high:.2f}, {self._course()}."]
@@ -71,8 +76,14 @@ class TissueWording:
         if self.loss is LossFound.SUSPECTED:
             suspected = "A loss of viability is suspected; it is not certain."
             return f"{harmful} {suspected}" if harmful else suspected
-        little = ", but that is too little to judge the tissue" if self.wide else ""
-        return harmful or f"Nothing abnormal in what is measured{little} {self.counted}."
+        if harmful:
+            return harmful
+        if self.wide:
+            return f"No harm and no loss is seen, but too little is measured {self.counted} to judge the tissue."
+        return (
+            f"No harm and no loss is seen in what is measured {self.counted}; a loss of up to {self.possible_loss:.2f} is"
+            " possible."
+        )
 
     def _course(self) -> str:
         """Return where viability goes. After a loss it is never called stable, and its baseline is named."""

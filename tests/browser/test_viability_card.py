@@ -17,12 +17,12 @@ pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 CUT_OFF = """parts => parts.flatMap(part => [part, ...part.querySelectorAll('*')]).filter(node => node.clientWidth
   && node.scrollWidth > node.clientWidth + 1).map(node => node.className)"""
 FIRST = {
-    "well": "Nothing abnormal in what is measured (8 of 11).",
-    "little-measured": "Nothing abnormal in what is measured (4 of 11).",
+    "well": "No harm and no loss is seen in what is measured (8 of 11); a loss of up to ",
+    "little-measured": "No harm and no loss is seen in what is measured (4 of 11); a loss of up to ",
     "heat": "Harmful now: heat. The tissue is losing viability.",
     "loss": "The tissue is losing viability. No cause is measured.",
     "recovering": "The tissue has lost viability and is recovering. Nothing harmful is measured now.",
-    "no-data": "Nothing abnormal in what is measured, but that is too little to judge the tissue (1 of 11).",
+    "no-data": "No harm and no loss is seen, but too little is measured (1 of 11) to judge the tissue.",
 }
 
 
@@ -36,7 +36,7 @@ def scores(browser: Browser, server: Server) -> dict[str, Any]:
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_the_card_says_what_the_api_says_and_fits(browser: Browser, scores: dict[str, Any], name: str) -> None:
     estimate = said(SITUATIONS[name])
-    assert estimate["sentences"][0] == FIRST[name]
+    assert estimate["sentences"][0].startswith(FIRST[name])
     for size in SIZES.values():
         with staged(browser, load_rig(BENCH), size=size, scores=scores | {"viability": estimate}) as visit:
             card = visit.page.get_by_test_id("viability")

@@ -43,7 +43,7 @@ async def contradictions(controller: Controller, for_s: float) -> list[str]:
         await asyncio.sleep(1.0)
         critical = [each.id for each in controller.alarms.active() if each.priority == "critical"]
         text = " ".join(said(controller)["sentences"])
-        if critical and ("Nothing abnormal" in text or "stable" in text):
+        if critical and ("No harm" in text or "stable" in text):
             found.append(f"{asyncio.get_running_loop().time():.0f} s: {critical}: {text}")
     return found
 
@@ -51,7 +51,7 @@ async def contradictions(controller: Controller, for_s: float) -> list[str]:
 async def test_I2_below_a_standing_heart_nothing_is_called_normal(tmp_path: Path) -> None:
     async with living(tmp_path, warm_up_s=400.0) as (controller, lab):
         await until_scored(controller)
-        assert "Nothing abnormal" in said(controller)["sentences"][0]
+        assert "No harm" in said(controller)["sentences"][0]
         before = controller.scores
         assert before is not None
         lab.devices["reglo"].power_off()
@@ -66,7 +66,7 @@ async def test_I2_below_a_standing_heart_nothing_is_called_normal(tmp_path: Path
         assert scores["care_rating"]["inputs"]["alarms"] == tuple(estimate["alarms"])
         lab.devices["reglo"].power_on()
         await asyncio.sleep(300.0)
-        assert "Nothing abnormal" in said(controller)["sentences"][0], "it ends with its cause"
+        assert "No harm" in said(controller)["sentences"][0], "it ends with its cause"
 
 
 async def test_I2_a_heart_that_cannot_be_read_is_unknown_from_the_first_failed_poll(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_I2_some_unknown_hearts_of_sixteen_are_named_as_long_as_they_are_u
         for _ in range(20):
             await asyncio.sleep(60.0)
             assert f"no heart flow ({pump})" in said(controller)["alarms"]
-            assert "Nothing abnormal" not in said(controller)["sentences"][0]
+            assert "No harm" not in said(controller)["sentences"][0]
 
 
 async def test_I2_a_shelved_alarm_is_silent_and_still_true(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ COMBINATIONS = list(
     )
 )
 
+UNSEEN = "No harm and no loss is seen in what is measured (4 of 8); a loss of up to 0.50 is possible."
+
 
 def condition(
     loss: LossFound = LossFound.NONE,
@@ -46,7 +48,7 @@ def test_no_combination_contradicts_itself(
     falls = re.search(r"\blosing|\bfalling", text)
     assert not re.search(r"\.\.|, \.|\s\s", text)
     assert ("stable" in text) == (loss is LossFound.NONE and trend is Trend.STABLE and not harms and not wide)
-    assert ("Nothing abnormal" in text) == (loss is LossFound.NONE and not harms)
+    assert ("No harm and no loss is seen" in text) == (loss is LossFound.NONE and not harms)
     assert ("below its baseline of 0.90" in text) == (loss is not LossFound.NONE)
     assert bool(falls) <= (trend is Trend.FALLING), "only what falls is said to fall"
     assert ("rising" in text or "recovering" in text) <= (trend is Trend.RISING)
@@ -59,18 +61,17 @@ def test_no_combination_contradicts_itself(
         assert "is losing viability" in text
         assert text.endswith("falling.")
     if loss is LossFound.NONE and wide:
-        assert ("too little to judge" in text) == (not harms)
+        assert ("to judge the tissue" in text) == (not harms)
         assert text.endswith("too wide to show a trend.")
 
 
 @pytest.mark.parametrize(
     ("of", "text"),
     [
-        ({}, "Nothing abnormal in what is measured (4 of 8). Viability 0.40–0.60, stable for 9 hours."),
+        ({}, f"{UNSEEN} Viability 0.40–0.60, stable for 9 hours."),
         (
             {"trend": Trend.FALLING},
-            "Nothing abnormal in what is measured (4 of 8). Viability 0.40–0.60, slightly lower than before, not enough to"
-            " suspect a loss.",
+            f"{UNSEEN} Viability 0.40–0.60, slightly lower than before, not enough to suspect a loss.",
         ),
         ({"harms": ("heat",)}, "Harmful now: heat. Viability 0.40–0.60, not lower yet."),
         (

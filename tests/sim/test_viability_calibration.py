@@ -40,7 +40,7 @@ def row(**changes: object) -> dict[str, object]:
     truth = np.linspace(1.0, 0.5, 20)
     looks = [(true, true, true - 0.1, true + 0.1) for true in truth]
     return {"harm": "heat", "model": "reference", "looks": looks, "lost_h": 10, "reported_h": 20, "lost": 0.5,
-            "suspected_h": 8, "calm_h": 5, "silent_h": 0} | changes  # fmt: skip
+            "suspected_h": 8, "calm_h": 5, "silent_h": 0, "understated_h": 0} | changes  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,7 @@ def row(**changes: object) -> dict[str, object]:
         ({"reported_h": None}, "reported_while_calm", 0),
         ({"silent_h": 3}, "silent_h", 3),
         ({"silent_h": 3}, "silent_cultures", 1),
+        ({"understated_h": 2}, "understated_h", 2),
     ],
 )
 def test_the_judge_notices_a_spoilt_estimate(changes: dict[str, object], figure: str, value: float) -> None:

@@ -30,7 +30,8 @@ LOOK_EVERY_H = 6
 WARM_H = 24
 TRUE_LOSS, REPORTED_WITHIN_H = 0.1, 24
 SILENT_LOSS = 0.2
-"""A culture that has lost as much and of which nothing abnormal is said, is counted by the hour."""
+"""A culture that has lost as much is counted by the hour while neither a loss nor a harm is said, and while, in addition,
+what is said to be possible is less than what is lost."""
 CALM_LOSS = 0.03
 """A culture that has lost less is not harmed; a report is then false."""
 DRAWN = "drawn"
@@ -105,7 +106,7 @@ def judged(viability: F8, sensors: Sensors, seed: int) -> dict[str, Any]:
     looks: list[tuple[float, float, float, float]] = []
     reported: int | None = None
     suspected: int | None = None
-    loss, silent_h = np.maximum.accumulate(viability) - viability, 0
+    loss, silent_h, understated_h = np.maximum.accumulate(viability) - viability, 0, 0
     for hour in range(len(viability)):
         lost = estimate.past[-1].lost if estimate.past else 0.0
         look = sensors.update(hour, lost=lost)
@@ -115,7 +116,10 @@ def judged(viability: F8, sensors: Sensors, seed: int) -> dict[str, Any]:
         if suspected is None and estimate.suspected:
             suspected = hour
         if loss[hour] >= SILENT_LOSS and not estimate.suspected:
-            silent_h += not Statement(estimate, look, frozenset()).causes()
+            said = Statement(estimate, look, frozenset())
+            silent = not (causes := said.causes())
+            silent_h += silent
+            understated_h += silent and said.condition(causes).possible_loss < loss[hour]
         if hour >= WARM_H and hour % LOOK_EVERY_H == 0:
             now = estimate.past[-1]
             looks.append((float(viability[hour]), now.value, now.low, now.high))
@@ -127,6 +131,7 @@ def judged(viability: F8, sensors: Sensors, seed: int) -> dict[str, Any]:
         "lost_h": int(np.argmax(loss >= TRUE_LOSS)) if (loss >= TRUE_LOSS).any() else None,
         "lost": float(loss.max()),
         "silent_h": silent_h,
+        "understated_h": understated_h,
     }
 
 
@@ -164,6 +169,7 @@ def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "suspected_while_calm": early["suspected_h"],
         "silent_h": sum(row["silent_h"] for row in rows),
         "silent_cultures": sum(row["silent_h"] > 0 for row in rows),
+        "understated_h": sum(row["understated_h"] for row in rows),
     }
 
 
