@@ -297,6 +297,18 @@ def tissue_changed(state: MediaState, before_mm3: float, after_mm3: float) -> Me
     return replace(state, mean=mean, covariance=covariance)
 
 
+def new_lot(state: MediaState) -> MediaState:
+    """Return the state after a bottle of another lot of the complete medium came into use.
+
+    What assays taught of the former lot's label says nothing about this one, and the first assays test it.
+    """
+    factors = np.ones(STATES)
+    factors[BOTTLE:GROWTH] = 0.0
+    covariance = state.covariance * np.outer(factors, factors)
+    covariance[BOTTLE:GROWTH, BOTTLE:GROWTH] = np.eye(len(SPECIES))
+    return replace(state, mean=state.mean * factors, covariance=covariance, assayed=(0,) * len(SPECIES))
+
+
 def handed_over(here: MediaState, there: MediaState) -> MediaState:
     """Return `here` after the arrival of the culture of `there`: with its loop and its tissue.
 

@@ -15,6 +15,7 @@ clock that was set back undoes nothing, and one that was ahead delays nothing.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from controller.estimator.observations import Observations, Sensed
 from controller.estimator.rig_medium import RigMedium
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
-from controller.ledger.ledger import Alarm, Ledger, no_alarm
+from controller.ledger.ledger import LOADED, Alarm, Ledger, no_alarm
 from controller.ledger.samples import SAMPLED, AssaySample
 from controller.ledger.terms import Movement
 from controller.rig.description import Rig
@@ -57,6 +58,7 @@ CONTRADICTIONS = 2
 """Estimates in a row that a sensor on line contradicts before a person is called: one may be a bubble."""
 INSTANT = timedelta(milliseconds=1)
 """Time before a sample at which nothing of it is known."""
+logger = logging.getLogger(__name__)
 NO_LOOP = "no heart of this rig draws from a loop, so there is no circulating medium to estimate"
 """Why a rig has no estimator."""
 STEPPED = timedelta(seconds=2)
@@ -142,16 +144,20 @@ class Estimator:
         self._observations = Observations(rig, store, clock, self._medium.places)
         self._began_s, self._first_seq = clock.now_s(), journal.next_seq
         self._state, self._at_s = self._caught_up()
+        self._behind = False
+        """Whether an event could not be applied: the next use of the state replays the journal."""
         self._tracer: Mapping[Where, float] = {"loop": 1.0, "spent": 1.0}
         last = journal.last("estimate")
         self.latest: MediaEstimate | None = None if last is None else MediaEstimate.from_json(last.body["estimate"])
         ledger.listen(self._moved)
+        ledger.listen_to_loads(self._loaded)
         if tissue is not None:
             tissue.listen(self._tissue_changed)
 
     @property
     def state(self) -> MediaState:
         """The state as of the last event."""
+        self._catch_up()
         return self._state
 
     @property
@@ -171,7 +177,7 @@ class Estimator:
 
     def now(self) -> MediaState:
         """Return the state predicted to this moment; a query changes nothing."""
-        return self._medium.lived(self._state, self._clock.now_s() - self._at_s)
+        return self._medium.lived(self.state, self._clock.now_s() - self._at_s)
 
     def at(self, when: datetime) -> MediaState:
         """Return the state as of an earlier moment, with all that is now known about the time before it."""
@@ -236,8 +242,7 @@ class Estimator:
 
     def sampled(self, sample: AssaySample) -> None:
         """Take the volume of a sample, which the ledger has booked, out of the medium; its composition stays."""
-        self._pass_time()
-        self._state = self._medium.withdrawn(self._state, sample)
+        self._follow(lambda: self._apply(lambda state: self._medium.withdrawn(state, sample)))
 
     def take_over(self, there: MediaState, age_s: float) -> MediaEstimate:
         """Take over a culture from another rig: `there` is its state on that rig, estimated `age_s` ago. Return the
@@ -256,19 +261,44 @@ class Estimator:
         self._journal.append("estimate", body, run=run)
         return self.latest
 
+    def _follow(self, event: Callable[[], None]) -> None:
+        """Apply what is being booked. The estimate is advice: an error of it must not keep the booking from the journal."""
+        if self._behind:
+            return
+        try:
+            event()
+        except Exception:
+            self._behind = True
+            logger.exception("the estimate of the medium cannot follow a booking; its next use replays the journal")
+
+    def _catch_up(self) -> None:
+        if self._behind:
+            self._state, self._at_s = self._caught_up()
+            self._behind = False
+
     def _pass_time(self) -> None:
+        self._catch_up()
         now_s = self._clock.now_s()
         self._state = self._medium.lived(self._state, now_s - self._at_s)
         self._at_s = now_s
 
     def _moved(self, movement: Movement) -> None:
+        self._follow(lambda: self._apply_movement(movement))
+
+    def _apply_movement(self, movement: Movement) -> None:
         self._pass_time()
         self._tracer = self._medium.mixed(self._tracer, self._state, movement.line, movement.ul)
         self._state = self._medium.poured(self._state, movement.line, movement.ul)
 
+    def _loaded(self, seq: int) -> None:
+        self._follow(lambda: self._apply(lambda state: self._medium.loaded(state, seq)))
+
     def _tissue_changed(self, seq: int) -> None:
+        self._follow(lambda: self._apply(lambda state: self._medium.with_tissue(state, seq)))
+
+    def _apply(self, change: Callable[[MediaState], MediaState]) -> None:
         self._pass_time()
-        self._state = self._medium.with_tissue(self._state, seq)
+        self._state = change(self._state)
 
     async def _ph(self) -> float | None:
         point = loop_ph(self._rig)
@@ -357,7 +387,7 @@ class Estimator:
         """
         events: list[tuple[datetime, tuple[str | int, ...], Callable[[MediaState], MediaState]]] = []
         latest = known.at
-        for entry in self._journal.entries(kinds=("moved", "estimate", SAMPLED, *KINDS), after=known.seq):
+        for entry in self._journal.entries(kinds=("moved", "estimate", SAMPLED, LOADED, *KINDS), after=known.seq):
             if entry.kind == "estimate" and "assay" in entry.body["inputs"]:
                 continue  # it follows from earlier rows
             latest = max(latest, clockwork.when(entry))
@@ -373,6 +403,8 @@ class Estimator:
         body = entry.body
         if entry.kind == SAMPLED:
             return lambda state: self._medium.withdrawn(state, AssaySample.from_json(body))
+        if entry.kind == LOADED:
+            return lambda state: self._medium.loaded(state, entry.seq)
         if entry.kind in KINDS:
             return lambda state: self._medium.with_tissue(state, entry.seq)
         if entry.kind == "estimate":

@@ -10,6 +10,7 @@ import numpy as np
 
 from controller.journal.rows import JournalRows
 from controller.ledger.flow_paths import FlowPaths
+from controller.ledger.ledger import LOADED
 from controller.ledger.samples import AssaySample
 from controller.ledger.terms import EVAPORATION_UL_D
 from controller.rig.description import Medium, Rig
@@ -153,6 +154,17 @@ class RigMedium:
             sum(volumes.get(vessel, 0.0) for vessel in self.circulating) for volumes in self._tissue.volumes_mm3(seq)
         )
         return state if before == after else media_state.tissue_changed(state, before, after)
+
+    def loaded(self, state: MediaState, seq: int) -> MediaState:
+        """Return the state after a person put medium into a vessel, by the journal's row `seq`."""
+        rows = {row.seq: row.body for row in self._journal.entries(kinds=(LOADED,)) if row.seq <= seq}
+        body = rows.pop(seq)
+        vessel = body["vessel"]
+        former = next((each["lot"] for each in reversed(rows.values()) if each["vessel"] == vessel), None)
+        complete = self._rig.vessels[vessel].contains == self._rig.vessels[self.circulating[0]].contains
+        if not complete or self.where(vessel) is not None or body["lot"] == former:
+            return state
+        return media_state.new_lot(state)
 
     def poured(self, state: MediaState, name: str, ul: float) -> MediaState:
         """Return the state after a volume was moved along a line, and over what runs over behind it."""

@@ -30,6 +30,8 @@ from controller.ledger.witnesses import DENSITY_REL_SD, DENSITY_UL_PER_G, Weight
 from controller.rig.description import Rig, required
 from controller.rig.selectors import PumpedPath
 
+LOADED = "ledger.loaded"
+"""Kind of the rows of medium that a person put into a vessel."""
 KINDS = (
     "moved",
     "ledger.weighed",
@@ -37,7 +39,7 @@ KINDS = (
     "ledger.balanced",
     "ledger.reconciled",
     "ledger.level",
-    "ledger.loaded",
+    LOADED,
     SAMPLED,
 )
 TOLD_SDS = 2.0
@@ -69,6 +71,7 @@ class Ledger:
         self._flowing: dict[str, tuple[float, float]] = {}
         """By line: what has flowed since its last row, with its standard deviation (µL)."""
         self._settle: Callable[[], None] = lambda: None
+        self._load_listeners: list[Callable[[int], None]] = []
         self._booked_s = clock.now_s()
         self._rebuild()
 
@@ -122,6 +125,10 @@ class Ledger:
     def listen(self, listener: Listener) -> None:
         """Call `listener` at every booking from now on."""
         self._books.listen(listener)
+
+    def listen_to_loads(self, loaded: Callable[[int], None]) -> None:
+        """Call `loaded` with the number of each row of medium that a person puts into a vessel from now on."""
+        self._load_listeners.append(loaded)
 
     def flowing(self, line: str, ul: float, sd_ul: float) -> None:
         """Note what has flowed along a line since its last row (µL): :meth:`volumes` contains it until it is booked."""
@@ -317,7 +324,9 @@ class Ledger:
             "user": user,
             "reason": reason,
         }
-        self._write("ledger.loaded", body)
+        seq = self._write(LOADED, body)
+        for loaded in self._load_listeners:
+            loaded(seq)
 
     def sample(self, vessel: str, volume_ul: float, taken: datetime) -> AssaySample | None:
         """Return the sample of a volume that was taken out of a vessel; None if it is booked already.
@@ -397,10 +406,12 @@ class Ledger:
         if batch.expired(self._clock.utc_text()):
             raise LedgerError(f"{what}: it expired on {batch.expires_utc[:10]}. Next: take a lot that has not")
 
-    def _write(self, kind: str, body: Mapping[str, Any]) -> None:
-        self._journal.append(kind, body)
+    def _write(self, kind: str, body: Mapping[str, Any]) -> int:
+        """Journal a row and book it; return its number."""
+        seq = self._journal.append(kind, body)
         self._up_to_now()
         self._books.book(kind, body, self._clock.utc_text())
+        return seq
 
     def _up_to_now(self) -> None:
         self._books.advance(self._clock.now_s() - self._booked_s)

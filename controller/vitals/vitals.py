@@ -272,9 +272,10 @@ class VitalSigns:
 
     def _media(self, now_s: float) -> MediaState | None:
         """Return the estimator's state, if the rig has one and it was corrected recently."""
-        if self._estimator is None:
+        estimator = self._estimator
+        media = None if estimator is None else self.faults.kept("medium", lambda: estimator.state, None)
+        if media is None:
             return None
-        media = self._estimator.state
         if media.observations != self._looks:
             self._looks, self._looked_s = media.observations, now_s
         fresh = media.observations >= MIN_LOOKS and now_s - self._looked_s <= LOOK_OLD_S
