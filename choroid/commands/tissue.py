@@ -13,7 +13,11 @@ ENTERED = ("target", "count", "diameter", "age", "batch", "cell_line", "reason",
 
 def add(commands: Any) -> None:
     """Add `tissue` to `commands`."""
-    verbs = subject(commands, "tissue", "the tissue in a running rig's chambers: list, show, place, move, remove")
+    verbs = subject(
+        commands,
+        "tissue",
+        "tissue in a running rig's chambers: list, show, place, move, remove; export of its timeline",
+    )
     command(verbs, "list", _tissue, "list the tissue of each chamber")
     show = command(verbs, "show", _tissue, "show what people did with the tissue of each chamber")
     show.add_argument("chamber", nargs="?", default="", help="the chamber (default: all)")
@@ -38,6 +42,21 @@ def add(commands: Any) -> None:
         verb.set_defaults(verb=name)
         verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
         json_option(verb)
+    export = command(
+        verbs, "export", _export, "write the timeline of the tissue as a table: one row per event and culture"
+    )
+    export.add_argument("rig", type=Path, help="the rig file")
+    export.add_argument("out", type=Path, help="the file to write, .parquet or .csv")
+    export.add_argument("--data", type=Path, default=Path("choroid-data"), help="the records; only read")
+    json_option(export)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from choroid.export.timeline import as_text, export_timeline
+
+    answer = export_timeline(arguments.rig, arguments.data, arguments.out)
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
 
 
 def _tissue(arguments: argparse.Namespace) -> int:

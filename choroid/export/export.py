@@ -13,6 +13,7 @@ from typing import Any
 
 from choroid.common.failure import UserError
 from choroid.export.tables import Cell, Table, tables, utc_text
+from choroid.export.timeline import timeline_table
 from choroid.export.writers import CHUNK_ROWS, WRITERS, sha256_of
 from choroid.report.period import asked, zone_of
 from controller.attachments.store import FOLDER
@@ -114,6 +115,7 @@ def export_records(
             period = asked(begin, end, now=extent[1] + 0.001 if extent else 0.0, recorded=extent, zone=days)
             part.mkdir()
             content = tables(described, records, period.begin, period.end)
+            content.append(timeline_table(described, records, Path(data), period.begin, period.end))
             files = [file for table in content for file in _written(table, part, formats)]
             manifest = {
                 "format": FORMAT,

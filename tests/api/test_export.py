@@ -34,7 +34,7 @@ from tests.memory.test_history import BEGIN, EPOCH, reading
 from verification.bench.standing_clock import StandingClock
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
-TABLES = ("history", "journal", "ledger_transfers", "ledger_vessels")
+TABLES = ("history", "journal", "ledger_transfers", "ledger_vessels", "timeline")
 
 
 @pytest.fixture(scope="module")
