@@ -39,7 +39,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
     ),
     "medium, tissue and parts of a running rig": ("ledger", "vessel", "assay", "tissue", "tubing", "task"),
     "people and agents": ("user", "agent"),
-    "records": ("report", "export", "audit"),
+    "records": ("report", "export", "comparison", "audit"),
     "verify": ("verify",),
     "grid": ("grid",),
     "shell": ("completion",),
@@ -123,6 +123,7 @@ def _parser() -> _GroupedHelp:
         array,
         audit,
         commissioning,
+        comparison,
         create,
         device,
         distributions,
@@ -146,7 +147,7 @@ def _parser() -> _GroupedHelp:
     parser.commands = commands
     groups = (
         live, virtual, files, device, ledger, distributions, handover, report, export, operate, guards,
-        commissioning, create, tissue, recording, array, fit, audit,
+        commissioning, create, tissue, comparison, recording, array, fit, audit,
     )  # fmt: skip
     for group in groups:
         group.add(commands)

@@ -58,11 +58,11 @@ SERVICES = {
 
 VERBS = {
     "abort", "accept", "acknowledge", "add", "answer", "approve", "calibrate", "certify", "check", "commission", "confirm",
-    "create", "demo", "end", "enter", "export", "fit", "guard", "handover", "install", "join", "list", "load", "make",
-    "measure", "move", "pause", "place", "plan", "play", "probe", "prove", "put", "refuse", "reject", "release", "remove",
-    "renew", "repair", "replace", "replay", "report", "resume", "return", "revoke", "run", "serve", "shelve", "show",
-    "simulate", "start", "status", "stop", "stream", "submit", "take", "talk", "test", "try", "validate", "verify", "watch",
-    "withdraw", "witness",
+    "create", "demo", "end", "enter", "evaluate", "export", "fit", "guard", "handover", "install", "join", "list", "load",
+    "make", "measure", "move", "pause", "place", "plan", "play", "probe", "prove", "put", "refuse", "register", "reject",
+    "release", "remove", "renew", "repair", "replace", "replay", "report", "resume", "return", "revoke", "run", "serve",
+    "shelve", "show", "simulate", "start", "status", "stop", "stream", "submit", "take", "talk", "test", "try", "validate",
+    "verify", "watch", "withdraw", "witness",
 }  # fmt: skip
 """Every verb of the command line. `status` is one by custom, `handover` because a shipped protocol, whose hash is kept,
 tells people to use it."""

@@ -45,7 +45,7 @@ def report(
     """
     load_third_party()
     rig = load_rig(rig_path, models=MODELS)
-    now = _now() if now is None else now
+    now = utc_now() if now is None else now
     days = None if zone is None else zone_of(zone)
     shown: tzinfo = days or UTC
     try:
@@ -175,7 +175,9 @@ def _iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _now() -> float:
+def utc_now() -> float:
+    """Return the time of this machine's clock (UTC s)."""
+
     async def ask() -> float:
         return Clock(follow_system=True).utc().timestamp()
 

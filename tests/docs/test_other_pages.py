@@ -59,7 +59,14 @@ ADAPTED = {
     "--runs 200 --days 0.25 --seed 1 --jobs 4": "--runs 1 --days 0.02 --seed 1 --jobs 1",
 }
 """By text: what takes its place, one after the other."""
-LONG = ("choroid verify comparison", "choroid verify campaign --runs 1 ", "choroid verify campaign --replay")
+LONG = (
+    "choroid verify comparison",
+    "choroid verify campaign --runs 1 ",
+    "choroid verify campaign --replay",
+    "choroid recording st",
+    "choroid recording export",
+)
+"""An export waits up to a minute for the readings."""
 
 
 FINDS = "choroid verify campaign --replay"
@@ -90,6 +97,7 @@ NOT_RUN = {
     "choroid commission": NotRun("it asks a person at the rig; tests/commissioning answers"),
     "choroid fit": NotRun("it needs days of records; tests/fitting", fails=True),
     "choroid simulate rig.yaml --tissue twin.yaml": NotRun("it needs the result of `choroid fit`", fails=True),
+    "choroid comparison evaluate": NotRun("it needs timelines of weeks; tests/comparison", fails=True),
     "choroid lab serve": SERVICE,
     "choroid run": SERVICE,
     "choroid grid demo": SERVICE,
@@ -158,6 +166,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     try:
         shutil.copyfile(BENCH, made.folder / "rig.yaml")
         (made.folder / "archive").mkdir()
+        plan = next(block.text for block in blocks() if block.page == "statistics" and block.language == "yaml")
+        (made.folder / "plan.yaml").write_text(plan, encoding="utf-8")
         simulate(
             BENCH, protocol="exchange", params={}, days=0.05, seed=1, data=made.folder / "choroid-data", progress=False
         )

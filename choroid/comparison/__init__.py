@@ -1,0 +1,1 @@
+"""`choroid comparison`: arms over batches and cultures by a plan that was registered before the data."""

@@ -1,0 +1,159 @@
+"""Power of a plan by simulation: cultures with assumed variation, the test of the plan, how often the effect is found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from choroid.common.extras import load_extra
+from choroid.common.failure import UserError
+from choroid.common.progress import counted
+from choroid.comparison.model import MIN_BATCHES
+from choroid.comparison.plan import ComparisonPlan, Variation, read_plan
+
+BATCHES, CULTURES = (3, 4, 5, 6, 8, 10, 12, 16), (1, 2, 3, 4, 6)
+TRIALS = 4000
+AIM = 0.8
+
+
+def power(
+    path: Path,
+    *,
+    batches: Sequence[int] = BATCHES,
+    cultures: Sequence[int] = CULTURES,
+    trials: int = TRIALS,
+    seed: int = 1,
+    nested: bool = False,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Return the power of a plan for numbers of batches and of cultures per batch and arm.
+
+    Holm's correction tests the smallest probability at alpha over the number of primary comparisons. At this level power is
+    that of finding one effect by itself, which Benjamini and Hochberg's correction does not miss either.
+
+    Args:
+        path: The plan; primary end points with `power`.
+        batches: Numbers of batches (per arm if nested).
+        cultures: Numbers of cultures per batch and arm.
+        trials: Simulated experiments for each pair.
+        seed: Of the simulation.
+        nested: Whether a batch has one arm only.
+        progress: Whether to print the progress on standard error.
+
+    Raises:
+        UserError: It is no plan, or no primary end point has `power`.
+    """
+    plan, digest = read_plan(path)
+    points = [each for each in plan.end_points if each.role == "primary" and each.power is not None]
+    if not points:
+        raise UserError(
+            f"{path}: no primary end point says what `power` assumes. Next: docs/statistics.md has an example"
+        )
+    primary = sum(each.role == "primary" for each in plan.end_points) * (len(plan.arms) - 1)
+    alpha = plan.alpha / primary
+    found: list[dict[str, Any]] = []
+    for point in counted(points, lambda each: each.name) if progress else points:
+        assert point.power is not None  # noqa: S101 - by the choice above
+        random = np.random.default_rng((seed, 31, len(found)))
+        grid = [_cell(plan, point.power, random, b, c, trials, alpha, nested=nested) for b in batches for c in cultures]
+        reached = [each for each in grid if each["power"] >= AIM]
+        least = min(reached, key=lambda each: (each["batches"] * each["cultures"], each["batches"]), default=None)
+        found.append({"end_point": point.name, "assumed": point.power.model_dump(), "grid": grid, "least": least})
+    return {
+        "plan": plan.name,
+        "plan_sha256": digest,
+        "alpha": alpha,
+        "comparisons": primary,
+        "design": "nested" if nested else "crossed",
+        "trials": trials,
+        "seed": seed,
+        "aim": AIM,
+        "end_points": found,
+    }
+
+
+def rejected(values: np.ndarray[Any, Any], alpha: float, *, nested: bool, interaction: bool) -> np.ndarray[Any, Any]:
+    """Return in which trials the effect is found; `values` of two arms: trial, arm, batch, culture.
+
+    For balanced data the mixed model's t is that of the analysis of variance, which is computed here.
+    """
+    stats: Any = load_extra("scipy.stats", "stats", needed_for="power", otherwise="compute it by other means")
+    _, arms, batches, cultures = values.shape
+    means = values.mean(axis=3)
+    difference = means[:, 1].mean(axis=1) - means[:, 0].mean(axis=1)
+    if nested:
+        df = float(2 * (batches - 1))
+        error = np.sqrt(means.var(axis=2, ddof=1).sum(axis=1) / batches)
+    elif interaction or batches < MIN_BATCHES:
+        df = float(batches - 1)
+        error = (means[:, 1] - means[:, 0]).std(axis=1, ddof=1) / sqrt(batches)
+    else:
+        fitted = values.mean(axis=(2, 3), keepdims=True) + values.mean(axis=(1, 3), keepdims=True)
+        residual = values - fitted + values.mean(axis=(1, 2, 3), keepdims=True)
+        df = float(arms * batches * cultures - batches - 1)
+        error = np.sqrt((residual**2).sum(axis=(1, 2, 3)) / df * 2.0 / (batches * cultures))
+    found: np.ndarray[Any, Any] = np.abs(difference) > stats.t.ppf(1.0 - alpha / 2.0, df) * error
+    return found
+
+
+def simulated(
+    random: np.random.Generator, assumed: Variation, shape: tuple[int, int, int], *, effect: float, nested: bool
+) -> np.ndarray[Any, Any]:
+    """Return values of two arms: trial, arm, batch, culture."""
+    trials, batches, cultures = shape
+    of_batch = random.normal(0.0, assumed.batch_sd, (trials, 2 if nested else 1, batches, 1))
+    values = of_batch + random.normal(0.0, assumed.within_sd, (trials, 2, batches, cultures))
+    values[:, 1] += effect
+    return values
+
+
+def as_text(answer: dict[str, Any]) -> str:
+    """Return the power for people: batches by row, cultures per batch and arm by column."""
+    lines = [
+        f"{answer['plan']}: power at alpha {answer['alpha']:.4g} ({answer['comparisons']} primary comparisons), design"
+        f" {answer['design']}, {answer['trials']} trials each; ± is the 95 % error of the simulation"
+    ]
+    for point in answer["end_points"]:
+        assumed = point["assumed"]
+        lines.append(
+            f"{point['end_point']}: effect {assumed['effect']:g}, sd of batches {assumed['batch_sd']:g}, of cultures"
+            f" {assumed['culture_sd']:g}, of a value {assumed['measurement_sd']:g}"
+        )
+        columns = sorted({each["cultures"] for each in point["grid"]})
+        lines.append("  batches  " + "".join(f"{f'{count} per arm':>15}" for count in columns))
+        for batches in sorted({each["batches"] for each in point["grid"]}):
+            row = [each for each in point["grid"] if each["batches"] == batches]
+            cells = "".join(f"{each['power']:>8.2f} ± {each['error']:.3f}" for each in row)
+            lines.append(f"  {batches:>7}  {cells}")
+        least = point["least"]
+        lines.append(
+            f"  none reaches {answer['aim']:.0%}"
+            if least is None
+            else f"  fewest cultures for {answer['aim']:.0%}: {least['batches']} batches × {least['cultures']} per arm"
+        )
+    return "\n".join(lines)
+
+
+def _cell(
+    plan: ComparisonPlan,
+    assumed: Variation,
+    random: np.random.Generator,
+    batches: int,
+    cultures: int,
+    trials: int,
+    alpha: float,
+    *,
+    nested: bool,
+) -> dict[str, Any]:
+    values = simulated(random, assumed, (trials, batches, cultures), effect=assumed.effect, nested=nested)
+    share = float(rejected(values, alpha, nested=nested, interaction="arm by batch" in plan.random).mean())
+    return {
+        "batches": batches,
+        "cultures": cultures,
+        "power": share,
+        "error": 1.96 * sqrt(max(share * (1.0 - share), 1.0 / trials) / trials),
+    }
