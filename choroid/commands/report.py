@@ -25,6 +25,7 @@ def add(commands: Any) -> None:
         help="directory of journal and history; only read (default ./choroid-data)",
     )
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as HTML; print it for a PDF")
+    parser.add_argument("--methods", action="store_true", help="print only the paragraph of methods, as a paper has it")
     parser.add_argument("--json", action="store_true", help="print one JSON object on standard output and nothing else")
     parser.set_defaults(handler=_report)
 
@@ -40,5 +41,6 @@ def _report(arguments: argparse.Namespace) -> int:
         zone=arguments.zone,
         html_path=arguments.html,
     )
-    print(json.dumps(answer, ensure_ascii=False) if arguments.json else as_text(answer))
+    text = answer["methods"]["text"] if arguments.methods else as_text(answer)
+    print(json.dumps(answer, ensure_ascii=False) if arguments.json else text)
     return 0

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from choroid.common.failure import UserError
-from choroid.export.cultures import CULTURE_ROWS, CultureInChamber, Occupancy
 from choroid.export.events import Events, TimelineEvent, person
 from choroid.export.tables import Cell, Column, Table, utc_text
 from choroid.export.writers import CHUNK_ROWS, WRITERS, sha256_of
+from controller.figures.cultures import CULTURE_ROWS, CultureInChamber, Occupancy
 from controller.figures.records import Records
 from controller.figures.transfers import seconds
 from controller.journal.terms import Entry

@@ -75,6 +75,7 @@ SECTIONS = (
     ("organs", "Organs"),
     ("calibrations", "Calibrations"),
     ("faults", "Faults and gaps"),
+    ("methods", "Methods"),
     ("record", "Record"),
 )
 
@@ -84,8 +85,10 @@ def sections(period: Period) -> tuple[tuple[str, str], ...]:
     return tuple(each for each in SECTIONS if each[0] != "images" or period.images)
 
 
-def html(period: Period, found: Sequence[ReportFinding], *, zone: tzinfo, made_at: float, release: str) -> str:
-    """Return the whole report. `made_at` is UTC seconds; all times are shown in `zone`."""
+def html(
+    period: Period, found: Sequence[ReportFinding], methods: str, *, zone: tzinfo, made_at: float, release: str
+) -> str:
+    """Return the whole report. `made_at` is UTC seconds; all times but those of `methods` are shown in `zone`."""
     rig = period.rig
     title = f"{rig.name}: {moment(period.begin, zone)} to {moment(period.end, zone)}"
     parts = [
@@ -107,6 +110,7 @@ def html(period: Period, found: Sequence[ReportFinding], *, zone: tzinfo, made_a
         organs(period, zone),
         calibrations(period, made_at, zone),
         faults(period, zone),
+        section("methods", "Methods", f"<p>{escape(methods)}</p>"),
         record(period, zone),
         "</body></html>\n",
     ]

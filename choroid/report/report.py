@@ -12,6 +12,7 @@ from choroid.common.failure import UserError
 from choroid.report.findings import ReportFinding, findings
 from choroid.report.html import html
 from choroid.report.images import growth_over
+from choroid.report.methods import methods
 from choroid.report.period import asked, zone_of
 from choroid.report.wording import interval, moment, number, percent, unit_text
 from controller.core.clock import Clock
@@ -52,13 +53,16 @@ def report(
         with closing(Records(data)) as records:
             wanted = asked(begin, end, now=now, recorded=records.extent(), zone=days)
             period = records.period(rig, wanted.begin, wanted.end)
+            told = methods(period, records)
     except HistoryUnreadable as error:
         raise UserError(str(error)) from None
     found = findings(period, now)
     if html_path is not None:
-        text = html(period, found, zone=shown, made_at=now, release=software_version())
+        text = html(period, found, told["text"], zone=shown, made_at=now, release=software_version())
         html_path.write_text(text, encoding="utf-8")
-    return _answer(period, found, now, shown) | ({} if html_path is None else {"html": str(html_path)})
+    return (
+        _answer(period, found, now, shown) | {"methods": told} | ({} if html_path is None else {"html": str(html_path)})
+    )
 
 
 def as_text(answer: dict[str, Any]) -> str:

@@ -15,11 +15,11 @@ import pytest
 
 from choroid.cli import main
 from choroid.common.failure import UserError
-from choroid.export.cultures import CULTURE_ROWS, Occupancy
 from choroid.export.events import LEFT_OUT
 from choroid.export.timeline import export_timeline, timeline_table
 from choroid.simulation.simulate import simulate
 from controller.core.clock import Clock
+from controller.figures.cultures import CULTURE_ROWS, Occupancy
 from controller.figures.records import Records
 from controller.figures.story import person_actions
 from controller.figures.transfers import ROWS as TRANSFER_ROWS

@@ -62,16 +62,16 @@ def of_arm(values: list[CultureValue], arm: str) -> list[float]:
 
 
 def share(trials: int, **keywords: Any) -> tuple[float, float]:
-    """How often an effect is found by this test, and by one that takes each culture for itself."""
+    """How often the test finds an effect, and how often one that takes each culture for itself."""
     random = np.random.default_rng(5)
-    ours, naive = 0, 0
+    found, naive = 0, 0
     for _ in range(trials):
         values = drawn(random, **keywords)
         p = compare(values, "a", "b", alpha=ALPHA).p
         assert p is not None
-        ours += p < ALPHA
+        found += p < ALPHA
         naive += stats.ttest_ind(of_arm(values, "a"), of_arm(values, "b")).pvalue < ALPHA
-    return ours / trials, naive / trials
+    return found / trials, naive / trials
 
 
 @pytest.mark.parametrize(("batches", "trials"), [(4, 1000), (8, 120)])
@@ -145,11 +145,11 @@ def test_few_batches_no_variance_and_an_effect_by_batch_are_tested_by_means_and_
         for b in sorted({v.batch for v in values})
     ]
     assert by_batch.p == pytest.approx(stats.ttest_1samp(differences, 0.0).pvalue)
-    alike = [
+    equal = [
         CultureValue(v.arm, v.batch, v.culture, float(n % 4) + random.normal(0.0, 0.01), 1)
         for n, v in enumerate(drawn(random, 8, 4))
     ]
-    singular = compare(alike, "a", "b", alpha=ALPHA)
+    singular = compare(equal, "a", "b", alpha=ALPHA)
     assert "singular" in singular.why or "did not converge" in singular.why
     assert singular.method == "paired t-test of batch means"
     alone = compare(drawn(random, 2, 3, nested=True), "a", "b", alpha=ALPHA)

@@ -24,6 +24,10 @@ class CultureInChamber:
     organoids: int
     batch: str
     cell_line: str
+    diameter_mm: float
+    """Diameter of an organoid when it was described or placed (mm)."""
+    age_d: float
+    """Age when it was described or placed (d)."""
 
 
 class Occupancy:
@@ -101,7 +105,8 @@ class Occupancy:
 
     def _put(self, chamber: str, seq: int, body: Mapping[str, Any]) -> None:
         count, batch, line = int(body["count"]), str(body["batch"]), str(body["cell_line"])
-        self._cultures[chamber] = CultureInChamber(f"{chamber}#{seq}", chamber, count, batch, line)
+        diameter, age = float(body["diameter_mm"]), float(body["age_d"])
+        self._cultures[chamber] = CultureInChamber(f"{chamber}#{seq}", chamber, count, batch, line, diameter, age)
 
 
 def _of(row: Entry) -> Mapping[str, Any]:
