@@ -25,6 +25,9 @@ def add(commands: Any) -> None:
     )
     simulate = command(verbs, "simulate", _simulate, "power of a plan by numbers of batches and cultures")
     simulate.add_argument("--nested", action="store_true", help="a batch has one arm only (default: each has all)")
+    simulate.add_argument(
+        "--pilot", type=Path, metavar="PLAN", help="plan of a pilot: batches and cultures vary as there"
+    )
     simulate.add_argument("--trials", type=int, default=4000, help="simulated experiments for each cell (default 4000)")
     simulate.add_argument("--seed", type=seed, default=1, help="seed of the simulation (default 1)")
     for verb in (register, evaluate, simulate):
@@ -54,6 +57,13 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 def _simulate(arguments: argparse.Namespace) -> int:
     from choroid.comparison.power import as_text, power
 
-    answer = power(arguments.plan, trials=arguments.trials, seed=arguments.seed, nested=arguments.nested, progress=True)
+    answer = power(
+        arguments.plan,
+        trials=arguments.trials,
+        seed=arguments.seed,
+        nested=arguments.nested,
+        pilot=arguments.pilot,
+        progress=True,
+    )
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0

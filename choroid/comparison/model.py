@@ -156,7 +156,9 @@ def _batch_means(values: Sequence[CultureValue], begin: dict[str, Any], alpha: f
             np.array([mean for (_, name), mean in sorted(means.items()) if name == each]) for each in (reference, arm)
         ]
         if min(len(group) for group in groups) < 2:
-            return ArmComparison(method="none", why="an arm with one batch cannot be told from its batch", **begin)
+            return ArmComparison(
+                method="none", why="an arm with one batch cannot be distinguished from its batch", **begin
+            )
         variances = [group.var(ddof=1) / len(group) for group in groups]
         estimate, error = float(groups[1].mean() - groups[0].mean()), float(np.sqrt(sum(variances)))
         parts = sum(var**2 / (len(group) - 1) for var, group in zip(variances, groups, strict=True))

@@ -12,6 +12,7 @@ import numpy as np
 from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
 from choroid.common.progress import counted
+from choroid.comparison.evaluation import evaluate
 from choroid.comparison.model import MIN_BATCHES
 from choroid.comparison.plan import ComparisonPlan, Variation, read_plan
 
@@ -28,6 +29,7 @@ def power(
     trials: int = TRIALS,
     seed: int = 1,
     nested: bool = False,
+    pilot: Path | None = None,
     progress: bool = False,
 ) -> dict[str, Any]:
     """Return the power of a plan for numbers of batches and of cultures per batch and arm.
@@ -42,10 +44,12 @@ def power(
         trials: Simulated experiments for each pair.
         seed: Of the simulation.
         nested: Whether a batch has one arm only.
+        pilot: Another plan with end points of the same names, whose cultures have been evaluated: batches and cultures vary
+            as there.
         progress: Whether to print the progress on standard error.
 
     Raises:
-        UserError: It is no plan, or no primary end point has `power`.
+        UserError: It is no plan, no primary end point has `power`, or the pilot does not tell how its end points vary.
     """
     plan, digest = read_plan(path)
     points = [each for each in plan.end_points if each.role == "primary" and each.power is not None]
@@ -55,14 +59,23 @@ def power(
         )
     primary = sum(each.role == "primary" for each in plan.end_points) * (len(plan.arms) - 1)
     alpha = plan.alpha / primary
+    varied = {} if pilot is None else _varied(pilot)
     found: list[dict[str, Any]] = []
     for point in counted(points, lambda each: each.name) if progress else points:
-        assert point.power is not None  # noqa: S101 - by the choice above
+        assumed = point.power
+        assert assumed is not None  # noqa: S101 - by the choice above
+        if pilot is not None:
+            if point.name not in varied:
+                raise UserError(
+                    f"{pilot}: it does not tell how {point.name} varies. Next: give it two batches of two cultures"
+                )
+            batch_sd, culture_sd = varied[point.name]
+            assumed = Variation(effect=assumed.effect, batch_sd=batch_sd, culture_sd=culture_sd)
         random = np.random.default_rng((seed, 31, len(found)))
-        grid = [_cell(plan, point.power, random, b, c, trials, alpha, nested=nested) for b in batches for c in cultures]
+        grid = [_cell(plan, assumed, random, b, c, trials, alpha, nested=nested) for b in batches for c in cultures]
         reached = [each for each in grid if each["power"] >= AIM]
         least = min(reached, key=lambda each: (each["batches"] * each["cultures"], each["batches"]), default=None)
-        found.append({"end_point": point.name, "assumed": point.power.model_dump(), "grid": grid, "least": least})
+        found.append({"end_point": point.name, "assumed": assumed.model_dump(), "grid": grid, "least": least})
     return {
         "plan": plan.name,
         "plan_sha256": digest,
@@ -136,6 +149,16 @@ def as_text(answer: dict[str, Any]) -> str:
             else f"  fewest cultures for {answer['aim']:.0%}: {least['batches']} batches × {least['cultures']} per arm"
         )
     return "\n".join(lines)
+
+
+def _varied(pilot: Path) -> dict[str, tuple[float, float]]:
+    """Return the standard deviations between batches and between cultures of each end point of a pilot."""
+    found = evaluate(pilot)["results"]
+    return {
+        each["end_point"]: (each["batch_sd"], each["culture_sd"])
+        for each in reversed(found)
+        if each["batch_sd"] is not None and each["culture_sd"]
+    }
 
 
 def _cell(

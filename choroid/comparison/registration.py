@@ -1,4 +1,4 @@
-"""Registration of a plan: its hash and the time, in a file beside it; with a time stamp of an authority, proof for others."""
+"""Registration of a plan: its hash and the time, in a file next to it, with a time stamp of an authority if one is asked."""
 
 from __future__ import annotations
 

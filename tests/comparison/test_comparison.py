@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,17 @@ import pytest
 import yaml
 from scipy import stats
 
+from choroid.audit.time_stamps import TimeAuthority
 from choroid.cli import main
 from choroid.common.failure import UserError
 from choroid.comparison.evaluation import evaluate
 from choroid.comparison.model import compare, design_of
 from choroid.comparison.plan import Variation, read_plan
 from choroid.comparison.power import power, rejected, simulated
-from choroid.comparison.registration import register
+from choroid.comparison.registration import register, registration_of
 from choroid.comparison.values import CultureValue
 from choroid.export.timeline import COLUMNS
+from tests.front.test_audit_witnesses import Authority
 
 ROOT = Path(__file__).resolve().parents[2]
 ALPHA = 0.05
@@ -219,6 +222,32 @@ def test_a_registered_plan_is_evaluated_by_its_windows(tmp_path: Path, capsys: p
     assert not evaluate(path)["confirmatory"], "a plan that was changed is another one"
 
 
+def test_a_registration_is_stamped_and_the_stamp_verified(tmp_path: Path) -> None:
+    path = written(tmp_path, 0.5)
+    server = Authority(tmp_path / "tsa")
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        row = register(path, authority=TimeAuthority(server.folder / "ca.pem", server.url), now=BEGIN.timestamp() - 1.0)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    _, digest = read_plan(path)
+    told = registration_of(path, digest, server.folder / "ca.pem")
+    assert told is not None
+    assert told.proof == "a time stamp of an authority, verified"
+    assert told.utc != row["utc"], "the time is that of the authority, not of this machine's clock"
+    unverified = registration_of(path, digest)
+    assert unverified is not None
+    assert "not verified" in unverified.proof
+    assert not evaluate(path, certificates=server.folder / "ca.pem")["confirmatory"], "stamped long after the data"
+    record = path.with_name("plan.yaml.registered.jsonl")
+    record.write_text(record.read_text(encoding="utf-8").replace(digest, "0" * 64), encoding="utf-8")
+    with pytest.raises(UserError, match="not valid"):
+        registration_of(path, "0" * 64, server.folder / "ca.pem")
+
+
 def test_exclusions_units_and_shared_records(tmp_path: Path) -> None:
     path = written(tmp_path, 0.0, exclude=[{"kind": "emergency stop", "why": "stood still"}])
     timeline(tmp_path / "0-a-0.parquet", [3.0] * 3, stopped=True)
@@ -291,3 +320,67 @@ def test_the_example_of_the_page_has_its_power(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "none.yaml").write_text(yaml.safe_dump(PLAN), encoding="utf-8")
     with pytest.raises(UserError, match="no primary end point says"):
         power(tmp_path / "none.yaml")
+
+
+def test_a_pilot_tells_how_batches_and_cultures_vary(tmp_path: Path) -> None:
+    pilot = written(tmp_path, 0.0)
+    (one, _) = evaluate(pilot)["results"]
+    assumed = {"effect": 0.2, "batch_sd": 9.0, "culture_sd": 9.0}
+    later = tmp_path / "later.yaml"
+    later.write_text(
+        yaml.safe_dump({**PLAN, "end_points": [{**PLAN["end_points"][0], "power": assumed}]}), encoding="utf-8"
+    )
+    answer = power(later, batches=(6,), cultures=(2,), trials=1000, pilot=pilot)
+    told = answer["end_points"][0]["assumed"]
+    assert (told["batch_sd"], told["culture_sd"]) == (one["batch_sd"], one["culture_sd"])
+    assert 0.05 < one["culture_sd"] < 0.15, "0.1 was drawn"
+    assert answer["end_points"][0]["grid"][0]["power"] > 0.8
+    assert power(later, batches=(6,), cultures=(2,), trials=1000)["end_points"][0]["grid"][0]["power"] < 0.2
+    other = {**PLAN, "end_points": [{**PLAN["end_points"][0], "name": "other", "power": assumed}]}
+    later.write_text(yaml.safe_dump(other), encoding="utf-8")
+    with pytest.raises(UserError, match="does not tell how other varies"):
+        power(later, pilot=pilot)
+
+
+@pytest.mark.long
+def test_simulated_cultures_are_a_pilot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The whole way: the twin, each batch with a drawn tissue; timelines; evaluation; power."""
+    rig = str(ROOT / "examples" / "rigs" / "bench.yaml")
+    cultures = []
+    for batch, arm in [(batch, arm) for batch in (1, 2) for arm in ("a", "b")]:
+        name = f"{batch}-{arm}"
+        recipe = {"a": "exchange", "b": "recycle"}[arm]
+        words = [
+            "simulate",
+            rig,
+            "--protocol",
+            recipe,
+            "--days",
+            "0.1",
+            "--tissue",
+            f"drawn-{batch}",
+            "--seed",
+            str(batch),
+        ]
+        assert main([*words, "--data", str(tmp_path / name)]) == 0
+        assert main(["tissue", "export", rig, str(tmp_path / f"{name}.parquet"), "--data", str(tmp_path / name)]) == 0
+        cultures.append({"arm": arm, "batch": f"b{batch}", "timeline": f"{name}.parquet"})
+    point = {
+        "name": "viability",
+        "role": "primary",
+        "kind": "viability",
+        "what": "viability",
+        "unit": "1",
+        "days": [0, 1],
+    }
+    path = tmp_path / "plan.yaml"
+    path.write_text(yaml.safe_dump({**PLAN, "end_points": [point], "cultures": cultures}), encoding="utf-8")
+    capsys.readouterr()
+    assert main(["comparison", "evaluate", str(path), "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["results"]
+    assert (one["method"], one["cultures"], one["design"]) == (
+        "paired t-test of batch means",
+        {"a": 2, "b": 2},
+        "crossed",
+    )
+    assert one["p"] is not None

@@ -55,6 +55,7 @@ ADAPTED = {
     "recording export": "recording export --data data",
     "user revoke 3f9c0a51d2e7": f"user add Ada --role viewer --data data && choroid user revoke {FIRST_TOKEN}",
     "create --output my-rig.yaml": "create --defaults --output my-rig.yaml",
+    "--days 28": "--days 0.02",
     "--days 60 --seeds 20 --jobs 4": "--days 0.02 --seeds 2 --jobs 1",
     "--runs 200 --days 0.25 --seed 1 --jobs 4": "--runs 1 --days 0.02 --seed 1 --jobs 1",
 }
@@ -97,6 +98,7 @@ NOT_RUN = {
     "choroid commission": NotRun("it asks a person at the rig; tests/commissioning answers"),
     "choroid fit": NotRun("it needs days of records; tests/fitting", fails=True),
     "choroid simulate rig.yaml --tissue twin.yaml": NotRun("it needs the result of `choroid fit`", fails=True),
+    "choroid comparison simulate plan.yaml --pilot": NotRun("it needs the plan of a pilot; tests/comparison", fails=True),
     "choroid comparison evaluate": NotRun("it needs timelines of weeks; tests/comparison", fails=True),
     "choroid lab serve": SERVICE,
     "choroid run": SERVICE,
