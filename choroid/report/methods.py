@@ -57,14 +57,16 @@ def methods(period: Period, records: Records) -> dict[str, Any]:
 
 def _rig(period: Period, figures: dict[str, Any]) -> str:
     starts = period.faults.starts
+    figures["simulated"] = period.rig.simulated
     figures["days"] = (period.end - period.begin) / DAY_S
     figures["releases"] = sorted({release for *_, release in starts if release})
     figures["rig_sha256"] = sorted({digest for _, _, digest, _ in starts if digest})
     releases = " and ".join(figures["releases"]) or NOT_RECORDED
     hashes = " and ".join(digest[:HASH_DIGITS] for digest in figures["rig_sha256"]) or NOT_RECORDED
+    simulated = "This rig is simulated: no organoid lived in it. " if period.rig.simulated else ""
     return (
-        f"Organoids were kept in the rig “{period.rig.name}” (description sha256 {hashes}; software Choroid {releases}) from"
-        f" {_time(period.begin)} to {_time(period.end)} ({figures['days']:.2f} days)."
+        f"{simulated}Organoids were kept in the rig “{period.rig.name}” (description sha256 {hashes}; software Choroid"
+        f" {releases}) from {_time(period.begin)} to {_time(period.end)} ({figures['days']:.2f} days)."
     )
 
 
@@ -210,8 +212,8 @@ def _viability(period: Period, figures: dict[str, Any]) -> str:
     lowest, last = min(found, key=lambda each: each.score), found[-1]
     figures["viability"] = {"n": len(found), "versions": versions, "lowest": lowest.score, "last": last.score}
     return (
-        f"Viability was estimated {len(found)} times ({', '.join(versions)}): lowest median {lowest.score:.2f}, at the end"
-        f" {last.score:.2f} (90 % interval {last.low:.2f} to {last.high:.2f})."
+        f"Viability was estimated {_count(len(found), 'time')} ({', '.join(versions)}): lowest median {lowest.score:.2f}, at"
+        f" the end {last.score:.2f} (90 % interval {last.low:.2f} to {last.high:.2f})."
     )
 
 

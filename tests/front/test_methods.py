@@ -18,8 +18,8 @@ from tests.execution.world import BENCH
 from tests.upgrade.make_folder import stimulated
 
 BEGINNINGS = (
-    "Organoids were kept in the rig “bench”", "Chamber “chamber” held 16 organoids", "The medium was “fresh”",
-    "Means over the period:", "Protocols: exchange", "By the ledger", "Assays of samples: glucose", "Electrical stimulation:",
+    "This rig is simulated", "Organoids were kept in the rig “bench”", "Chamber “chamber” held 16 organoids",
+    "The medium was “fresh”", "Means over the period:", "Protocols: exchange", "By the ledger", "Assays of samples: glucose", "Electrical stimulation:",
     "Viability was estimated", "Deviations:", "All figures are those of the journal",
 )  # fmt: skip
 
