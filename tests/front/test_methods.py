@@ -19,7 +19,8 @@ from tests.upgrade.make_folder import stimulated
 
 BEGINNINGS = (
     "This rig is simulated", "Organoids were kept in the rig “bench”", "Chamber “chamber” held 16 organoids",
-    "The medium was “fresh”", "Means over the period:", "Protocols: exchange", "By the ledger", "Assays of samples: glucose", "Electrical stimulation:",
+    "The medium was “fresh”", "Means over the period:", "Protocols: exchange", "By the ledger",
+    "Assays of samples: glucose", "Electrical stimulation:",
     "Viability was estimated", "Deviations:", "All figures are those of the journal",
 )  # fmt: skip
 
