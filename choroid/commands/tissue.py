@@ -54,7 +54,7 @@ def add(commands: Any) -> None:
 def _export(arguments: argparse.Namespace) -> int:
     from choroid.export.timeline import as_text, export_timeline
 
-    answer = export_timeline(arguments.rig, arguments.data, arguments.out)
+    answer = export_timeline(arguments.rig, arguments.data, arguments.out, progress=True)
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from choroid.common.failure import UserError
+from choroid.common.progress import show_share
 from choroid.export.events import Events, TimelineEvent, person
 from choroid.export.tables import Cell, Column, Table, utc_text
 from choroid.export.writers import CHUNK_ROWS, WRITERS, sha256_of
@@ -56,13 +57,14 @@ def timeline_table(rig: Rig, records: Records, data: Path, begin: float, end: fl
     return Table("timeline", COLUMNS, _rows(rig, records, data, begin, end))
 
 
-def export_timeline(rig: Path | str, data: Path | str, out: Path | str) -> dict[str, Any]:
+def export_timeline(rig: Path | str, data: Path | str, out: Path | str, *, progress: bool = False) -> dict[str, Any]:
     """Write the timeline of the tissue of one data folder as one file.
 
     Args:
         rig: The rig file.
         data: The data folder of `choroid run` or `choroid simulate --data`; it is only read.
         out: The file to write, `.parquet` (needs the extra `data`) or `.csv`; it must not exist.
+        progress: Whether to print the progress on standard error.
 
     Returns:
         Name, rows, events, cultures, hash and columns of the file.
@@ -81,14 +83,13 @@ def export_timeline(rig: Path | str, data: Path | str, out: Path | str) -> dict[
     load_third_party()
     described = load_rig(Path(rig), models=MODELS)
     rows, events, cultures = 0, set[tuple[Cell, Cell]](), set[Cell]()
-    culture, source, seq = (
-        next(n for n, column in enumerate(COLUMNS) if column.name == name) for name in ("culture", "source", "seq")
-    )
+    at, culture, source, seq = (_column(name) for name in ("recorded_utc", "culture", "source", "seq"))
     with ExitStack() as stack:
         try:
             records = stack.enter_context(closing(Records(Path(data))))
         except HistoryUnreadable as error:
             raise UserError(str(error)) from None
+        recorded = records.extent()
         table = timeline_table(described, records, Path(data), 0.0, float("inf"))
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.part")
@@ -100,6 +101,10 @@ def export_timeline(rig: Path | str, data: Path | str, out: Path | str) -> dict[
                 rows += len(chunk)
                 events.update((row[source], row[seq]) for row in chunk if row[source])
                 cultures.update(row[culture] for row in chunk if row[culture])
+                if progress and recorded is not None:
+                    _show(float(chunk[-1][at] or 0.0), recorded)
+        if progress:
+            show_share(1.0, "the records")
         part.replace(path)
     return {
         "name": str(path),
@@ -110,6 +115,16 @@ def export_timeline(rig: Path | str, data: Path | str, out: Path | str) -> dict[
         "sha256": sha256_of(path),
         "columns": [column.to_json() for column in COLUMNS],
     }
+
+
+def _column(name: str) -> int:
+    return next(n for n, column in enumerate(COLUMNS) if column.name == name)
+
+
+def _show(at: float, recorded: tuple[float, float]) -> None:
+    """Print how much of the records is read."""
+    begin, end = recorded
+    show_share(min((at - begin) / max(end - begin, 1e-3), 0.999), "the records")
 
 
 def as_text(answer: dict[str, Any]) -> str:
