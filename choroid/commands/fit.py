@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
         type=lambda text: tuple(name.strip() for name in text.split(",")),
         default=(),
         metavar="A,B",
-        help="fit these only; the others keep the median of their prior (default: all)",
+        help="fit these only; the others keep the published value (default: all)",
     )
     parser.add_argument(
         "--holdout", type=float, default=0.3, metavar="SHARE", help="share that is predicted, at the end (default 0.3)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ from numpy.typing import NDArray
 
 from choroid.common.failure import UserError
 from choroid.fitting.errors import covariance, whitener
+from choroid.fitting.findings import IMPLAUSIBLE, correlated, parameter_findings, products, rates
 from choroid.fitting.model import LightTwin
 from choroid.fitting.observations import MIN_SAMPLES
-from choroid.fitting.posterior import FitProblem, Posterior, fitted
-from choroid.fitting.prediction import DRAWS, predicted
-from choroid.fitting.priors import TISSUE, Parameter, parameters
+from choroid.fitting.posterior import FitProblem, Posterior, best_fit, fitted
+from choroid.fitting.prediction import DRAWS, declining, predicted
+from choroid.fitting.priors import LOSS, TISSUE, Parameter, parameters
+from choroid.fitting.profile import profiles
 from choroid.fitting.records import FitRecords, recorded
+from choroid.fitting.residuals import MISFIT, described, doubts, residual_tests
 from choroid.fitting.series import DAY_S, F8
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS, load_third_party
@@ -26,15 +30,35 @@ from sim.plant.circulating import SeenColumn
 from sim.plant.parameters import PlantParameters
 from sim.plant.tissue_models import TissueKind
 
-LEVEL = (0.05, 0.5, 0.95)
-UNIDENTIFIED = 0.9
-"""Standard deviation over that of the prior from which a parameter counts as not identifiable."""
-WEAK = 0.6
-IMPLAUSIBLE = 2.5
-"""Standard deviations of the prior from which a value is reported as one to doubt."""
-CORRELATED = 0.7
-MISFIT = 0.001
-"""Probability of so large a misfit from which the model does not describe the data."""
+ASKED_FOR = 9.0
+"""Fall of the squares from which a model with loss of tissue is taken: three standard deviations for one parameter."""
+
+
+@dataclass(slots=True)
+class Fit:
+    """A fit to some of the observations."""
+
+    problem: FitProblem
+    posterior: Posterior
+    gain: float
+    """Fall of the squares by a loss of tissue."""
+    declines: bool
+    """Whether the data ask for a loss of tissue, and less of it lives at the end by 95 % of the posterior."""
+    tests: dict[str, dict[str, Any]]
+    """Of the residuals, by signal."""
+
+    @property
+    def loses(self) -> bool:
+        """Whether the model has a loss of tissue."""
+        return self.gain > ASKED_FOR
+
+    @property
+    def describes(self) -> bool:
+        """Whether model and errors explain the data, all together and each signal."""
+        from scipy.stats import chi2
+
+        count = len(self.problem.measured)
+        return bool(chi2.sf(self.posterior.misfit * count, count) > MISFIT) and described(self.tests)
 
 
 def fit(
@@ -59,7 +83,7 @@ def fit(
         begin: Begin of the period, as for `choroid report`; by default the first record.
         end: Its end; by default the last record.
         zone: Time zone of days and times without one.
-        names: Parameters to fit; the others keep the median of their prior. By default all.
+        names: Parameters to fit; the others keep the published value. By default all.
         holdout: Share of the period, at its end, that is predicted by a fit to the rest; 0 for none.
         seed: Seed of everything that is drawn at random.
         out: File for the parameters, for `choroid simulate --tissue`. Parameters that must not be used are not written.
@@ -92,8 +116,7 @@ def fit_recorded(
     records: FitRecords, *, names: Sequence[str] = (), holdout: float = 0.3, seed: int = 1, tell: Callable[[str], None]
 ) -> dict[str, Any]:
     """Return the answer of :func:`fit` for records that have been read."""
-    chosen = parameters(records, names)
-    twin = LightTwin(records, chosen)
+    twin = LightTwin(records, parameters(records, names))
     total = covariance(records.observations)
     answer: dict[str, Any] = {
         "rig": records.rig.name,
@@ -106,18 +129,38 @@ def fit_recorded(
     }
     answer["out_of_sample"] = _held_out(records, twin, total, holdout, seed, tell) if holdout > 0.0 else None
     tell("fit to the whole period")
-    posterior = _posterior(records, twin, total, np.ones(len(total), dtype=bool), seed, tell)
-    return answer | _described(records, twin, posterior, chosen)
+    found = _fit(records, twin, total, np.ones(len(total), dtype=bool), seed, tell)
+    if found.declines and answer["out_of_sample"] is not None:
+        answer["out_of_sample"] = declining(answer["out_of_sample"])
+    return answer | _stated(records, twin, found, seed, tell)
 
 
-def _posterior(
+def _fit(
     records: FitRecords, twin: LightTwin, total: F8, known: NDArray[np.bool_], seed: int, tell: Callable[[str], None]
-) -> Posterior:
+) -> Fit:
+    """Fit to the observations that are `known`, with a loss of tissue if they ask for it."""
     measured = np.array([each.value for each in records.observations])
-    problem = FitProblem(
-        lambda z: twin.observed(z)[:, known], measured[known], whitener(total[np.ix_(known, known)]), twin.dimensions
-    )
-    return fitted(problem, seed=seed, progress=tell)
+
+    def problem(dimensions: int) -> FitProblem:
+        return FitProblem(
+            lambda z: twin.observed(z)[:, known], measured[known], whitener(total[np.ix_(known, known)]),
+            np.ones(dimensions),
+        )  # fmt: skip
+
+    usual, losing = problem(twin.dimensions - 1), problem(twin.dimensions)
+    random = np.random.default_rng([seed, 0xF17])
+    best, _ = best_fit(usual, random, tell)
+    tell("a model with loss of tissue")
+    tries = [best_fit(losing, random, tell, np.append(best, at))[0] for at in (-1.0, 1.0)]
+    lost = min(tries, key=lambda z: float(losing.costs(z[None])[0]))
+    gain = float(usual.costs(best[None])[0] - losing.costs(lost[None])[0])
+    taken, start = (losing, lost) if gain > ASKED_FOR else (usual, best)
+    posterior = fitted(taken, seed=seed, progress=tell, near=start)
+    seen = [each for each, is_known in zip(records.observations, known, strict=True) if is_known]
+    tests = residual_tests(seen, taken.residuals(posterior.best[None])[0])
+    change = twin.living_change(posterior.draws[np.linspace(0, len(posterior.draws) - 1, DRAWS).astype(int)])
+    declines = gain > ASKED_FOR and float(np.quantile(change, 0.95)) < 0.0
+    return Fit(taken, posterior, gain, declines, tests)
 
 
 def _held_out(
@@ -136,102 +179,77 @@ def _held_out(
             f" {int((~known & metabolic).sum())} values after; {MIN_SAMPLES} and 1 are needed"
         }
     tell("fit to the first part")
-    posterior = _posterior(records, twin, total, known, seed, tell)
-    if not _describes(posterior, int(known.sum())):
+    found = _fit(records, twin, total, known, seed, tell)
+    if not found.describes:
         return answer | {
             "predicts": False,
             "why_not": "the model does not describe even the part that it was fitted to",
         }
-    if not posterior.converged:
+    if not found.posterior.converged:
         return answer | {"why_not": "the fit to the first part did not converge"}
-    picked = np.linspace(0, len(posterior.draws) - 1, DRAWS).astype(int)
-    courses = twin.observed(posterior.draws[picked])
-    return answer | predicted(records.observations, known, courses, total, seed=seed)
+    picked = np.linspace(0, len(found.posterior.draws) - 1, DRAWS).astype(int)
+    courses = twin.observed(found.posterior.draws[picked])
+    answer |= predicted(records.observations, known, courses, total, seed=seed)
+    return declining(answer) if found.declines else answer
 
 
-def _described(
-    records: FitRecords, twin: LightTwin, posterior: Posterior, chosen: Sequence[Parameter]
-) -> dict[str, Any]:
-    """Return parameters, identifiability, correlations and doubts; without convergence the doubts only."""
-    values = twin.values(posterior.draws)
-    z_sd, z_median = posterior.draws.std(axis=0), np.median(posterior.draws, axis=0)
-    found: dict[str, dict[str, Any]] = {}
-    for number, each in enumerate(chosen):
-        low, median, high = np.quantile(values[:, number], LEVEL).tolist()
-        edges = [each.median * float(np.exp(each.spread * z)) for z in (-1.645, 1.645)]
-        state = "no" if z_sd[number] > UNIDENTIFIED else "weakly" if z_sd[number] > WEAK else "yes"
-        found[each.name] = {
-            "median": median, "low": low, "high": high, "unit": each.unit,
-            "prior": {"median": each.median, "low": edges[0], "high": edges[1], "source": each.source},
-            "of_prior": float(z_sd[number]), "identifiable": state, "needs": each.needs if state != "yes" else "",
-            "rhat": float(min(posterior.rhat[number], 99.0)), "ess": float(posterior.ess[number]),
-        }  # fmt: skip
+def _stated(records: FitRecords, twin: LightTwin, found: Fit, seed: int, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Return products, parameters, their profiles and doubts; without convergence the doubts only."""
+    posterior, z_median = found.posterior, np.median(found.posterior.draws, axis=0)
     warnings = [
-        f"{each.name} is {abs(z_median[number]):.1f} standard deviations from what is known of it. Likely cause: another rig"
-        " or tissue than the rig file says, a wrong unit of an assay, a volume that was not booked"
-        for number, each in enumerate(chosen)
-        if abs(z_median[number]) > IMPLAUSIBLE
+        f"{each.name} is {abs(at):.1f} standard deviations from what is known of it. Likely cause: another rig or tissue than"
+        " the rig file says, a wrong unit of an assay, a volume that was not booked"
+        for each, at in zip(twin.chosen, z_median.tolist(), strict=False)
+        if abs(at) > IMPLAUSIBLE and each != LOSS
     ]
-    describes = _describes(posterior, len(records.observations))
-    if not describes:
+    if not found.describes:
+        worst = max(found.tests, key=lambda name: found.tests[name]["misfit"])
         warnings.append(
-            f"the model does not describe these data: misfit {posterior.misfit:.1f} times what the errors explain. Likely"
-            " cause: wrong assays, medium that was not booked, another rig, an infection. Do not use the parameters"
+            f"the model does not describe these data: misfit {posterior.misfit:.1f} times what the errors explain,"
+            f" {found.tests[worst]['misfit']:.1f} times for {worst}. Likely cause: wrong assays, medium that was not booked,"
+            " another rig, an infection. Do not use the parameters"
         )
-    stated = posterior.converged
-    return {
-        "converged": stated,
-        "describes": describes,
+    warnings += doubts(found.tests)
+    answer: dict[str, Any] = {
+        "converged": posterior.converged,
+        "describes": found.describes,
         "misfit": posterior.misfit,
+        "residuals": found.tests,
         "rhat_max": float(min(posterior.rhat.max(), 99.0)),
         "ess_min": float(posterior.ess.min()),
         "draws": len(posterior.draws),
         "acceptance": posterior.acceptance,
-        "parameters": {each.name: found[each.name] for each in chosen if stated and not each.nuisance},
-        "nuisance": {each.name: found[each.name] for each in chosen if stated and each.nuisance},
-        "correlated": _correlated(posterior.draws, chosen) if stated else [],
-        "rates": _rates(records, twin, posterior) if stated else {},
-        "warnings": [*records.warnings, *warnings],
-    }
+        "decline": {"declines": found.declines, "loss_in_model": found.loses, "gain": found.gain},
+        "parameters": {}, "nuisance": {}, "correlated": [], "products": [], "rates": {},
+    }  # fmt: skip
+    if posterior.converged:
+        wide = replace(
+            found.problem, precision=np.array([1.0 if each.nuisance else 0.25 for each in _fitted(twin, found)])
+        )
+        tell("the same with priors twice as wide")
+        wider = fitted(wide, seed=seed, progress=tell, near=posterior.best)
+        tell("profiles of the likelihood")
+        plant = [number for number, each in enumerate(_fitted(twin, found)) if not each.nuisance]
+        known = parameter_findings(
+            twin, posterior, wider, dict(zip(plant, profiles(found.problem, posterior.best, plant), strict=True))
+        )
+        answer |= {
+            "parameters": {each.name: known[each.name] for each in _fitted(twin, found) if not each.nuisance},
+            "nuisance": {each.name: known[each.name] for each in _fitted(twin, found) if each.nuisance},
+            "correlated": correlated(twin, posterior.draws),
+            "products": products(twin, posterior.draws, known),
+            "rates": rates(twin, posterior, wider),
+        }
+        if not wider.converged:
+            warnings.append(
+                "with priors twice as wide the fit did not converge, so that it is not known how much the answer depends on"
+                " them. Next: fewer --parameters, or more data"
+            )
+    return answer | {"warnings": [*records.warnings, *warnings]}
 
 
-def _describes(posterior: Posterior, count: int) -> bool:
-    from scipy.stats import chi2
-
-    return bool(chi2.sf(posterior.misfit * count, count) > MISFIT)
-
-
-def _correlated(draws: F8, chosen: Sequence[Parameter]) -> list[dict[str, Any]]:
-    """Return the pairs of parameters that the data tell apart badly, the strongest first."""
-    r: F8 = np.atleast_2d(np.corrcoef(draws.T))
-    pairs = [
-        {"a": chosen[i].name, "b": chosen[j].name, "r": float(r[i, j])}
-        for i in range(len(chosen))
-        for j in range(i)
-        if abs(r[i, j]) > CORRELATED
-    ]
-    return sorted(pairs, key=lambda pair: -abs(pair["r"]))
-
-
-def _rates(records: FitRecords, twin: LightTwin, posterior: Posterior) -> dict[str, dict[str, Any]]:
-    """Return what all tissue takes up and makes on the last day (µmol/d), and the lactate yield."""
-    picked = np.linspace(0, len(posterior.draws) - 1, DRAWS).astype(int)
-    _, nmol_s = twin.course(posterior.draws[picked])
-    dt_s = records.steps[:, 0]
-    ends = np.cumsum(dt_s)
-    last = ends > ends[-1] - DAY_S
-    per_day = (nmol_s[:, last] * dt_s[last, None]).sum(axis=1) / dt_s[last].sum() * DAY_S / 1000.0
-    every = {
-        "oxygen_uptake": (per_day[:, 0], "µmol/d"),
-        "glucose_uptake": (per_day[:, 1], "µmol/d"),
-        "lactate_production": (per_day[:, 2], "µmol/d"),
-        "ammonia_production": (per_day[:, 3], "µmol/d"),
-        "lactate_yield": (per_day[:, 2] / np.maximum(per_day[:, 1], 1e-9), "mol/mol glucose"),
-    }
-    return {
-        name: dict(zip(("low", "median", "high"), np.quantile(values, LEVEL).tolist(), strict=True)) | {"unit": unit}
-        for name, (values, unit) in every.items()
-    }
+def _fitted(twin: LightTwin, found: Fit) -> list[Parameter]:
+    return twin.chosen[: found.problem.dimensions]
 
 
 def plant_from(answer: dict[str, Any]) -> PlantParameters:
@@ -294,6 +312,7 @@ def _write(out: Path, answer: dict[str, Any]) -> None:
             "rig": answer["rig"],
             "fitted": {"from_utc": answer["from_utc"], "to_utc": answer["to_utc"], "seed": answer["seed"]},
             "predicts": None if answer["out_of_sample"] is None else answer["out_of_sample"]["predicts"],
+            "declines": answer["decline"]["declines"],
             "not_identifiable": [n for n, each in answer["parameters"].items() if each["identifiable"] == "no"],
         },
     )

@@ -49,41 +49,33 @@ class LightTwin:
 
     @property
     def dimensions(self) -> int:
-        """The number of parameters."""
+        """The number of parameters, with the loss of tissue."""
         return len(self.chosen)
 
     def values(self, z: F8) -> F8:
-        """Return the parameters of standard normal numbers, shape (…, parameters)."""
-        found: F8 = self._medians * np.exp(self._spreads * z)
+        """Return the parameters of standard normal numbers, shape (…, parameters); without the last there is no loss."""
+        known = z.shape[-1]
+        found: F8 = np.zeros((*z.shape[:-1], self.dimensions))
+        found[..., :known] = self._medians[:known] * np.exp(self._spreads[:known] * z)
         return found
 
     def course(self, z: F8) -> tuple[F8, F8]:
         """Live through the period with each set of parameters.
 
         Args:
-            z: shape (sets, parameters)
+            z: shape (sets, parameters), with or without the loss of tissue, which is the last
 
         Returns:
             What is in the media at the end of each step, shape (sets, steps, BODIES, SEEN), and the rates of the tissue in
             each step (nmol/s), shape (sets, steps, RATES): oxygen, glucose, lactate made, glutamine.
         """
-        sets = len(z)
-        values = dict(zip(self._names, self.values(z).T, strict=True))
-        one = np.ones(sets)
-        media = self._media(values, sets)
-        bodies = self._bodies(values, media, sets)
-        tissues, profiles = self._tissue_rows(values, sets)
-        scales = np.stack(
-            [values.get("water_loss", one), values.get("gas_transfer", one), values.get("flow", one)], axis=1
-        )
-        steps = len(self.recorded.steps)
-        out = np.zeros((sets, steps, BODIES, SEEN))
-        uptakes = np.zeros((sets, steps, RATES))
-        live(
-            self.recorded.steps, self.recorded.moves, self._place, self._shares, bodies, media, tissues, profiles, scales,
-            out, uptakes, 0, sets,
-        )  # fmt: skip
-        return out, uptakes
+        return self._lived(z)[:2]
+
+    def living_change(self, z: F8) -> F8:
+        """Return by how much the living tissue changes a day (per cent) over the period, with each set of parameters."""
+        _, _, begun, ended = self._lived(z)
+        found: F8 = 100.0 * ((np.maximum(ended, 1e-9) / begun) ** (1.0 / self.recorded.days) - 1.0)
+        return found
 
     def observed(self, z: F8) -> F8:
         """Return what each observation is expected to be, shape (sets, observations)."""
@@ -105,6 +97,27 @@ class LightTwin:
         return sensitivity(self.recorded.observations)
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _lived(self, z: F8) -> tuple[F8, F8, F8, F8]:
+        """Return what :meth:`course` does, and the living tissue at the begin and at the end (mm³)."""
+        sets = len(z)
+        values = dict(zip(self._names, self.values(z).T, strict=True))
+        one = np.ones(sets)
+        media = self._media(values, sets)
+        bodies = self._bodies(values, media, sets)
+        tissues, profiles = self._tissue_rows(values, sets)
+        scales = np.stack(
+            [values.get("water_loss", one), values.get("gas_transfer", one), values.get("flow", one)], axis=1
+        )
+        steps = len(self.recorded.steps)
+        out = np.zeros((sets, steps, BODIES, SEEN))
+        uptakes = np.zeros((sets, steps, RATES))
+        begun = _living_mm3(tissues)
+        live(
+            self.recorded.steps, self.recorded.moves, self._place, self._shares, bodies, media, tissues, profiles, scales,
+            out, uptakes, 0, sets,
+        )  # fmt: skip
+        return out, uptakes, begun, _living_mm3(tissues)
 
     def _constants(self, fleet: Fleet) -> Place:
         """Return what the rig's vessels and tubes exchange with their surroundings."""
@@ -209,3 +222,10 @@ class LightTwin:
                 records[name] = values.get(name, np.full(sets, default))
         take_stocks(rows.view(TISSUE_RECORD)[:, :, 0], SHELLS, profiles)
         return rows, profiles
+
+
+def _living_mm3(tissues: F8) -> F8:
+    """Return the living tissue of each set, shape (sets,)."""
+    records = tissues.view(TISSUE_RECORD)[:, :, 0]
+    found: F8 = (records["count"] * records["volume_mm3"] * (1.0 - records["dead_fraction"])).sum(axis=1)
+    return found

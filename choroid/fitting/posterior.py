@@ -22,33 +22,46 @@ PROPOSAL_DF, PROPOSAL_WIDTH = 5.0, 1.15
 """Independent proposals are drawn from a Student distribution around the best fit, a little wider than the curvature says."""
 DIFFERENCE = 0.02
 LM = {"xtol": 1e-4, "ftol": 1e-5, "maxiter": 40}
+BOUND = 6.0
+"""No parameter is farther from the prior's median, in its standard deviations."""
 GROSS = 20.0
 """Misfit at the best fit from which nothing is sampled: the model does not describe such data anyway."""
 
 
 @dataclass(slots=True)
 class FitProblem:
-    """A normal likelihood of whitened residuals; the prior of the parameters z is standard normal."""
+    """A normal likelihood of whitened residuals, and a normal prior of the parameters z around 0."""
 
     predict: Callable[[F8], F8]
     """(sets, dimensions) → (sets, observations)."""
     measured: F8
     whitener: F8
-    dimensions: int
+    precision: F8
+    """Of the prior, by parameter: 1 by definition of z, a quarter where its width is doubled, 0 for none."""
+
+    @property
+    def dimensions(self) -> int:
+        """The number of parameters."""
+        return len(self.precision)
 
     def residuals(self, z: F8) -> F8:
         """Return the whitened residuals, shape (sets, observations)."""
         found: F8 = (self.predict(z) - self.measured) @ self.whitener.T
         return found
 
+    def costs(self, z: F8) -> F8:
+        """Return the squares that a fit minimizes, of residuals and prior, shape (sets,)."""
+        found: F8 = (self.residuals(z) ** 2).sum(axis=1) + (z**2) @ self.precision
+        return found
+
     def log_probability(self, z: F8) -> F8:
         """Return the log posterior without its constant, shape (sets,)."""
         z = np.atleast_2d(z)
-        possible = np.abs(z).max(axis=1) < 6.0
+        possible = np.abs(z).max(axis=1) < BOUND
         found = np.full(len(z), -np.inf)
         if possible.any():
             inside = z[possible]
-            found[possible] = -0.5 * ((self.residuals(inside) ** 2).sum(axis=1) + (inside**2).sum(axis=1))
+            found[possible] = -0.5 * self.costs(inside)
         return np.where(np.isfinite(found), found, -np.inf)
 
 
@@ -71,8 +84,8 @@ class Posterior:
         return bool(np.all(self.rhat < MAX_RHAT) and np.all(self.ess > MIN_ESS))
 
 
-def fitted(problem: FitProblem, *, seed: int, progress: Callable[[str], None]) -> Posterior:
-    """Return the posterior.
+def fitted(problem: FitProblem, *, seed: int, progress: Callable[[str], None], near: F8 | None = None) -> Posterior:
+    """Return the posterior; with `near`, a good fit of a similar problem, least squares begin there only.
 
     Raises:
         UserError: emcee or scipy is not installed.
@@ -80,7 +93,7 @@ def fitted(problem: FitProblem, *, seed: int, progress: Callable[[str], None]) -
     emcee = load_extra("emcee", "fit", needed_for="choroid fit", otherwise="keep the published parameters")
     load_extra("scipy", "fit", needed_for="choroid fit", otherwise="keep the published parameters")
     random = np.random.default_rng([seed, 0xF17])
-    best, spread = _best_fit(problem, random, progress)
+    best, spread = best_fit(problem, random, progress, near)
     misfit = float((problem.residuals(best[None])[0] ** 2).mean())
     if not misfit <= GROSS:  # or no number
         progress(f"the misfit is {misfit:.0f} times what the errors explain: nothing is sampled")
@@ -136,35 +149,45 @@ def convergence(emcee: Any, chains: F8) -> tuple[F8, F8]:
     return rhat, ess
 
 
-def _best_fit(problem: FitProblem, random: np.random.Generator, progress: Callable[[str], None]) -> tuple[F8, F8]:
-    """Return the best fit of several starts, and the covariance by its curvature."""
+def best_fit(
+    problem: FitProblem, random: np.random.Generator, progress: Callable[[str], None], near: F8 | None = None
+) -> tuple[F8, F8]:
+    """Return the best fit of several starts, or of the one `near` it, and the covariance by its curvature."""
     from scipy.optimize import root
 
-    d = problem.dimensions
+    d, roots = problem.dimensions, np.sqrt(problem.precision)
 
     def residuals(z: F8) -> F8:
-        z = np.clip(z, -6.0, 6.0)
-        found: F8 = np.concatenate([problem.residuals(z[None])[0], z])
+        z = np.clip(z, -BOUND, BOUND)
+        found: F8 = np.concatenate([problem.residuals(z[None])[0], roots * z])
         return found
 
     def slope(z: F8) -> F8:
-        z = np.clip(z, -6.0, 6.0)
-        moved = np.concatenate([z + DIFFERENCE * np.eye(d), z - DIFFERENCE * np.eye(d)])
-        found = problem.residuals(moved)
-        return np.vstack([((found[:d] - found[d:]) / (2.0 * DIFFERENCE)).T, np.eye(d)])
+        return np.vstack([jacobian(problem, np.clip(z, -BOUND, BOUND)), np.diag(roots)])
 
+    starts = [near] if near is not None else [
+        np.zeros(d), *(np.clip(0.8 * random.standard_normal(d), -2.0, 2.0) for _ in range(STARTS - 1))
+    ]  # fmt: skip
     best, lowest = np.zeros(d), np.inf
-    for number in range(STARTS):
-        start = np.zeros(d) if number == 0 else np.clip(0.8 * random.standard_normal(d), -2.0, 2.0)
+    for number, start in enumerate(starts):
         # Levenberg–Marquardt: with more residuals than parameters it minimizes their squares.
         found = np.clip(root(residuals, start, jac=slope, method="lm", options=LM).x, -5.5, 5.5)
         cost = 0.5 * float((residuals(found) ** 2).sum())
-        progress(f"least squares, start {number + 1} of {STARTS}: cost {cost:.2f}")
+        progress(f"least squares, start {number + 1} of {len(starts)}: cost {cost:.2f}")
         if cost < lowest:
             best, lowest = found, cost
     curvature = slope(best)
     spread: F8 = np.asarray(np.linalg.inv(curvature.T @ curvature), dtype=np.float64)
     return best, spread
+
+
+def jacobian(problem: FitProblem, z: F8) -> F8:
+    """Return how the whitened residuals change with each parameter, shape (observations, parameters)."""
+    d = len(z)
+    moved = np.concatenate([z + DIFFERENCE * np.eye(d), z - DIFFERENCE * np.eye(d)])
+    found = problem.residuals(moved)
+    slope: F8 = ((found[:d] - found[d:]) / (2.0 * DIFFERENCE)).T
+    return slope
 
 
 def _wide(covariance: Any) -> F8:

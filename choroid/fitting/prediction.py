@@ -14,6 +14,8 @@ from choroid.fitting.series import DAY_S, F8
 DRAWS = 300
 MIN_COVERAGE = 0.6
 """A twin whose 90 % intervals hold less of the metabolites than this does not predict them."""
+CHANGES = 2.0
+"""Error of the last value, in standard deviations of the assay, from which a metabolite counts as one that changed."""
 LINE = 5
 """The linear predictor goes through so many of the last values."""
 
@@ -51,9 +53,8 @@ def predicted(
         inside = (low[own] <= truth) & (truth <= high[own])
         signals[signal] = {
             "n": int(own.sum()),
-            "rmse": _rms(middle[own] - truth),
-            "rmse_last_value": _rms(before[-1].value - truth) if before else None,
-            "rmse_linear": _rms(_line(before, at) - truth) if len(before) > 1 else None,
+            **_errors(middle[own] - truth, before, at, truth),
+            "noise": float(np.sqrt(np.diag(total)[ahead][own].mean())),
             "coverage_90": float(inside.mean()),
             "half_width": float((high - low)[own].mean() / 2.0),
             "points": [
@@ -71,15 +72,44 @@ def predicted(
     return {"signals": signals} | _verdict(signals, later)
 
 
+def _errors(missed: F8, before: Sequence[Observation], at_s: F8, truth: F8) -> dict[str, float | None]:
+    """Return the errors of the twin and of the naive predictors, and the skill over each: 1 less the share that is left."""
+    rmse = _rms(missed)
+    naive = {
+        "last_value": _rms(before[-1].value - truth) if before else None,
+        "linear": _rms(_line(before, at_s) - truth) if len(before) > 1 else None,
+    }
+    return (
+        {"rmse": rmse}
+        | {f"rmse_{name}": each for name, each in naive.items()}
+        | {f"skill_{name}": None if not each else 1.0 - rmse / each for name, each in naive.items()}
+    )
+
+
 def _verdict(signals: dict[str, Any], later: Sequence[Observation]) -> dict[str, Any]:
-    """Return whether the twin predicts the metabolites: its intervals must hold them."""
-    metabolic = dict.fromkeys(each.signal for each in later if each.column in ANALYTE_COLUMNS.values())
+    """Return whether the twin predicts: its intervals hold the metabolites, and it beats the last value where they change."""
+    metabolic = list(dict.fromkeys(each.signal for each in later if each.column in ANALYTE_COLUMNS.values()))
     counted = [signals[name] for name in metabolic]
     count = sum(each["n"] for each in counted)
     if count == 0:
-        return {"predicts": None, "coverage_90": None, "n": 0}
+        return {"predicts": None, "coverage_90": None, "n": 0, "changed": [], "not_beaten": []}
     coverage = sum(each["coverage_90"] * each["n"] for each in counted) / count
-    return {"predicts": coverage >= MIN_COVERAGE, "coverage_90": coverage, "n": count}
+    changed = [
+        name
+        for name in metabolic
+        if (naive := signals[name]["rmse_last_value"]) is not None and naive > CHANGES * signals[name]["noise"]
+    ]
+    lost = [name for name in changed if signals[name]["skill_last_value"] <= 0.0]
+    holds = coverage >= MIN_COVERAGE
+    return {
+        "predicts": holds and not lost if changed or not holds else None,
+        "coverage_90": coverage, "n": count, "changed": changed, "not_beaten": lost,
+    }  # fmt: skip
+
+
+def declining(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a prediction of a culture that declines: why is not in the model, so that it is not called one that predicts."""
+    return found | {"predicts": False, "declines": True}
 
 
 def _line(before: Sequence[Observation], at_s: F8) -> F8:

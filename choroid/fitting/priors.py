@@ -33,18 +33,18 @@ class Parameter:
     nuisance: bool = False
 
 
-TISSUE = ("glucose_uptake", "demand", "ammonia_per_glucose", "growth_per_day")
+TISSUE = ("glucose_uptake", "demand", "ammonia_per_glucose", "growth_per_day", "ageing_per_h")
 """Those that are fields of :class:`sim.plant.tissue_models.TissueKind`."""
 PLANT = (
     Parameter(
-        "glucose_uptake", "mol/(m³·s)", organoid.V_GLUCOSE, 0.4,
-        "adult human brain (biology.md §1.1 [D from V S4]); rodents have two to three times as much",
-        "assays of glucose and lactate over several days",
+        "glucose_uptake", "mol/(m³·s)", 0.00414, 0.806,
+        "0.0011 immature (0.006 O2 at 5.5 a glucose [D]) to 0.0156 mouse brain; adult human 0.0054 (biology.md §1.1 [V S4])",
+        "assays of glucose and lactate over several days, and a probe of oxygen at the chamber",
     ),
     Parameter(
-        "demand", "× 0.024 mol/(m³·s) O2", 1.0, 0.4,
-        "0.006 immature to 0.030 adult cortex (biology.md §1.1 [P])",
-        "more days of lactate together with glucose, or of oxygen at the chamber's outlet",
+        "demand", "× 0.024 mol/(m³·s) O2", 0.692, 0.619,
+        "0.006 young forebrain to 0.046 mol/(m³·s) adult grey matter (sim/plant/tissue_models.py)",
+        "a probe of oxygen before and behind the chamber, or more days of lactate together with glucose",
     ),
     Parameter(
         "ammonia_per_glucose", "mol/mol", organoid.AMMONIA_PER_GLUCOSE, 0.4,
@@ -65,6 +65,12 @@ PLANT = (
         "pH at different CO2 or with known titrant, together with assays of lactate; or declare hepes: and phosphate:",
     ),
 )  # fmt: skip
+LOSS = Parameter(
+    "ageing_per_h", "1/h", 0.002, 1.2,
+    "0.0003 to 0.014/h: a life of months to days [P]; fitted only where the data ask for it",
+    "assays of glucose and lactate over several days",
+)  # fmt: skip
+"""Living tissue that is lost for good: the last parameter of a model with decline. Without it the model has no loss."""
 NUISANCE = tuple(
     Parameter(name, "×", median, spread, source, "", nuisance=True)
     for name, median, spread, source in (
@@ -84,7 +90,9 @@ STARTS = ("glucose_mm", "lactate_mm", "ammonia_mm", "bicarbonate_mm", "osmolalit
 
 
 def parameters(recorded: FitRecords, names: Sequence[str] = ()) -> list[Parameter]:
-    """Return the parameters of a fit; with `names` those of the plant that are fitted, the others keep their median.
+    """Return the parameters of a fit; with `names` those of the plant that are fitted, the others keep the published value.
+
+    The last one is :data:`LOSS`.
 
     Raises:
         UserError: A name is unknown.
@@ -108,7 +116,7 @@ def parameters(recorded: FitRecords, names: Sequence[str] = ()) -> list[Paramete
             chosen.append(
                 Parameter(f"start_{name}", "", median, spread, "the first estimate in the period", "", nuisance=True)
             )
-    return chosen
+    return [*chosen, LOSS]
 
 
 def declared_buffer(recorded: FitRecords) -> bool:

@@ -16,19 +16,24 @@ from choroid.simulation.twin import plant_of
 
 GLUCOSE = {
     "median": 0.006, "low": 0.005, "high": 0.007, "unit": "mol/(m³·s)", "prior": {}, "of_prior": 0.2,
-    "identifiable": "yes", "needs": "", "rhat": 1.0, "ess": 900.0,
+    "identifiable": "yes", "needs": "", "rhat": 1.0, "ess": 900.0, "shift": 0.5, "moves_with_prior": False,
+    "prior_doubled": {"low": 0.005, "median": 0.006, "high": 0.007}, "prior_dominated": False,
+    "profile": {"low": 0.005, "high": None, "open_below": False, "open_above": True},
 }  # fmt: skip
 POINT = {"day": 7.5, "measured": 5.0, "predicted": 5.1, "low": 4.5, "high": 5.6}
 ANSWER: dict[str, Any] = {
     "rig": "bench", "from_utc": "2026-01-01T00:00:00+00:00", "to_utc": "2026-01-09T00:00:00+00:00", "days": 8.0, "seed": 1,
     "observations": {"lactate": 8}, "warnings": [], "converged": True, "describes": True, "misfit": 1.0,
     "rhat_max": 1.01, "ess_min": 900.0, "draws": 4000, "acceptance": 0.5, "parameters": {"glucose_uptake": GLUCOSE},
-    "nuisance": {}, "correlated": [], "rates": {},
+    "nuisance": {}, "correlated": [], "rates": {}, "products": [], "residuals": {},
+    "decline": {"declines": False, "loss_in_model": False, "gain": 0.5},
     "out_of_sample": {
-        "from_utc": "2026-01-06T00:00:00+00:00", "predicts": True, "coverage_90": 1.0, "n": 1,
+        "from_utc": "2026-01-06T00:00:00+00:00", "predicts": True, "coverage_90": 1.0, "n": 1, "changed": ["lactate"],
+        "not_beaten": [],
         "signals": {
             "lactate": {
                 "n": 1, "rmse": 0.1, "rmse_last_value": 1.0, "rmse_linear": 0.5, "coverage_90": 1.0, "half_width": 0.5,
+                "skill_last_value": 0.9, "skill_linear": 0.8, "noise": 0.1,
                 "points": [POINT],
             },
         },
@@ -138,3 +143,19 @@ def test_parameters_may_have_blanks_between_them(monkeypatch: pytest.MonkeyPatch
     assert command("--parameters", "glucose_uptake, demand") == 0
     assert given == [("glucose_uptake", "demand")]
     assert set(given[0]) <= {each.name for each in PLANT}
+
+
+def test_the_text_says_what_the_profile_and_the_prediction_leave_open(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ahead = ANSWER["out_of_sample"]
+    for changed, text in (
+        ({}, "glucose_uptake: 0.005 or more, open above"),
+        ({}, "it beats the last value for lactate"),
+        ({"predicts": False, "not_beaten": ["lactate"]}, "DOES NOT PREDICT: the last value is as near for lactate"),
+        ({"predicts": False, "declines": True}, "DOES NOT PREDICT: the culture declines"),
+        ({"predicts": None, "changed": []}, "no metabolite changed by more than its noise"),
+    ):
+        fitted(monkeypatch, out_of_sample=ahead | changed)
+        assert command() == 0
+        assert text in capsys.readouterr().out

@@ -7,6 +7,7 @@ simulate`), a hundred times slower.
 
 from __future__ import annotations
 
+import json
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,7 @@ from controller.rig.loading import load_rig
 from controller.rig.probes import chamber_temperature
 from drivers.registry import MODELS
 from protocols.assay import ANALYTES
+from sim.plant.columns import Content, TallyCause
 from sim.plant.parameters import PlantParameters
 from sim.plant.tissue_models import TissueKind
 from sim.virtual_time import run_virtual
@@ -45,23 +47,38 @@ SAME_SHARE = 0.5
 """Part of an assay's deviation that is constant for a culture: a calibrator, an operator."""
 
 
+TRUE_RATES = "rates.json"
+RATES = {
+    "oxygen_uptake": (Content.OXYGEN, -1.0), "glucose_uptake": (Content.GLUCOSE, -1.0),
+    "lactate_production": (Content.LACTATE, 1.0), "ammonia_production": (Content.AMMONIA, 1.0),
+}  # fmt: skip
+"""Of all tissue (µmol/d), by column of what the metabolism of the plant moved."""
+
+
 def drawn(seed: int) -> tuple[PlantParameters, dict[str, float]]:
     """Return a plant with parameters from the prior, and these parameters."""
     z = np.random.default_rng([seed, 0xD4A]).standard_normal(len(PLANT))
     truth = {each.name: each.median * math.exp(each.spread * at) for each, at in zip(PLANT, z.tolist(), strict=True)}
-    tissue = TissueKind(**{name: truth[name] for name in TISSUE})
+    tissue = TissueKind(**{name: truth[name] for name in TISSUE if name in truth})
     return PlantParameters(tissue, truth["water_loss"], truth["buffer_mm_per_ph"]), truth
 
 
-def cultured(rig: Path, seed: int, days: float, every_d: float, folder: Path) -> Path:
-    """Let a rig with drawn parameters live; return the folder with its journal and history, which is in `folder`."""
-    run_virtual(_perfused(rig, seed, days, every_d, folder))
+def cultured(
+    rig: Path, seed: int, days: float, every_d: float, folder: Path, plant: PlantParameters | None = None
+) -> Path:
+    """Let a rig with drawn parameters live, or one with those of `plant`; return where its journal and history are.
+
+    That is a folder in `folder`, which also gets what all tissue took and made on the last day.
+    """
+    run_virtual(_perfused(rig, seed, days, every_d, folder, plant or drawn(seed)[0]))
     return folder / OBSERVED
 
 
-async def _perfused(path: Path, seed: int, days: float, every_d: float, folder: Path) -> None:
+async def _perfused(
+    path: Path, seed: int, days: float, every_d: float, folder: Path, parameters: PlantParameters
+) -> None:
     rig = load_rig(path, models=MODELS)
-    perfusion = Perfusion(rig, seed=seed, folder=folder, parameters=drawn(seed)[0])
+    perfusion = Perfusion(rig, seed=seed, folder=folder, parameters=parameters)
     random = np.random.default_rng([seed, 2])
     same = {name: float(random.normal()) for name in ASSAYED}
     thermometer, loop = required(chamber_temperature(rig), "a thermometer"), required(rig.loop, "a loop")
@@ -69,11 +86,14 @@ async def _perfused(path: Path, seed: int, days: float, every_d: float, folder: 
     plant, clock = perfusion.plant, perfusion.clock
     began = clock.utc().timestamp()
     due_d = every_d
+    before: list[np.ndarray[Any, Any]] = []
     with closing(History(folder / OBSERVED / "history.db", clock)) as history:
 
         async def hourly() -> None:
             nonlocal due_d
             now = clock.utc().timestamp()
+            if now - began >= (days - 1.0) * 86_400.0 - 1.0 and not before:
+                before.append(plant.fleet.tally[0, TallyCause.METABOLISM].copy())
             every = perfusion.readings() | {thermometer: (plant.sense(thermometer), "degC")}
             every |= {point: (flow, "uL/min") for point, flow in hearts.items()}
             for point, (value, unit) in every.items():
@@ -95,6 +115,9 @@ async def _perfused(path: Path, seed: int, days: float, every_d: float, folder: 
 
         try:
             await perfusion.live(days, hourly=hourly, drawn=ignored)
+            made = (plant.fleet.tally[0, TallyCause.METABOLISM] - before[0]) / 1000.0
+            rates = {name: float(sign * made[column]) for name, (column, sign) in RATES.items()}
+            (folder / TRUE_RATES).write_text(json.dumps(rates), encoding="utf-8")
         finally:
             perfusion.close()
 
@@ -123,7 +146,8 @@ def one(rig: str, seed: int, *, days: float, every_d: float, whole: bool, keep: 
             seed=seed,
             tell=lambda _: None,
         )
-    found = answer["parameters"]
+    found = {name: each for name, each in answer["parameters"].items() if name in truth}
+    true_rates = {} if whole else json.loads((folder / TRUE_RATES).read_text(encoding="utf-8"))
     ahead = answer["out_of_sample"]
     return {
         "rig": rig,
@@ -132,15 +156,26 @@ def one(rig: str, seed: int, *, days: float, every_d: float, whole: bool, keep: 
         "describes": answer["describes"],
         "misfit": answer["misfit"],
         "predicts": ahead["predicts"],
+        "declines": answer["decline"]["declines"],
         "signals": {
             name: {key: each[key] for key in ("n", "rmse", "rmse_last_value", "rmse_linear", "coverage_90")}
             for name, each in ahead["signals"].items()
+        },
+        "rates": {
+            name: {
+                "truth": at,
+                **{key: answer["rates"][name][key] for key in ("low", "median", "high", "moves_with_prior")},
+                "inside": answer["rates"][name]["low"] <= at <= answer["rates"][name]["high"],
+            }
+            for name, at in true_rates.items()
+            if name in answer["rates"]
         },
         "parameters": {
             name: {
                 "truth": truth[name],
                 **{key: each[key] for key in ("low", "median", "high", "of_prior", "identifiable")},
                 "inside": each["low"] <= truth[name] <= each["high"],
+                "in_profile": (each["profile"]["low"] or 0.0) <= truth[name] <= (each["profile"]["high"] or math.inf),
             }
             for name, each in found.items()
         },
@@ -190,12 +225,29 @@ def summary(rig: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         f"{rig}, fits converged": f"{len(usable)} of {len(rows)}",
         f"{rig}, data described by the model": f"{sum(row['describes'] for row in usable)} of {len(usable)}",
         f"{rig}, twins that predict": f"{sum(judged)} of {len(judged)}",
+        f"{rig}, cultures that decline": f"{sum(row['declines'] for row in usable)} of {len(usable)}",
     }
+    for name in usable[0]["rates"] if usable else ():
+        figures |= _rate(f"{rig} {name} of the culture", [row["rates"][name] for row in usable])
     for name in usable[0]["parameters"] if usable else ():
         figures |= _parameter(f"{rig} {name}", [row["parameters"][name] for row in usable])
     for name in dict.fromkeys(name for row in usable for name in row["signals"]):
         figures |= _signal(f"{rig} {name}", [row["signals"][name] for row in usable if name in row["signals"]])
     return figures
+
+
+def _rate(key: str, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    inside, count = sum(each["inside"] for each in found), len(found)
+    low, high = _wilson(inside, count)
+    middle = [max(each["median"], 1e-9) for each in found]
+    halves = [(each["high"] - each["low"]) / 2.0 / at for each, at in zip(found, middle, strict=True)]
+    errors = [abs(at / max(each["truth"], 1e-9) - 1.0) for each, at in zip(found, middle, strict=True)]
+    return {
+        f"{key}, true value in the 90 % interval": f"{inside} of {count} (95 %: {low:.0%}–{high:.0%})",
+        f"{key}, half width": round(float(np.median(halves)), 3),
+        f"{key}, error": round(float(np.median(errors)), 3),
+        f"{key}, moves with the prior": sum(each["moves_with_prior"] for each in found),
+    }
 
 
 def _parameter(key: str, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -208,6 +260,11 @@ def _parameter(key: str, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         f"{key}, half width": round(float(np.median(widths)), 3),
         f"{key}, error": round(float(np.median(np.expm1(errors))), 3),
         f"{key}, spread of prior": round(float(np.median([each["of_prior"] for each in found])), 3),
+        f"{key}, true value in the range of the profile": f"{sum(each['in_profile'] for each in found)} of {count}",
+        f"{key}, identifiable": sum(each["identifiable"] == "yes" for each in found),
+        f"{key}, called identifiable with the true value outside": sum(
+            each["identifiable"] == "yes" and not each["inside"] for each in found
+        ),
         f"{key}, not identifiable": sum(each["identifiable"] == "no" for each in found),
     }
 
