@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.assay import LDH
-from protocols.assay_requests import TISSUE
+from protocols.assay_requests import ASSAY_WANTED, TISSUE
+from protocols.language import Lab
 from protocols.tissue_loss import TissueLoss
 
 CONCERN = 0.04
@@ -31,7 +32,7 @@ class LdhRequests:
         self._asked_d: list[float] = []
 
     def request(self, seen: TissueLoss | None, now_d: float) -> dict[str, Any] | None:
-        """Return the data of the note that asks for it; None if nothing is asked for.
+        """Return the data of the note that asks for it; None if nothing is asked for. :meth:`made` counts it.
 
         Args:
             seen: What the estimate of the tissue says.
@@ -39,13 +40,23 @@ class LdhRequests:
         """
         if seen is None or seen.ldh is None or not seen.known:
             return None
-        self._asked_d = [at_d for at_d in self._asked_d if at_d > now_d - WEEK_D]
+        asked_d = [at_d for at_d in self._asked_d if at_d > now_d - WEEK_D]
         why = _why(seen, now_d)
-        recent = bool(self._asked_d) and now_d < self._asked_d[-1] + AGAIN_H / DAY_H
-        if not why or recent or len(self._asked_d) >= self._max:
-            return None
+        recent = bool(asked_d) and now_d < asked_d[-1] + AGAIN_H / DAY_H
+        return None if not why or recent or len(asked_d) >= self._max else ldh_note(why)
+
+    def made(self, now_d: float) -> None:
+        """Count a request that was made."""
         self._asked_d.append(now_d)
-        return ldh_note(why)
+
+    async def ask(self, lab: Lab, seen: TissueLoss | None, now_d: float) -> None:
+        """Ask for LDH if :meth:`request` does; the decision is a step of the run, which a restart follows."""
+        if seen is None or seen.ldh is None:
+            return
+        asked = await lab.decide("ldh", lambda: self.request(seen, now_d))
+        if asked is not None:
+            self.made(now_d)
+            await lab.note(ASSAY_WANTED, asked)
 
 
 def ldh_note(why: str) -> dict[str, Any]:

@@ -117,9 +117,8 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
         await _seen_at_work(lab)
         loop = await lab.estimate()
         now_d = now_s / DAY_S
-        if (asked := ldh.request(loop.tissue, now_d)) is not None:
-            await lab.note(ASSAY_WANTED, asked)
-        if loop.tissue is not None and (why := watch.reason(loop.tissue, now_s)):
+        await ldh.ask(lab, loop.tissue, now_d)
+        if loop.tissue is not None and (why := await _retreats(lab, watch.reason(loop.tissue, now_s))):
             days, final = _days_left(params, cycle), retreats >= params["resumes"]
             if not await retreat(lab, why, loop.tissue, watch, ldh, now_d, days=days, final=final):
                 return
@@ -129,6 +128,11 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
         requested = [at_d for at_d in requested if at_d > now_d - WEEK_D]
         if len(requested) < params["max_assays"] and now_d >= max(requested, default=-WEEK_D) + ANSWER_D:
             requested += [now_d] if await _request_assay(lab, params, loop) else []
+
+
+async def _retreats(lab: Lab, why: str) -> str:
+    """Return why this run retreats, as a step: a run that is taken up follows it, whatever this release's thresholds say."""
+    return str(await lab.decide("retreat", lambda: why))
 
 
 def _days_left(params: Mapping[str, float], cycle: int) -> int:

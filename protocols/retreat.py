@@ -4,17 +4,17 @@ Fresh medium is the one treatment that lowers every product, replaces every supp
 the cause of the loss. A day's exchange is made at once, then the usual one each day, so that a loop of grade B is soon as
 fresh as under the protocol `exchange`. A suspicion may be wrong: recycling resumes, once in a run, if within a week the
 estimate has suspected nothing for two days, with a look at each turn. Otherwise the retreat lasts until a person ends the
-run: tissue that the limits harm would lose again each time. The decisions follow from the run's recorded steps, so a restart
-repeats them.
+run: tissue that the limits harm would lose again each time. Each decision is a step of the run, so that a restart, also of a
+release with other thresholds, follows it.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from protocols import exchange
-from protocols.assay_requests import ASSAY_WANTED
 from protocols.language import Lab
 from protocols.ldh_requests import LdhRequests
 from protocols.tissue_loss import LossWatch, TissueLoss
@@ -70,14 +70,16 @@ async def retreat(
             clear_since_s = None  # in an absence nothing looked at the tissue
         slot, count = slot + 1, count + 1
         now = (await exchange.exchange_once(lab, day_ul / parts, count)).tissue
-        if (asked := ldh.request(now, begun_d + now_s / DAY_S)) is not None:
-            await lab.note(ASSAY_WANTED, asked)
+        await ldh.ask(lab, now, begun_d + now_s / DAY_S)
         final = final or now_s > LATEST_D * DAY_S or (now is not None and now.certain)
         if now is None or not now.known or watch.loses(now):
             clear_since_s = None
         elif clear_since_s is None:
             clear_since_s = now_s
-        if not final and clear_since_s is not None and now_s - clear_since_s >= CLEAR_D * DAY_S:
+        if clear_since_s is None:
+            continue
+        cleared = not final and now_s - clear_since_s >= CLEAR_D * DAY_S
+        if await lab.decide("resume", partial(bool, cleared)):
             text = f"no loss was suspected for {CLEAR_D:g} days; medium is returned again"
             await lab.note(RESUMED, {"where": "tissue", "text": text})
             return True

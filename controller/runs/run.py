@@ -409,7 +409,7 @@ class ProtocolRun:
     async def act(self, verb: Verb, args: Mapping[str, Any]) -> Any:
         """Perform the next step of this branch; return the recorded result of one that was performed before a restart."""
         branch, recorded = self._here(), verb.recorded(args)
-        if verb is Lab.decide and self._log.undecided(branch):
+        if verb is Lab.decide and self._log.undecided(branch, args["what"]):
             return args["choose"]()
         with in_verb(branch, verb.name, self._at_work):
             step = self._log.known(branch, verb, recorded)

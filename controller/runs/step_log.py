@@ -48,10 +48,10 @@ class StepLog:
             )
         return step
 
-    def undecided(self, branch: Branch) -> bool:
-        """Return whether the branch's next step is on record and is no decision: once decisions were no steps."""
+    def undecided(self, branch: Branch, what: str) -> bool:
+        """Return whether the branch's next step is on record and is no decision of `what`, which once was no step."""
         step = self.steps.get(f"{branch.path}{branch.last + 1}")
-        return step is not None and step.verb != Lab.decide.name
+        return step is not None and (step.verb != Lab.decide.name or step.args.get("what") != what)
 
     def begin(self, branch: Branch, verb: Verb, args: Mapping[str, Any]) -> StepRecord:
         """Record that the branch's next step begins; a wait gets its deadline."""

@@ -21,7 +21,10 @@ def concerned(age_h: float, lost: float = CONCERN) -> TissueLoss:
 
 
 def asked(requests: LdhRequests, seen: TissueLoss | None, now_d: float) -> bool:
-    return requests.request(seen, now_d) is not None
+    if requests.request(seen, now_d) is None:
+        return False
+    requests.made(now_d)
+    return True
 
 
 def test_it_comes_before_the_suspicion() -> None:
