@@ -255,10 +255,12 @@ def _parameter(key: str, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     low, high = _wilson(inside, count)
     errors = [abs(math.log(each["median"] / each["truth"])) for each in found]
     widths = [math.sqrt(each["high"] / each["low"]) - 1.0 for each in found]
+    biases = [3.29 * math.log(each["median"] / each["truth"]) / math.log(each["high"] / each["low"]) for each in found]
     return {
         f"{key}, true value in the 90 % interval": f"{inside} of {count} (95 %: {low:.0%}–{high:.0%})",
         f"{key}, half width": round(float(np.median(widths)), 3),
         f"{key}, error": round(float(np.median(np.expm1(errors))), 3),
+        f"{key}, mean error in standard deviations": round(float(np.mean(biases)), 2),
         f"{key}, spread of prior": round(float(np.median([each["of_prior"] for each in found])), 3),
         f"{key}, true value in the range of the profile": f"{sum(each['in_profile'] for each in found)} of {count}",
         f"{key}, identifiable": sum(each["identifiable"] == "yes" for each in found),
