@@ -66,7 +66,7 @@ BANNED: dict[str, str] = {
     r"thrown away|throws? away": "discarded, discard",
     r"eats?|eaten": "uses, consumes",
     r"lest|nought|naught|whence|thither|hither|betimes": "(rephrase)",
-    r"least_\w+|(?<=_)least": "min_…",
+    r"least_(?!squares)\w+|(?<=_)least": "min_…",
     r"most_(?!common)\w+|(?<=_)most": "max_…",
 }
 """Patterns (whole words, case-insensitive) and their plain alternatives."""

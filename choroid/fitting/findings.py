@@ -61,7 +61,7 @@ def parameter_findings(
             "profile": None if profile is None else _profile(each, profile),
             "rhat": float(min(posterior.rhat[number], 99.0)), "ess": float(posterior.ess[number]),
         }  # fmt: skip
-    # What trades off against a parameter that the data do not tell is told as badly.
+    # What trades off against a parameter that the data do not tell is known as badly.
     for pair in correlated(twin, posterior.draws):
         for name, against in ((pair["a"], found[pair["b"]]), (pair["b"], found[pair["a"]])):
             if found[name]["identifiable"] == "yes" and against["needs"] and against["identifiable"] == "no":
@@ -105,7 +105,7 @@ def correlated(twin: LightTwin, draws: F8) -> list[dict[str, Any]]:
 
 
 def products(twin: LightTwin, draws: F8, known: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the products a · b^power of two parameters of the plant that are told much better than each alone.
+    """Return the products a · b^power of two parameters of the plant that the data tell much better than each alone.
 
     `known` is what :func:`parameter_findings` returned: what is identifiable by itself needs no product.
     """
