@@ -74,7 +74,7 @@ def add(commands: Any) -> None:
     params_option(plan)
     json_option(plan)
 
-    validate = command(commands, "validate", _validate, "compare the simulated plant with published figures, V1 to V22")
+    validate = command(commands, "validate", _validate, "compare the simulated plant with published figures, V1 to V23")
     validate.add_argument("--plots", type=Path, metavar="DIR", help="write figures there (needs matplotlib)")
     json_option(validate)
 

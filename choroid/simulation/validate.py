@@ -1,4 +1,4 @@
-"""`choroid validate`: compare what papers report with what the simulated plant makes of it, V1 to V22, failures included."""
+"""`choroid validate`: compare what papers report with what the simulated plant makes of it, V1 to V23, failures included."""
 
 from __future__ import annotations
 

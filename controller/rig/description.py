@@ -122,6 +122,11 @@ class Medium(RigPart):
     """Buffers other than bicarbonate. Left out both, the capacity is not declared."""
     label_sd: LabelSd | None = None
     """How far its bottles may be off this composition."""
+    stable_glutamine: bool = False
+    """Whether its glutamine is L-alanyl-L-glutamine, which hardly decays and makes no ammonia by itself."""
+    use_within_d: TimeD | None = Field(default=None, alias="use_within", gt=0, le=3650)
+    """How long a bottle may be used after it was put in. Left out, medium with glutamine has 14 days at up to 8 °C, and less
+    where it is warmer (docs/ledger.md)."""
 
     def buffer_mm_per_ph(self, undeclared: float) -> float:
         """Return the capacity of the buffers other than bicarbonate (mM per pH, at pH 7.3 and 37 °C), or `undeclared`."""

@@ -21,8 +21,12 @@ def zone_of(rig: Rig, vessel: str) -> Zone:
     name = rig.vessels[vessel].zone
     if name is not None:
         return rig.zones[name]
-    ambient_c = ROOM_C if rig.organs.skin is None else rig.organs.skin.ambient_c
-    return Zone.model_construct(temperature_c=ambient_c, co2_pct=ROOM_CO2_PCT, oxygen_pct=ROOM_OXYGEN_PCT)
+    return Zone.model_construct(temperature_c=room_c(rig), co2_pct=ROOM_CO2_PCT, oxygen_pct=ROOM_OXYGEN_PCT)
+
+
+def room_c(rig: Rig) -> float:
+    """Return the temperature of the room (°C)."""
+    return ROOM_C if rig.organs.skin is None else rig.organs.skin.ambient_c
 
 
 def ph_at(bicarbonate_mm: float, co2_pct: float) -> float:

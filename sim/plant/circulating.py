@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sim.plant import ageing, chemistry, gas, organoid, sphere
 from sim.plant.columns import CAUSES, COLUMNS, TISSUE, Content, TissueState, width
 from sim.plant.compiled import SOURCES, compiled, kept
-from sim.plant.tissue import bounded, demand, react, secrete
+from sim.plant.tissue import bounded, demand, react, secrete, stable_share
 
 F8 = NDArray[np.float64]
 I8 = NDArray[np.int64]
@@ -41,6 +41,7 @@ class SeenColumn(IntEnum):
     LACTATE = 1
     AMMONIA = 2
     GLUTAMINE = 3
+    """Free and in the dipeptide."""
     OSMOLALITY = 4
     BICARBONATE = 5
     """Of a label: at pH 7.5."""
@@ -130,9 +131,9 @@ def metabolise(row: F8, wants: F8, dt_s: float) -> None:
     glutamine = wants[Content.GLUTAMINE] * dt_s
     part = bounded(1.0, glucose, row[Content.GLUCOSE])
     part = bounded(part, -lactate, row[Content.LACTATE])
-    part = bounded(part, glutamine, row[Content.GLUTAMINE])
+    part = bounded(part, glutamine, row[Content.GLUTAMINE] + row[Content.DIPEPTIDE])
     oxygen = wants[Content.OXYGEN] * dt_s * part
-    react(row, oxygen, glucose * part, lactate * part, glutamine * part)
+    react(row, oxygen, glucose * part, lactate * part, glutamine * part, stable_share(row))
 
 
 @compiled
@@ -142,7 +143,7 @@ def record_seen(row: F8, ph: float, oxygen_mm: float, seen: F8) -> None:
     seen[SeenColumn.GLUCOSE] = row[Content.GLUCOSE] / volume
     seen[SeenColumn.LACTATE] = row[Content.LACTATE] / volume
     seen[SeenColumn.AMMONIA] = row[Content.AMMONIA] / volume
-    seen[SeenColumn.GLUTAMINE] = row[Content.GLUTAMINE] / volume
+    seen[SeenColumn.GLUTAMINE] = (row[Content.GLUTAMINE] + row[Content.DIPEPTIDE]) / volume
     seen[SeenColumn.OSMOLALITY] = row[Content.OSMOLES] / volume
     label = row[Content.ALKALINITY] - row[Content.BUFFER] * (FRESH_PH - chemistry.BUFFER_REFERENCE_PH)
     seen[SeenColumn.BICARBONATE] = label / volume
@@ -233,13 +234,13 @@ def _made(sources: int) -> Live:
                         tally,
                         dt_s,
                     )
-                ageing.decay(row[LOOP], ph, tally, dt_s)
+                ageing.decay(row[LOOP], ph, temperature_c, tally, dt_s)
                 ageing.evaporate(row[LOOP], place.water_ul_s * water * dt_s, tally)
                 ph = breathe(row[LOOP], co2, loop_gas, ph, 0.5 * dt_s)
                 record_seen(row[LOOP], ph, loop_mm, out[rig, number, LOOP])
                 if row[SPENT, Content.LIQUID] > 1.0:
                     spent_ph = breathe(row[SPENT], co2, place.spent_gas_ul_s, spent_ph, dt_s)
-                    ageing.decay(row[SPENT], spent_ph, tally, dt_s)
+                    ageing.decay(row[SPENT], spent_ph, temperature_c, tally, dt_s)
                     ageing.evaporate(row[SPENT], place.spent_water_ul_s * water * dt_s, tally)
                 record_seen(row[SPENT], spent_ph, chamber_mm, out[rig, number, SPENT])
 

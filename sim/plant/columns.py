@@ -26,12 +26,14 @@ class Content(IntEnum):
     ALKALINITY = 3
     """The charge that bicarbonate and buffers balance."""
     GLUTAMINE = 4
+    """Free; that of stable medium is in `DIPEPTIDE`."""
     OXYGEN = 5
     CARBON = 6
     """All inorganic carbon: dissolved CO2 and bicarbonate."""
     OSMOLES = 7
     """Inert; they follow the water."""
     TROPHIC = 8
+    """Labile growth factors: those of the supplements (1 in fresh medium) and those that tissue secretes."""
     INSULIN = 9
     ALBUMIN = 10
     LDH = 11
@@ -41,7 +43,9 @@ class Content(IntEnum):
     REUSE = 15
     BUFFER = 16
     """Capacity of the other buffers (mmol/L per pH), such as HEPES, phosphate and protein."""
-    LIQUID = 17
+    DIPEPTIDE = 17
+    """L-alanyl-L-glutamine, the stable glutamine."""
+    LIQUID = 18
 
 
 class TallyCause(IntEnum):
@@ -183,6 +187,8 @@ class LineRecord:
     filter_kpa_per_ul_min: float
     """Resistance of a new filter."""
     fouling_per_ul: float
+    kept_c: float
+    """Temperature of what it holds; not a number where it has that of its space."""
 
 
 class Trait:
@@ -198,7 +204,14 @@ class Trait:
     evaporation_ul_s: float
     """From that surface."""
     live: float
-    """1 when its medium turns over: loop, chamber and process vessels."""
+    """1 when gas and turnover advance with each step: loop, chamber and process vessels."""
+    kept_c: float
+    """Temperature at which it is kept; not a number where it has that of its space."""
+    kept_o2: float
+    """Fraction of oxygen in the gas in which a bottle stands."""
+    kept_co2: float
+    cap_kla_per_s: float
+    """Gas transfer through the cap of a bottle."""
 
 
 class Body:
@@ -212,6 +225,8 @@ class Body:
     """How often a vessel ran dry or over."""
     ticks: float
     """Steps since the start."""
+    rested_s: float
+    """Time since bottles, waste and the contents of lines last aged."""
 
 
 class Space:
@@ -283,6 +298,8 @@ class TissueState:
     osmolality_harm: float
     delay_h: float
     trophic_share: float
+    min_insulin: float
+    insulin_harm: float
 
 
 class Shell(IntEnum):

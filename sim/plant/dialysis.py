@@ -12,7 +12,7 @@ from sim.plant.compiled import compiled
 
 SMALL = (
     Content.GLUCOSE, Content.LACTATE, Content.AMMONIA, Content.ALKALINITY, Content.GLUTAMINE, Content.OXYGEN,
-    Content.CARBON, Content.OSMOLES, Content.BUFFER,
+    Content.CARBON, Content.OSMOLES, Content.BUFFER, Content.DIPEPTIDE,
 )  # fmt: skip
 """What passes a membrane of 3 to 10 kDa freely. Albumin (66 kDa), LDH (140), growth factors (BDNF 27), particles and
 microbes stay."""

@@ -11,8 +11,20 @@ from numpy.typing import NDArray
 
 from controller.rig.description import ROOM_CO2_PCT, ROOM_OXYGEN_PCT, Line, Medium, Rig
 from controller.rig.selectors import behind_ul, held_ul, ports_of
-from controller.rig.surroundings import zone_of
-from sim.plant import branches, chemistry, evaporation, gas, hydraulics, membranes, organoid, sphere, surfaces, turnover
+from controller.rig.surroundings import room_c, zone_of
+from sim.plant import (
+    ageing,
+    branches,
+    chemistry,
+    evaporation,
+    gas,
+    hydraulics,
+    membranes,
+    organoid,
+    sphere,
+    surfaces,
+    turnover,
+)
 from sim.plant.columns import (
     BODY,
     CAUSES,
@@ -131,6 +143,7 @@ class Fleet:
         every["flow_scale"], every["gain"] = 1.0, 1.0
         every["draws_above_ul"], every["one_way"] = line.draws_above_ul, line.check_valve
         every["fouling"] = 1.0
+        every["kept_c"] = np.nan if self.links["breathes"][number] else room_c(rig)
         if line.filter is not None:
             area_cm2 = rig.filters[line.filter].area_cm2
             every["retained"] = membranes.retained(rig.filters[line.filter].pore_um)
@@ -143,7 +156,7 @@ class Fleet:
     def _traits(self) -> NDArray[np.void]:
         """Return the constants of the nodes, shape (nodes,)."""
         rig, flows = self.rig, perfused(self.rig)
-        traits = np.zeros(len(self.nodes), dtype=TRAIT)
+        traits, own = np.zeros(len(self.nodes), dtype=TRAIT), set(with_space(rig))
         for number, (name, vessel) in enumerate(rig.vessels.items()):
             row = traits[number]
             full_ul = float(self.vessels[0, number, Content.LIQUID])
@@ -156,6 +169,9 @@ class Fleet:
                 surface_mm2 = surfaces.well_mm2(vessel.capacity_ul)
             row["surface_mm2"] = surface_mm2
             zone = zone_of(rig, name)
+            row["kept_c"] = np.nan if name in own else zone.temperature_c
+            row["kept_o2"], row["kept_co2"] = zone.oxygen_pct / 100.0, zone.co2_pct / 100.0
+            row["cap_kla_per_s"] = ageing.CAP_KLA_PER_S if vessel.kind == "source" else 0.0
             humidity = surfaces.HUMID if zone.co2_pct > ROOM_CO2_PCT else surfaces.DRY
             loss_ul_s = surfaces.evaporation_ul_s(surface_mm2, zone.temperature_c, humidity)
             row["evaporation_ul_s"] = self.parameters.water_loss * loss_ul_s
@@ -333,7 +349,8 @@ def composition(has: Medium, buffer_mm_per_ph: float) -> F8:
     """Return the content of one microlitre of a medium with this capacity of other buffers, shape (COLUMNS,)."""
     row: F8 = np.zeros(COLUMNS)
     row[Content.GLUCOSE], row[Content.LACTATE], row[Content.AMMONIA] = has.glucose_mm, has.lactate_mm, has.ammonia_mm
-    row[Content.GLUTAMINE], row[Content.OSMOLES], row[Content.LIQUID] = has.glutamine_mm, has.osmolality_mosm, 1.0
+    row[Content.DIPEPTIDE if has.stable_glutamine else Content.GLUTAMINE] = has.glutamine_mm
+    row[Content.OSMOLES], row[Content.LIQUID] = has.osmolality_mosm, 1.0
     row[Content.OXYGEN] = chemistry.AIR_SATURATION_MM
     co2_mm = chemistry.co2_mm(0.05)
     ph = chemistry.PK + log10(max(has.bicarbonate_mm, 1e-3) / co2_mm)
@@ -343,6 +360,7 @@ def composition(has: Medium, buffer_mm_per_ph: float) -> F8:
     # A medium with glutamine is a complete one: it carries the supplements.
     if has.glutamine_mm > 0:
         row[Content.INSULIN], row[Content.ALBUMIN] = 1.0, turnover.SUPPLEMENT_ALBUMIN_MM
+        row[Content.TROPHIC] = turnover.FRESH_TROPHIC
         row[Content.LDH] = FRESH_LDH_U_L
     return row
 

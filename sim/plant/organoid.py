@@ -3,14 +3,18 @@
 Oxygen: a sphere of :mod:`sim.plant.sphere` behind a film of medium, its maximal rate with a Q10 and falling above 42 °C.
 Glucose: q = V·g/(K + g), raised when oxygen is short (Pasteur). Six O2 burn one glucose; what is not burnt leaves as two
 lactate each; where glucose does not suffice, lactate is burnt instead. So carbon closes exactly. Ammonia comes from
-glutamine. Growth is Gompertz [P].
+glutamine. Growth is Gompertz [P], and slower where insulin is short.
 
 Each shell of the sphere has a share of cells that live. They die where the oxygen of their own shell is too low, and all
 over the organoid of what is outside harmless ranges anchored in the literature: ammonia above 0.9 mM (rat neurons lose
-survival from 1 mM: S44), lactate above 15 mM (hESC arrest at 25 mM with low pH: S43), pH, temperature, glucose, microbes.
-They spill their LDH. Where oxygen reaches, living cells make up for them. A secreted trophic factor [P] costs a little when
-bulk exchange washes it out: the laboratory rule of partial medium changes. So the dead core grows and shrinks with the oxygen
-at the surface, the size and the demand, and uptake, dead share and viability are three views of one state.
+survival from 1 mM: S44), lactate above 15 mM (hESC arrest at 25 mM with low pH: S43), pH, temperature, glucose, insulin,
+microbes. They spill their LDH. Where oxygen reaches, living cells make up for them. So the dead core grows and shrinks with the
+oxygen at the surface, the size and the demand, and uptake, dead share and viability are three views of one state.
+
+What supports tissue is of two kinds. Insulin comes with the medium alone; pumps, dialysers and time take it, and below a
+share of that of fresh medium growth slows and cells die. Labile factors come with fresh medium and from the tissue itself; they
+are one pool, and cost a little of the viability [P] where they are short: where old medium brings none, or bulk exchange washes
+out those that were secreted (the laboratory rule of partial medium changes).
 
 Viability is the living tissue over what lives of an organoid of the same size and kind in the care for which its rig is
 designed: its own core is no loss. Laboratories define it so: viable cells, ATP or LDH over those of control cultures of the
@@ -144,7 +148,7 @@ def regrowth_per_hour(oxygen_mm: float, regrowth: float) -> float:
 @compiled
 def harm_per_hour(
     tissue: TissueState, temperature_c: float, ph: float, glucose_mm: float, lactate_mm: float, ammonia_mm: float,
-    osmolality: float, microbes_per_ml: float,
+    osmolality: float, microbes_per_ml: float, insulin: float,
 ) -> float:  # fmt: skip
     """Return the share of the living cells that die an hour of what is around the organoid (1/h) [P].
 
@@ -163,9 +167,16 @@ def harm_per_hour(
     harm += tissue.ammonia_harm * max(0.0, ammonia_mm - tissue.ammonia_min_mm)
     harm += tissue.synergy_harm * max(0.0, lactate_mm - SYNERGY_LACTATE_MM) * ammonia_mm
     harm += tissue.osmolality_harm * outside(osmolality, tissue.min_osmolality, tissue.max_osmolality)
+    harm += tissue.insulin_harm * (1.0 - sustained(insulin, tissue.min_insulin))
     if microbes_per_ml > 1e4:
         harm += 0.1 * microbes_per_ml / (microbes_per_ml + 1e6)
     return harm
+
+
+@compiled
+def sustained(insulin: float, min_insulin: float) -> float:
+    """Return the share (0..1) of growth and survival that this share of fresh medium's insulin sustains."""
+    return min(1.0, max(0.0, insulin / min_insulin)) if min_insulin > 0.0 else 1.0
 
 
 @compiled

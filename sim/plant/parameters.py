@@ -15,7 +15,7 @@ MAX_OF_TISSUE = {
     "min_oxygen_mm": 1.0, "anoxia_harm": 10.0, "regrowth": 1.0, "max_harmless_c": 60.0, "heat_harm": 10.0,
     "min_harmless_c": 60.0, "cold_harm": 10.0, "min_ph": 14.0, "max_ph": 14.0, "ph_harm": 100.0, "min_glucose_mm": 100.0,
     "hunger_harm": 10.0, "lactate_sensitive": 1.0, "synergy_harm": 1.0, "min_osmolality": 2000.0, "max_osmolality": 2000.0,
-    "osmolality_harm": 1.0, "delay_h": 1000.0, "trophic_share": 1.0,
+    "osmolality_harm": 1.0, "delay_h": 1000.0, "trophic_share": 1.0, "min_insulin": 1.0, "insulin_harm": 10.0,
 }  # fmt: skip
 MAX_OF_PLANT = {"water_loss": 100.0, "buffer_mm_per_ph": 200.0}
 """Above these a value is a slip, such as another unit; the plant would take it and answer nonsense."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.plant import branches, chemistry, heat
-from sim.plant.ageing import age, breathe, waited
+from sim.plant.ageing import age, breathe, rest, waited
 from sim.plant.columns import BODY, LINE, LINK, NODE, OUTLET, SPACE, TISSUE, TRAIT, Body, Content, Sizes, Space, width
 from sim.plant.compiled import SOURCES, borrowed, compiled, kept
 from sim.plant.flows import command_lines, from_junctions, from_vessels, move
@@ -134,7 +134,8 @@ def _made(
                             host, v[host], links, ln, tissues[number], temperature_c, sizes, p, SHELLS, pr[number], ta,
                             row, elapsed_s,
                         )  # fmt: skip
-                age(links, nodes, traits, v, ln, sizes, p, ta, due, waits, dt_s)
+                age(links, nodes, traits, v, ln, spaces, sizes, p, ta, due, waits, dt_s)
+                rest(links, nodes, traits, v, h, ln, spaces, b, sizes, p, ta, dt_s)
                 breathe(links, nodes, traits, v, h, ln, spaces, sizes, p, ta, due, waits, dt_s)
                 if due >= 0:
                     waits[due] = 0.0

@@ -55,7 +55,8 @@ def secrete(
     give(chamber, tally, Content.TROPHIC, trophic * tissue.share)
     give(chamber, tally, Content.LDH, ldh)
     give(chamber, tally, Content.PARTICLES, organoid.PARTICLES_PER_S * dt_s * tissue.share)
-    tissue.volume_mm3 = organoid.grown(tissue.volume_mm3, tissue.viability, dt_s, tissue.growth_per_day)
+    fed = organoid.sustained(middle[Content.INSULIN] / volume, tissue.min_insulin)
+    tissue.volume_mm3 = organoid.grown(tissue.volume_mm3, tissue.viability, dt_s, tissue.growth_per_day * fed)
 
 
 @compiled
@@ -99,7 +100,7 @@ def demand(
     )  # fmt: skip
     oxygen = organoid.burnable(each_mol_s, glucose, chamber[Content.LACTATE] / volume)
     per_nmol = tissue.count * 1e9
-    glutamine_mm = max(0.0, chamber[Content.GLUTAMINE] / volume)
+    glutamine_mm = max(0.0, (chamber[Content.GLUTAMINE] + chamber[Content.DIPEPTIDE]) / volume)
     wants[Content.OXYGEN] = oxygen * per_nmol
     wants[Content.GLUCOSE] = glucose * per_nmol
     wants[Content.LACTATE] = 2.0 * (glucose - oxygen / 6.0) * per_nmol
@@ -119,11 +120,12 @@ def exchange(chamber: F8, tally: F8, wants: F8, dt_s: float, book: bool) -> floa
     part = bounded(1.0, oxygen, chamber[Content.OXYGEN])
     part = bounded(part, glucose, chamber[Content.GLUCOSE])
     part = bounded(part, -lactate, chamber[Content.LACTATE])
-    part = bounded(part, glutamine, chamber[Content.GLUTAMINE])
+    part = bounded(part, glutamine, chamber[Content.GLUTAMINE] + chamber[Content.DIPEPTIDE])
+    stable = stable_share(chamber)
     oxygen, glucose, lactate, glutamine = oxygen * part, glucose * part, lactate * part, glutamine * part
-    react(chamber, oxygen, glucose, lactate, glutamine)
+    react(chamber, oxygen, glucose, lactate, glutamine, stable)
     if book:
-        react(tally[TallyCause.METABOLISM], oxygen, glucose, lactate, glutamine)
+        react(tally[TallyCause.METABOLISM], oxygen, glucose, lactate, glutamine, stable)
     return part
 
 
@@ -136,9 +138,17 @@ def bounded(part: float, wanted: float, there: float) -> float:
 
 
 @compiled
-def react(row: F8, oxygen: float, glucose: float, lactate: float, glutamine: float) -> None:
+def stable_share(row: F8) -> float:
+    """Return the share of the glutamine of a row that is in the dipeptide; tissue takes both in the same way [P]."""
+    whole = row[Content.GLUTAMINE] + row[Content.DIPEPTIDE]
+    return row[Content.DIPEPTIDE] / whole if whole > 0.0 else 0.0
+
+
+@compiled
+def react(row: F8, oxygen: float, glucose: float, lactate: float, glutamine: float, stable: float) -> None:
     """Apply metabolism to a row: oxygen becomes carbon dioxide, glucose lactic acid, glutamine ammonia.
 
+    A share `stable` of the glutamine comes from the dipeptide.
     An osmole leaves with each glucose, burnt or not: each lactate displaces a bicarbonate, which leaves as carbon dioxide.
     """
     row[Content.OXYGEN] -= oxygen
@@ -146,7 +156,8 @@ def react(row: F8, oxygen: float, glucose: float, lactate: float, glutamine: flo
     row[Content.GLUCOSE] -= glucose
     row[Content.LACTATE] += lactate
     row[Content.ALKALINITY] -= lactate
-    row[Content.GLUTAMINE] -= glutamine
+    row[Content.GLUTAMINE] -= glutamine * (1.0 - stable)
+    row[Content.DIPEPTIDE] -= glutamine * stable
     row[Content.AMMONIA] += glutamine
     row[Content.OSMOLES] -= glucose
 
@@ -163,7 +174,7 @@ def die(
     glucose_mm = middle[Content.GLUCOSE] / volume
     harm = organoid.harm_per_hour(
         tissue, temperature_c, ph, glucose_mm, middle[Content.LACTATE] / volume, middle[Content.AMMONIA] / volume,
-        middle[Content.OSMOLES] / volume, middle[Content.MICROBES] / volume,
+        middle[Content.OSMOLES] / volume, middle[Content.MICROBES] / volume, middle[Content.INSULIN] / volume,
     )  # fmt: skip
     if tissue.delay_h > 0.0:
         tissue.pending += harm * dt_s / 3600.0

@@ -69,7 +69,11 @@ class TissueKind:
     delay_h: float = 0.0
     """Mean time between harm by the surroundings and the death that it causes (h)."""
     trophic_share: float = 0.06
-    """Share of the viability that tissue loses in time without the factors that it secretes [P]."""
+    """Share of the viability that tissue loses in time without labile factors, its own and those of the medium [P]."""
+    min_insulin: float = 0.1
+    """Share of fresh medium's insulin below which tissue grows less and dies."""
+    insulin_harm: float = 0.01
+    """Share of the living cells that die an hour without any insulin."""
 
     def write(self, tissues: NDArray[np.void]) -> None:
         """Write this model into the records of some tissues (:data:`sim.plant.columns.TISSUE`)."""
@@ -103,21 +107,27 @@ RANGES: Mapping[str, tuple[float, float]] = {
 Oxygen demand 0.006 to 0.046 mol/(m³·s), fragments of young forebrain to adult grey matter. Lactate: 12 and 18 % of rat
 cortical neurons die at 5 and 10 mM, hESC live up to 28 mM. Ammonia alters firing from 0.1 mM; neurons die from 1 mM, stem
 cells not below 5."""
+INSULIN_RANGES: Mapping[str, tuple[float, float]] = {"min_insulin": (0.02, 0.4), "insulin_harm": (0.003, 0.03)}
+"""The same for the want of insulin [P, biology.md §1.6]: media have a hundredfold of the physiological concentration (S103).
+Without serum 20 to 27 % fewer primary neurons live (S104), and human neural stem cells without insulin die in masses
+(S105)."""
 
 
 def drawn(seed: int) -> TissueKind:
     """Return a tissue whose thresholds, rates and forms of harm are drawn from :data:`RANGES`, each by itself.
 
     In one of three lactate kills a quarter of the cells and spares the rest, in one of two lactate and ammonia act together,
-    death follows harm by up to a day, and secreted factors are worth 0 to 10 % of the viability.
+    death follows harm by up to a day, and labile factors are worth 0 to 10 % of the viability.
     """
     random = np.random.default_rng((seed, 29))
     values = {name: float(np.exp(random.uniform(*np.log(each)))) for name, each in RANGES.items()}
-    return TissueKind(
-        lactate_sensitive=0.25 if random.random() < 1 / 3 else 1.0,
-        synergy_harm=float(random.uniform(0.0005, 0.002)) if random.random() < 0.5 else 0.0,
-        delay_h=float(random.choice((0.0, 6.0, 24.0))), trophic_share=float(random.uniform(0.0, 0.1)), **values,
-    )  # fmt: skip
+    values["lactate_sensitive"] = 0.25 if random.random() < 1 / 3 else 1.0
+    values["synergy_harm"] = float(random.uniform(0.0005, 0.002)) if random.random() < 0.5 else 0.0
+    values["delay_h"] = float(random.choice((0.0, 6.0, 24.0)))
+    values["trophic_share"] = float(random.uniform(0.0, 0.1))
+    # Drawn last: tissues of earlier versions keep what they had.
+    values |= {name: float(np.exp(random.uniform(*np.log(each)))) for name, each in INSULIN_RANGES.items()}
+    return TissueKind(**values)
 
 
 LIFE_WEEKS = (2.0, 12.0)

@@ -1,4 +1,7 @@
-"""What happens to medium by itself: glutamine decays, factors fade, pumps precipitate insulin, microbes multiply."""
+"""What happens to medium by itself: glutamine decays, factors fade, pumps precipitate insulin, microbes multiply.
+
+All rates are first order at 37 °C and follow a Q10. Sources: biology.md §1.6.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,27 @@ from math import exp, log
 from sim.plant.compiled import compiled
 
 DAY_S = 86_400.0
+REFERENCE_C = 37.0
 GLUTAMINE_PER_S_AT_7_2 = 0.035 / DAY_S
 GLUTAMINE_PER_PH = log(4.0) / 0.4
 """First order, 0.035 a day at pH 7.2 and fourfold at 7.6: half-lives of 20 to 5 days [V, S11; D]."""
+MIN_PH, MAX_PH = 6.8, 7.8
+"""Range in which that was measured [V, S12]."""
+GLUTAMINE_Q10 = 2.6
+"""Brings 0.035 a day at 37 °C to 0.9 % a day at 23 °C and 0.15 % at 4 °C [D]; measured 0.7 to 0.9 and 0.1 to 0.2 [V, S97]."""
+DIPEPTIDE_RATE = 0.02
+"""Decay of L-alanyl-L-glutamine over that of glutamine [P]; it gives no ammonia. In ten days none was seen [V, S98]."""
+INSULIN_PER_S = log(2) / (20.0 * DAY_S)
+INSULIN_Q10 = 3.0
+"""Half-life of 20 days in medium at 37 °C [P, 7–60]; formulated insulin keeps its potency for 30 months at 5 °C [V, S99]."""
 TROPHIC_PER_S = log(2) / (1.5 * DAY_S)
-"""Half-life 1.5 d [P]."""
+"""Half-life 1.5 d of labile factors at 37 °C [P, 0.06–3 d]: ascorbate 1 to 2 h [V, S100], native FGF2 less than a fifth after
+three days [V, S101]."""
+TROPHIC_Q10 = 2.5
+"""Half-life of a month at 4 °C [D]: complete medium may be used for two to four weeks there [V, S102]. Ascorbate has 4.4
+(S100)."""
+FRESH_TROPHIC = 1.0
+"""Labile factors of fresh complete medium: the unit [P]; tissue by itself keeps :data:`sim.plant.organoid.TROPHIC_UNITS`."""
 LDH_PER_S = log(2) / (2.0 * DAY_S)
 """LDH is lost in long cultures [V, S60]; half-life of two days [P]."""
 INSULIN_PER_PASS = 2e-4
@@ -27,9 +46,17 @@ MICROBE_GLUCOSE_NMOL_S = 1e-15 / 3600 * 1e9
 
 
 @compiled
-def glutamine_rate(ph: float) -> float:
-    """Return the rate of glutamine's decay to ammonia (1/s); outside pH 6.5 to 8.2 as at the edge."""
-    return GLUTAMINE_PER_S_AT_7_2 * exp(GLUTAMINE_PER_PH * (min(8.2, max(6.5, ph)) - 7.2))
+def thermal(q10: float, temperature_c: float) -> float:
+    """Return a rate over that at 37 °C."""
+    rate: float = q10 ** ((temperature_c - REFERENCE_C) / 10.0)
+    return rate
+
+
+@compiled
+def glutamine_rate(ph: float, temperature_c: float = REFERENCE_C) -> float:
+    """Return the rate of glutamine's decay to ammonia (1/s); outside the measured range of pH as at its edge."""
+    at_37 = GLUTAMINE_PER_S_AT_7_2 * exp(GLUTAMINE_PER_PH * (min(MAX_PH, max(MIN_PH, ph)) - 7.2))
+    return at_37 * thermal(GLUTAMINE_Q10, temperature_c)
 
 
 @compiled

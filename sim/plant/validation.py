@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from controller.rig.description import Medium, Rig
 from sim.plant import chemistry, dialysis, hydraulics, kinetics, membranes, organoid, sphere
 from sim.plant.validation_branches import v13, v14, v15, v16, v17
+from sim.plant.validation_medium import v23
 from sim.plant.validation_rigs import v10, v12
 from sim.plant.validation_selectors import v18
 from sim.plant.validation_tissue import v19, v20, v21, v22
@@ -427,5 +428,5 @@ def validations(rig: Rig) -> tuple[Callable[[], Validation], ...]:
     """Return all tests in order, on `rig` where a rig is needed."""
     return (
         v1, v2, v3, v4, v5, v6, v7, v8, v9, lambda: v10(rig), v11, lambda: v12(rig), v13, v14, v15, v16, v17, v18,
-        v19, v20, lambda: v21(rig), lambda: v22(rig),
+        v19, v20, lambda: v21(rig), lambda: v22(rig), v23,
     )  # fmt: skip

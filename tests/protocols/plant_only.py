@@ -40,6 +40,8 @@ EXCEED = 0.02
 STEP_S = 20.0
 BATCH_UL = 18_000.0
 EXCHANGED_UL = 20_000.0
+BOTTLE_D = 14.0
+"""The usual limit of use of complete medium at 4 °C (:mod:`protocols.medium_ageing`)."""
 DISSOLVED_CO2_MM = 1.1
 PH = 7.35
 
@@ -70,8 +72,17 @@ class Culture:
     """One rig's plant, warm, under 5 % CO2, its heart beating."""
 
     def __init__(
-        self, name: str, *, lactate_sd: float, ammonia_rel_sd: float, tissue: str, rules: RuleSet | None
+        self,
+        name: str,
+        *,
+        lactate_sd: float,
+        ammonia_rel_sd: float,
+        tissue: str,
+        rules: RuleSet | None,
+        bottle_d: float,
     ) -> None:
+        """`bottle_d`: days after which a new bottle of each medium is put in, however much is left in the last."""
+        self._new_bottle_d = bottle_d
         self.rig = load_rig(RIGS / f"{name}.yaml")
         self.story = Story()
         self._sd = (lactate_sd, ammonia_rel_sd)
@@ -88,10 +99,17 @@ class Culture:
         self._passes = [0.0, 0.0]
         self._made = 0.0
         self.rate_umol_d = 30.0
+        self._bottle_d = 0.0
 
     def live(self) -> None:
         """Until the next look."""
         self.fleet.advance(STEP_S, round(LOOK_H * 3600 / STEP_S))
+        self._bottle_d += LOOK_H / 24
+        if self._bottle_d >= self._new_bottle_d:
+            self._bottle_d = 0.0
+            for number, vessel in enumerate(self.rig.vessels.values()):
+                if vessel.kind == "source":
+                    self.fleet.vessels[0, number] = self.fleet.composition(vessel.contains) * vessel.volume_ul
         made = float(self.fleet.tally[0, TallyCause.METABOLISM, Content.LACTATE])
         self.rate_umol_d = (made - self._made) / 1000.0 * 24 / LOOK_H
         self._made = made
@@ -184,7 +202,9 @@ class Culture:
             "glucose": required(self.rig.organs.liver, "organs.liver").glucose,
         }
         of = line.get(name, required(self.rig.organs.liver, "organs.liver").base)
-        return self.fleet.composition(self.rig.vessels[self.rig.lines[of].from_].contains) * ul
+        held: Row = self.fleet.vessels[0, self.fleet.vessel_names.index(self.rig.lines[of].from_)]
+        poured: Row = held * (ul / held[Content.LIQUID])
+        return poured
 
     def _pour(self, source: Row, target: Row, ul: float, source_number: int, number: int) -> None:
         row = source * (ul / source[Content.LIQUID])
@@ -223,9 +243,12 @@ def told(
     ammonia_rel_sd: float = 0.15,
     tissue: str = "reference",
     rules: RuleSet | None = None,
+    bottle_d: float = BOTTLE_D,
 ) -> Story:
     """The story of a culture of one kind of `tissue` on the example rig `name`, by its own grading or by other `rules`."""
-    culture = Culture(name, lactate_sd=lactate_sd, ammonia_rel_sd=ammonia_rel_sd, tissue=tissue, rules=rules)
+    culture = Culture(
+        name, lactate_sd=lactate_sd, ammonia_rel_sd=ammonia_rel_sd, tissue=tissue, rules=rules, bottle_d=bottle_d
+    )  # fmt: skip
     for look in range(days * 24 // LOOK_H):
         if recycling:
             culture.recycle()

@@ -61,6 +61,45 @@ class Reference:
         c = b + 3 + sphere.NODES
         return y[:a].reshape(self._vessels), y[a:b].reshape(self._held), y[b:c], y[c:]
 
+    @staticmethod
+    def _bottle_ph(rows: F8) -> F8:
+        volume = rows[:, Content.LIQUID]
+        guess = np.full(len(rows), 7.4)
+        return ph(rows[:, Content.ALKALINITY] / volume, rows[:, Content.CARBON] / volume, guess)
+
+    @staticmethod
+    def _age(rows: F8, changes: F8, at: NDArray[np.int64], acidity: F8, kept_c: F8) -> None:
+        """Decay and age of some rows of contents, added to the rows `at` of `changes`."""
+        slope = turnover.GLUTAMINE_PER_PH * (np.clip(acidity, turnover.MIN_PH, turnover.MAX_PH) - 7.2)
+        warmer = (kept_c - turnover.REFERENCE_C) / 10
+        decayed = (
+            turnover.GLUTAMINE_PER_S_AT_7_2
+            * np.exp(slope)
+            * turnover.GLUTAMINE_Q10**warmer
+            * rows[:, Content.GLUTAMINE]
+        )
+        changes[at, Content.GLUTAMINE] -= decayed
+        changes[at, Content.AMMONIA] += decayed
+        for column, per_s, q10 in (
+            (Content.INSULIN, turnover.INSULIN_PER_S, turnover.INSULIN_Q10),
+            (Content.TROPHIC, turnover.TROPHIC_PER_S, turnover.TROPHIC_Q10),
+            (Content.LDH, turnover.LDH_PER_S, 1.0),
+        ):
+            changes[at, column] -= per_s * q10**warmer * rows[:, column]
+        changes[at, Content.AGE] += rows[:, Content.LIQUID] / turnover.DAY_S
+
+    def _breathe_bottles(self, vessels: F8, changes: F8) -> None:
+        """Gas through the caps of bottles."""
+        traits = self.fleet.traits
+        at = np.flatnonzero((traits["cap_kla_per_s"] > 0) & (vessels[:, Content.LIQUID] > 1.0))
+        rows, kla = vessels[at], traits["cap_kla_per_s"][at]
+        volume = rows[:, Content.LIQUID]
+        co2 = rows[:, Content.CARBON] / volume / (1 + 10 ** (self._bottle_ph(rows) - chemistry.PK))
+        o2_goal = chemistry.O2_MM_PER_FRACTION * traits["kept_o2"][at]
+        co2_goal = chemistry.CO2_MM_PER_FRACTION * traits["kept_co2"][at]
+        changes[at, Content.OXYGEN] += kla * (o2_goal * volume - rows[:, Content.OXYGEN])
+        changes[at, Content.CARBON] += kla * (co2_goal - co2) * volume
+
     def rates(self, _t: float, y: F8) -> F8:
         """dy/dt."""
         fleet = self.fleet
@@ -126,14 +165,17 @@ class Reference:
         for tube in tubes.tolist():
             d_vessels[fleet.links["source"][tube], Content.LIQUID] -= fleet.lines["water_loss_ul_s"][0, tube]
 
-        volume, acidity = vessels[live, Content.LIQUID], acidity[: len(live)]
-        slope = turnover.GLUTAMINE_PER_PH * (np.clip(acidity, 6.5, 8.2) - 7.2)
-        decayed = turnover.GLUTAMINE_PER_S_AT_7_2 * np.exp(slope) * vessels[live, Content.GLUTAMINE]
-        d_vessels[live, Content.GLUTAMINE] -= decayed
-        d_vessels[live, Content.AMMONIA] += decayed
-        d_vessels[live, Content.TROPHIC] -= turnover.TROPHIC_PER_S * vessels[live, Content.TROPHIC]
-        d_vessels[live, Content.LDH] -= turnover.LDH_PER_S * vessels[live, Content.LDH]
-        d_vessels[live, Content.AGE] += volume / turnover.DAY_S
+        acidity = acidity[: len(live)]
+        kept_c = np.where(np.isnan(fleet.traits["kept_c"]), temperature, fleet.traits["kept_c"])
+        self._age(vessels[live], d_vessels, live, acidity, kept_c[live])
+        self._breathe_bottles(vessels, d_vessels)
+        resting = np.setdiff1d(np.flatnonzero(vessels[:, Content.LIQUID] > 1.0), live)
+        self._age(vessels[resting], d_vessels, resting, self._bottle_ph(vessels[resting]), kept_c[resting])
+        line_c = np.where(np.isnan(fleet.lines["kept_c"][0]), temperature, fleet.lines["kept_c"][0])
+        cells = held.reshape(-1, COLUMNS)
+        full = np.flatnonzero(cells[:, Content.LIQUID] > 1e-6)
+        d_cells = d_held.reshape(-1, COLUMNS)
+        self._age(cells[full], d_cells, full, self._bottle_ph(cells[full]), np.repeat(line_c, hydraulics.CELLS)[full])
 
         # Tissue.
         c = vessels[chamber] / vessels[chamber, Content.LIQUID]
@@ -175,7 +217,7 @@ class Reference:
         acid = float(acidity[live.tolist().index(chamber)])
         harm = organoid.harm_per_hour(
             tissue, temperature, acid, c[Content.GLUCOSE], c[Content.LACTATE], c[Content.AMMONIA],
-            c[Content.OSMOLES], c[Content.MICROBES],
+            c[Content.OSMOLES], c[Content.MICROBES], c[Content.INSULIN],
         )  # fmt: skip
         d_body[0] = (space["heater_w"] - heat.LOSS_W_PER_K * (temperature - space["ambient_c"])) / heat.CAPACITY_J_PER_K
         growth = organoid.GROWTH_PER_DAY * viability / 86_400

@@ -124,13 +124,15 @@ def test_harm_has_a_dead_zone_and_grows_outside_it() -> None:
     tissue = np.zeros(1, TISSUE)[0]
     REFERENCE.write(tissue)
     tissue["viability"] = 1.0
-    names = ("temperature_c", "ph", "glucose_mm", "lactate_mm", "ammonia_mm", "osmolality", "microbes_per_ml")
-    well = dict(zip(names, (37.0, 7.35, 5.0, 5.0, 0.3, 290.0, 0.0), strict=True))
+    names = ("temperature_c", "ph", "glucose_mm", "lactate_mm", "ammonia_mm", "osmolality", "microbes_per_ml",
+             "insulin")  # fmt: skip
+    well = dict(zip(names, (37.0, 7.35, 5.0, 5.0, 0.3, 290.0, 0.0, 0.5), strict=True))
     assert organoid.harm_per_hour(tissue, **well) == 0.0
     for name, some, more in (
         ("temperature_c", 39.0, 40.0), ("temperature_c", 33.0, 30.0), ("ph", 7.0, 6.8),
         ("ph", 7.7, 7.9), ("glucose_mm", 0.5, 0.0), ("lactate_mm", 20.0, 30.0), ("ammonia_mm", 2.0, 5.0),
         ("osmolality", 350.0, 400.0), ("osmolality", 240.0, 200.0), ("microbes_per_ml", 1e5, 1e8),
+        ("insulin", 0.05, 0.01),
     ):  # fmt: skip
         little, much = (organoid.harm_per_hour(tissue, **{**well, name: value}) for value in (some, more))
         assert 0 < little < much, name
@@ -168,7 +170,17 @@ def test_glutamine_decays_fourfold_faster_at_7_6() -> None:
     """+300 % from pH 7.2 to 7.6; half-lives of 6 to 20 days [V, S11]."""
     assert turnover.glutamine_rate(7.6) / turnover.glutamine_rate(7.2) == pytest.approx(4.0)
     assert 19 < math.log(2) / turnover.glutamine_rate(7.2) / 86_400 < 21
-    assert turnover.glutamine_rate(12.0) == turnover.glutamine_rate(8.2)
+    assert turnover.glutamine_rate(12.0) == turnover.glutamine_rate(7.8)
+
+
+def test_insulin_below_a_share_slows_growth_and_kills() -> None:
+    tissue = np.zeros(1, TISSUE)[0]
+    REFERENCE.write(tissue)
+    assert organoid.sustained(REFERENCE.min_insulin, REFERENCE.min_insulin) == 1.0
+    assert organoid.sustained(0.5 * REFERENCE.min_insulin, REFERENCE.min_insulin) == pytest.approx(0.5)
+    assert organoid.sustained(0.0, 0.0) == 1.0, "tissue that needs none"
+    none = organoid.harm_per_hour(tissue, 37.0, 7.35, 5.0, 5.0, 0.3, 290.0, 0.0, 0.0)
+    assert none == pytest.approx(REFERENCE.insulin_harm)
 
 
 def test_albumin_guards_insulin() -> None:
