@@ -66,6 +66,8 @@ GROWTH_SD_PER_D = 0.02
 DECAY_PER_D_AT_7_2, DECAY_PER_PH, DECAY_REL_SD = 0.035, math.log(4.0) / 0.4, 0.08
 """Glutamine decays by 0.035 a day at pH 7.2 and fourfold at 7.6: half-lives of 6–20 d (biology.md §1.1). The pH of a loop
 is regulated; its deviation from the set-point of 0.02 (probe and regulator) is 7 %, 0.3 K another 3 %."""
+STABLE_RATE = 0.02
+"""Decay of L-alanyl-L-glutamine, the stable glutamine, over that of glutamine [P]."""
 USUAL_PH = 7.35
 """pH of a loop whose set-point is not known."""
 PARTICLES_PER_GLUCOSE, PARTICLES_PER_GLUCOSE_SD = 0.95, 0.15
@@ -307,6 +309,13 @@ def new_lot(state: MediaState) -> MediaState:
     covariance = state.covariance * np.outer(factors, factors)
     covariance[BOTTLE:GROWTH, BOTTLE:GROWTH] = np.eye(len(SPECIES))
     return replace(state, mean=state.mean * factors, covariance=covariance, assayed=(0,) * len(SPECIES))
+
+
+def with_stable_glutamine(state: MediaState) -> MediaState:
+    """Return the state for medium whose glutamine is the dipeptide, which hardly decays."""
+    factors = np.ones(STATES)
+    factors[DECAY] = STABLE_RATE
+    return replace(state, mean=state.mean * factors, covariance=state.covariance * np.outer(factors, factors))
 
 
 def handed_over(here: MediaState, there: MediaState) -> MediaState:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from protocols.interval import Interval
-from protocols.media_state import DECAY_PER_D_AT_7_2, DECAY_PER_PH
+from protocols.media_state import DECAY_PER_D_AT_7_2, DECAY_PER_PH, STABLE_RATE
 
 REFERENCE_C = 37.0
 INSULIN_PER_D, INSULIN_Q10 = math.log(2.0) / 20.0, 3.0
@@ -18,8 +18,6 @@ INSULIN_PER_D, INSULIN_Q10 = math.log(2.0) / 20.0, 3.0
 FACTORS_PER_D, FACTORS_Q10 = math.log(2.0) / 1.5, 2.5
 """The same of labile growth factors and vitamins: 1.5 days, hours to 3 days [P]; half is left after a month at 4 °C."""
 GLUTAMINE_Q10 = 2.6
-STABLE_RATE = 0.02
-"""Decay of L-alanyl-L-glutamine over that of glutamine [P]."""
 BOTTLE_PH = 7.5
 """pH of medium in a bottle [P]: 27 mM bicarbonate under 5 % CO2; it rises as CO2 leaves through the cap."""
 DOUBT = 0.5

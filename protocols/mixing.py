@@ -99,7 +99,7 @@ class MediumState:
 
 
 def retained(insulin: float) -> Interval:
-    """Return the remaining insulin with bounds: a third of the loss may be more or less, as no leak was measured
+    """Return the remaining insulin with bounds: a third of the loss may be more or less, as no leak or decay was measured
     [P].
     """
     doubt = (1.0 - insulin) / 3.0

@@ -60,7 +60,7 @@ class VesselVolume:
     age_s: float
     """Mean time since its medium left the bottle (s)."""
     insulin: float = 1.0
-    """Remaining share (0..1) of the supplements of fresh medium after dilution by stocks and leakage in dialysis."""
+    """Remaining share (0..1) of the insulin of fresh medium after dilution by stocks, leakage in dialysis and decay."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ from controller.hazards.loading import load_checked_rig
 from controller.journal.journal import Journal
 from controller.ledger.batches import AT_THE_START
 from controller.ledger.ledger import Ledger
+from controller.ledger.medium_ageing import MediumAgeing
+from controller.ledger.terms import Parcel
 from controller.rig.description import Rig
 from controller.vitals.rolling_baseline import ROW
 from drivers.registry import MODELS
@@ -135,7 +137,7 @@ async def _take(rig: Rig, path: Path, told: Mapping[str, Any], who: str, now: da
         for part, vessel in told["vessels"].items():
             sd_ul = max(vessel["sd_ul"], CARRIED_REL_SD * vessel["ul"])
             reason = f"handed over by {told['rig']} at {told['at']}"
-            medium = _older(told["contents"][part], carried_s)
+            medium = _older(rig, parts[part], told["contents"][part], carried_s)
             user = who or "handover"
             ledger.reconcile(parts[part], vessel["ul"], sd_ul, user=user, reason=reason, medium=medium)
         estimator.take_over(MediaState.from_json(told["medium"]), carried_s)
@@ -191,10 +193,9 @@ def _own_names(medium: dict[str, Any], rig: Rig) -> dict[str, Any]:
     return medium
 
 
-def _older(medium: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Return the same medium `seconds` later."""
-    parcel = medium["parcel"]
-    return {**medium, "parcel": {**parcel, "age_s": parcel["age_s"] + seconds}}
+def _older(rig: Rig, vessel: str, medium: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Return the medium of a vessel `seconds` later, as if it had been carried as warm as it is kept there."""
+    return {**medium, "parcel": asdict(MediumAgeing(rig).older(vessel, Parcel(**medium["parcel"]), seconds))}
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -75,6 +75,8 @@ class Technician:
         self._hands: dict[str, Callable[[str], str]] = {
             "stock_low": self._new_bottle,
             "medium_expired": self._new_bottle,
+            "bottle_due": self._new_bottle,
+            "bottle_over": self._new_bottle,
             "waste_full": self._empty,
             "level_due": self._read,
             "tubing_due": self._new_tubing,

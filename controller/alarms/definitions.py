@@ -334,6 +334,14 @@ DEFINITIONS: dict[str, Definition] = {
             "put in a fresh bottle and enter its lot (on the page, or `choroid vessel load`)", "1 d",
         ),
         Definition(
+            "bottle_due", "low", "soon the supplements and the glutamine of a bottle have declined too far",
+            "have a fresh bottle ready; put it in and enter its lot (on the page, or `choroid vessel load`)", "3 d",
+        ),
+        Definition(
+            "bottle_over", "medium", "a bottle past its limit goes on being fed: less insulin and factors, more ammonia",
+            "put in a fresh bottle and enter its lot (on the page, or `choroid vessel load`)", "1 d",
+        ),
+        Definition(
             "stock_low", "medium", "when it is used up the protocol is held, and the tissue lives on what is in the loop",
             "put in a fresh bottle and enter its lot (on the page, or `choroid vessel load`)", "1 d",
         ),

@@ -288,7 +288,7 @@ class Estimator:
     def _apply_movement(self, movement: Movement) -> None:
         self._pass_time()
         self._tracer = self._medium.mixed(self._tracer, self._state, movement.line, movement.ul)
-        self._state = self._medium.poured(self._state, movement.line, movement.ul)
+        self._state = self._medium.poured(self._state, movement.line, movement.ul, movement.glutamine)
 
     def _loaded(self, seq: int) -> None:
         self._follow(lambda: self._apply(lambda state: self._medium.loaded(state, seq)))
@@ -411,7 +411,8 @@ class Estimator:
             if "handed_over" in body["inputs"]:
                 return lambda _: MediaState.from_json(body["state"])
             return lambda state: _looked(state, body["inputs"])
-        return lambda state: self._medium.poured(state, body["line"], body.get("liquid_ul", body["ul"]))
+        ul, glutamine = body.get("liquid_ul", body["ul"]), body.get("glutamine", 1.0)
+        return lambda state: self._medium.poured(state, body["line"], ul, glutamine)
 
 
 def _in_time(when: datetime, until: datetime | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from controller.tissue.record import TissueRecord
 from protocols import media_assays, media_filter, media_state
 from protocols.dialysis import exchanged, koa_at
 from protocols.media_state import MediaState
+from protocols.medium_ageing import DOUBT
 from protocols.soft_sensor import (
     BUFFER_MM_PER_PH,
     BUFFER_SD_MM_PER_PH,
@@ -40,6 +41,18 @@ def label_sd_of(medium: Medium) -> media_state.Array:
     usual = media_state.label_sd(media_state.of_composition(composition_of(medium)))
     stated = [getattr(medium.label_sd, name, None) for name in media_state.SPECIES]
     return np.array([own if own is not None else sd for own, sd in zip(stated, usual, strict=True)])
+
+
+def _aged(
+    bottle: Composition, label: media_state.Array, glutamine: float, *, stable: bool
+) -> tuple[Composition, media_state.Array]:
+    """Return a bottle with a share of its glutamine left, and how far it may be off that."""
+    lost_mm = bottle.glutamine_mm * (1.0 - glutamine)
+    made_mm = 0.0 if stable else lost_mm
+    doubt = np.zeros(len(label))
+    doubt[media_state.GLUTAMINE], doubt[media_state.AMMONIA] = DOUBT * lost_mm, DOUBT * made_mm
+    older = replace(bottle, glutamine_mm=bottle.glutamine_mm - lost_mm, ammonia_mm=bottle.ammonia_mm + made_mm)
+    return older, np.hypot(label, doubt)
 
 
 class RigMedium:
@@ -74,7 +87,7 @@ class RigMedium:
         opened = self._journal.last("ledger.opened")
         volumes = {name: vessel.volume_ul for name, vessel in rig.vessels.items()}
         volumes |= {} if opened is None else opened.body
-        return media_state.begin(
+        state = media_state.begin(
             self._content(self.circulating[0]) or _NOTHING,
             _NOTHING if self.spent is None else self._content(self.spent) or _NOTHING,
             loop_ul=sum(volumes[name] for name in self.circulating),
@@ -88,6 +101,8 @@ class RigMedium:
             method_sd=self._method_sd(media_state.METHOD_REL_SD),
             spent_label=None if self.spent is None else self._label_sd(self.spent),
         )
+        medium = rig.media.get(rig.vessels[self.circulating[0]].contains or "")
+        return media_state.with_stable_glutamine(state) if medium is not None and medium.stable_glutamine else state
 
     def _buffer(self) -> tuple[float, float]:
         """Return the capacity of the other buffers of the loop's medium, and its sd (mM per pH)."""
@@ -166,13 +181,19 @@ class RigMedium:
             return state
         return media_state.new_lot(state)
 
-    def poured(self, state: MediaState, name: str, ul: float) -> MediaState:
-        """Return the state after a volume was moved along a line, and over what runs over behind it."""
+    def poured(self, state: MediaState, name: str, ul: float, glutamine: float = 1.0) -> MediaState:
+        """Return the state after a volume was moved along a line, and over what runs over behind it.
+
+        `glutamine`: the share of its label's glutamine that a bottle still has by its age.
+        """
         line = self._rig.lines[name]
         if line.from_ not in self._rig.vessels:
             return state
         poured: Where | Composition | None = self.where(line.from_) or self._content(line.from_)
         vessels, label = self._rig.vessels, self._label_sd(line.from_)
+        if isinstance(poured, Composition) and label is not None and glutamine < 1.0:
+            stable = self._rig.media[vessels[line.from_].contains or ""].stable_glutamine
+            poured, label = _aged(poured, label, glutamine, stable=stable)
         complete = vessels[line.from_].contains == vessels[self.circulating[0]].contains
         kidney = self._kidney
         if kidney is not None and name == kidney.dialyse:

@@ -18,6 +18,7 @@ from controller.ledger.drift import LEARNED_REL_SD, WANDER_REL_SD, Drift, PumpWa
 from controller.ledger.flow_paths import FlowPath, FlowPaths
 from controller.ledger.line_contents import LineContents
 from controller.ledger.losses import losses_of
+from controller.ledger.medium_ageing import MediumAgeing
 from controller.ledger.mixing import Mixing, VesselState
 from controller.ledger.reconcile import K, Residual, Unknowns, surplus
 from controller.ledger.samples import AssaySample
@@ -48,15 +49,6 @@ filling and evaporation, so that the difference of both contains only what was m
 Listener = Callable[[Movement], None]
 
 
-def _stocks(rig: Rig) -> set[str | None]:
-    """Return the media without supplements: those that the liver doses, and dialysate."""
-    lines = [each.line for each in organ_lines(rig) if each.organ == "liver"]
-    kidney = rig.organs.kidney
-    if kidney is not None and kidney.dialyse is not None:
-        lines.append(kidney.dialyse)
-    return {rig.vessels[rig.lines[line].from_].contains for line in lines}
-
-
 class Books:
     """Volumes, totals and medium history of one rig as of the last row."""
 
@@ -68,7 +60,7 @@ class Books:
         self._tares = Tares()
         self._loop = rig.loop
         self._used = {*circulating(rig), *rig.tissue}
-        self._stocks = _stocks(rig)
+        self._ageing = MediumAgeing(rig)
         self._vessels = {name: self._filled(name) for name in rig.vessels}
         self._purposes = {each.line: each.key for each in organ_lines(rig)}
         if self._kidney is not None and self._kidney.dialyse is not None:
@@ -99,8 +91,8 @@ class Books:
         """Return a vessel as it is filled at the start."""
         spec = self._rig.vessels[name]
         unused = 0.0 if name in self._used else 1.0
-        insulin = 0.0 if spec.contains in self._stocks else 1.0
-        return VesselState(spec.volume_ul, (FILL_REL_SD * spec.volume_ul) ** 2, Parcel(unused=unused, insulin=insulin))
+        parcel = replace(self._ageing.of_medium(spec.contains), unused=unused)
+        return VesselState(spec.volume_ul, (FILL_REL_SD * spec.volume_ul) ** 2, parcel)
 
     # --- what is known ----------------------------------------------------------------------------------
 
@@ -126,7 +118,15 @@ class Books:
     def parcels(self, since_s: float) -> dict[str, Parcel]:
         """Return the history of each vessel's medium, `since_s` after the last booking."""
         since_s = max(since_s, 0.0)
-        return {name: replace(v.parcel, age_s=v.parcel.age_s + since_s) for name, v in self._vessels.items()}
+        return {name: self._ageing.older(name, vessel.parcel, since_s) for name, vessel in self._vessels.items()}
+
+    def glutamine_left(self, line: str) -> float:
+        """Return the share of its label's glutamine that the bottle of a line still has (0..1); 1 for any other source."""
+        source = self._rig.vessels.get(self._rig.lines[line].from_)
+        medium = None if source is None or source.kind != "source" else self._rig.media.get(source.contains or "")
+        if medium is None or medium.glutamine_mm <= 0.0:
+            return 1.0
+        return round(self._vessels[self._rig.lines[line].from_].parcel.glutamine, 6)
 
     def booked_ul(self) -> dict[str, float]:
         """Return every vessel's volume as of the last booking (µL)."""
@@ -206,9 +206,9 @@ class Books:
                 self._unknowns.add_to(each, {loss.unknown: -sd}, -lost)
             self.totals.evaporated_ul += lost
         self._refresh()
-        for vessel in self._vessels.values():
-            vessel.parcel = replace(vessel.parcel, age_s=vessel.parcel.age_s + max(seconds, 0.0))
-        self.contents.age(max(seconds, 0.0))
+        for name, vessel in self._vessels.items():
+            vessel.parcel = self._ageing.older(name, vessel.parcel, max(seconds, 0.0))
+        self.contents.age(max(seconds, 0.0), self._ageing.in_lines)
 
     # --- inside -----------------------------------------------------------------------------------------
 
@@ -231,7 +231,7 @@ class Books:
             self._by_gain(self._unknowns, path, self._gain_of(line.pump, nominal), nominal)
         self._refresh()
         self._mix(path, ul, utc)
-        movement = Movement(name, *ends, ul)
+        movement = Movement(name, *ends, ul, body.get("glutamine", 1.0))
         for listener in self._listeners:
             listener(movement)
         return drift
@@ -461,8 +461,7 @@ class Books:
         share = 1.0 if body["replaces"] else ul / (before + ul)
         self._refresh()
         self.totals.loaded_ul += ul
-        fresh = Parcel(insulin=0.0 if batch.medium in self._stocks else 1.0)
-        vessel.parcel = vessel.parcel.mixed(fresh, share)
+        vessel.parcel = vessel.parcel.mixed(self._ageing.of_batch(batch), share)
         self.whereabouts.loaded(batch, share=share)
 
     def _sample(self, sample: AssaySample) -> None:

@@ -174,8 +174,10 @@ class Ledger:
             body["spent_ul"], body["spent_sd_ul"] = weight.g * DENSITY_UL_PER_G, weight.sd_g * DENSITY_UL_PER_G
         if weight is None and (liquid_ul := self._above_straw_ul(line, body.get("ports"))) < volume_ul:
             body["liquid_ul"] = liquid_ul
-        seq = self._journal.append("moved", body, run=run)
         self._up_to_now()
+        if (left := self._books.glutamine_left(line)) < 1.0:
+            body["glutamine"] = left
+        seq = self._journal.append("moved", body, run=run)
         drift = self._books.book("moved", body, self._clock.utc_text())
         if drift is not None:
             self._alarm("pump_drift", drift.pump, drift.text)

@@ -16,6 +16,7 @@ from controller.ledger.terms import Parcel
 from controller.rig.description import Rig
 from controller.rig.dosing import dosing_paths
 from controller.rig.selectors import PumpedPath, behind_ul, held_ul
+from protocols.medium_ageing import MediumRates
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class LineContents:
         displaced_ul = sum(held for line in lines for origin, held in self._slugs[line] if origin != path.source)
         return min(max(mixed_ul, displaced_ul), ul)
 
-    def age(self, seconds: float) -> None:
-        """Let time pass."""
+    def age(self, seconds: float, rates: MediumRates) -> None:
+        """Let time pass, which takes from medium at these rates."""
         for line, held in self._held.items():
-            self._held[line] = replace(held, parcel=replace(held.parcel, age_s=held.parcel.age_s + seconds))
+            self._held[line] = replace(held, parcel=held.parcel.older(seconds, rates))

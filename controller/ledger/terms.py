@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from controller.ledger.reconcile import Residual
+from protocols.medium_ageing import MediumRates
 
 EVAPORATION_UL_D, EVAPORATION_SD_UL_D = 100.0, 60.0
 """Daily loss of the loop: some 2 m of silicone tubing in a humid housing lose 36–150 µL (biology.md §1.3)."""
@@ -71,6 +73,8 @@ class Movement:
     source: str
     target: str
     ul: float
+    glutamine: float = 1.0
+    """Share of its label's glutamine that a bottle still had (0..1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +84,26 @@ class Parcel:
     passes: float = 0.0
     """Number of times it was given back to the loop."""
     age_s: float = 0.0
-    """Time since it left its bottle (s)."""
+    """Time since its bottle was made, else put in (s)."""
     unused: float = 1.0
     """Share that was never in the loop (0..1)."""
     insulin: float = 1.0
-    """Share of fresh medium's insulin (0..1): stocks have none, and a dialyser loses it."""
+    """Share of fresh medium's insulin (0..1): stocks have none, a dialyser loses it, and so does time."""
+    factors: float = 1.0
+    """Share of fresh medium's labile factors that time has left (0..1); what tissue secretes is not counted."""
+    glutamine: float = 1.0
+    """Share of fresh medium's glutamine that has not decayed (0..1); what tissue takes is not counted."""
+
+    def older(self, seconds: float, rates: MediumRates) -> Parcel:
+        """Return the medium after some time (s), which takes from it at these rates."""
+        days = seconds / DAY_S
+        return replace(
+            self,
+            age_s=self.age_s + seconds,
+            insulin=self.insulin * math.exp(-rates.insulin * days),
+            factors=self.factors * math.exp(-rates.factors * days),
+            glutamine=self.glutamine * math.exp(-rates.glutamine * days),
+        )
 
     def mixed(self, other: Parcel, share: float) -> Parcel:
         """Return the mixture with a `share` (0..1) of `other`."""
@@ -93,6 +112,8 @@ class Parcel:
             self.age_s + (other.age_s - self.age_s) * share,
             self.unused + (other.unused - self.unused) * share,
             self.insulin + (other.insulin - self.insulin) * share,
+            self.factors + (other.factors - self.factors) * share,
+            self.glutamine + (other.glutamine - self.glutamine) * share,
         )
 
 

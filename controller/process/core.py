@@ -123,7 +123,7 @@ class ControllerCore:
             journal=self.journal,
             clock=clock,
             data=folder,
-            batches=lambda: self.ledger.whereabouts.batches,
+            medium=lambda: self.ledger.whereabouts,
             volumes=self.ledger.volumes,
         )
         button = rig.safety.emergency_stop

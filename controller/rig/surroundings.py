@@ -29,6 +29,14 @@ def room_c(rig: Rig) -> float:
     return ROOM_C if rig.organs.skin is None else rig.organs.skin.ambient_c
 
 
+def kept_c(rig: Rig, vessel: str) -> float:
+    """Return the temperature at which the medium of a vessel is kept (°C): of culture vessels that of the skin."""
+    skin = rig.organs.skin
+    if skin is not None and rig.vessels[vessel].kind in ("loop", "chamber", "process"):
+        return skin.setpoint_c
+    return zone_of(rig, vessel).temperature_c
+
+
 def ph_at(bicarbonate_mm: float, co2_pct: float) -> float:
     """Return the pH of a medium under gas with a given share of CO2 (Henderson and Hasselbalch)."""
     return PK + log10(bicarbonate_mm / (CO2_MM_PER_MMHG * DRY_MMHG * max(co2_pct, ROOM_CO2_PCT) / 100.0))

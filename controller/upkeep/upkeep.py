@@ -20,7 +20,7 @@ from controller.core.clock import Clock
 from controller.core.state import ActuatorView, Volume
 from controller.journal.journal import Journal
 from controller.journal.terms import JournalUnwritten
-from controller.ledger.batches import Batch
+from controller.ledger.batches import Whereabouts
 from controller.memory.calibrations import FILE, Calibration, CalibrationError, current
 from controller.rig.description import Rig
 from controller.rig.upkeep import Disposable
@@ -28,6 +28,7 @@ from controller.runs.facts import LOOP_MARGIN_UL
 from controller.safety.kernel import SIGMAS
 from controller.safety.terms import PumpTrust
 from controller.transfers.routes import Trust, dosing_of
+from controller.upkeep.bottles import bottle_causes, day_of
 from controller.upkeep.manual_tasks import ManualTasks, UnknownTask
 from controller.upkeep.tubing import LIFE_REVOLUTIONS, Tubing, bore_of, fitted, moved_since, revolution_of
 from drivers.commands import PumpStatus
@@ -106,7 +107,7 @@ class Standing:
 
 
 class Upkeep:
-    """Upkeep of one rig; `batches` and `volumes` are the ledger's. Call :meth:`update` each tick; it acts once a minute."""
+    """Upkeep of one rig; `medium` and `volumes` are the ledger's. Call :meth:`update` each tick; it acts once a minute."""
 
     def __init__(
         self,
@@ -115,14 +116,14 @@ class Upkeep:
         journal: Journal,
         clock: Clock,
         data: Path,
-        batches: Callable[[], Mapping[str, Batch]] = dict,
+        medium: Callable[[], Whereabouts] = Whereabouts,
         volumes: Callable[[], Mapping[str, Volume]] = dict,
     ) -> None:
         self._rig = rig
         self._journal = journal
         self._clock = clock
         self._data = data
-        self._batches = batches
+        self._medium = medium
         self._volumes = volumes
         self._hearts = {rig.lines[heart.line].pump for heart in rig.organs.hearts.values()}
         self._lines: dict[str, str] = {}
@@ -325,10 +326,10 @@ class Upkeep:
         if record.rig != self._rig.name:
             return f"the record of {pump} was made on the rig “{record.rig}”. Next: {again}"
         if record.expired(now_utc):
-            return f"that of {pump} expired on {_day(record.expires_utc)}. Next: {again}"
+            return f"that of {pump} expired on {day_of(record.expires_utc)}. Next: {again}"
         if tubing.installed_utc > record.at_utc:
             return (
-                f"that of {pump} was made with the tubing before; new tubing was fitted on {_day(tubing.installed_utc)}."
+                f"that of {pump} was made with the tubing before; new tubing was fitted on {day_of(tubing.installed_utc)}."
                 f" Next: {again}"
             )
         wrong = self._wrong_bore(tubing, record.tubing_mm, "the calibration was made with")
@@ -347,9 +348,7 @@ class Upkeep:
         """Return the causes of alarms: what a person has to act on."""
         causes = self._calibrations(now_utc) | self._probes(now_utc) | self._tubing_causes()
         causes |= disposable_causes(self._rig, now_utc)
-        for batch in self._batches().values():
-            if batch.expired(now_utc):
-                causes["medium_expired", batch.vessel] = f"lot {batch.lot} expired on {_day(batch.expires_utc)}"
+        causes |= bottle_causes(self._rig, self._medium(), now_utc)
         volumes = self._volumes()
         causes |= self._stocks(volumes)
         causes |= self.tasks.causes(now_utc)
@@ -377,7 +376,7 @@ class Upkeep:
                 causes["calibration_invalid", pump] = f"{what}: {standing.refusal}"
             elif standing.expires_utc and datetime.fromisoformat(standing.expires_utc) <= soon:
                 causes["calibration_due", pump] = (
-                    f"it expires on {_day(standing.expires_utc)}, and no volumes after that"
+                    f"it expires on {day_of(standing.expires_utc)}, and no volumes after that"
                 )
         return causes
 
@@ -388,7 +387,7 @@ class Upkeep:
             mine = record.kind == "sensor" and record.rig == self._rig.name
             if mine and point.partition(".")[0] in self._rig.devices and record.expired(now_utc):
                 causes["probe_calibration_over", point] = (
-                    f"that of {record.at_utc[:10]} ran out on {_day(record.expires_utc)}"
+                    f"that of {record.at_utc[:10]} ran out on {day_of(record.expires_utc)}"
                 )
         return causes
 
@@ -458,7 +457,3 @@ class Upkeep:
                         turned = count["revolutions"] - self.tubing[pump].revolutions
                         self.tubing[pump] = self.tubing[pump].turned(turned)
                         self._totals_ul[pump] = count["total_ul"]
-
-
-def _day(utc: str) -> str:
-    return utc[:16].replace("T", " ") + " UTC"

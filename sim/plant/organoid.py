@@ -8,13 +8,13 @@ glutamine. Growth is Gompertz [P], and slower where insulin is short.
 Each shell of the sphere has a share of cells that live. They die where the oxygen of their own shell is too low, and all
 over the organoid of what is outside harmless ranges anchored in the literature: ammonia above 0.9 mM (rat neurons lose
 survival from 1 mM: S44), lactate above 15 mM (hESC arrest at 25 mM with low pH: S43), pH, temperature, glucose, insulin,
-microbes. They spill their LDH. Where oxygen reaches, living cells make up for them. So the dead core grows and shrinks with the
-oxygen at the surface, the size and the demand, and uptake, dead share and viability are three views of one state.
+microbes. They spill their LDH. Where oxygen reaches, living cells make up for them. So the dead core grows and shrinks with
+the oxygen at the surface, the size and the demand, and uptake, dead share and viability are three views of one state.
 
 What supports tissue is of two kinds. Insulin comes with the medium alone; pumps, dialysers and time take it, and below a
-share of that of fresh medium growth slows and cells die. Labile factors come with fresh medium and from the tissue itself; they
-are one pool, and cost a little of the viability [P] where they are short: where old medium brings none, or bulk exchange washes
-out those that were secreted (the laboratory rule of partial medium changes).
+share of that of fresh medium growth slows and cells die. Labile factors come with fresh medium and from the tissue itself;
+they are one pool, and cost a little of the viability [P] where they are short: where old medium brings none, or bulk
+exchange washes out those that were secreted (the laboratory rule of partial medium changes).
 
 Viability is the living tissue over what lives of an organoid of the same size and kind in the care for which its rig is
 designed: its own core is no loss. Laboratories define it so: viable cells, ATP or LDH over those of control cultures of the

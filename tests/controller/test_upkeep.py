@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from controller.core.clock import Clock
 from controller.core.state import ActuatorView, Volume
 from controller.journal.journal import Journal
 from controller.journal.terms import JournalUnwritten
-from controller.ledger.batches import Batch
+from controller.ledger.batches import Batch, Whereabouts
 from controller.memory.calibrations import FILE, Calibration, keep
 from controller.rig.description import Rig, UpkeepSpec
 from controller.rig.upkeep import TubingSpec
@@ -40,11 +40,11 @@ PER_TURN_UL = 63.0
 
 
 @asynccontextmanager
-async def kept(data: Path, rig: Rig = RIG, batches: Mapping[str, Batch] | None = None) -> AsyncIterator[Upkeep]:
+async def kept(data: Path, rig: Rig = RIG, medium: Whereabouts | None = None) -> AsyncIterator[Upkeep]:
     clock = Clock(follow_system=False, epoch=EPOCH)
     journal = Journal(data / "journal.db", clock, durable=False)
     try:
-        yield Upkeep(rig, journal=journal, clock=clock, data=data, batches=lambda: batches or {})
+        yield Upkeep(rig, journal=journal, clock=clock, data=data, medium=lambda: medium or Whereabouts())
     finally:
         journal.close()
 
@@ -196,7 +196,9 @@ async def test_D2_a_calibration_that_no_disk_took_down_is_put_on_record_when_one
 @pytest.mark.virtual_time
 async def test_medium_past_its_date_is_told(tmp_path: Path) -> None:
     lot = Batch("NB-1", "fresh", "", "reservoir", expires_utc="2026-01-02")
-    async with kept(tmp_path, batches={"NB-1": lot}) as upkeep:
+    medium = Whereabouts()
+    medium.batches["NB-1"] = lot
+    async with kept(tmp_path, medium=medium) as upkeep:
         assert upkeep.causes == {}
         await asyncio.sleep(2 * DAY_S)
         look(upkeep)

@@ -1,4 +1,4 @@
-"""`python -m tests.protocols.plant_only 60 [TISSUE]`: sixty days of recycling compared with exchange, on the plant alone.
+"""`python -m tests.protocols.plant_only 60 [TISSUE [BOTTLE_D]]`: sixty days of recycling compared with exchange, on the plant alone.
 
 The recycler's own pure decisions (draw, grade, treatment, plan) act on the plant's vessels directly; no wires, controller
 or estimator: what it believes is the truth with bounds of a given width. Sixty days take some twenty seconds, so prices and
@@ -263,15 +263,21 @@ def sensitive() -> RuleSet:
     return rule_set(Grading.model_validate(read_grading(SENSITIVE)))
 
 
-def main(days: int = 60, tissue: str = "reference") -> None:
+def main(days: int = 60, tissue: str = "reference", bottle_d: str = str(BOTTLE_D)) -> None:
     """Print the tables of docs/recycling.md."""
-    reference = told("bench", days=days, recycling=False, tissue=tissue)
+    reference = told("bench", days=days, recycling=False, tissue=tissue, bottle_d=float(bottle_d))
     arms = {"exchange": reference}
     for sd in (0.3, 0.6, 1.0):
-        arms[f"recycle, lactate ± {sd} mM"] = told("bench", days=days, lactate_sd=sd, tissue=tissue)
-        arms[f"recycle with dialyser, ± {sd} mM"] = told("bench_dialysis", days=days, lactate_sd=sd, tissue=tissue)
+        arms[f"recycle, lactate ± {sd} mM"] = told(
+            "bench", days=days, lactate_sd=sd, tissue=tissue, bottle_d=float(bottle_d)
+        )
+        arms[f"recycle with dialyser, ± {sd} mM"] = told(
+            "bench_dialysis", days=days, lactate_sd=sd, tissue=tissue, bottle_d=float(bottle_d)
+        )
     for name, rig in (("recycle", "bench"), ("with dialyser", "bench_dialysis")):
-        arms[f"{name}, sensitive, ± 0.3 mM"] = told(rig, days=days, lactate_sd=0.3, tissue=tissue, rules=sensitive())
+        arms[f"{name}, sensitive, ± 0.3 mM"] = told(
+            rig, days=days, lactate_sd=0.3, tissue=tissue, bottle_d=float(bottle_d), rules=sensitive()
+        )
     print(f"{days} days{'':<26}fresh mL  share  stocks  dialysate  lactate  ammonia  insulin  passes  viability")
     for name, story in arms.items():
         print(
