@@ -20,7 +20,7 @@ CHAIN = re.compile(r"\b(?P<page>[a-z-]+)(?P<md>\.md)? (?P<sections>§ ?\d[\d.]*(
 """`biology.md §3.2 [P], §1.3`: a page and its sections."""
 TAGGED = re.compile(r"\[[^\]\n]*?\b[VSRDP]\b[^\]\n]*\]")
 """`[D from V S30]`: an evidence tag with the ids of its sources."""
-SOURCE = re.compile(r"\bS\d{1,2}\b")
+SOURCE = re.compile(r"\bS\d{1,3}\b")
 DECISION = re.compile(r"\b[Dd]ecisions? (\d+)\b")
 HINT = re.compile(r"§|\.md|ecision|\bS\d")
 """What a line with a citation contains; all other lines are passed over quickly."""

@@ -29,7 +29,7 @@ def test_the_check_sees_the_citations() -> None:
         ("electrodes.md §7", ["docs/sources/electrodes.md has no section 7"]),
         ("as built (§2.7)", ["§2.7 names no page; write biology.md §2.7"]),
         ("[D from V S30]", []),
-        ("[V, S99]", ["source S99 is not in docs/sources/biology.md §8"]),
+        ("[V, S999]", ["source S999 is not in docs/sources/biology.md §8"]),
         ("as decision 1 says", []),
         ("as decision 77 says", ["decision 77 has no page in docs/decisions"]),
         (

@@ -1,4 +1,4 @@
-"""The age of medium: what the ledger expects of a bottle and of the loop agrees with the plant; the estimator is told."""
+"""The age of medium: what the ledger expects of a bottle and of the loop agrees with the plant."""
 
 from __future__ import annotations
 

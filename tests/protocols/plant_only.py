@@ -1,4 +1,4 @@
-"""`python -m tests.protocols.plant_only 60 [TISSUE [BOTTLE_D]]`: sixty days of recycling compared with exchange, on the plant alone.
+"""`python -m tests.protocols.plant_only 60 [TISSUE [BOTTLE_D]]`: sixty days of recycling and of exchange, on the plant alone.
 
 The recycler's own pure decisions (draw, grade, treatment, plan) act on the plant's vessels directly; no wires, controller
 or estimator: what it believes is the truth with bounds of a given width. Sixty days take some twenty seconds, so prices and
