@@ -41,6 +41,8 @@ ADDED = (
     "hepes",
     "phosphate",
     "label_sd",
+    "stable_glutamine",
+    "use_within",
     "method_sd",
     "unlocked_protocols",
     "hubs",
