@@ -27,6 +27,8 @@ HARMLESS = {
     r"organs\.skin\.lease x 0\.1": "shorter pulses of heat",
     r"filters\.sterile\.max_pressure x 10": "a statement of the maker; the interlock's limit stays where it was",
     r"gas_o2\.full_scale x 0\.1": "less oxygen can be added; air alone feeds the tissue",
+    r"(reservoir|bottle|feed_bag) in the room|fridge with .*": "a warmer bottle ages faster: its limit of use shrinks with it, and"
+    " bottle_over tells",
 }
 
 
@@ -43,7 +45,6 @@ HARMLESS_IN = {
     "straw_vial": {
         r"temperature also trips (feeder|extractor)\.pump": "a transfer that stops is held and resumed",
         r"(ph_vial|balance) .*|remove (ph_vial|balance)": "nothing depends on it: the functions say what is not seen",
-        r"bottle in the room|fridge with .*": "cold slows the ageing of the feed; the tissue does not stand there",
         r"cabinet with 24 degC temperature": "it is that temperature",
         r"safety\.temperature\.stale x 10|organs\.skin\.(power|lease) x 10": "the thermostat regulates its own block",
         r"(extractor|relay) every (10 min|1 h)": "the straw keeps the level; a stirrer is read back when it is commanded",
@@ -59,7 +60,6 @@ HARMLESS_IN = {
         r".* also trips (feeder|dialysate)\.pump": "a transfer that stops is held and resumed",
         r"(ph|do)_tank at (basket|cell_loop)": "the cell loop carries the medium of the tank there",
         r"feed_scale .*|remove feed_scale": "it corrects the book of the feed bag; no interlock or regulator reads it",
-        r"feed_bag in the room|fridge with .*": "cold slows the ageing of the feed; the tissue does not stand there",
         r"safety\.temperature\.stale x 10|organs\.skin\.(power|lease) x 10": "the thermostat regulates its own bath, which is"
         " never set above the limit of the chamber",
     },
