@@ -27,8 +27,8 @@ HARMLESS = {
     r"organs\.skin\.lease x 0\.1": "shorter pulses of heat",
     r"filters\.sterile\.max_pressure x 10": "a statement of the maker; the interlock's limit stays where it was",
     r"gas_o2\.full_scale x 0\.1": "less oxygen can be added; air alone feeds the tissue",
-    r"(reservoir|bottle|feed_bag) in the room|fridge with .*": "a warmer bottle ages faster: its limit of use shrinks with it, and"
-    " bottle_over tells",
+    r"(reservoir|bottle|feed_bag) in the room|fridge with .*": "a warmer bottle ages faster: its limit of use shrinks with"
+    " it, and bottle_over tells",
 }
 
 
