@@ -12,8 +12,8 @@ PAGE_TOOLS := dashboards/node_modules/.package-lock.json
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable
 PORT ?= 8090
 GRID_PORT ?= 7780
-# JOBS: tests wait for real processes more than half of their time, so three keep two cores busy.
-JOBS ?= 3
+# JOBS: tests wait for real processes more than half of their time, so four keep two cores busy.
+JOBS ?= 4
 # LIMIT: a command before pytest, such as `timeout --foreground --signal=INT 1h`: it ends with the tracebacks so far.
 LIMIT ?=
 # SEED: which unsafe rigs `make test-long` simulates, each day others.

@@ -146,7 +146,7 @@ class Statement:
             trend=self._trend(),
             stable_h=self.estimate.stable_h(),
             wide=now.width > TOO_WIDE,
-            counted=f"({len(self.of(Knowing.MEASURED))} of {len(MEASURED)})",
+            counted=f"{len(self.of(Knowing.MEASURED))} of {len(MEASURED)}",
             alarms=self.alarms,
         )
 

@@ -51,7 +51,7 @@ class TissueWording:
     wide: bool
     """Whether the interval is too wide to say more."""
     counted: str
-    """Share of the signals that are measured, as text."""
+    """How many of the signals are measured, such as “4 of 11”."""
     alarms: tuple[str, ...] = ()
     """Failures of the care that act now: the estimate shows what they do to the tissue later."""
 
@@ -79,11 +79,8 @@ class TissueWording:
         if harmful:
             return harmful
         if self.wide:
-            return f"No harm and no loss is seen, but too little is measured {self.counted} to judge the tissue."
-        return (
-            f"No harm and no loss is seen in what is measured {self.counted}; a loss of up to {self.possible_loss:.2f} is"
-            " possible."
-        )
+            return f"No harm or loss seen, but too little is measured ({self.counted}) to judge the tissue."
+        return f"No harm or loss seen ({self.counted} measured); up to {self.possible_loss:.2f} may be lost."
 
     def _course(self) -> str:
         """Return where viability goes. After a loss it is never called stable, and its baseline is named."""

@@ -63,12 +63,13 @@ def test_what_the_rig_lacks_is_not_shown(browser: Browser, incubator: Server, na
         assert visit.complaints == []
 
 
-def test_a_whole_rig_shows_its_electrodes_and_its_heater_and_has_no_zone(browser: Browser, server: Server) -> None:
+def test_a_whole_rig_shows_its_electrodes_its_heater_and_its_refrigerator(browser: Browser, server: Server) -> None:
     with visiting(browser, server.url) as visit:
         page = visit.live()
         expect(page.get_by_test_id("nerves")).to_be_visible()
         expect(page.locator("#schematic .heater")).to_have_count(1)
-        expect(page.locator("#schematic .zone")).to_have_count(0)
+        expect(page.locator("#schematic .zone")).to_have_count(1)
+        expect(page.locator('#schematic .zone[data-zone="fridge"] text').first).to_contain_text("fridge")
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 CUT_OFF = """parts => parts.flatMap(part => [part, ...part.querySelectorAll('*')]).filter(node => node.clientWidth
   && node.scrollWidth > node.clientWidth + 1).map(node => node.className)"""
 FIRST = {
-    "well": "No harm and no loss is seen in what is measured (8 of 11); a loss of up to ",
-    "little-measured": "No harm and no loss is seen in what is measured (4 of 11); a loss of up to ",
+    "well": "No harm or loss seen (8 of 11 measured); up to ",
+    "little-measured": "No harm or loss seen (4 of 11 measured); up to ",
     "heat": "Harmful now: heat. The tissue is losing viability.",
     "loss": "The tissue is losing viability. No cause is measured.",
     "recovering": "The tissue has lost viability and is recovering. Nothing harmful is measured now.",
-    "no-data": "No harm and no loss is seen, but too little is measured (1 of 11) to judge the tissue.",
+    "no-data": "No harm or loss seen, but too little is measured (1 of 11) to judge the tissue.",
 }
 
 

@@ -49,6 +49,7 @@ LIMIT_S = 2.0
 STOPPED_S = 3 * LIMIT_S
 
 
+@pytest.mark.long
 async def test_B2_a_guard_that_gets_no_processor_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarding, "READY_S", 5.0)
     with stopped_at_start("controller.guard", seconds=10.0) as stopped:

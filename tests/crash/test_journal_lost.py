@@ -50,6 +50,7 @@ def heart(bench: Bench) -> bool:
     return bool((state["actuators"]["reglo.heart"]["status"] or {}).get("on"))
 
 
+@pytest.mark.long
 def test_F7_A11_a_journal_that_is_removed_under_choroid_run_fails_health_at_once_and_repair_brings_it_back(
     bench: Bench,
 ) -> None:
@@ -87,6 +88,7 @@ def test_F7_A11_a_journal_that_is_removed_under_choroid_run_fails_health_at_once
     until(lambda: bench.run_state(run_id) == "held", "the run is held for a person", seconds=90)
 
 
+@pytest.mark.long
 def test_R2_an_fsync_of_seconds_delays_doses_and_not_the_control_loop() -> None:
     """The guard once killed such a controller: the loop had stood for 4.8 s."""
     figures = bench_slow_disk(fsync_s=1.5, for_s=20.0)

@@ -26,6 +26,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.end()
 
 
+@pytest.mark.long
 def test_E4_A1_killed_in_a_transfer_no_double_dose(bench: Bench) -> None:
     controller = bench.run()
     run_id = bench.protocol("start", "recycle", "--set", "batch=2 mL", "--set", "min_batch=2 mL", "--set", "cycles=1")[

@@ -264,6 +264,7 @@ async def test_L6_the_heartbeat_to_an_external_monitor_stops_when_the_control_lo
         await asyncio.gather(running, return_exceptions=True)
 
 
+@pytest.mark.long
 async def test_L5_mail_down_and_webhook_up_with_a_real_outbox(
     post: tuple[Mailbox, int], receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,7 +109,7 @@ def test_a_grade_is_read_with_its_reasons() -> None:
 
 ESTIMATE = {
     "value": 0.93, "low": 0.86, "high": 0.97, "version": "viability-3", "measured": ["pH"], "unmeasured": ["LDH"],
-    "causes": {}, "sentences": ["No harm and no loss is seen."],
+    "causes": {}, "sentences": ["No harm or loss seen."],
 }  # fmt: skip
 RATING = {"score": 0.2, "low": 0.2, "high": 1.0, "coverage": 0.2, "limiting": "ldh", "version": "care-rating-3"}
 

@@ -72,6 +72,7 @@ async def test_B1_controller_and_guard_lost_at_once_are_back_and_the_rig_is_basa
         assert not holders(made.data / OWNER), "an end in order is an end"
 
 
+@pytest.mark.long
 async def test_B1_a_suspended_machine_is_cared_for_again(tmp_path: Path) -> None:
     """All stand still while the monotonic clock runs on, for longer than the guard allows for a busy machine."""
     async with scene(tmp_path) as made:

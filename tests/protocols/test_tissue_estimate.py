@@ -264,9 +264,7 @@ def test_the_statement_names_harm_what_is_missing_and_what_to_do_next(settled: V
     assert said["status"] == "normal"
     possible = said["baseline"] - said["low"]
     assert 0.05 < possible < 0.5
-    assert said["sentences"][0] == (
-        f"No harm and no loss is seen in what is measured (4 of 11); a loss of up to {possible:.2f} is possible."
-    )
+    assert said["sentences"][0] == f"No harm or loss seen (4 of 11 measured); up to {possible:.2f} may be lost."
     assert "Not measured: glucose, lactate, ammonia, osmolality, electrical activity, LDH, size." in said["sentences"]
     assert said["low"] <= said["value"] <= said["high"]
     hot = settled.after(look(temperature_c=around(41.0, 0.1)))
@@ -286,7 +284,7 @@ def test_want_of_data_is_no_harm(settled: ViabilityEstimate) -> None:
     assert said["status"] == "normal"
     assert said["causes"] == {}
     assert said["sentences"][:2] == [
-        "No harm and no loss is seen, but too little is measured (1 of 11) to judge the tissue.",
+        "No harm or loss seen, but too little is measured (1 of 11) to judge the tissue.",
         f"Viability {said['low']:.2f}–{said['high']:.2f}, too wide to show a trend.",
     ]
 

@@ -20,7 +20,7 @@ COMBINATIONS = list(
     )
 )
 
-UNSEEN = "No harm and no loss is seen in what is measured (4 of 8); a loss of up to 0.50 is possible."
+UNSEEN = "No harm or loss seen (4 of 8 measured); up to 0.50 may be lost."
 
 
 def condition(
@@ -31,7 +31,7 @@ def condition(
     wide: bool = False,
     alarms: tuple[str, ...] = (),
 ) -> TissueWording:
-    return TissueWording(0.4, 0.6, 0.9, loss, harms, hidden, trend, 9, wide, "(4 of 8)", alarms)
+    return TissueWording(0.4, 0.6, 0.9, loss, harms, hidden, trend, 9, wide, "4 of 8", alarms)
 
 
 def said(**changes: object) -> str:
@@ -48,7 +48,7 @@ def test_no_combination_contradicts_itself(
     falls = re.search(r"\blosing|\bfalling", text)
     assert not re.search(r"\.\.|, \.|\s\s", text)
     assert ("stable" in text) == (loss is LossFound.NONE and trend is Trend.STABLE and not harms and not wide)
-    assert ("No harm and no loss is seen" in text) == (loss is LossFound.NONE and not harms)
+    assert ("No harm or loss seen" in text) == (loss is LossFound.NONE and not harms)
     assert ("below its baseline of 0.90" in text) == (loss is not LossFound.NONE)
     assert bool(falls) <= (trend is Trend.FALLING), "only what falls is said to fall"
     assert ("rising" in text or "recovering" in text) <= (trend is Trend.RISING)

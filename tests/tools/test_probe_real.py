@@ -8,6 +8,8 @@ import os
 import tty
 from collections.abc import AsyncIterator
 
+import pytest
+
 from choroid.tools.conformance.benches import all_benches
 from choroid.tools.conformance.lab_end import LabEnd
 from choroid.tools.probe import Found, probe, unasked
@@ -80,6 +82,7 @@ def missed(answers: list[tuple[str, list[Found]]]) -> list[tuple[str, list[Found
     ]
 
 
+@pytest.mark.long
 async def test_every_model_is_found_over_tcp_sockets_and_on_pseudo_terminals() -> None:
     """All at once, since nearly all of the time is spent in waiting for silence."""
     sockets = [bench for bench in ASKED if bench.model not in NEVER_OVER_TCP]
