@@ -56,7 +56,7 @@ LEFT_OUT: Mapping[str, str] = {
 
 ORGAN_UNITS: Mapping[str, str] = {
     "hz": "Hz", "mm": "mM", "pct": "%", "c": "degC", "mosm": "mOsm/kg", "d": "umol/d", "share": "1", "uptake": "1",
-    "ph": "pH", "volume": "mm3",
+    "ph": "pH", "volume": "mm3", "ldh": "1", "viability": "1",
 }  # fmt: skip
 """Units by the last word of a quantity's name."""
 TRANSFERS: Mapping[str, str] = {
@@ -159,19 +159,22 @@ def _said(kind: str, what: str, *keys: str) -> Callable[[Body], Iterator[Timelin
 
 
 def _assay(body: Body) -> Iterator[TimelineEvent]:
-    told = ("" if body.get("used", True) else "not used; ") + _text(body, "method", "reason")
+    told = _text(body, "method", "reason")
     what, unit = f"{body['where']}.{body['analyte']}", str(body.get("unit", ""))
-    yield TimelineEvent("assay", what, body["value"], unit, body.get("sd"), text=told)
+    kind = "assay" if body.get("used", True) else "assay not used"
+    yield TimelineEvent(kind, what, body["value"], unit, body.get("sd"), text=told)
 
 
 def _image(body: Body) -> Iterator[TimelineEvent]:
     features = body.get("features") or {}
-    camera = str(body["camera"])
+    camera, defects = str(body["camera"]), body.get("defects") or ()
+    kind = "image not used" if defects else "image"
+    told = "; ".join([*(str(each).replace("_", " ") for each in defects), *filter(None, [_text(body, "note")])])
     for name, unit in (("diameter_mm", "mm"), ("area_mm2", "mm2")):
         if features.get(name) is not None:
-            yield TimelineEvent("image", f"{camera}.{name}", float(features[name]), unit, text=_text(body, "refused"))
+            yield TimelineEvent(kind, f"{camera}.{name}", float(features[name]), unit, text=told)
     if not features:
-        yield TimelineEvent("image", camera, text=_text(body, "refused", "why"))
+        yield TimelineEvent(kind, camera, text=told)
 
 
 def _scores(body: Body) -> Iterator[TimelineEvent]:
@@ -198,14 +201,18 @@ def _look(body: Body) -> Iterator[TimelineEvent]:
     for name, found in body["look"].items():
         value, low, high = _interval(found)
         if value is not None:
-            yield TimelineEvent("look", name, value, ORGAN_UNITS.get(name.rpartition("_")[2], ""), None, low, high)
+            yield TimelineEvent("look", name, value, _unit(name), None, low, high)
 
 
 def _estimate(body: Body) -> Iterator[TimelineEvent]:
     for name, found in _intervals("", body.get("estimate") or {}):
         value, low, high = _interval(found)
-        unit = ORGAN_UNITS.get(name.rpartition("_")[2], "")
-        yield TimelineEvent("estimate", name, value, unit, None, low, high)
+        yield TimelineEvent("estimate", name, value, _unit(name), None, low, high)
+
+
+def _unit(name: str) -> str:
+    """Return the unit of a quantity such as `loop.glucose_mm`; empty for one whose name does not tell."""
+    return ORGAN_UNITS.get(name.rpartition(".")[2].rpartition("_")[2], "")
 
 
 def _intervals(name: str, found: Any) -> Iterator[tuple[str, Body]]:
@@ -275,7 +282,7 @@ _READ: Mapping[str, Callable[[Body], Iterator[TimelineEvent]]] = {
     "safety.latch": _said("interlock", "interlock", "detail"),
     "safety.clear": _said("interlock ended", "interlock", "point"),
     "safety.bypass": _said("bypass", "interlock", "reason", "until_utc"),
-    "safety.bypass_ended": _said("bypass ended", "interlock"),
+    "safety.bypass_ended": _said("bypass ended", "interlock", "why"),
     "safety.estop": _said("emergency stop", "", "reason"),
     "safety.reset": _said("reset", "", "reason"),
     "safety.stimulation_stopped": _said("stimulation stopped", "how", "why"),
@@ -292,3 +299,13 @@ _READ: Mapping[str, Callable[[Body], Iterator[TimelineEvent]]] = {
     "controller.stopped": _said("controller stopped", ""),
 }
 """Readers by the kind of the row."""
+
+KINDS = frozenset({
+    "alarm", "alarm acknowledged", "alarm ended", "alarm out of service", "alarm shelved", "assay", "assay not used",
+    "bypass", "bypass ended", "calibration", "care rating", "command", "controller started", "controller stopped", "decision",
+    "described", "emergency stop", "estimate", "failure", "grade", "hold", "image", "image failed", "image not used",
+    "interlock", "interlock ended", "level read", "look", "medium lot", "message", "moved", "other", "placed", "protocol",
+    "protocol state", "refused", "removed", "reset", "retreat", "sample", "stimulation", "stimulation allowed",
+    "stimulation stopped", "task", "transfer", "tubing", "viability", "volume set", *TRANSFERS.values(),
+})  # fmt: skip
+"""Kinds of the events of a timeline."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from itertools import islice
@@ -34,6 +35,7 @@ COLUMNS = (
     Column("batch", "text", "", "batch of differentiation"),
     Column("cell_line", "text", "", "cell line"),
     Column("organoids", "integer", "organoids", "number of organoids of the culture after the event"),
+    Column("begun_utc", "time", "", "when the culture came into the rig; day 0 of a comparison"),
     Column("kind", "text", "", "kind of the event"),
     Column("what", "text", "", "its subject: line, vessel, analyte, quantity, alarm, protocol"),
     Column("value", "number", "see unit", "its value"),
@@ -134,9 +136,10 @@ def as_text(answer: dict[str, Any]) -> str:
 
 
 def _rows(rig: Rig, records: Records, data: Path, begin: float, end: float) -> Iterator[tuple[Cell, ...]]:
-    occupancy = Occupancy(rig, records.journal.entries(kinds=CULTURE_ROWS))
+    extent = records.journal.extent()
+    occupancy = Occupancy(rig, records.journal.entries(kinds=CULTURE_ROWS), "" if extent is None else extent[0])
     events = Events(rig)
-    waiting = iter(sessions(data / STIMULATION)) if (data / STIMULATION).is_file() else iter(())
+    waiting = iter(_sessions(data / STIMULATION))
     stimulated = next(waiting, None)
     first = True
     for row in records.journal.entries():
@@ -148,7 +151,8 @@ def _rows(rig: Rig, records: Records, data: Path, begin: float, end: float) -> I
             if begin <= stimulated.end < end:
                 yield from _stimulation(rig, occupancy, stimulated)
             stimulated = next(waiting, None)
-        concerned = occupancy.concerned(events.places(row.body))
+        when = _taken(row, at)
+        concerned = occupancy.concerned(events.places(row.body), when)
         if row.kind in CULTURE_ROWS:
             occupancy.apply(row)
             known = {each.id: each for each in concerned}
@@ -156,7 +160,7 @@ def _rows(rig: Rig, records: Records, data: Path, begin: float, end: float) -> I
             concerned = list(known.values())
         if begin <= at < end:
             for event in events.of(row):
-                yield from _of_row(rig, event, row, at, concerned)
+                yield from _of_row(rig, event, row, when, at, concerned)
     while stimulated is not None:
         if begin <= stimulated.end < end:
             yield from _stimulation(rig, occupancy, stimulated)
@@ -170,11 +174,27 @@ def _described(rig: Rig, occupancy: Occupancy, at: float) -> Iterator[tuple[Cell
         yield _line(rig, event, each, at, at, "", None, "rig", None, "")
 
 
-def _of_row(
-    rig: Rig, event: TimelineEvent, row: Entry, at: float, cultures: Iterable[CultureInChamber]
-) -> Iterator[tuple[Cell, ...]]:
+def _taken(row: Entry, at: float) -> float:
+    """Return when the sample or image of a row was taken, or when another row was written, `at` (UTC s)."""
     taken = row.body.get("taken_utc") or row.body.get("taken")
-    when = seconds(taken) if isinstance(taken, str) else at
+    return seconds(taken) if isinstance(taken, str) else at
+
+
+def _sessions(path: Path) -> list[StimulationSession]:
+    if not path.is_file():
+        return []
+    try:
+        return sessions(path)
+    except sqlite3.Error as error:
+        raise UserError(
+            f"the stimulation ledger {path} cannot be read ({error}). Likely cause: the file is damaged, or another program"
+            " has locked it. Next: try again; restore it from a backup"
+        ) from None
+
+
+def _of_row(
+    rig: Rig, event: TimelineEvent, row: Entry, when: float, at: float, cultures: Iterable[CultureInChamber]
+) -> Iterator[tuple[Cell, ...]]:
     for each in tuple(cultures) or (None,):
         yield _line(rig, event, each, when, at, person(row.body), row.run, "journal", row.seq, row.kind)
 
@@ -204,8 +224,8 @@ def _line(
     seq: int | None,
     row_kind: str,
 ) -> tuple[Cell, ...]:
-    of = ("", "", "", "", None) if culture is None else (
-        culture.id, culture.chamber, culture.batch, culture.cell_line, culture.organoids
+    of = ("", "", "", "", None, None) if culture is None else (
+        culture.id, culture.chamber, culture.batch, culture.cell_line, culture.organoids, seconds(culture.begun_utc)
     )  # fmt: skip
     told = (event.kind, event.what, event.value, event.unit, event.sd, event.low, event.high, event.text)
     return (at, recorded, rig.name, *of, *told, who, run, source, seq, row_kind)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from controller.figures.transfers import seconds
 from controller.journal.terms import Entry
 from controller.rig.description import Rig
 from controller.tissue.record import KINDS as TISSUE_ROWS
@@ -28,6 +29,8 @@ class CultureInChamber:
     """Diameter of an organoid when it was described or placed (mm)."""
     age_d: float
     """Age when it was described or placed (d)."""
+    begun_utc: str
+    """When it came into the rig: when it was placed, or the begin of the journal or of the rig file that describes it."""
 
 
 class Occupancy:
@@ -37,44 +40,61 @@ class Occupancy:
     changed between them, and a new culture begins with the start of the controller between them.
     """
 
-    def __init__(self, rig: Rig, rows: Iterable[Entry]) -> None:
-        """Read the rows of the whole journal; the state is that before its first row."""
+    def __init__(self, rig: Rig, rows: Iterable[Entry], begun_utc: str = "") -> None:
+        """Read the rows of the whole journal; the state is that before its first row, which was written at `begun_utc`."""
         self._chambers = [name for name, vessel in rig.vessels.items() if vessel.kind == "chamber"]
         self._cultures: dict[str, CultureInChamber] = {}
         today = {name: spec.model_dump(mode="json") for name, spec in rig.tissue.items()}
         self._redescribed: dict[int, dict[str, Any]] = {}
         """By number of the row of a start: what the rig file said from then on."""
+        self._begun_utc = begun_utc
         self._read(list(rows), today)
+        self._past: list[tuple[float, Mapping[str, CultureInChamber]]] = []
+        """Times of the rows that changed something (UTC s), each with the cultures before it, oldest first."""
 
     @property
     def cultures(self) -> Mapping[str, CultureInChamber]:
         """The cultures by chamber; a chamber without tissue is left out."""
         return self._cultures
 
-    def concerned(self, places: Iterable[str]) -> list[CultureInChamber]:
-        """Return the cultures in the chambers among `places`; without a chamber among them, all cultures of the rig."""
+    def concerned(self, places: Iterable[str], at: float | None = None) -> list[CultureInChamber]:
+        """Return the cultures in the chambers among `places`; without a chamber among them, all cultures of the rig.
+
+        Args:
+            places: Names of vessels.
+            at: A time up to now (UTC s), for what was in the chambers then.
+        """
+        held: Mapping[str, CultureInChamber] = self._cultures
+        if at is not None:
+            held = next((before for changed, before in self._past if at < changed), held)
         named = [name for name in self._chambers if name in set(places)]
-        return [self._cultures[name] for name in named or self._chambers if name in self._cultures]
+        return [held[name] for name in named or self._chambers if name in held]
 
     def apply(self, row: Entry) -> None:
         """Apply a row."""
+        before = dict(self._cultures)
+        self._apply(row)
+        if self._cultures != before:
+            self._past.append((seconds(row.utc), before))
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _apply(self, row: Entry) -> None:
         for chamber, described in self._redescribed.get(row.seq, {}).items():
-            self._describe(chamber, described, row.seq)
+            self._describe(chamber, described, row.seq, row.utc)
         body = row.body
         if row.kind == PLACED:
-            self._put(str(body["chamber"]), row.seq, body)
+            self._put(str(body["chamber"]), row.seq, row.utc, body)
         elif row.kind == MOVED:
             source, target = str(body["chamber"]), str(body["target"])
             if (moved := self._cultures.pop(source, None)) is None:
-                self._put(target, row.seq, body)
+                self._put(target, row.seq, row.utc, body)
             else:
                 self._cultures[target] = replace(moved, chamber=target)
         elif row.kind in TISSUE_ROWS:
             chamber = str(body["chamber"])
             if (held := self._cultures.pop(chamber, None)) is not None and body["left"]:
                 self._cultures[chamber] = replace(held, organoids=int(body["left"]))
-
-    # --- inside -----------------------------------------------------------------------------------------
 
     def _read(self, rows: list[Entry], today: Mapping[str, Any]) -> None:
         for chamber in self._chambers:
@@ -89,24 +109,24 @@ class Occupancy:
                     continue
                 described = row.body["described"][chamber]
                 if not begun:
-                    self._describe(chamber, described, 0)
+                    self._describe(chamber, described, 0, self._begun_utc)
                 elif described != told:
                     self._redescribed.setdefault(start, {})[chamber] = described
                 told, begun = described, True
             if not begun:
-                self._describe(chamber, today.get(chamber), 0)
+                self._describe(chamber, today.get(chamber), 0, self._begun_utc)
             elif today.get(chamber) != told and start > max(r.seq for r in rows if chamber in _of(r)):
                 self._redescribed.setdefault(start, {})[chamber] = today.get(chamber)
 
-    def _describe(self, chamber: str, described: Mapping[str, Any] | None, seq: int) -> None:
+    def _describe(self, chamber: str, described: Mapping[str, Any] | None, seq: int, utc: str) -> None:
         self._cultures.pop(chamber, None)
         if described is not None:
-            self._put(chamber, seq, described)
+            self._put(chamber, seq, utc, described)
 
-    def _put(self, chamber: str, seq: int, body: Mapping[str, Any]) -> None:
+    def _put(self, chamber: str, seq: int, utc: str, body: Mapping[str, Any]) -> None:
         count, batch, line = int(body["count"]), str(body["batch"]), str(body["cell_line"])
         diameter, age = float(body["diameter_mm"]), float(body["age_d"])
-        self._cultures[chamber] = CultureInChamber(f"{chamber}#{seq}", chamber, count, batch, line, diameter, age)
+        self._cultures[chamber] = CultureInChamber(f"{chamber}#{seq}", chamber, count, batch, line, diameter, age, utc)
 
 
 def _of(row: Entry) -> Mapping[str, Any]:

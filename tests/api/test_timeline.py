@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import csv
 import json
@@ -15,8 +16,9 @@ import pytest
 
 from choroid.cli import main
 from choroid.common.failure import UserError
-from choroid.export.events import LEFT_OUT
-from choroid.export.timeline import export_timeline, timeline_table
+from choroid.export import events as events_module
+from choroid.export.events import KINDS, LEFT_OUT
+from choroid.export.timeline import COLUMNS, export_timeline, timeline_table
 from choroid.simulation.simulate import simulate
 from controller.core.clock import Clock
 from controller.figures.cultures import CULTURE_ROWS, Occupancy
@@ -70,7 +72,7 @@ def test_each_intervention_of_the_journal_is_in_the_timeline(data: Path, frame: 
         assert seqs(frame, "draw", "exchange", "recycle return", "discard", "transfer", "dose") == {
             row.seq for row in journal.entries(kinds=("moved",))
         }
-        assert seqs(frame, "assay") == {row.seq for row in journal.entries(kinds=("assay",))} != set()
+        assert seqs(frame, "assay", "assay not used") == {row.seq for row in journal.entries(kinds=("assay",))} != set()
         assert seqs(frame, "alarm") == {row.seq for row in journal.entries(kinds=("alarm.raised",))}
         assert seqs(frame, "protocol") == {row.seq for row in journal.entries(kinds=("run.start",))} != set()
         whole = {row.seq for row in journal.entries() if row.kind not in {*LEFT_OUT, "act", "act.outcome"}}
@@ -161,3 +163,124 @@ async def test_a_culture_keeps_its_name_when_it_is_moved_and_a_new_one_has_anoth
     assert [each[1] for each in seen if each[0] == "emergency stop"] == ["right#0", "right#7"]
     assert Occupancy(rig, []).concerned(["left"])[0].id == "left#0"
     assert Occupancy(later, rows).cultures["right"].batch == "b7", "the oldest row says what the file said at first"
+
+
+def test_the_kinds_that_a_plan_may_name_are_those_of_the_timeline() -> None:
+    source = ast.parse(Path(events_module.__file__).read_text(encoding="utf-8"))
+    calls = [each for each in ast.walk(source) if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)]
+    made = {
+        str(call.args[0].value)
+        for call in calls
+        if isinstance(call.func, ast.Name) and call.func.id in ("TimelineEvent", "_said", "_tissue", "_vessel")
+        if isinstance(call.args[0], ast.Constant)
+    }
+    in_words = {
+        "described",
+        "stimulation",
+        "assay",
+        "assay not used",
+        "image",
+        "image not used",
+        "hold",
+        "protocol state",
+    }
+    assert made | in_words | {*events_module.TRANSFERS.values(), "transfer"} == KINDS
+
+
+def image(**more: Any) -> dict[str, Any]:
+    figures = {"diameter_mm": 2.0, "area_mm2": 3.1}
+    return {
+        "camera": "eye",
+        "chamber": "left",
+        "taken": "2026-01-01T00:00:00Z",
+        "defects": [],
+        "features": figures,
+        **more,
+    }
+
+
+@pytest.mark.virtual_time
+async def test_what_was_not_used_has_a_kind_of_its_own(tmp_path: Path) -> None:
+    rig = two_plates()
+    clock = Clock(follow_system=False, epoch=EPOCH)
+    assay = {"where": "loop", "analyte": "lactate", "value": 3.0, "unit": "mmol/L", "sd": 0.1, "method": "strip"}
+    with closing(Journal(tmp_path / "journal.db", clock, durable=False)) as journal:
+        History(tmp_path / "history.db", clock).close()
+        journal.append("assay", {**assay, "used": True})
+        journal.append("assay", {**assay, "used": False, "reason": "impossible"})
+        journal.append("image.taken", image())
+        journal.append("image.taken", image(defects=["out_of_focus"], note="Not measured: 1 other object."))
+        journal.append("image.taken", image(defects=["too_dark"], features=None))
+        journal.append("image.taken", image(features=None, note="no tissue"))
+    left = [each for each in told(rig, tmp_path) if each["culture"] == "left#0" and each["source"] == "journal"]
+    assert [(each["kind"], each["what"], each["text"]) for each in left] == [
+        ("assay", "loop.lactate", "strip"),
+        ("assay not used", "loop.lactate", "strip; impossible"),
+        ("image", "eye.diameter_mm", ""),
+        ("image", "eye.area_mm2", ""),
+        ("image not used", "eye.diameter_mm", "out of focus; Not measured: 1 other object."),
+        ("image not used", "eye.area_mm2", "out of focus; Not measured: 1 other object."),
+        ("image not used", "eye", "too dark"),
+        ("image", "eye", "no tissue"),
+    ]
+
+
+@pytest.mark.virtual_time
+async def test_estimates_and_looks_have_units(tmp_path: Path) -> None:
+    rig = two_plates()
+    clock = Clock(follow_system=False, epoch=EPOCH)
+    known = {"value": 0.9, "low": 0.8, "high": 1.0}
+    with closing(Journal(tmp_path / "journal.db", clock, durable=False)) as journal:
+        History(tmp_path / "history.db", clock).close()
+        journal.append("tissue.look", {"hour": 1, "look": {"ldh": known, "ph": known, "glucose_mm": known}})
+        journal.append("estimate", {"estimate": {"tissue": {"viability": known}, "loop": {"ph": known}}})
+    units = {each["what"]: each["unit"] for each in told(rig, tmp_path) if each["kind"] in ("look", "estimate")}
+    assert units == {"ldh": "1", "ph": "pH", "glucose_mm": "mM", "tissue.viability": "1", "loop.ph": "pH"}
+
+
+@pytest.mark.virtual_time
+async def test_a_sample_belongs_to_the_culture_that_was_there_when_it_was_taken(tmp_path: Path) -> None:
+    rig = two_plates()
+    clock = Clock(follow_system=False, epoch=EPOCH)
+    with closing(Journal(tmp_path / "journal.db", clock, durable=False)) as journal:
+        History(tmp_path / "history.db", clock).close()
+        journal.append("controller.started", {"rig": rig.name, "rig_hash": "a", "version": "0"})
+        begin = clock.utc_text()
+        record = TissueRecord(rig, journal, clock)
+        await asyncio.sleep(3600)
+        sampled = clock.utc_text()
+        await asyncio.sleep(60)
+        record.remove("left", **ADA)
+        await asyncio.sleep(60)
+        empty = clock.utc_text()
+        await asyncio.sleep(60)
+        placed: Any = {"count": 3, "diameter_mm": 2.0, "age_d": 30.0, "batch": "b9", "cell_line": "c"}
+        record.place("left", **placed, **ADA)
+        new = clock.utc_text()
+        await asyncio.sleep(60)
+        assay = {"where": "left", "analyte": "ldh", "value": 3.0, "unit": "U/L", "used": True}
+        for taken in (sampled, empty, clock.utc_text()):
+            await asyncio.sleep(60)
+            journal.append("assay", {**assay, "taken_utc": taken})
+    lines = told(rig, tmp_path)
+    seen = [(each["culture"], each["organoids"], each["begun_utc"]) for each in lines if each["kind"] == "assay"]
+    placed_at = pd.Timestamp(new).timestamp()
+    assert seen == [("left#0", 6, pd.Timestamp(begin).timestamp()), ("", None, None), ("left#3", 3, placed_at)]
+    begun = pd.Timestamp(begin).timestamp()
+    assert {each["begun_utc"] for each in lines if each["culture"].endswith("#0")} == {begun}
+    with closing(Records(tmp_path)) as records:
+        later = timeline_table(rig, records, tmp_path, begun + 3600.0, float("inf"))
+        at = [column.name for column in COLUMNS].index("begun_utc")
+        rows = list(later.rows)
+    assert {row[at] for row in rows} == {begun, placed_at, None}, "a later period tells the same begin"
+
+
+def test_a_stimulation_ledger_that_cannot_be_read_is_told(data: Path, tmp_path: Path) -> None:
+    ledger = (data / "stimulation.db").read_bytes()
+    (data / "stimulation.db").write_bytes(b"no database" * 100)
+    try:
+        with pytest.raises(UserError, match=r"stimulation\.db cannot be read .* Likely cause: .* Next: "):
+            export_timeline(BENCH, data, tmp_path / "a.csv")
+    finally:
+        (data / "stimulation.db").write_bytes(ledger)
+    assert list(tmp_path.iterdir()) == []
