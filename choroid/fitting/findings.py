@@ -39,7 +39,7 @@ def parameter_findings(
     Args:
         twin: The model.
         posterior: The fit.
-        wider: The same with a prior twice as wide.
+        wider: The same with a prior twice as wide. If it did not converge, it is not known whether the answer moves with it.
         profiles: Ranges of the profile likelihoods (z), by number of the parameter.
     """
     found: dict[str, dict[str, Any]] = {}
@@ -47,7 +47,7 @@ def parameter_findings(
     for number in range(posterior.draws.shape[1]):
         each, z = twin.chosen[number], posterior.draws[:, number]
         of_prior = float(z.std())
-        moves = _moves(z, wider.draws[:, number], each.spread)
+        moves = _moves(z, wider.draws[:, number], each.spread) if wider.converged else None
         profile = profiles.get(number)
         state = _state(of_prior, moves, profile)
         edges = [each.median * float(np.exp(each.spread * at)) for at in (-1.645, 1.645)]
@@ -56,8 +56,8 @@ def parameter_findings(
             "prior": {"median": each.median, "low": edges[0], "high": edges[1], "source": each.source},
             "of_prior": of_prior, "shift": float(np.median(z)), "identifiable": state,
             "needs": each.needs if state != "yes" else "",
-            "moves_with_prior": moves, "prior_doubled": _interval(values_wider[:, number]),
-            "prior_dominated": of_prior > UNIDENTIFIED or moves,
+            "moves_with_prior": moves, "prior_doubled": None if moves is None else _interval(values_wider[:, number]),
+            "prior_dominated": of_prior > UNIDENTIFIED or bool(moves),
             "profile": None if profile is None else _profile(each, profile),
             "rhat": float(min(posterior.rhat[number], 99.0)), "ess": float(posterior.ess[number]),
         }  # fmt: skip
@@ -69,11 +69,11 @@ def parameter_findings(
     return found
 
 
-def _state(of_prior: float, moves: bool, profile: tuple[float | None, float | None] | None) -> str:
+def _state(of_prior: float, moves: bool | None, profile: tuple[float | None, float | None] | None) -> str:
     """Return whether the data tell a parameter: `yes`, `weakly` or `no`."""
     if of_prior > UNIDENTIFIED or profile == (None, None):
         return "no"
-    return "weakly" if of_prior > WEAK or moves or (profile is not None and None in profile) else "yes"
+    return "weakly" if of_prior > WEAK or moves is not False or (profile is not None and None in profile) else "yes"
 
 
 def _moves(first: F8, second: F8, spread: float = 1.0) -> bool:
@@ -129,19 +129,19 @@ def products(twin: LightTwin, draws: F8, known: Mapping[str, Mapping[str, Any]])
 def rates(twin: LightTwin, posterior: Posterior, wider: Posterior) -> dict[str, dict[str, Any]]:
     """Return what all tissue takes up and makes on the last day, the lactate yield, and the change of its living part.
 
-    These are the products that metabolites tell: `moves_with_prior` says where they do not.
+    These are the products that metabolites tell: `moves_with_prior` says where they do not (None: not known).
     """
     found = {}
-    first, second = _rates(twin, posterior), _rates(twin, wider)
-    for name, (values, unit) in first.items():
-        moves = _moves(_as_log(values), _as_log(second[name][0]))
+    second = _rates(twin, wider) if wider.converged else {}
+    for name, (values, unit) in _rates(twin, posterior).items():
+        moves = _moves(*_as_logs(values, second[name][0])) if second else None
         found[name] = _interval(values) | {"unit": unit, "moves_with_prior": moves}
     return found
 
 
-def _as_log(values: F8) -> F8:
-    found: F8 = np.log(values) if values.min() > 0.0 else values
-    return found
+def _as_logs(first: F8, second: F8) -> tuple[F8, F8]:
+    """Return the logarithms of both; where one has a value that has none, both as they are."""
+    return (np.log(first), np.log(second)) if min(first.min(), second.min()) > 0.0 else (first, second)
 
 
 def _rates(twin: LightTwin, posterior: Posterior) -> dict[str, tuple[F8, str]]:

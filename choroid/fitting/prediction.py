@@ -16,6 +16,8 @@ MIN_COVERAGE = 0.6
 """A twin whose 90 % intervals hold less of the metabolites than this does not predict them."""
 CHANGES = 2.0
 """Error of the last value, in standard deviations of the assay, from which a metabolite counts as one that changed."""
+MIN_VALUES = 5
+"""Fewer held-out values of metabolites are not judged: they are within their intervals, or beat the last value, by chance."""
 LINE = 5
 """The linear predictor goes through so many of the last values."""
 
@@ -102,7 +104,7 @@ def _verdict(signals: dict[str, Any], later: Sequence[Observation]) -> dict[str,
     lost = [name for name in changed if signals[name]["skill_last_value"] <= 0.0]
     holds = coverage >= MIN_COVERAGE
     return {
-        "predicts": holds and not lost if changed or not holds else None,
+        "predicts": None if count < MIN_VALUES or (holds and not changed) else holds and not lost,
         "coverage_90": coverage, "n": count, "changed": changed, "not_beaten": lost,
     }  # fmt: skip
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from choroid.fitting.prediction import MIN_VALUES
+
+_MOVES: Mapping[bool | None, str] = {True: ", {0}", False: "", None: ", not known whether it {0}"}
+"""What is said of an answer that does, does not, or may depend on the prior."""
+
 
 def as_text(answer: Mapping[str, Any]) -> str:
     """Return the figures of a fit as text."""
@@ -37,7 +42,7 @@ def _products(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the whole culture does, which is what the data tell best."""
     yield f"  {'whole culture':<22}{'median':>10}{'90 % interval':>24}  on the last day; the change over the period"
     for name, each in answer["rates"].items():
-        moves = ", depends on the prior" if each["moves_with_prior"] else ""
+        moves = _MOVES[each["moves_with_prior"]].format("depends on the prior")
         yield f"  {name:<22}{each['median']:>10.4g}{_interval(each):>24}  {each['unit']}{moves}"
     for each in answer["products"]:
         yield (
@@ -56,7 +61,7 @@ def _parameters(answer: Mapping[str, Any]) -> Iterator[str]:
     yield f"  {'parameter':<22}{'median':>10}{'90 % interval':>24}  of prior"
     for name, each in answer["parameters"].items():
         state = {"yes": "identifiable", "weakly": "weakly identified", "no": "NOT IDENTIFIABLE from these data"}
-        moves = ", moves with the prior" if each["moves_with_prior"] and each["identifiable"] != "no" else ""
+        moves = "" if each["identifiable"] == "no" else _MOVES[each["moves_with_prior"]].format("moves with the prior")
         needs = f": needs {each['needs']}" if each["needs"] else ""
         yield (
             f"  {name:<22}{each['median']:>10.4g}{_interval(each):>24}  {each['of_prior']:.2f}"
@@ -106,6 +111,11 @@ def _prediction(found: Mapping[str, Any] | None) -> Iterator[str]:
         yield f"  the twin predicts: {share} are in their 90 % interval, and it beats the last value for {changed}"
     elif found["predicts"] is not None:
         yield f"  WARNING       THE TWIN DOES NOT PREDICT: {_why_not(found)}. Do not plan with this twin"
+    elif 0 < found["n"] < MIN_VALUES:
+        yield (
+            f"  {found['n']} held-out values of metabolites: fewer than {MIN_VALUES}, and the prediction is not judged. Next:"
+            " more assays in the part that is held out, or a greater --holdout"
+        )
     elif found["n"]:
         yield "  no metabolite changed by more than its noise: the last value says as much, and the prediction is not judged"
     else:

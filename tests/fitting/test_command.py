@@ -28,11 +28,11 @@ ANSWER: dict[str, Any] = {
     "nuisance": {}, "correlated": [], "rates": {}, "products": [], "residuals": {},
     "decline": {"declines": False, "loss_in_model": False, "gain": 0.5},
     "out_of_sample": {
-        "from_utc": "2026-01-06T00:00:00+00:00", "predicts": True, "coverage_90": 1.0, "n": 1, "changed": ["lactate"],
+        "from_utc": "2026-01-06T00:00:00+00:00", "predicts": True, "coverage_90": 1.0, "n": 5, "changed": ["lactate"],
         "not_beaten": [],
         "signals": {
             "lactate": {
-                "n": 1, "rmse": 0.1, "rmse_last_value": 1.0, "rmse_linear": 0.5, "coverage_90": 1.0, "half_width": 0.5,
+                "n": 5, "rmse": 0.1, "rmse_last_value": 1.0, "rmse_linear": 0.5, "coverage_90": 1.0, "half_width": 0.5,
                 "skill_last_value": 0.9, "skill_linear": 0.8, "noise": 0.1,
                 "points": [POINT],
             },
@@ -145,6 +145,18 @@ def test_parameters_may_have_blanks_between_them(monkeypatch: pytest.MonkeyPatch
     assert set(given[0]) <= {each.name for each in PLANT}
 
 
+@pytest.mark.parametrize(
+    ("moves", "text"),
+    [(None, "identifiable, not known whether it moves with the prior"), (True, "identifiable, moves with the prior")],
+)
+def test_the_text_says_whether_an_answer_moves_with_the_prior(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], moves: bool | None, text: str
+) -> None:
+    fitted(monkeypatch, parameters={"glucose_uptake": GLUCOSE | {"moves_with_prior": moves}})
+    assert command() == 0
+    assert text in capsys.readouterr().out
+
+
 def test_the_text_says_what_the_profile_and_the_prediction_leave_open(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,6 +167,7 @@ def test_the_text_says_what_the_profile_and_the_prediction_leave_open(
         ({"predicts": False, "not_beaten": ["lactate"]}, "DOES NOT PREDICT: the last value is as near for lactate"),
         ({"predicts": False, "declines": True}, "DOES NOT PREDICT: the culture declines"),
         ({"predicts": None, "changed": []}, "no metabolite changed by more than its noise"),
+        ({"predicts": None, "n": 4}, "4 held-out values of metabolites: fewer than 5"),
     ):
         fitted(monkeypatch, out_of_sample=ahead | changed)
         assert command() == 0

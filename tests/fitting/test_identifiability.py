@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from choroid.common.examples import bench_rig
-from choroid.fitting.findings import _moves, _state
+from choroid.fitting.findings import _as_logs, _moves, _state, parameter_findings
 from choroid.fitting.fit import fit_recorded
 from choroid.fitting.observations import Observation
 from choroid.fitting.posterior import FitProblem
@@ -74,6 +75,8 @@ def test_an_answer_that_the_prior_decides_is_found_by_a_wider_prior() -> None:
     [
         (0.3, False, (-1.0, 1.0), "yes"),
         (0.3, True, (-1.0, 1.0), "weakly"),
+        (0.3, None, (-1.0, 1.0), "weakly"),
+        (0.95, None, (-1.0, 1.0), "no"),
         (0.3, False, (-1.0, None), "weakly"),
         (0.3, False, (None, None), "no"),
         (0.7, False, (-1.0, 1.0), "weakly"),
@@ -81,9 +84,29 @@ def test_an_answer_that_the_prior_decides_is_found_by_a_wider_prior() -> None:
     ],
 )
 def test_identifiable_needs_data_a_closed_profile_and_independence_of_the_prior(
-    of_prior: float, moves: bool, profile: tuple[float | None, float | None], state: str
+    of_prior: float, moves: bool | None, profile: tuple[float | None, float | None], state: str
 ) -> None:
     assert _state(of_prior, moves, profile) == state
+
+
+@pytest.mark.parametrize(("converged", "state", "moves"), [(True, "yes", False), (False, "weakly", None)])
+def test_without_the_fit_of_the_wider_prior_nothing_is_called_identifiable(
+    converged: bool, state: str, moves: bool | None
+) -> None:
+    draws = 0.1 * np.random.default_rng(1).standard_normal((400, 1))
+    twin: Any = SimpleNamespace(chosen=[PLANT[0]], values=np.exp)
+    one: Any = SimpleNamespace(draws=draws, rhat=[1.0], ess=[900.0], converged=True)
+    wider: Any = SimpleNamespace(draws=draws, converged=converged)
+    (found,) = parameter_findings(twin, one, wider, {0: (-1.0, 1.0)}).values()
+    assert (found["identifiable"], found["moves_with_prior"]) == (state, moves)
+    assert (found["prior_doubled"] is None) is not converged
+
+
+def test_values_without_a_logarithm_are_compared_as_they_are() -> None:
+    positive, signed = np.array([1.0, 2.0]), np.array([-1.0, 2.0])
+    np.testing.assert_array_equal(_as_logs(positive, signed), (positive, signed))
+    np.testing.assert_array_equal(_as_logs(signed, positive), (signed, positive))
+    np.testing.assert_allclose(_as_logs(positive, positive), (np.log(positive), np.log(positive)))
 
 
 def assays(values: list[float], *, signal: str = "lactate") -> list[Observation]:
@@ -113,25 +136,31 @@ def test_a_course_that_stays_on_one_side_and_then_on_the_other_is_reported() -> 
 
 
 def verdict(predicted_by_twin: list[float]) -> dict[str, Any]:
-    """A course of lactate that rises, of which the first half is known."""
-    values = assays([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-    known = np.array([True] * 3 + [False] * 3)
+    """A course of lactate that rises, of which the first three values are known."""
+    ahead = len(predicted_by_twin)
+    values = assays([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0][: 3 + ahead])
+    known = np.array([True] * 3 + [False] * ahead)
     course = np.array([1.0, 2.0, 3.0, *predicted_by_twin])
-    return predicted(values, known, np.repeat(course[None], 50, axis=0), 0.01 * np.eye(6), seed=1)
+    return predicted(values, known, np.repeat(course[None], 50, axis=0), 0.01 * np.eye(3 + ahead), seed=1)
 
 
 def test_a_twin_predicts_if_it_beats_the_last_value_and_its_intervals_hold() -> None:
-    good = verdict([4.0, 5.0, 6.0])
+    good = verdict([4.0, 5.0, 6.0, 7.0, 8.0])
     assert (good["predicts"], good["changed"]) == (True, ["lactate"])
     assert good["signals"]["lactate"]["skill_last_value"] > 0.9
     assert declining(good)["predicts"] is False
-    assert verdict([3.0, 2.0, 1.0])["not_beaten"] == ["lactate"]
-    assert verdict([3.0, 2.0, 1.0])["predicts"] is False
+    assert verdict([3.0, 2.0, 1.0, 1.0, 1.0])["not_beaten"] == ["lactate"]
+    assert verdict([3.0, 2.0, 1.0, 1.0, 1.0])["predicts"] is False
+
+
+@pytest.mark.parametrize("ahead", [[4.0], [4.0, 5.0, 6.0, 7.0], [3.0, 2.0, 1.0, 1.0]])
+def test_a_few_values_do_not_judge_a_twin(ahead: list[float]) -> None:
+    assert verdict(ahead)["predicts"] is None
 
 
 def test_a_twin_is_not_judged_where_nothing_changed() -> None:
-    values = assays([1.0, 1.05, 1.0, 1.02, 0.98, 1.0])
-    found = predicted(values, np.array([True] * 3 + [False] * 3), np.ones((50, 6)), 0.01 * np.eye(6), seed=1)
+    values = assays([1.0, 1.05, 1.0, 1.02, 0.98, 1.0, 1.0, 1.0])
+    found = predicted(values, np.array([True] * 3 + [False] * 5), np.ones((50, 8)), 0.01 * np.eye(8), seed=1)
     assert (found["predicts"], found["changed"]) == (None, [])
 
 

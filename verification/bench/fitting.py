@@ -246,7 +246,7 @@ def _rate(key: str, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         f"{key}, true value in the 90 % interval": f"{inside} of {count} (95 %: {low:.0%}–{high:.0%})",
         f"{key}, half width": round(float(np.median(halves)), 3),
         f"{key}, error": round(float(np.median(errors)), 3),
-        f"{key}, moves with the prior": sum(each["moves_with_prior"] for each in found),
+        f"{key}, moves with the prior": sum(bool(each["moves_with_prior"]) for each in found),
     }
 
 
