@@ -9,7 +9,7 @@ from typing import Any
 
 from choroid.report.pieces import ML
 from choroid.report.wording import unit_text
-from controller.figures.cultures import CULTURE_ROWS, Occupancy
+from controller.figures.cultures import CULTURE_ROWS, STARTED, Occupancy
 from controller.figures.records import Period, Records
 from controller.figures.transfers import BookedTransfer, seconds
 from controller.ledger.batches import AT_THE_START
@@ -40,7 +40,7 @@ def methods(period: Period, records: Records) -> dict[str, Any]:
     """
     figures: dict[str, Any] = {}
     sentences = [
-        _rig(period, figures),
+        _rig(period, records, figures),
         *_cultures(period, records, figures),
         _medium(period, figures),
         _conditions(period, figures),
@@ -55,12 +55,15 @@ def methods(period: Period, records: Records) -> dict[str, Any]:
     return {"text": " ".join(each for each in sentences if each), "figures": figures}
 
 
-def _rig(period: Period, figures: dict[str, Any]) -> str:
-    starts = period.faults.starts
+def _rig(period: Period, records: Records, figures: dict[str, Any]) -> str:
+    started = [(seconds(row.utc), row.body) for row in records.journal.entries(kinds=(STARTED,))]
+    # The controller that runs at the begin was started before it.
+    running = [body for at, body in started if at < period.begin][-1:]
+    bodies = running + [body for at, body in started if period.begin <= at < period.end]
     figures["simulated"] = period.rig.simulated
     figures["days"] = (period.end - period.begin) / DAY_S
-    figures["releases"] = sorted({release for *_, release in starts if release})
-    figures["rig_sha256"] = sorted({digest for _, _, digest, _ in starts if digest})
+    figures["releases"] = sorted({str(body["version"]) for body in bodies if body.get("version")})
+    figures["rig_sha256"] = sorted({str(body["rig_hash"]) for body in bodies if body.get("rig_hash")})
     releases = " and ".join(figures["releases"]) or NOT_RECORDED
     hashes = " and ".join(digest[:HASH_DIGITS] for digest in figures["rig_sha256"]) or NOT_RECORDED
     simulated = "This rig is simulated: no organoid lived in it. " if period.rig.simulated else ""
@@ -72,7 +75,8 @@ def _rig(period: Period, figures: dict[str, Any]) -> str:
 
 def _cultures(period: Period, records: Records, figures: dict[str, Any]) -> list[str]:
     rows = list(records.journal.entries(kinds=CULTURE_ROWS))
-    occupancy = Occupancy(period.rig, rows)
+    extent = records.journal.extent()
+    occupancy = Occupancy(period.rig, rows, "" if extent is None else extent[0])
     for row in rows:
         if seconds(row.utc) < period.begin:
             occupancy.apply(row)
@@ -100,10 +104,16 @@ def _medium(period: Period, figures: dict[str, Any]) -> str:
         medium = fresh_medium(period.rig)
     except ValueError:
         medium = NOT_RECORDED
-    booked = period.ledger_end
+    begin, end = period.ledger_begin, period.ledger_end
     figures["medium"] = None if medium == NOT_RECORDED else medium
-    lots = () if booked is None else booked.batches
-    figures["lots"] = [f"{lot['lot']} ({lot['medium']})" for lot in lots if not lot["lot"].endswith(AT_THE_START)]
+    before = {} if begin is None else {lot["lot"]: sum(lot["passed_ul"].values()) for lot in begin.batches}
+    figures["lots"] = [
+        f"{lot['lot']} ({lot['medium']})"
+        for lot in (() if end is None else end.batches)
+        if medium in (lot["medium"], NOT_RECORDED)
+        and not lot["lot"].endswith(AT_THE_START)
+        and sum(lot["passed_ul"].values()) > before.get(lot["lot"], 0.0)
+    ]
     figures["bottles"] = sum(each.what in ("refilled with", "topped up with") for each in period.handled)
     named = ", ".join(figures["lots"]) or NOT_RECORDED
     filled = _count(figures["bottles"], "time")
@@ -185,7 +195,8 @@ def _assays(period: Period, records: Records, figures: dict[str, Any]) -> str:
     done: Counter[tuple[str, str]] = Counter()
     for row in records.journal.entries(kinds=("assay",)):
         taken = row.body.get("taken_utc")
-        if period.begin <= seconds(taken if isinstance(taken, str) else row.utc) < period.end:
+        within = period.begin <= seconds(taken if isinstance(taken, str) else row.utc) < period.end
+        if within and row.body.get("used", True):
             done[str(row.body["analyte"]), str(row.body.get("method") or "")] += 1
     figures["assays"] = [
         {"analyte": name, "method": method or None, "n": n} for (name, method), n in sorted(done.items())

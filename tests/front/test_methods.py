@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from choroid.cli import main
+from choroid.report.methods import methods
 from choroid.report.report import report
 from choroid.simulation.simulate import simulate
-from tests.execution.world import BENCH
+from controller.core.clock import Clock
+from controller.figures.records import Records
+from controller.figures.transfers import seconds
+from controller.journal.journal import Journal
+from controller.rig.loading import load_rig
+from drivers.registry import MODELS
+from tests.execution.world import BENCH, EPOCH
 from tests.upgrade.make_folder import stimulated
 
 BEGINNINGS = (
@@ -104,3 +115,46 @@ def test_stimulation_is_counted_and_the_command_prints_the_paragraph(
     assert main(["report", str(BENCH), "--data", str(data), "--html", str(tmp_path / "a.html"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["methods"]["figures"]["days"] == pytest.approx(0.1, rel=0.01)
     assert '<section id="methods">' in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+def test_a_later_period_names_the_controller_that_was_started_before_it(data: Path, told: dict[str, Any]) -> None:
+    with closing(sqlite3.connect(data / "journal.db")) as db:
+        ((first, last),) = db.execute("SELECT min(utc), max(utc) FROM entries")
+    middle = datetime.fromtimestamp((seconds(first) + seconds(last)) / 2.0, UTC).isoformat()
+    later = report(BENCH, data, begin=middle, end="end")["methods"]
+    assert isinstance(later, dict)
+    assert later["figures"]["starts"] == 0
+    for name in ("rig_sha256", "releases"):
+        assert later["figures"][name] == told["figures"][name] != []
+
+
+def test_only_the_lots_that_flowed_in_the_period_are_named_and_used_assays_counted(data: Path, tmp_path: Path) -> None:
+    def lot(name: str, medium: str, ul: float) -> dict[str, Any]:
+        return {"lot": name, "medium": medium, "passed_ul": {"feed": ul}, "now_ul": {}}
+
+    async def assay() -> None:
+        clock = Clock(follow_system=False, epoch=EPOCH)
+        with closing(Journal(tmp_path / "data" / "journal.db", clock, durable=False)) as journal:
+            for used in (True, False):
+                journal.append("assay", {"where": "loop", "analyte": "ldh", "value": 1.0, "unit": "U/L", "used": used})
+
+    shutil.copytree(data, tmp_path / "data")
+    asyncio.run(assay())
+    rig = load_rig(BENCH, models=MODELS)
+    with closing(Records(tmp_path / "data")) as records:
+        extent = records.extent()
+        assert extent is not None
+        whole = records.period(rig, extent[0], extent[1] + 0.001)
+        assert whole.ledger_begin is not None
+        assert whole.ledger_end is not None
+        begin = (lot("old", "fresh", 500.0), lot("open", "fresh", 500.0), lot("stock", "glucose", 0.0))
+        end = (
+            lot("old", "fresh", 500.0),
+            lot("open", "fresh", 700.0),
+            lot("stock", "glucose", 9.0),
+            lot("new", "fresh", 5.0),
+        )
+        ledgers = replace(whole.ledger_begin, batches=begin), replace(whole.ledger_end, batches=end)
+        found = methods(replace(whole, ledger_begin=ledgers[0], ledger_end=ledgers[1]), records)["figures"]
+    assert found["lots"] == ["open (fresh)", "new (fresh)"]
+    assert {"analyte": "ldh", "method": None, "n": 1} in found["assays"]
