@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.options import command, emit, json_option, seed, subject
+from choroid.commands.options import command, emit, json_option, positive, seed, subject
 
 
 def add(commands: Any) -> None:
@@ -28,7 +28,9 @@ def add(commands: Any) -> None:
     simulate.add_argument(
         "--pilot", type=Path, metavar="PLAN", help="plan of a pilot: batches and cultures vary as there"
     )
-    simulate.add_argument("--trials", type=int, default=4000, help="simulated experiments for each cell (default 4000)")
+    simulate.add_argument(
+        "--trials", type=positive, default=4000, help="simulated experiments for each cell (default 4000)"
+    )
     simulate.add_argument("--seed", type=seed, default=1, help="seed of the simulation (default 1)")
     for verb in (register, evaluate, simulate):
         verb.add_argument("plan", type=Path, help="the plan (docs/statistics.md)")

@@ -85,6 +85,11 @@ def seed(text: str) -> int:
     return _whole(text, 0, 2**63 - 1, "a whole number, 0 or more")
 
 
+def positive(text: str) -> int:
+    """Return `text` as a whole number above 0."""
+    return _whole(text, 1, 2**31 - 1, "a whole number, 1 or more")
+
+
 def speed(text: str) -> float:
     """Return `text` as a speed factor."""
     try:

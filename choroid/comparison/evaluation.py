@@ -93,13 +93,11 @@ def _checks(one: ArmComparison) -> list[str]:
 
 
 def _adjust(results: list[dict[str, Any]], correction: str, alpha: float) -> None:
-    """Add the adjusted probabilities of one family of comparisons."""
+    """Add the adjusted probabilities of one family of comparisons. One without a result stays in the family, as p = 1."""
     multitest = statsmodels("stats.multitest")
-    known = [each for each in results if each["p"] is not None]
-    adjusted = (
-        multitest.multipletests([each["p"] for each in known], alpha, CORRECTIONS[correction])[1] if known else ()
-    )
-    for each in results:
-        each |= {"p_adjusted": None, "significant": False}
-    for each, p in zip(known, adjusted, strict=True):
-        each |= {"p_adjusted": float(p), "significant": bool(p <= alpha)}
+    if not results:
+        return
+    all_p = [1.0 if each["p"] is None else each["p"] for each in results]
+    for each, p in zip(results, multitest.multipletests(all_p, alpha, CORRECTIONS[correction])[1], strict=True):
+        known = each["p"] is not None
+        each |= {"p_adjusted": float(p) if known else None, "significant": known and bool(p <= alpha)}

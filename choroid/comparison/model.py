@@ -19,6 +19,8 @@ from choroid.comparison.values import CultureValue
 
 MIN_BATCHES = 6
 """With fewer batches the variance between them is not known well enough for a mixed model [P]."""
+NO_VARIATION = 1e-9
+"""Standard error over the largest value below which the values count as equal: rounding of floats is near 1e-16."""
 DOUBTFUL = 0.01
 """Probability of the Shapiro–Wilk test below which residuals are called not normal."""
 Design = Literal["crossed", "nested", "mixed"]
@@ -112,33 +114,59 @@ def _mixed(values: Sequence[CultureValue], begin: dict[str, Any], alpha: float) 
     """Fit the mixed model by restricted maximum likelihood; return why it does not serve if it does not."""
     models = statsmodels("regression.mixed_linear_model")
     y = np.array([each.value for each in values])
-    scale = float(y.std()) or 1.0
+    if float(np.ptp(y)) <= NO_VARIATION * float(np.abs(y).max()):
+        return "the values do not vary"
+    scale = float(y.std())
+    groups = np.array([each.batch for each in values])
     x = np.column_stack([np.ones(len(y)), [float(each.arm == begin["arm"]) for each in values]])
     batches = begin["batches"]
     df = batches - 2 if begin["design"] == "nested" else len(y) - batches - 1
     if df < 1:
         return f"{len(y)} cultures in {batches} batches leave no degree of freedom"
+    if batches == len(y):
+        return "each batch has one culture"
+    fixed = np.column_stack([x, *(groups == batch for batch in np.unique(groups))]).astype(float)
+    left, _, rank, _ = np.linalg.lstsq(fixed, y / scale, rcond=None)
+    if rank < len(y) and float(np.abs(y / scale - fixed @ left).max()) <= NO_VARIATION:
+        return "the cultures of a batch do not vary"
+    if _is_singular(y / scale, x, groups):
+        return "its fit is singular (no variance between batches)"
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
-            fit = models.MixedLM(y / scale, x, groups=np.array([each.batch for each in values])).fit(reml=True)
+            fit = models.MixedLM(y / scale, x, groups=groups).fit(reml=True)
+            batch_var, within_var = float(np.asarray(fit.cov_re)[0, 0]) * scale**2, float(fit.scale) * scale**2
+            if within_var <= 0.0:
+                return "the cultures of a batch do not vary"
+            estimate, error = float(fit.fe_params[1]) * scale, float(fit.bse_fe[1]) * scale
+            residuals = np.asarray(fit.resid)
         except (np.linalg.LinAlgError, ValueError) as failed:
             return str(failed)
-    batch_var = float(np.asarray(fit.cov_re)[0, 0]) * scale**2
-    within_var = float(fit.scale) * scale**2
     if not fit.converged:
         return "it did not converge"
-    if batch_var < 1e-6 * within_var or any("singular" in str(each.message) for each in told):
+    if batch_var <= 1e-6 * within_var or any("singular" in str(each.message) for each in told):
         return "its fit is singular (no variance between batches)"
-    estimate, error = float(fit.fe_params[1]) * scale, float(fit.bse_fe[1]) * scale
     return ArmComparison(
         method="mixed model",
         why=f"random intercept of {batches} batches, restricted maximum likelihood, t with {df} degrees of freedom",
         **begin,
         **_tested(estimate, error, df, alpha),
         **_spread(estimate, batch_var, within_var),
-        **_normal(np.asarray(fit.resid)),
+        **_normal(residuals),
     )
+
+
+def _is_singular(y: np.ndarray[Any, Any], x: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> bool:
+    """Return whether the restricted likelihood falls from a variance of zero between batches on.
+
+    The search of statsmodels ends near zero then, or does not converge. For balanced data: the mean square between batches is
+    not above that within them.
+    """
+    project = np.eye(len(y)) - x @ np.linalg.pinv(x)
+    same = (groups[:, None] == groups[None, :]).astype(float)
+    residuals = project @ y
+    between = float(residuals @ same @ residuals) * (len(y) - x.shape[1])
+    return bool(between <= float(np.trace(project @ same)) * float(residuals @ residuals))
 
 
 def _batch_means(values: Sequence[CultureValue], begin: dict[str, Any], alpha: float, why: str) -> ArmComparison:
@@ -175,6 +203,9 @@ def _batch_means(values: Sequence[CultureValue], begin: dict[str, Any], alpha: f
         estimate, error = float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(paired)))
         method = "paired t-test of batch means"
         residuals = differences - differences.mean()
+    if not error > NO_VARIATION * max(abs(each.value) for each in values):
+        untold = f"{method}: the values do not vary, so that nothing says what chance does"
+        return ArmComparison(method="none", why=untold, notes=tuple(notes), **begin, difference=estimate)
     batch_var, within_var = _components(values)
     return ArmComparison(
         method=method,
@@ -189,17 +220,16 @@ def _batch_means(values: Sequence[CultureValue], begin: dict[str, Any], alpha: f
 
 def _tested(estimate: float, error: float, df: float, alpha: float) -> dict[str, Any]:
     stats = _scipy()
-    if error == 0.0:
-        return {"difference": estimate, "low": estimate, "high": estimate, "p": float(estimate == 0.0), "df": df}
     half = float(stats.t.ppf(1.0 - alpha / 2.0, df)) * error
     p = float(2.0 * stats.t.sf(abs(estimate / error), df))
     return {"difference": estimate, "low": estimate - half, "high": estimate + half, "p": p, "df": df}
 
 
-def _spread(estimate: float, batch_var: float, within_var: float) -> dict[str, Any]:
-    sd = float(np.sqrt(batch_var + within_var))
+def _spread(estimate: float, batch_var: float, within_var: float | None) -> dict[str, Any]:
+    sd = float(np.sqrt(batch_var + (within_var or 0.0)))
     told = None if sd == 0.0 else estimate / sd
-    return {"standardised": told, "batch_sd": float(np.sqrt(batch_var)), "culture_sd": float(np.sqrt(within_var))}
+    culture_sd = None if within_var is None else float(np.sqrt(within_var))
+    return {"standardised": told, "batch_sd": float(np.sqrt(batch_var)), "culture_sd": culture_sd}
 
 
 def _normal(residuals: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -207,19 +237,22 @@ def _normal(residuals: np.ndarray[Any, Any]) -> dict[str, Any]:
     return {"normal_p": float(_scipy().shapiro(residuals).pvalue) if usable else None}
 
 
-def _components(values: Sequence[CultureValue]) -> tuple[float, float]:
-    """Return the variance between batches (within an arm), and between cultures of a batch and arm, by moments."""
+def _components(values: Sequence[CultureValue]) -> tuple[float, float | None]:
+    """Return the variance between batches (within an arm), and between cultures of a batch and arm, by moments.
+
+    The latter is None where no batch has two cultures of an arm.
+    """
     cells: dict[tuple[str, str], list[float]] = {}
     for each in values:
         cells.setdefault((each.arm, each.batch), []).append(each.value)
     freedom = sum(len(found) - 1 for found in cells.values())
-    within = sum(float(np.var(found)) * len(found) for found in cells.values()) / freedom if freedom else 0.0
+    within = sum(float(np.var(found)) * len(found) for found in cells.values()) / freedom if freedom else None
     between, arms = 0.0, 0
     for arm in {arm for arm, _ in cells}:
         own = [found for (name, _), found in cells.items() if name == arm]
         if len(own) > 1:
             size = len(own) / sum(1.0 / len(found) for found in own)
-            between += max(float(np.var([np.mean(found) for found in own], ddof=1)) - within / size, 0.0)
+            between += max(float(np.var([np.mean(found) for found in own], ddof=1)) - (within or 0.0) / size, 0.0)
             arms += 1
     return (between / arms if arms else 0.0), within
 

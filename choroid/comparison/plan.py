@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from choroid.common.failure import UserError
+from choroid.export.events import KINDS
 from drivers.strict_yaml import YamlTextError, load_yaml
 
 Text = Annotated[str, Field(min_length=1, max_length=200)]
@@ -41,7 +43,7 @@ class Variation(_Part):
     measurement_sd: float = Field(default=0.0, ge=0)
     """Standard deviation of one value of the timeline."""
     values: int = Field(default=1, ge=1)
-    """Values of which the summary of a culture is the mean."""
+    """Independent values of which the summary of a culture is the mean."""
 
     @property
     def within_sd(self) -> float:
@@ -58,7 +60,7 @@ class EndPoint(_Part):
     what: Text
     unit: Text
     days: tuple[float, float]
-    """Window in days since the first row of the culture, [begin, end)."""
+    """Window in days since the culture began, [begin, end)."""
     summary: Summary = "mean"
     """`slope` is per day."""
     min_values: int = Field(default=1, ge=1)
@@ -100,6 +102,13 @@ class ComparisonPlan(_Part):
         for point in self.end_points:
             if not point.days[0] < point.days[1]:
                 raise ValueError(f"end point {point.name}: days begin after they end")
+            if point.summary != "mean" and point.power is not None and point.power.values > 1:
+                raise ValueError(f"end point {point.name}: power.values above 1 is for a mean, not for {point.summary}")
+        for kind in [*(each.kind for each in self.end_points), *(each.kind for each in self.exclude)]:
+            if kind not in KINDS:
+                near = get_close_matches(kind, KINDS, n=1)
+                told = f"; did you mean “{near[0]}”" if near else f"; there are {', '.join(sorted(KINDS))}"
+                raise ValueError(f"“{kind}” is no kind of event of a timeline{told}")
         if strange := {each.arm for each in self.cultures} - set(self.arms):
             raise ValueError(f"cultures: no arm is called {', '.join(sorted(strange))}")
         named = [(each.timeline, each.culture) for each in self.cultures]

@@ -92,24 +92,39 @@ def power(
 def rejected(values: np.ndarray[Any, Any], alpha: float, *, nested: bool, interaction: bool) -> np.ndarray[Any, Any]:
     """Return in which trials the effect is found; `values` of two arms: trial, arm, batch, culture.
 
-    For balanced data the mixed model's t is that of the analysis of variance, which is computed here.
+    For balanced data the mixed model's t is that of the analysis of variance, which is computed here. The model is singular
+    where batches vary no more than cultures within them do; then, and where batches are few, the means of batches are tested.
     """
     stats: Any = load_extra("scipy.stats", "stats", needed_for="power", otherwise="compute it by other means")
-    _, arms, batches, cultures = values.shape
+    trials, arms, batches, cultures = values.shape
     means = values.mean(axis=3)
     difference = means[:, 1].mean(axis=1) - means[:, 0].mean(axis=1)
     if nested:
-        df = float(2 * (batches - 1))
-        error = np.sqrt(means.var(axis=2, ddof=1).sum(axis=1) / batches)
-    elif interaction or batches < MIN_BATCHES:
-        df = float(batches - 1)
-        error = (means[:, 1] - means[:, 0]).std(axis=1, ddof=1) / sqrt(batches)
+        of_arm = means.var(axis=2, ddof=1)
+        error = np.sqrt(of_arm.sum(axis=1) / batches)
+        df = _welch(of_arm, batches)
+        if 2 * batches >= MIN_BATCHES and cultures > 1:
+            within = values.var(axis=3, ddof=1).mean(axis=(1, 2))
+            df = np.where(cultures * of_arm.mean(axis=1) <= within, df, 2.0 * (batches - 1))
     else:
-        fitted = values.mean(axis=(2, 3), keepdims=True) + values.mean(axis=(1, 3), keepdims=True)
-        residual = values - fitted + values.mean(axis=(1, 2, 3), keepdims=True)
-        df = float(arms * batches * cultures - batches - 1)
-        error = np.sqrt((residual**2).sum(axis=(1, 2, 3)) / df * 2.0 / (batches * cultures))
+        error = (means[:, 1] - means[:, 0]).std(axis=1, ddof=1) / sqrt(batches)
+        df = np.full(trials, batches - 1.0)
+        if batches >= MIN_BATCHES and not interaction:
+            fitted = values.mean(axis=(2, 3), keepdims=True) + values.mean(axis=(1, 3), keepdims=True)
+            residual = values - fitted + values.mean(axis=(1, 2, 3), keepdims=True)
+            left = float(arms * batches * cultures - batches - 1)
+            within = (residual**2).sum(axis=(1, 2, 3)) / left
+            size = arms * cultures
+            singular = size * values.mean(axis=(1, 3)).var(axis=1, ddof=1) <= within
+            error = np.where(singular, error, np.sqrt(within * 2.0 / (batches * cultures)))
+            df = np.where(singular, df, left)
     found: np.ndarray[Any, Any] = np.abs(difference) > stats.t.ppf(1.0 - alpha / 2.0, df) * error
+    return found
+
+
+def _welch(of_arm: np.ndarray[Any, Any], batches: int) -> np.ndarray[Any, Any]:
+    """Return the degrees of freedom by Welch from the variances of the means of batches: trial, arm."""
+    found: np.ndarray[Any, Any] = (batches - 1) * of_arm.sum(axis=1) ** 2 / np.maximum((of_arm**2).sum(axis=1), 1e-300)
     return found
 
 

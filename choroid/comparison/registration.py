@@ -60,10 +60,18 @@ def registration_of(path: Path, digest: str, certificates: Path | None = None) -
     record = path.with_name(path.name + SUFFIX)
     try:
         rows = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
+        for row in rows:
+            if not isinstance(row, dict) or not isinstance(row.get("sha256"), str):
+                raise ValueError("a row has no sha256")
+            datetime.fromisoformat(row["utc"])
+            b64decode(row.get("time_stamp", ""), validate=True)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise UserError(f"{record} cannot be read: {error}. Next: restore it from a backup") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"the registration {record} cannot be read: {error}. Likely cause: it was edited, or only written in part."
+            " Next: restore it from a backup"
+        ) from None
     row = next((each for each in rows if each["sha256"] == digest), None)
     if row is None:
         return None
@@ -76,10 +84,10 @@ def registration_of(path: Path, digest: str, certificates: Path | None = None) -
 
 
 def standing(registered: Registration | None, first_utc_s: float) -> tuple[bool, str]:
-    """Return whether a plan was registered before the first record of any culture (UTC s), and a sentence."""
+    """Return whether a plan was registered before the first culture began (UTC s), and a sentence."""
     first = utc_text(first_utc_s)
     if registered is None:
         return False, "exploratory: this plan was not registered"
     if datetime.fromisoformat(registered.utc).astimezone(UTC).timestamp() >= first_utc_s:
-        return False, f"exploratory: registered at {registered.utc}, after the first record ({first})"
-    return True, f"registered at {registered.utc}, before the first record ({first}), by {registered.proof}"
+        return False, f"exploratory: registered at {registered.utc}, after the first culture began ({first})"
+    return True, f"registered at {registered.utc}, before the first culture began ({first}), by {registered.proof}"

@@ -163,18 +163,23 @@ def test_few_batches_no_variance_and_an_effect_by_batch_are_tested_by_means_and_
 # --- plans and timelines ---------------------------------------------------------------------------------------------------
 
 
-def timeline(path: Path, sizes: list[float], *, stopped: bool = False, unit: str = "mm", rig: str = "") -> None:
-    """Write the timeline of one culture: an image a day."""
+def timeline(
+    path: Path, sizes: list[float], *, stopped: bool = False, unit: str = "mm", rig: str = "", first: int = 0
+) -> None:
+    """Write the timeline of one culture: an image a day, from day `first` on."""
     rows = [
         {"utc": BEGIN + pd.Timedelta(days=day), "culture": "chamber#0", "kind": "image", "what": "eye.diameter_mm",
-         "value": size, "unit": unit, "seq": day, "rig": rig or path.stem}
-        for day, size in enumerate(sizes)
+         "value": size, "unit": unit, "seq": day, "rig": rig or path.stem, "begun_utc": BEGIN, "source": "journal"}
+        for day, size in enumerate(sizes, first)
     ]  # fmt: skip
     if stopped:
         rows.append({**rows[-1], "kind": "emergency stop", "what": "", "value": None, "unit": ""})
     frame = pd.DataFrame(rows, columns=[column.name for column in COLUMNS])
     frame["recorded_utc"] = frame["utc"]
-    frame.to_parquet(path)
+    if path.suffix == ".csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_parquet(path)
 
 
 def written(folder: Path, effect: float, **more: Any) -> Path:
@@ -201,7 +206,7 @@ def test_a_registered_plan_is_evaluated_by_its_windows(tmp_path: Path, capsys: p
     register(path, now=BEGIN.timestamp() + 1.0)
     late = evaluate(path)
     assert not late["confirmatory"]
-    assert "after the first record (2026-01-01T00:00:00.000Z)" in late["status"]
+    assert "after the first culture began (2026-01-01T00:00:00.000Z)" in late["status"]
     with pytest.raises(UserError, match="was registered at 2026-01-01T00:00:01"):
         register(path)
     path.with_name("plan.yaml.registered.jsonl").unlink()
@@ -368,9 +373,9 @@ def test_simulated_cultures_are_a_pilot(tmp_path: Path, capsys: pytest.CaptureFi
     point = {
         "name": "viability",
         "role": "primary",
-        "kind": "viability",
-        "what": "viability",
-        "unit": "1",
+        "kind": "look",
+        "what": "oxygen_pct",
+        "unit": "%",
         "days": [0, 1],
     }
     path = tmp_path / "plan.yaml"
