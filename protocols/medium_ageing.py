@@ -1,7 +1,7 @@
 """What time and temperature take from medium, by the literature: what the ledger expects of bottles and vessels. Pure.
 
 All rates are of first order, with a Q10. The plant draws on the same sources and states them (biology.md §1.6); what a bottle
-really loses differs, so that each share has an interval.
+really loses differs (:data:`DOUBT`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from protocols.interval import Interval
 from protocols.media_state import DECAY_PER_D_AT_7_2, DECAY_PER_PH, STABLE_RATE
 
 REFERENCE_C = 37.0
@@ -26,6 +25,8 @@ MAX_PH = 7.8
 """The measured range of the decay of glutamine ends here [biology.md S12]."""
 USE_WITHIN_D, COLD_C = 14.0, 8.0
 """Complete medium may be used for 2 to 4 weeks at 2 to 8 °C (biology.md §1.6): the lower end."""
+FRIDGE_C = 4.0
+"""Temperature at which a bottle of medium is usually kept (°C)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,3 @@ def use_within_d(temperature_c: float) -> float:
     if temperature_c <= COLD_C:
         return USE_WITHIN_D
     return USE_WITHIN_D * float(FACTORS_Q10 ** ((COLD_C - temperature_c) / 10.0))
-
-
-def kept(share: float) -> Interval:
-    """Return a share that is left (0..1) with bounds: the rate at which the rest was lost is known within :data:`DOUBT`."""
-    left = min(max(share, 1e-9), 1.0)
-    return Interval(left, left ** (1.0 + 2.0 * DOUBT), left ** max(1.0 - 2.0 * DOUBT, 0.0))

@@ -58,7 +58,7 @@ class VesselVolume:
     passes: float
     """Mean number of returns of its medium."""
     age_s: float
-    """Mean time since its medium left the bottle (s)."""
+    """Mean time since the bottle of its medium was thawed, made or else put in (s)."""
     insulin: float = 1.0
     """Remaining share (0..1) of the insulin of fresh medium after dilution by stocks, leakage in dialysis and decay."""
 

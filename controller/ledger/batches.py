@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import Any
 
 PRUNE = 1e-4
 """Share of its vessel below which a parcel is merged into the parcel of the same batch nearest to it in uses."""
+COUNTED_SHARE = 0.05
+"""Share of a bottle from which a lot counts."""
 TRACE = 1e-7
 """Share of its vessel below which a batch is merged into the traces: a microlitre in ten litres."""
 TRACES = "(traces)"
@@ -45,6 +48,13 @@ class Batch:
     def expired(self, now_utc: str) -> bool:
         """Return whether the label's expiry date has passed."""
         return bool(self.expires_utc) and self.expires_utc <= now_utc
+
+    def no_dates(self) -> str:
+        """Return what of the label is no date that exists; an empty text if all are."""
+        stated = {"made": self.made_utc, "thawed": self.thawed_utc, "expires": self.expires_utc}
+        return " and ".join(
+            f"“{text}” ({name}) is no date" for name, text in stated.items() if text and not _date(text)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -99,6 +109,8 @@ class Whereabouts:
         self.mixtures: dict[str, BatchMixture] = {}
         self.flows_ul: dict[str, dict[str, float]] = {}
         """Volume that has passed (µL), by batch and line."""
+        self._put_in_utc: dict[tuple[str, str], str] = {}
+        """By vessel and lot: since when what makes the vessel's contents has been there."""
 
     def loaded(self, batch: Batch, *, uses: int = 0, share: float = 1.0) -> None:
         """Add `batch` to its vessel, where it makes up `share` of the contents."""
@@ -106,7 +118,14 @@ class Whereabouts:
         first_use_utc = "" if known is None else known.first_use_utc
         self.batches[batch.lot] = replace(batch, first_use_utc=first_use_utc) if first_use_utc else batch
         before = self.mixtures.get(batch.vessel, BatchMixture())
+        if (1.0 - share) * before.by_batch.get(batch.lot, 0.0) < COUNTED_SHARE:  # else it is as old as what was there
+            self._put_in_utc[batch.vessel, batch.lot] = batch.loaded_utc
         self.mixtures[batch.vessel] = before.with_(BatchMixture.of(batch.lot, uses), share)
+
+    def put_in_utc(self, vessel: str, lot: str) -> str:
+        """Return since when a lot is in a vessel; empty where it is unknown."""
+        batch = self.batches.get(lot)
+        return self._put_in_utc.get((vessel, lot), "" if batch is None else batch.loaded_utc)
 
     def moved(self, line: str, source: str, target: str, ul: float, share: float, *, into_loop: bool, utc: str) -> None:
         """Move `ul` µL along a line; they make up `share` of its target afterwards."""
@@ -152,6 +171,13 @@ class Whereabouts:
             if (share := mixture.by_batch.get(lot, 0.0)) > 0.0
         }
         return {**known.to_json(), "now_ul": now, "passed_ul": dict(self.flows_ul.get(lot, {}))}
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def _pruned(shares: dict[Key, float]) -> dict[Key, float]:

@@ -23,16 +23,7 @@ from controller.ledger.mixing import Mixing, VesselState
 from controller.ledger.reconcile import K, Residual, Unknowns, surplus
 from controller.ledger.samples import AssaySample
 from controller.ledger.tares import Tares
-from controller.ledger.terms import (
-    FILL_REL_SD,
-    PUSHED_REL_SD,
-    STRAW_REL_SD,
-    Movement,
-    Nominal,
-    Parcel,
-    Tests,
-    Totals,
-)
+from controller.ledger.terms import FILL_REL_SD, PUSHED_REL_SD, STRAW_REL_SD, Movement, Nominal, Parcel, Tests, Totals
 from controller.ledger.witnesses import DENSITY_REL_SD
 from controller.rig.description import Line, Rig, required
 from controller.rig.organ_lines import organ_lines
@@ -188,7 +179,7 @@ class Books:
             case "ledger.sampled":
                 self._sample(AssaySample.from_json(body))
             case "ledger.reconciled":
-                self._reconcile(body)
+                self._reconcile(body, utc)
             case "ledger.tared":
                 self._tares.set(self._unknowns, body["vessel"], body["gross_ul"], body["noise_ul"])
             case "ledger.balanced":
@@ -412,8 +403,10 @@ class Books:
     def _booking(self, name: str) -> Iterator[None]:
         """Count changes of a vessel within the block as booked, so that they need no explanation."""
         self._unknowns.add_to(BOOKED, {name: -1.0}, -self._unknowns.mean(name))
-        yield
-        self._unknowns.add_to(BOOKED, {name: 1.0}, self._unknowns.mean(name))
+        try:
+            yield
+        finally:
+            self._unknowns.add_to(BOOKED, {name: 1.0}, self._unknowns.mean(name))
 
     def _weigh(self, body: Mapping[str, Any]) -> None:
         vessel, ul = body["vessel"], body["ul"]
@@ -430,14 +423,19 @@ class Books:
             # Small differences are not booked, so the booked ones scatter more than weighings do.
             self._unknowns.wander(BOOKED, surplus(expected, min_change_ul(ul, noise)))
 
-    def _reconcile(self, body: Mapping[str, Any]) -> None:
+    def _reconcile(self, body: Mapping[str, Any], utc: str) -> None:
+        name, spec = body["vessel"], self._rig.vessels[body["vessel"]]
         before = self.totals.unaccounted_ul
-        with self._booking(body["vessel"]):
-            self._correct(body["vessel"], body["ul"], body["sd_ul"])
+        with self._booking(name):
+            self._correct(name, body["ul"], body["sd_ul"])
         self.totals.reconciled_ul += self.totals.unaccounted_ul - before
         if "medium" in body:
-            self._vessels[body["vessel"]].parcel = Parcel(**body["medium"]["parcel"])
-            self.whereabouts.take(body["vessel"], body["medium"])
+            self._vessels[name].parcel = Parcel(**body["medium"]["parcel"])
+            self.whereabouts.take(name, body["medium"])
+        elif spec.kind == "source" and spec.contains is not None and body["change_ul"] > K * body["sd_ul"]:
+            filled = Batch(f"{name} filled by hand on {utc[:10]}", spec.contains, utc, name, by=body.get("user", ""))
+            before_ul = max(body["ul"] - body["change_ul"], 0.0)
+            self._put_in(filled, body["change_ul"] / (before_ul + body["change_ul"]))
 
     def _level(self, body: Mapping[str, Any]) -> None:
         vessel, ul, sd_ul = body["vessel"], body["ul"], body["sd_ul"]
@@ -461,6 +459,11 @@ class Books:
         share = 1.0 if body["replaces"] else ul / (before + ul)
         self._refresh()
         self.totals.loaded_ul += ul
+        self._put_in(batch, share)
+
+    def _put_in(self, batch: Batch, share: float) -> None:
+        """Mix a lot into its vessel, where it makes up `share` of the contents."""
+        vessel = self._vessels[batch.vessel]
         vessel.parcel = vessel.parcel.mixed(self._ageing.of_batch(batch), share)
         self.whereabouts.loaded(batch, share=share)
 

@@ -9,6 +9,7 @@ rate, and the uncertainty of that rate grows with time until a person reads its 
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -45,6 +46,8 @@ KINDS = (
 TOLD_SDS = 2.0
 """Uncertainty of a difference, in uncertainties of a weighing, from which a weighing is booked even if it fits."""
 
+logger = logging.getLogger(__name__)
+
 Alarm = Callable[[str, str, str], None]
 """Called with (kind, source, detail), as by :mod:`controller.alarms`."""
 
@@ -73,6 +76,8 @@ class Ledger:
         self._settle: Callable[[], None] = lambda: None
         self._load_listeners: list[Callable[[int], None]] = []
         self._booked_s = clock.now_s()
+        self.unread: dict[int, str] = {}
+        """The rows that could not be evaluated at the start, by number, and why."""
         self._rebuild()
 
     # --- what is known ----------------------------------------------------------------------------------
@@ -269,6 +274,8 @@ class Ledger:
         self._may_hold(vessel, volume_ul, sd_ul)
         if not reason.strip():
             raise LedgerError(f"{vessel}: a change by hand needs a reason. Next: give the reason, such as “emptied”")
+        if medium is not None:
+            _may_take(vessel, medium)
         before = self.volumes()[vessel].ul
         body = {
             "vessel": vessel,
@@ -398,8 +405,10 @@ class Ledger:
             )
 
     def _fits(self, batch: Batch, what: str) -> None:
-        """Raise LedgerError unless the lot is of the declared medium and not expired."""
+        """Raise LedgerError unless the lot is of the declared medium, its dates exist, and it is not expired."""
         vessel = self._rig.vessels[batch.vessel]
+        if wrong := batch.no_dates():
+            raise LedgerError(f"{what}: {wrong}. Likely cause: a typing error. Next: give it as 2026-03-31")
         if vessel.contains != batch.medium:
             raise LedgerError(
                 f"{what}: it is {batch.medium or 'of no medium'}, and the rig file has {vessel.contains or 'no medium'}"
@@ -430,7 +439,11 @@ class Ledger:
             else:
                 self._books.advance((at - before).total_seconds())
             before = at
-            self._books.book(entry.kind, entry.body, entry.utc)
+            self._evaluate(entry)
+        if self.unread:
+            why = "Likely cause: written by another release, or for another rig file"
+            next_ = "Next: read the levels of the vessels concerned, and enter them"
+            self._alarm("balance_drift", "ledger", f"{'; '.join(self.unread.values())}; left out. {why}. {next_}")
         if before is None:
             body = self._books.booked_ul()
             self._journal.append("ledger.opened", body)
@@ -439,10 +452,32 @@ class Ledger:
             # Water evaporated while no controller ran; UTC is the only clock that went on.
             self._books.advance((self._clock.utc() - before).total_seconds())
 
+    def _evaluate(self, entry: Entry) -> None:
+        """Evaluate a row that was written before. One that cannot be is left out: it must not keep the controller down."""
+        try:
+            self._books.book(entry.kind, entry.body, entry.utc)
+        except Exception as error:
+            place = entry.body.get("vessel") or entry.body.get("line") or "all vessels"
+            why = f"row {entry.seq} ({entry.kind}, {place}) cannot be evaluated ({type(error).__name__}: {error})"
+            self.unread[entry.seq] = why
+            logger.exception("%s; left out", why)
+
     def to_json(self) -> dict[str, Any]:
         """Return volumes, totals and the results of the residual tests as plain data."""
         volumes = {name: asdict(volume) for name, volume in self.volumes().items()}
         return {"volumes": volumes, "totals": asdict(self.totals), "tests": asdict(self.tests)}
+
+
+def _may_take(vessel: str, medium: Mapping[str, Any]) -> None:
+    """Raise LedgerError unless this release knows all that is stated of a medium of another rig."""
+    try:
+        Parcel(**medium["parcel"])
+        Whereabouts().take(vessel, medium)
+    except (TypeError, KeyError) as error:
+        raise LedgerError(
+            f"{vessel}: the history of the medium cannot be read ({error}). Likely cause: another release wrote it. Next: use"
+            " that release here as well"
+        ) from error
 
 
 def _utc(entry: Entry) -> datetime:

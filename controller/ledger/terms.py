@@ -84,7 +84,7 @@ class Parcel:
     passes: float = 0.0
     """Number of times it was given back to the loop."""
     age_s: float = 0.0
-    """Time since its bottle was made, else put in (s)."""
+    """Time since its bottle was thawed, made, or else put in (s)."""
     unused: float = 1.0
     """Share that was never in the loop (0..1)."""
     insulin: float = 1.0

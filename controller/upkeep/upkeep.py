@@ -348,8 +348,8 @@ class Upkeep:
         """Return the causes of alarms: what a person has to act on."""
         causes = self._calibrations(now_utc) | self._probes(now_utc) | self._tubing_causes()
         causes |= disposable_causes(self._rig, now_utc)
-        causes |= bottle_causes(self._rig, self._medium(), now_utc)
         volumes = self._volumes()
+        causes |= bottle_causes(self._rig, self._medium(), volumes, now_utc)
         causes |= self._stocks(volumes)
         causes |= self.tasks.causes(now_utc)
         loop = self._rig.loop

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from controller.alarms.definitions import DEFINITIONS
+from controller.core.state import Volume
 from controller.ledger.batches import Batch, Whereabouts
 from controller.ledger.medium_ageing import MediumAgeing
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from controller.upkeep.bottles import bottle_causes, limit_d
-from protocols.medium_ageing import COLD_C, FACTORS_Q10, USE_WITHIN_D, kept, use_within_d
+from protocols.medium_ageing import COLD_C, FACTORS_Q10, USE_WITHIN_D, use_within_d
 
 BENCH = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml")
 LOADED = "2026-01-01T08:00:00.000Z"
@@ -21,9 +22,10 @@ DAY_S = 86_400.0
 
 
 def rig_with(*, zone: str | None = "fridge", **medium: object) -> Rig:
+    zones = dict(BENCH.zones) | {"bench_top": BENCH.zones["fridge"].model_copy(update={"temperature_c": 24.0})}
     vessels = dict(BENCH.vessels) | {"reservoir": BENCH.vessels["reservoir"].model_copy(update={"zone": zone})}
     media = dict(BENCH.media) | {"fresh": BENCH.media["fresh"].model_copy(update=medium)}
-    return BENCH.model_copy(update={"vessels": vessels, "media": media})
+    return BENCH.model_copy(update={"zones": zones, "vessels": vessels, "media": media})
 
 
 def causes(rig: Rig, days: float, *more: tuple[str, float, float]) -> dict[tuple[str, str], str]:
@@ -34,7 +36,7 @@ def causes(rig: Rig, days: float, *more: tuple[str, float, float]) -> dict[tuple
         medium.loaded(Batch(lot, "fresh", utc, "reservoir"), share=share)
         medium.loaded(Batch(f"g{lot}", "glucose_stock", utc, "glucose"), share=share)
     now = datetime.fromisoformat(LOADED) + timedelta(days=days)
-    return bottle_causes(rig, medium, now.isoformat())
+    return bottle_causes(rig, medium, {}, now.isoformat())
 
 
 def test_complete_medium_has_a_limit_by_its_temperature_and_stocks_have_none() -> None:
@@ -64,20 +66,51 @@ def test_a_new_bottle_ends_it_and_a_refill_does_not() -> None:
     assert causes(BENCH, 15.0, ("B", 14.5, 0.97)) == {}, "a remainder that no longer counts"
 
 
+def test_more_of_the_same_lot_is_no_new_bottle_and_each_bottle_of_a_lot_has_its_own_day() -> None:
+    assert set(causes(BENCH, 19.0, ("A", 13.0, 0.5))) == {("bottle_over", "reservoir")}
+    assert causes(BENCH, 19.0, ("A", 13.0, 1.0)) == {}, "the bottle was changed for another one of the lot"
+    assert causes(BENCH, 19.0, ("A", 13.0, 0.97)) == {}
+    medium = Whereabouts()
+    for vessel, day in (("reservoir", 0), ("glucose", 13)):
+        utc = (datetime.fromisoformat(LOADED) + timedelta(days=day)).isoformat()
+        medium.loaded(Batch("A", "fresh", utc, vessel))
+    now = datetime.fromisoformat(LOADED) + timedelta(days=19)
+    assert set(bottle_causes(BENCH, medium, {}, now.isoformat())) == {("bottle_over", "reservoir")}
+
+
+def test_a_bottle_that_is_empty_and_a_stock_without_supplements_have_no_limit() -> None:
+    medium = Whereabouts()
+    medium.loaded(Batch("A", "fresh", LOADED, "reservoir"))
+    now = (datetime.fromisoformat(LOADED) + timedelta(days=20)).isoformat()
+    for ul, found in ((0.0, set()), (BENCH.vessels["reservoir"].floor_ul + 1.0, {("bottle_over", "reservoir")})):
+        assert set(bottle_causes(BENCH, medium, {"reservoir": Volume(ul, 10.0)}, now)) == found
+    media = dict(BENCH.media) | {"glucose_stock": BENCH.media["glucose_stock"].model_copy(update={"glutamine_mm": 2.0})}
+    assert limit_d(BENCH.model_copy(update={"media": media}), "glucose") is None
+
+
 def test_the_ledger_expects_less_of_an_old_bottle() -> None:
     ageing = MediumAgeing(BENCH)
     fresh = ageing.of_medium("fresh")
     old = ageing.older("reservoir", fresh, 60 * DAY_S)
-    warm = MediumAgeing(rig_with(zone=None)).older("reservoir", fresh, 60 * DAY_S)
+    warm = MediumAgeing(rig_with(zone="bench_top")).older("reservoir", fresh, 60 * DAY_S)
     assert old.age_s == warm.age_s == 60 * DAY_S
     assert 0.2 < old.factors < 0.35
     assert 0.75 < old.glutamine < 0.95
     assert old.insulin > 0.9
     assert warm.factors < 0.01
     assert warm.glutamine < 0.5
-    stable = MediumAgeing(rig_with(zone=None, stable_glutamine=True)).older("reservoir", fresh, 60 * DAY_S)
+    stable = MediumAgeing(rig_with(zone="bench_top", stable_glutamine=True)).older("reservoir", fresh, 60 * DAY_S)
     assert stable.glutamine > 0.95
     assert (ageing.of_medium("glucose_stock").insulin, ageing.of_medium("glucose_stock").factors) == (0.0, 0.0)
+
+
+def test_a_bottle_without_a_zone_ages_as_in_a_refrigerator_and_has_the_limit_of_the_room() -> None:
+    """Rig files of release 0.2.0 have no zone for the bottle in their refrigerator: its medium is as good as it was."""
+    unzoned, fresh = rig_with(zone=None), MediumAgeing(BENCH).of_medium("fresh")
+    assert MediumAgeing(unzoned).older("reservoir", fresh, 30 * DAY_S) == MediumAgeing(BENCH).older(
+        "reservoir", fresh, 30 * DAY_S
+    )
+    assert set(causes(unzoned, 5.0)) == {("bottle_over", "reservoir")}
 
 
 def test_a_bottle_that_was_made_earlier_is_older() -> None:
@@ -85,10 +118,14 @@ def test_a_bottle_that_was_made_earlier_is_older() -> None:
     bought = ageing.of_batch(Batch("A", "fresh", LOADED, "reservoir", made_utc="2025-12-22"))
     assert bought.age_s == 10 * DAY_S
     assert bought.factors == pytest.approx(ageing.older("reservoir", ageing.of_medium("fresh"), 10 * DAY_S).factors)
+    frozen = Batch("A", "fresh", LOADED, "reservoir", made_utc="2025-06-01", thawed_utc="2025-12-30")
+    assert ageing.of_batch(frozen).age_s == 2 * DAY_S, "nothing fades in the freezer"
+    typed = Batch("A", "fresh", LOADED, "reservoir", made_utc="2026-02-30")
+    assert ageing.of_batch(typed) == ageing.of_medium("fresh")
 
 
-def test_what_is_left_has_bounds_that_widen_with_the_loss() -> None:
-    some, much = kept(0.9), kept(0.3)
-    assert some.low < 0.9 < some.high
-    assert much.high - much.low > some.high - some.low
-    assert kept(1.0).low == kept(1.0).high == 1.0
+def test_a_stock_with_glutamine_keeps_it_as_long_as_any_bottle() -> None:
+    """Dialysate has no supplements; what its label says of glutamine is there."""
+    ageing = MediumAgeing(BENCH)
+    stock = ageing.of_medium("glucose_stock")
+    assert (stock.insulin, stock.factors, stock.glutamine) == (0.0, 0.0, 1.0)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.ledger.batches import PRUNE, Batch, BatchMixture
-from controller.ledger.ledger import Ledger, LedgerError
+from controller.ledger.ledger import LOADED, Ledger, LedgerError
 from tests.execution.test_ledger import opened
 from tests.execution.world import World
 
@@ -88,6 +88,58 @@ async def test_F1_where_did_that_lot_go(tmp_path: Path) -> None:
 
 
 @pytest.mark.virtual_time
+async def test_a_row_of_an_impossible_date_or_of_another_release_stops_no_start(tmp_path: Path) -> None:
+    world, alarms = World(), list[str]()
+    ledger, journal = opened(tmp_path / "j.db", world)
+    load(ledger, "NB-7", 500.0)
+    row = next(journal.entries(kinds=(LOADED,)))
+    journal.append(LOADED, {**row.body, "lot": "typed", "ul": 400_000.0, "made_utc": "2026-02-30"})
+    journal.close()
+    again, journal = opened(tmp_path / "j.db", world, alarms)
+    assert again.volumes()["reservoir"].ul == pytest.approx(400_000.0)
+    assert (again.unread, alarms) == ({}, []), "as good as a label without the date"
+    odd = journal.append(LOADED, {**row.body, "vessel": "a vessel of another rig"})
+    journal.close()
+    again, journal = opened(tmp_path / "j.db", world, alarms)
+    assert again.volumes()["reservoir"].ul == pytest.approx(400_000.0)
+    assert list(again.unread) == [odd]
+    assert alarms == ["balance_drift ledger"]
+    journal.close()
+
+
+@pytest.mark.virtual_time
+async def test_a_bottle_that_a_person_filled_by_hand_holds_fresh_medium_of_no_known_lot(tmp_path: Path) -> None:
+    world = World()
+    ledger, journal = opened(tmp_path / "j.db", world)
+    load(ledger, "NB-7", 100.0)
+    await asyncio.sleep(20 * 86_400.0)
+    old = ledger.parcels()["reservoir"]
+
+    def changed(ml: float) -> None:
+        ledger.reconcile("reservoir", ml * 1000.0, 1000.0, user="anna", reason="changed")
+
+    for ml in (101.0, 20.0):
+        changed(ml)
+        assert ledger.parcels()["reservoir"].age_s == pytest.approx(old.age_s), "what was taken out makes it no fresher"
+    assert list(ledger.whereabouts.mixtures["reservoir"].by_batch) == ["NB-7"]
+    changed(500.0)
+    lots = ledger.whereabouts.mixtures["reservoir"].by_batch
+    assert lots == {"reservoir filled by hand on 2026-01-21": pytest.approx(0.96), "NB-7": pytest.approx(0.04)}
+    parcel = ledger.parcels()["reservoir"]
+    assert parcel.age_s == pytest.approx(0.04 * old.age_s)
+    assert parcel.factors > 0.95
+    ledger.moved("feed", 510_000.0, 30.0, "balance")
+    changed(0.0)
+    changed(100.0)
+    parcel = ledger.parcels()["reservoir"]
+    assert parcel.age_s == 0.0, "also after one that was emptier than empty by the books"
+    journal.close()
+    again, journal = opened(tmp_path / "j.db", world)
+    assert again.parcels()["reservoir"].age_s == pytest.approx(parcel.age_s)
+    journal.close()
+
+
+@pytest.mark.virtual_time
 async def test_a_bottle_that_cannot_be_is_refused_and_nothing_is_booked(tmp_path: Path) -> None:
     ledger, journal = opened(tmp_path / "j.db", World())
     rows = journal.next_seq
@@ -100,6 +152,9 @@ async def test_a_bottle_that_cannot_be_is_refused_and_nothing_is_booked(tmp_path
     ):
         with pytest.raises(LedgerError, match=reason):
             load(ledger, lot, ml, expires_utc=expires_utc)
+    for made_utc, expires_utc in (("2026-02-30", ""), ("2026-13-01", ""), ("", "2026-06-31"), ("2026-02-28, noon", "")):
+        with pytest.raises(LedgerError, match="is no date"):
+            load(ledger, "typed", 500.0, made_utc=made_utc, expires_utc=expires_utc)
     with pytest.raises(LedgerError, match="do not go into"):
         load(ledger, "twice", 100.0, replaces=False)
     wrong = Batch("G-1", "glucose_stock", "", "reservoir")
