@@ -134,13 +134,14 @@ async def _take(rig: Rig, path: Path, told: Mapping[str, Any], who: str, now: da
             raise UserError("this file was taken here before; nothing was done")
         ledger = Ledger(rig, journal, clock)
         estimator = Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=StateStore())
+        media = {part: _older(rig, parts[part], told["contents"][part], carried_s) for part in told["vessels"]}
+        there = MediaState.from_json(told["medium"])
         for part, vessel in told["vessels"].items():
             sd_ul = max(vessel["sd_ul"], CARRIED_REL_SD * vessel["ul"])
             reason = f"handed over by {told['rig']} at {told['at']}"
-            medium = _older(rig, parts[part], told["contents"][part], carried_s)
             user = who or "handover"
-            ledger.reconcile(parts[part], vessel["ul"], sd_ul, user=user, reason=reason, medium=medium)
-        estimator.take_over(MediaState.from_json(told["medium"]), carried_s)
+            ledger.reconcile(parts[part], vessel["ul"], sd_ul, user=user, reason=reason, medium=media[part])
+        estimator.take_over(there, carried_s)
         for hour in told["baseline"]:
             journal.append(ROW, hour)
         body = {key: told[key] for key in ("rig", "at", "vessels", "batches", "last")}
@@ -195,7 +196,14 @@ def _own_names(medium: dict[str, Any], rig: Rig) -> dict[str, Any]:
 
 def _older(rig: Rig, vessel: str, medium: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Return the medium of a vessel `seconds` later, as if it had been carried as warm as it is kept there."""
-    return {**medium, "parcel": asdict(MediumAgeing(rig).older(vessel, Parcel(**medium["parcel"]), seconds))}
+    try:
+        parcel = Parcel(**medium["parcel"])
+    except TypeError as error:
+        raise UserError(
+            f"the file says of the {vessel} what this release does not know ({error}); nothing was taken. Likely cause: a"
+            " later release wrote it. Next: use that release here as well"
+        ) from error
+    return {**medium, "parcel": asdict(MediumAgeing(rig).older(vessel, parcel, seconds))}
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from choroid.common.failure import UserError
-from choroid.operating.handover import as_text, taken, written
+from choroid.operating.handover import _hash, as_text, taken, written
 from controller.core.clock import Clock
 from controller.core.state import StateStore
 from controller.estimator.assays import AssayError, Assays
@@ -98,6 +98,18 @@ def test_what_one_rig_wrote_is_what_the_other_begins_with(tmp_path: Path) -> Non
     with pytest.raises(UserError, match="taken here before"):
         taken(BENCH, there, file, who="bert", now=CAME)
     assert len(read(there)[1]) == len(rows)
+
+
+def test_what_a_later_release_says_of_the_medium_is_refused_before_anything_is_booked(tmp_path: Path) -> None:
+    here, there, file = culture(tmp_path), tmp_path / "there", tmp_path / "culture.json"
+    told = written(BENCH, here, file)
+    told["contents"]["chamber"]["parcel"]["selenium"] = (
+        1.0  # the second vessel: the first one must not be booked either
+    )
+    file.write_text(json.dumps({**told, "sha256": _hash(told)}), encoding="utf-8")
+    with pytest.raises(UserError, match="later release wrote it"):
+        taken(BENCH, there, file, who="bert", now=CAME)
+    assert {row.kind for row in read(there, CAME)[1]} == {"ledger.opened"}
 
 
 Medium = tuple[Parcel, list[dict[str, Any]], MediaState]
