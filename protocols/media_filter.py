@@ -202,16 +202,18 @@ def moved(
     *,
     complete: bool = False,
     label: Array | None = None,
+    aged: Array | None = None,
 ) -> MediaState:
     """Return the state after a transfer of `ul` from a vessel or a stock into a vessel, or away (`target=None`).
 
     `complete`: the stock is the medium that the loop was filled with, whose label errs in the same way. `label`: the
-    deviation of a stock from its label; by default the usual one.
+    deviation of a stock from its label; by default the usual one. `aged`: the deviation by its age, which no assay of the
+    label tells anything of; by default none.
     """
     if source is None or ul <= 0:
         return state
     state = _withdrawn(state, source, ul)
-    return state if target is None else _added(state, source, target, ul, complete, label)
+    return state if target is None else _added(state, source, target, ul, complete, label, aged)
 
 
 def _withdrawn(state: MediaState, source: Where | Composition, ul: float) -> MediaState:
@@ -229,7 +231,13 @@ def _species_of(vessel: Where) -> slice:
 
 
 def _added(
-    state: MediaState, source: Where | Composition, target: Where, ul: float, complete: bool, label: Array | None
+    state: MediaState,
+    source: Where | Composition,
+    target: Where,
+    ul: float,
+    complete: bool,
+    label: Array | None,
+    aged: Array | None,
 ) -> MediaState:
     """Return the state after `ul` of a vessel or a stock was mixed into the vessel `target`."""
     before_ul = state.loop_ul if target == "loop" else state.spent_ul
@@ -244,6 +252,8 @@ def _added(
         if complete:
             matrix[into, BOTTLE:GROWTH] = share * np.diag(label)
             label = label * 0.0
+        if aged is not None:
+            label = np.hypot(label, aged)
         here = np.sqrt(np.maximum(np.diag(state.covariance)[into], 0.0))
         # The same stock may have been poured here before: its error adds up linearly, not as a random walk.
         more = (1.0 - share) * here

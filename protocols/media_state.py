@@ -318,6 +318,15 @@ def with_stable_glutamine(state: MediaState) -> MediaState:
     return replace(state, mean=state.mean * factors, covariance=state.covariance * np.outer(factors, factors))
 
 
+def with_decay_of(state: MediaState, other: MediaState) -> MediaState:
+    """Return the state with the decay of glutamine that `other` expects: what was learnt of it was of other medium."""
+    mean, covariance = state.mean.copy(), state.covariance.copy()
+    mean[DECAY] = other.mean[DECAY]
+    covariance[DECAY, :] = covariance[:, DECAY] = 0.0
+    covariance[DECAY, DECAY] = other.covariance[DECAY, DECAY]
+    return replace(state, mean=mean, covariance=covariance)
+
+
 def handed_over(here: MediaState, there: MediaState) -> MediaState:
     """Return `here` after the arrival of the culture of `there`: with its loop and its tissue.
 

@@ -65,6 +65,14 @@ STEPPED = timedelta(seconds=2)
 """Difference between UTC and the monotonic clock that counts as a step of UTC; below it, a row's own time is finer."""
 
 
+AGAIN_S = 600.0
+"""Time until a replay that failed is tried again (s): it reads all rows since the last estimate."""
+
+
+class EstimateBehind(Exception):
+    """The state is not known: a row of the journal cannot be applied. The message says why."""
+
+
 def estimator_of(
     rig: Rig,
     *,
@@ -143,9 +151,16 @@ class Estimator:
         self._medium = RigMedium(rig, journal, tissue)
         self._observations = Observations(rig, store, clock, self._medium.places)
         self._began_s, self._first_seq = clock.now_s(), journal.next_seq
-        self._state, self._at_s = self._caught_up()
         self._behind = False
         """Whether an event could not be applied: the next use of the state replays the journal."""
+        self._again_s, self._why_behind = -math.inf, ""
+        """When a replay that failed is tried again (loop s), and why it failed."""
+        try:
+            self._state, self._at_s = self._caught_up()
+        except Exception:  # the next use of the state raises it again; it must not keep the controller down
+            self._state, self._at_s = self._medium.begin(), clock.now_s()
+            self._behind = True
+            logger.exception("the estimate of the medium cannot follow the journal; its next use replays it")
         self._tracer: Mapping[Where, float] = {"loop": 1.0, "spent": 1.0}
         last = journal.last("estimate")
         self.latest: MediaEstimate | None = None if last is None else MediaEstimate.from_json(last.body["estimate"])
@@ -257,13 +272,16 @@ class Estimator:
     def _journalled(self, inputs: Mapping[str, Any], *, titrated: bool, run: str | None) -> MediaEstimate:
         self.latest = media_filter.estimate(self.now(), titrated=titrated, spent=self._medium.spent is not None)
         as_of = _text(self._clock.utc() - timedelta(seconds=self._clock.now_s() - self._at_s))
-        body = {"state": self._state.to_json(), "as_of": as_of, "inputs": inputs, "estimate": self.latest.to_json()}
+        body: dict[str, Any] = {"state": self._state.to_json(), "as_of": as_of, "inputs": inputs}
+        body["estimate"] = self.latest.to_json()
+        if self._medium.stable_glutamine:
+            body["stable_glutamine"] = True
         self._journal.append("estimate", body, run=run)
         return self.latest
 
-    def _follow(self, event: Callable[[], None]) -> None:
+    def _follow(self, event: Callable[[], None], *, also_behind: bool = False) -> None:
         """Apply what is being booked. The estimate is advice: an error of it must not keep the booking from the journal."""
-        if self._behind:
+        if self._behind and not also_behind:
             return
         try:
             event()
@@ -272,9 +290,17 @@ class Estimator:
             logger.exception("the estimate of the medium cannot follow a booking; its next use replays the journal")
 
     def _catch_up(self) -> None:
-        if self._behind:
+        if not self._behind:
+            return
+        if self._clock.now_s() < self._again_s:
+            raise EstimateBehind(self._why_behind)
+        try:
             self._state, self._at_s = self._caught_up()
-            self._behind = False
+        except Exception as error:
+            self._again_s = self._clock.now_s() + AGAIN_S
+            self._why_behind = f"the estimate of the medium cannot follow the journal ({type(error).__name__}: {error})"
+            raise
+        self._behind = False
 
     def _pass_time(self) -> None:
         self._catch_up()
@@ -283,12 +309,13 @@ class Estimator:
         self._at_s = now_s
 
     def _moved(self, movement: Movement) -> None:
-        self._follow(lambda: self._apply_movement(movement))
+        self._follow(self._pass_time)
+        self._follow(lambda: self._dilute(movement), also_behind=True)  # no replay would
+        line, ul, glutamine = movement.line, movement.ul, movement.glutamine
+        self._follow(lambda: self._apply(lambda state: self._medium.poured(state, line, ul, glutamine)))
 
-    def _apply_movement(self, movement: Movement) -> None:
-        self._pass_time()
+    def _dilute(self, movement: Movement) -> None:
         self._tracer = self._medium.mixed(self._tracer, self._state, movement.line, movement.ul)
-        self._state = self._medium.poured(self._state, movement.line, movement.ul, movement.glutamine)
 
     def _loaded(self, seq: int) -> None:
         self._follow(lambda: self._apply(lambda state: self._medium.loaded(state, seq)))
@@ -371,7 +398,8 @@ class Estimator:
             late = any(each.seq > entry.seq and each.assay.taken <= at for each in findings)
             in_time = before is None or at <= before
             if in_time and not late and entry.body["state"].get("version") == VERSION:
-                return EstimatedState(MediaState.from_json(entry.body["state"]), at, entry.seq)
+                state, stable = MediaState.from_json(entry.body["state"]), entry.body.get("stable_glutamine", False)
+                return EstimatedState(self._medium.as_declared(state, stable=stable), at, entry.seq)
         opened = self._journal.last("ledger.opened")
         if opened is None:
             return EstimatedState(self._medium.begin(), before or clockwork.now, 0)

@@ -43,16 +43,14 @@ def label_sd_of(medium: Medium) -> media_state.Array:
     return np.array([own if own is not None else sd for own, sd in zip(stated, usual, strict=True)])
 
 
-def _aged(
-    bottle: Composition, label: media_state.Array, glutamine: float, *, stable: bool
-) -> tuple[Composition, media_state.Array]:
-    """Return a bottle with a share of its glutamine left, and how far it may be off that."""
+def _aged(bottle: Composition, glutamine: float, *, stable: bool) -> tuple[Composition, media_state.Array]:
+    """Return a bottle with a share of its glutamine left, and how far it may be off that because of its age."""
     lost_mm = bottle.glutamine_mm * (1.0 - glutamine)
     made_mm = 0.0 if stable else lost_mm
-    doubt = np.zeros(len(label))
+    doubt = np.zeros(len(media_state.SPECIES))
     doubt[media_state.GLUTAMINE], doubt[media_state.AMMONIA] = DOUBT * lost_mm, DOUBT * made_mm
     older = replace(bottle, glutamine_mm=bottle.glutamine_mm - lost_mm, ammonia_mm=bottle.ammonia_mm + made_mm)
-    return older, np.hypot(label, doubt)
+    return older, doubt
 
 
 class RigMedium:
@@ -101,8 +99,17 @@ class RigMedium:
             method_sd=self._method_sd(media_state.METHOD_REL_SD),
             spent_label=None if self.spent is None else self._label_sd(self.spent),
         )
-        medium = rig.media.get(rig.vessels[self.circulating[0]].contains or "")
-        return media_state.with_stable_glutamine(state) if medium is not None and medium.stable_glutamine else state
+        return media_state.with_stable_glutamine(state) if self.stable_glutamine else state
+
+    @property
+    def stable_glutamine(self) -> bool:
+        """Whether the glutamine of the loop's medium is the dipeptide."""
+        medium = self._rig.media.get(self._rig.vessels[self.circulating[0]].contains or "")
+        return medium is not None and medium.stable_glutamine
+
+    def as_declared(self, state: MediaState, *, stable: bool) -> MediaState:
+        """Return a stored state with the decay of glutamine that the rig file says now; `stable`: what it said then."""
+        return state if stable == self.stable_glutamine else media_state.with_decay_of(state, self.begin())
 
     def _buffer(self) -> tuple[float, float]:
         """Return the capacity of the other buffers of the loop's medium, and its sd (mM per pH)."""
@@ -190,10 +197,10 @@ class RigMedium:
         if line.from_ not in self._rig.vessels:
             return state
         poured: Where | Composition | None = self.where(line.from_) or self._content(line.from_)
-        vessels, label = self._rig.vessels, self._label_sd(line.from_)
-        if isinstance(poured, Composition) and label is not None and glutamine < 1.0:
+        vessels, label, aged = self._rig.vessels, self._label_sd(line.from_), None
+        if isinstance(poured, Composition) and glutamine < 1.0:
             stable = self._rig.media[vessels[line.from_].contains or ""].stable_glutamine
-            poured, label = _aged(poured, label, glutamine, stable=stable)
+            poured, aged = _aged(poured, glutamine, stable=stable)
         complete = vessels[line.from_].contains == vessels[self.circulating[0]].contains
         kidney = self._kidney
         if kidney is not None and name == kidney.dialyse:
@@ -203,12 +210,17 @@ class RigMedium:
             share = exchanged(koa, kidney.dialysate_ul_min, ul, state.spent_ul)
             replaced_ul = share * state.spent_ul
             return media_filter.moved(
-                media_filter.moved(state, "spent", None, replaced_ul), poured, "spent", replaced_ul, label=label
+                media_filter.moved(state, "spent", None, replaced_ul),
+                poured,
+                "spent",
+                replaced_ul,
+                label=label,
+                aged=aged,
             )
         for vessel, share in self._paths.full(name).items():
             if share > 0.0:
                 state = media_filter.moved(
-                    state, poured, self.where(vessel), share * ul, complete=complete, label=label
+                    state, poured, self.where(vessel), share * ul, complete=complete, label=label, aged=aged
                 )
         return state
 

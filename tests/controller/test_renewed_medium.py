@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +13,8 @@ import pytest
 from controller.core.clock import Clock
 from controller.estimator.rig_medium import RigMedium
 from controller.journal.journal import Journal
-from protocols.media_state import MediaState
+from protocols.media_state import AMMONIA, BOTTLE, SPENT, MediaState
+from protocols.medium_ageing import DOUBT
 from protocols.soft_sensor import Where
 from tests.controller.test_evidence_once import lived
 from tests.controller.test_ldh_signs import FixedClock
@@ -46,6 +49,21 @@ def test_fresh_medium_dilutes_through_the_spent_vessel_and_recycled_medium_does_
     )
     assert recycled == pytest.approx(1.0)
     assert exchanged == pytest.approx(2.0 / 3.0, rel=0.02)
+
+
+def test_the_doubt_about_the_age_of_a_bottle_is_none_about_its_label(medium: RigMedium) -> None:
+    """What assays taught of the label stays as much as it was, however old the bottle has become."""
+    state = medium.begin()
+    taught = state.mean.copy()
+    taught[BOTTLE + AMMONIA] = 10.0
+    state = replace(state, mean=taught)
+    ul = 1e3 * (state.spent_ul + state.loop_ul)
+    fresh, old = medium.poured(state, "feed", ul), medium.poured(state, "feed", ul, 0.6)
+    lost_mm = 0.4 * RIG.media["fresh"].glutamine_mm
+    here = SPENT + AMMONIA
+    assert fresh.mean[here] > 0.09, "the label is 0.1 mM off"
+    assert old.mean[here] == pytest.approx(fresh.mean[here] + lost_mm, abs=0.01)
+    assert old.sd(here) == pytest.approx(math.hypot(fresh.sd(here), DOUBT * lost_mm), rel=0.1)
 
 
 def test_the_row_of_an_hour_names_the_share_that_was_renewed(tmp_path: Path) -> None:

@@ -8,8 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from controller.estimator.estimator import AGAIN_S, EstimateBehind
+from controller.estimator.rig_medium import RigMedium
 from controller.ledger.batches import Batch
-from protocols.media_state import BOTTLE, GROWTH, MediaState
+from controller.rig.description import Rig
+from protocols.media_state import BOTTLE, DECAY, GROWTH, STABLE_RATE, MediaState
 from tests.execution.test_assays import bench, enter, the_estimator
 from tests.execution.world import Controller
 
@@ -65,8 +68,57 @@ async def test_a_booking_that_the_estimate_cannot_follow_is_booked_and_caught_up
         load(controller, "B")
         with pytest.raises(ZeroDivisionError):
             _ = estimator.state
+        undiluted = estimator.undiluted
+        controller.ledger.moved("feed", 6_000.0, 30.0, "balance")
+        controller.ledger.moved("return", 6_000.0, 30.0, "balance")
+        assert estimator.undiluted < undiluted, "what dilutes the loop is counted meanwhile"
     assert [row.body["lot"] for row in controller.journal.entries(kinds=("ledger.loaded",))] == ["A", "B"]
-    assert controller.ledger.volumes()["reservoir"].ul == 400_000.0
+    assert controller.ledger.volumes()["reservoir"].ul == pytest.approx(394_000.0)
     assert caplog.text.count("cannot follow a booking") == 1
-    assert same(estimator.state, estimator.at(controller.clock.utc())), "the next use replays the journal"
+    with pytest.raises(EstimateBehind, match="ZeroDivisionError"):
+        _ = estimator.state
+    await asyncio.sleep(AGAIN_S)
+    assert same(estimator.now(), estimator.at(controller.clock.utc())), "it replays the journal"
     await controller.gone()
+
+
+@pytest.mark.virtual_time
+async def test_an_estimate_that_cannot_follow_the_journal_keeps_no_controller_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    controller = await bench(tmp_path / "j.db")
+    load(controller, "A")
+    await controller.gone()
+
+    def fails(*_: object) -> MediaState:
+        raise ZeroDivisionError("a defect of the estimate")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RigMedium, "loaded", fails)
+        again = Controller(controller.world, tmp_path / "j.db")
+        with pytest.raises(ZeroDivisionError):
+            _ = the_estimator(again).state
+        assert "cannot follow the journal" in caplog.text
+    await asyncio.sleep(AGAIN_S)
+    assert same(the_estimator(again).now(), the_estimator(again).at(again.clock.utc()))
+    await again.gone()
+
+
+def with_stable_glutamine(rig: Rig, stable: bool) -> Rig:
+    fresh = rig.media["fresh"].model_copy(update={"stable_glutamine": stable})
+    return rig.model_copy(update={"media": {**rig.media, "fresh": fresh}})
+
+
+@pytest.mark.virtual_time
+async def test_glutamine_that_the_rig_file_now_calls_stable_decays_so_from_the_next_start(tmp_path: Path) -> None:
+    controller = await bench(tmp_path / "j.db")
+    await the_estimator(controller).estimate()
+    decay = the_estimator(controller).state.mean[DECAY]
+    await controller.gone()
+    world = controller.world
+    for stable, share in ((True, STABLE_RATE), (True, STABLE_RATE), (False, 1.0)):
+        world.rig = with_stable_glutamine(world.rig, stable)
+        again = Controller(world, tmp_path / "j.db")
+        assert the_estimator(again).state.mean[DECAY] == pytest.approx(share * decay, rel=0.05)
+        await the_estimator(again).estimate()
+        await again.gone()
