@@ -60,7 +60,8 @@ def bottle_causes(
         since, lot = min(dated)
         ends = datetime.fromisoformat(since) + timedelta(days=limit)
         warned_s = min(rig.upkeep.calibration_due_s, WARNED_SHARE * limit * DAY_S)
-        kept = f"lot {lot}, put in on {day_of(since)}, kept at {kept_c(rig, vessel):g} °C"
+        place = "" if rig.vessels[vessel].zone is not None else " (the room: it has no zone in the rig file)"
+        kept = f"lot {lot}, put in on {day_of(since)}, kept at {kept_c(rig, vessel):g} °C{place}"
         if now >= ends:
             causes["bottle_over", vessel] = f"{kept}: the limit of {limit:.3g} d was over on {day_of(ends.isoformat())}"
         elif now >= ends - timedelta(seconds=warned_s):
