@@ -50,7 +50,7 @@ def test_what_only_the_balance_of_the_medium_knows_is_estimated(bench: WildBench
     assert not set(MEDIUM) & set(found["measured"])
     assert set(MEDIUM) <= set(found["unmeasured"])
     assert "Estimated, not measured: glucose, lactate, ammonia, osmolality." in found["sentences"]
-    assert "(3 of 11)" in found["sentences"][0]
+    assert "(3 of 11 measured)" in found["sentences"][0]
     assert found["quantities"]["temperature"] == {"how": "measured", "by": "probe", "age_h": None}
     assert found["quantities"]["LDH"]["how"] == "neither"
 
@@ -80,7 +80,7 @@ def test_without_an_estimate_of_the_medium_neither_is_said(bench: WildBench) -> 
     bench.media = type(bench.media)(1.0, 1.0, bench.media.mean, bench.media.covariance, observations=0)
     found = said(bench, FEW)
     assert {name: found["quantities"][name]["how"] for name in MEDIUM} == dict.fromkeys(MEDIUM, "neither")
-    assert "(1 of 11)" in found["sentences"][0]
+    assert "(1 of 11 measured)" in found["sentences"][0]
     assert any(sentence.startswith("Not measured: oxygen, pH, glucose, lactate") for sentence in found["sentences"])
 
 

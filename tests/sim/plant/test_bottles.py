@@ -57,7 +57,15 @@ class Culture:
         self.fleet.vessels[0, number] = self.fleet.composition(vessel.contains) * vessel.volume_ul
 
 
-@pytest.mark.parametrize(("temperature_c", "stable"), [(4.0, False), (24.0, False), (37.0, False), (37.0, True)])
+@pytest.mark.parametrize(
+    ("temperature_c", "stable"),
+    [
+        (4.0, False),
+        pytest.param(24.0, False, marks=pytest.mark.long),
+        pytest.param(37.0, False, marks=pytest.mark.long),
+        pytest.param(37.0, True, marks=pytest.mark.long),
+    ],
+)
 def test_a_bottle_declines_over_sixty_days_by_temperature(temperature_c: float, stable: bool) -> None:
     culture = Culture(rig_with(temperature_c, stable=stable))
     fresh = culture["reservoir"]
@@ -109,6 +117,7 @@ def test_medium_in_a_line_ages_too() -> None:
     assert share < culture["reservoir"]["trophic"]
 
 
+@pytest.mark.long
 def test_tissue_fed_from_an_old_warm_bottle_does_worse_than_from_a_weekly_one() -> None:
     ends = {}
     for name, temperature_c, each_d in (("weekly", 4.0, 7), ("old", 37.0, 999), ("old in the cold", 4.0, 999)):

@@ -204,7 +204,7 @@ def test_json_is_one_object_with_all_of_them(
     assert main(["validate"]) == 0
     text = capsys.readouterr().out
     assert "V6   pass    prediction" in text
-    assert "21 pass, 1 fail." in text
+    assert "22 pass, 1 fail." in text
 
 
 def test_figures_without_matplotlib_are_refused_with_the_way_out(
