@@ -119,7 +119,7 @@ def judged(viability: F8, sensors: Sensors, seed: int) -> dict[str, Any]:
             said = Statement(estimate, look, frozenset())
             silent = not (causes := said.causes())
             silent_h += silent
-            understated_h += silent and said.condition(causes).possible_loss < loss[hour]
+            understated_h += int(silent and said.condition(causes).possible_loss < loss[hour])
         if hour >= WARM_H and hour % LOOK_EVERY_H == 0:
             now = estimate.past[-1]
             looks.append((float(viability[hour]), now.value, now.low, now.high))
